@@ -1,0 +1,19 @@
+"""A network described once: how to draw it, how to run it, and its infinite-width kernel."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Model(NamedTuple):
+    """Pure functions of one network.
+
+    Attributes:
+        init: `(key, input_shape) -> params`, where `input_shape` leaves out the batch axis.
+        apply: `(params, inputs [n, ...]) -> outputs [n, c]`.
+        kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
+            infinite width; `x2=None` means x1 against itself. None where there is no such limit.
+    """
+
+    init: Callable
+    apply: Callable
+    kernel: Callable | None

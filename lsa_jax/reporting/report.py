@@ -1,0 +1,45 @@
+"""What an experiment reports: tables, claims and figures, before they are written to disk."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+
+class Claim(NamedTuple):
+    """One statement or number of the paper beside ours; a row of `report.json`.
+
+    Attributes:
+        item: what is compared, in words.
+        paper: the paper's number or statement; empty where the paper gives none.
+        ours: what came out here; empty where it was not run.
+        spread: standard deviation over seeds; None where there is one seed or none.
+        status: "shown", "not shown" or "not run".
+    """
+
+    item: str
+    paper: str | float
+    ours: str | float
+    spread: float | None
+    status: Literal["shown", "not shown", "not run"]
+
+
+class Report(NamedTuple):
+    """A report before it is written.
+
+    Attributes:
+        title: first line of `report.md`.
+        tables: heading and table, in order; written to `report.md` and printed.
+        claims: the paper's claims and numbers beside ours.
+        figures: by file name without ending, a function that draws and returns a
+            `matplotlib.figure.Figure` (matplotlib is imported by that function alone).
+        extra_tables: by file name without ending, tables written as CSV files of their own.
+        notes: lines of text that follow the tables.
+    """
+
+    title: str
+    tables: list[tuple[str, pd.DataFrame]]
+    claims: list[Claim]
+    figures: dict[str, Callable[[], Any]]
+    extra_tables: dict[str, pd.DataFrame]
+    notes: list[str]

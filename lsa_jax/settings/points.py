@@ -1,0 +1,67 @@
+"""From a configuration and its swept settings to the points of a sweep."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import ml_collections
+
+from lsa_jax.errors import InputError
+
+
+class Point(NamedTuple):
+    """One run of a sweep.
+
+    Attributes:
+        id: name of its folder under `runs/`; says the swept settings.
+        settings: the swept settings by dotted name; columns of `results.csv` by their last part.
+        config: the whole configuration with the swept settings filled in, locked.
+    """
+
+    id: str
+    settings: dict[str, Any]
+    config: ml_collections.ConfigDict
+
+
+def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Returns every combination of the axes' values, the last axis varying fastest."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def _point_id(settings: Mapping[str, Any]) -> str:
+    parts = [
+        str(value) if isinstance(value, str) else f"{name.split('.')[-1]}={value:g}"
+        for name, value in settings.items()
+    ]
+    return re.sub(r"[^A-Za-z0-9_.=+-]", "_", ",".join(parts).replace(",", "-")) or "single"
+
+
+def make_points(
+    config: ml_collections.ConfigDict,
+    sweep: list[dict[str, Any]],
+    validate: Callable[[ml_collections.ConfigDict], None],
+) -> list[Point]:
+    """Returns the sweep's points, each with its own validated configuration.
+
+    Args:
+        config: what all points share.
+        sweep: swept settings by dotted name, one dictionary a point.
+        validate: the experiment's check of a whole configuration.
+
+    Raises:
+        InputError: a point's configuration is not accepted, or two points are the same.
+    """
+    points: dict[str, Point] = {}
+    for settings in sweep:
+        resolved = config.copy_and_resolve_references()
+        with resolved.unlocked():
+            resolved.update_from_flattened_dict(settings)
+        validate(resolved.lock())
+        point = Point(_point_id(settings), dict(settings), resolved)
+        if point.id in points:
+            raise InputError(f"the sweep has the point {point.id} twice; each must differ")
+        points[point.id] = point
+    if not points:
+        raise InputError("the sweep has no points; every config.sweep.* needs at least one value")
+    return list(points.values())
