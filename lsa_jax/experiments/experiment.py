@@ -31,7 +31,7 @@ class Experiment(NamedTuple):
     """One question as four functions, in the order in which a sweep calls them.
 
     Attributes:
-        load: `(config, points, data_dir) -> data`. Reads what the points need; raises `InputError`
+        load: `(points, data_dir) -> data`. Reads what the points need; raises `InputError`
             on missing or damaged data, before anything is written.
         groups: `(points) -> list of lists of points`. Points of a group run together as replicas.
             A function of all points alone, never of which of them are done, so that a resumed sweep
@@ -41,7 +41,7 @@ class Experiment(NamedTuple):
         report: `(config, results, workdir) -> Report`, from the table of all results.
     """
 
-    load: Callable[[ml_collections.ConfigDict, list[Point], Path | None], Any]
+    load: Callable[[list[Point], Path | None], Any]
     groups: Callable[[list[Point]], list[list[Point]]]
     run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
     report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]

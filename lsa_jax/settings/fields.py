@@ -1,8 +1,9 @@
 """What an experiment may be told: a table of fields, each with its default and what it accepts.
 
-Nothing here imports jax, so that a mistake in a configuration is answered in a fraction of a second.
+Nothing here imports jax, so that a mistake in a configuration costs a fraction of a second.
 """
 
+import ast
 import difflib
 import math
 from collections.abc import Callable, Mapping
@@ -42,12 +43,16 @@ def _is_number(value: Any) -> bool:
 
 def one_of(*choices: Any) -> Kind:
     """Accepts just the listed values."""
-    return Kind(lambda value: value in choices, "one of " + ", ".join(map(repr, choices)), type(choices[0]))
+    return Kind(
+        lambda value: value in choices, "one of " + ", ".join(map(repr, choices)), type(choices[0])
+    )
 
 
 def integer(minimum: int) -> Kind:
     """Accepts whole numbers from `minimum` up."""
-    return Kind(lambda v: _is_integer(v) and v >= minimum, f"a whole number, {minimum} or more", int)
+    return Kind(
+        lambda v: _is_integer(v) and v >= minimum, f"a whole number, {minimum} or more", int
+    )
 
 
 def number(minimum: float, maximum: float = math.inf, *, above: bool = False) -> Kind:
@@ -70,7 +75,9 @@ def boolean() -> Kind:
 
 def text() -> Kind:
     """Accepts any string that is not empty."""
-    return Kind(lambda value: isinstance(value, str) and bool(value), "a text that is not empty", str)
+    return Kind(
+        lambda value: isinstance(value, str) and bool(value), "a text that is not empty", str
+    )
 
 
 def tuple_of(kind: Kind) -> Kind:
@@ -119,11 +126,16 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def unknown_name(what: str, name: str, known: list[str]) -> InputError:
-    """Returns the error for a name that does not exist, with the nearest one that does."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return InputError(f"unknown {what} {name}; {hint}known: {', '.join(known)}")
+def _unknown_field(name: str, fields: Mapping[str, Field]) -> InputError:
+    """Returns the error for a field that does not exist, with the nearest one or its neighbours."""
+    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.6)
+    section = name.rpartition(".")[0]
+    neighbours = [field for field in fields if field.rpartition(".")[0] == section]
+    if near:
+        accepted = f"did you mean config.{near[0]}?"
+    else:
+        accepted = "accepted: " + ", ".join(f"config.{f}" for f in neighbours or fields)
+    return InputError(f"there is no config field config.{name}; {accepted}")
 
 
 def check(config: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
@@ -135,9 +147,35 @@ def check(config: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
     flat = flatten(config)
     for name, value in flat.items():
         if name not in fields:
-            raise unknown_name("config field", f"config.{name}", [f"config.{f}" for f in fields])
+            raise _unknown_field(name, fields)
         if not fields[name].kind.accepts(value):
             raise InputError(f"config.{name} is {value!r}; accepted: {fields[name].kind.accepted}")
     missing = [name for name in fields if name not in flat]
     if missing:
         raise InputError(f"the configuration lacks config.{missing[0]}: {fields[missing[0]].doc}")
+
+
+def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:
+    """Returns the value of a field that was written as text on the command line.
+
+    Tuples are written as in Python, "(0.0, 2.0)"; None as "None".
+
+    Raises:
+        InputError: there is no such field, or the text is not a value that it accepts.
+    """
+    if name not in fields:
+        raise _unknown_field(name, fields)
+    kind = fields[name].kind
+    value: Any = written
+    if written == "None":
+        value = None
+    elif kind.type is not str:
+        try:
+            value = ast.literal_eval(written)
+        except (ValueError, SyntaxError):
+            value = written
+        if kind.type is float and _is_integer(value):
+            value = float(value)
+    if not kind.accepts(value):
+        raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}")
+    return value

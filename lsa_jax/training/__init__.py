@@ -1,0 +1,19 @@
+"""Training: the one loop, losses, optimisers and schedules, checkpoints."""
+
+from lsa_jax.training.loop import History, train
+from lsa_jax.training.losses import LOSSES, is_correct
+from lsa_jax.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from lsa_jax.training.programs import Source, init_key
+
+__all__ = [
+    "LOSSES",
+    "OPTIMIZERS",
+    "SCHEDULES",
+    "History",
+    "Source",
+    "init_key",
+    "make_optimizer",
+    "make_schedule",
+    "is_correct",
+    "train",
+]

@@ -1,0 +1,64 @@
+"""Figure 6, Karp et al. 2021: a CNN, its finite NTKs at several widths and its infinite NTK.
+
+    python -m launch.sweep --config=configs/lsa/fig6_mnist.py --workdir=runs/fig6_mnist \\
+        --data_dir=DIR
+
+MNIST 28 x 28 at a random location of a 42 x 42 background of Gaussian noise; DIR holds mnist/.
+Full: 20,000 images, finite widths 1, 50 and 100, 200 epochs. ":small": 2 CPU cores.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import noise_curves
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "data.num_train": 2000,
+    "data.num_test": 1000,
+    "network.epochs": 40,
+    "network.schedule": "cosine",
+    "network.batch_size": 50,
+    "network.learning_rate": 0.05,
+    "ntk_finite.epochs": 40,
+    "ntk_finite.schedule": "cosine",
+    "ntk_finite.learning_rate": 0.01,
+    "sweep.ntk_width_factor": (1, 4),
+    "sweep.noise": (0.0, 0.5, 1.0, 2.0),
+}
+
+_QUICK = _SMALL | {
+    "data.num_train": 32,
+    "data.num_test": 16,
+    "network.epochs": 1,
+    "ntk_finite.epochs": 1,
+    "sweep.ntk_width_factor": (1, 2),
+    "sweep.noise": (0.0, 2.0),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        noise_curves.default_config(),
+        {
+            "title": "MNIST on Gaussian noise: CNN and NTKs of several widths",
+            "paper_item": "lsa/fig6_mnist",
+            "data.dataset": "mnist",
+            "data.image_size": 28,
+            "data.background_size": 42,
+            "data.placement": "random_location",
+            "data.background": "gaussian",
+            "data.num_train": 20000,
+            "model.name": "cnn",
+            "model.channels": (8, 16),
+            "max_replicas": 5,
+            "sweep.ntk_width_factor": (1, 50, 100),
+            "sweep.noise": (0.0, 0.5, 1.0, 1.5, 2.0),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: learner (and width) x noise x seed."""
+    return noise_curves.sweep(config)

@@ -1,0 +1,180 @@
+"""What the launch scripts share: flags and configurations whose mistakes cost one line.
+
+Everything here runs before jax is imported. A mistake prints `error: ...` on standard error and
+exits with status 2.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import NoReturn
+
+import ml_collections
+from absl import app, flags
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments import load_settings
+from lsa_jax.settings.fields import parse
+from lsa_jax.settings.points import Point, make_points
+from lsa_jax.settings.variants import set_fields
+
+BAD_INPUT = 2
+_OVERRIDE = "--config."
+
+CONFIG = flags.DEFINE_string(
+    "config",
+    None,
+    "Configuration file, such as configs/quickstart.py, or one with a variant, FILE:small. "
+    "Any field of it is set by --config.FIELD=VALUE.",
+)
+
+WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Folder for results; the same command resumes there."
+)
+DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of data sets in their standard layouts; default: LSA_DATA_DIR."
+)
+
+
+def _fail(message: str) -> NoReturn:
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(BAD_INPUT)
+
+
+_overrides: list[str] = []  # the --config.FIELD=VALUE of this command line
+
+
+def _parse(argv: list[str]) -> list[str]:
+    """Parses flags; any mistake in them is one line."""
+    _overrides[:] = [argument for argument in argv if argument.startswith(_OVERRIDE)]
+    try:
+        remaining = flags.FLAGS([a for a in argv if not a.startswith(_OVERRIDE)])
+    except flags.Error as error:
+        _fail(str(error))
+    if len(remaining) > 1:
+        _fail(f"unexpected argument {remaining[1]!r}; all settings are flags such as --workdir=DIR")
+    return remaining
+
+
+def run(main: Callable[[], int | None]) -> NoReturn:
+    """Runs a script: parses the flags, calls `main()`, and turns its errors into exit codes.
+
+    0: done. 1: done, but some runs failed (as `main` returns). 2: a mistake in what was given.
+    130: stopped by Ctrl-C.
+    """
+
+    def guarded(argv: list[str]) -> int | None:
+        del argv
+        try:
+            return main()
+        except InputError as error:
+            _fail(str(error))
+        except KeyboardInterrupt:
+            print("\nstopped; the same command goes on from here", file=sys.stderr)
+            sys.exit(130)
+
+    app.run(guarded, flags_parser=_parse)
+
+
+_EXAMPLES = {"config": "--config=configs/quickstart.py", "workdir": "--workdir=DIR"}
+
+
+def require(name: str, value: str | None) -> str:
+    """Returns a flag's value, or raises where it was not given."""
+    if not value:
+        raise InputError(f"--{name} is missing; accepted: {_EXAMPLES[name]}")
+    return value
+
+
+def workdir() -> Path:
+    """Returns --workdir."""
+    return Path(require("workdir", WORKDIR.value))
+
+
+def data_dir() -> Path | None:
+    """Returns --data_dir, or LSA_DATA_DIR, or None.
+
+    Raises:
+        InputError: the folder does not exist.
+    """
+    given = DATA_DIR.value or os.environ.get("LSA_DATA_DIR")
+    if given and not Path(given).is_dir():
+        source = "--data_dir" if DATA_DIR.value else "LSA_DATA_DIR"
+        raise InputError(f"{source} is {given!r}; accepted: a folder that exists")
+    return Path(given) if given else None
+
+
+def _config_module(path: Path) -> ModuleType:
+    """Runs a configuration file.
+
+    Raises:
+        InputError: there is no such file, it fails, or it has no get_config.
+    """
+    if not path.is_file():
+        raise InputError(f"--config is '{path}', which does not exist; accepted: a file")
+    spec = importlib.util.spec_from_file_location("lsa_jax_config", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"--config is '{path}'; accepted: a Python file, such as {path.stem}.py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise InputError(f"--config: {path} fails with {type(error).__name__}: {error}") from None
+    if not hasattr(module, "get_config"):
+        raise InputError(f"--config: {path} has no get_config()")
+    return module
+
+
+def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[Point]]:
+    """Returns the validated configuration and its points: the sweep's, or the one it describes.
+
+    Raises:
+        InputError: no configuration, a field that is not accepted, or no sweep in the file.
+    """
+    path, _, variant = require("config", CONFIG.value).partition(":")
+    module = _config_module(Path(path))
+    config = module.get_config(variant) if variant else module.get_config()
+    settings = load_settings(config.get("experiment"))
+    for override in _overrides:
+        name, equals, written = override.removeprefix(_OVERRIDE).partition("=")
+        if not equals:
+            raise InputError(f"{override} has no value; accepted: {override}=VALUE")
+        set_fields(config, {name: parse(name, written, settings.FIELDS)})
+    settings.validate(config)
+    if not sweep:
+        return config, make_points(config, [{}], settings.validate)
+    if not hasattr(module, "get_sweep"):
+        raise InputError(f"--config: {path} has no get_sweep(config); run it with launch.run")
+    return config, make_points(config, module.get_sweep(config), settings.validate)
+
+
+def _tuples(value: object) -> object:
+    """Turns JSON's lists back into the tuples that configurations hold."""
+    if isinstance(value, list):
+        return tuple(_tuples(member) for member in value)
+    if isinstance(value, dict):
+        return {name: _tuples(member) for name, member in value.items()}
+    return value
+
+
+def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Point]]:
+    """Returns the configuration and the points that `config.json` in a folder records.
+
+    Raises:
+        InputError: there is no such file, or it is not one of ours.
+    """
+    path = workdir / "config.json"
+    try:
+        record = json.loads(path.read_text())
+        recorded, sweep = _tuples(record["config"]), [_tuples(s) for s in record["sweep"]]
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; accepted: a folder that a sweep wrote") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} is damaged; expected what a sweep writes there") from None
+    settings = load_settings(recorded.get("experiment"))
+    config = ml_collections.ConfigDict(recorded).lock()
+    return config, make_points(config, sweep, settings.validate)

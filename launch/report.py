@@ -1,0 +1,21 @@
+"""Writes tables and figures again from what a sweep left on disk.
+
+Example:
+    python -m launch.report --workdir=runs/quickstart
+"""
+
+from launch import _cli
+
+
+def main() -> None:
+    """Reports on the finished runs of --workdir."""
+    workdir = _cli.workdir()
+    config, points = _cli.recorded_points(workdir)
+
+    from lsa_jax.experiments.sweep import report_sweep
+
+    report_sweep(config, points, workdir)
+
+
+if __name__ == "__main__":
+    _cli.run(main)

@@ -1,0 +1,139 @@
+"""Many replicas, or one large batch, on all the devices there are.
+
+The only module that knows `jax.pmap`. A *layout* says how the work of a training loop lies on the
+devices: `ReplicaLayout` gives each device its share of independent runs, `BatchLayout` gives each
+its share of every batch of one run. Both offer the same few functions, so the loop is written once.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lsa_jax.errors import InputError
+
+BATCH_AXIS = "batch_parts"
+
+Tree = TypeVar("Tree")
+
+
+def _identity(tree: Tree) -> Tree:
+    return tree
+
+
+def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
+    """Returns the tree with a leading axis of devices, a copy lying on each."""
+    copies = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(devices), *jnp.shape(a))), tree)
+    return jax.pmap(_identity, devices=devices)(copies)
+
+
+class ReplicaLayout:
+    """Independent runs of the same program, dealt out over the devices.
+
+    Within a device the replicas run side by side (`vmap`) on an accelerator and one after the other
+    on a CPU, where one replica already fills the cores and its working set stays in cache. So on
+    CPUs the arithmetic of a replica does not depend on how many others there are.
+    """
+
+    def __init__(self, num_replicas: int, devices: Sequence[jax.Device] | None = None) -> None:
+        """Lays `num_replicas` out over `devices` (default: all local ones), or fewer if few do."""
+        self.num_replicas = num_replicas
+        self.devices = list(devices or jax.local_devices())[:num_replicas]
+        self._per_device = math.ceil(num_replicas / len(self.devices))
+        self._at_once = 1 if self.devices[0].platform == "cpu" else self._per_device
+
+    def spread(self, tree: Tree) -> Tree:
+        """Turns [replicas, ...] into [devices, replicas a device, ...], repeating the last one."""
+        shape = (len(self.devices), self._per_device)
+        index = np.minimum(np.arange(math.prod(shape)), self.num_replicas - 1).reshape(shape)
+        return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
+
+    def share(self, tree: Tree) -> Tree:
+        """Copies what all replicas read (data) to every device."""
+        return _copy_to_each(tree, self.devices)
+
+    def gather(self, tree: Tree) -> Tree:
+        """Turns what `spread` made, or a mapped function returned, into numpy [replicas, ...]."""
+        return jax.tree.map(
+            lambda a: np.asarray(a).reshape(-1, *a.shape[2:])[: self.num_replicas], tree
+        )
+
+    def map(self, function: Callable, num_spread: int, *, donate: bool = False) -> Callable:
+        """Compiles a function of one replica into one of all.
+
+        Args:
+            function: takes `num_spread` trees of one replica each, then shared trees.
+            num_spread: how many of its arguments come from `spread`; the others from `share`.
+            donate: the first argument's memory may be used for the result.
+        """
+
+        def on_device(*arguments: Any) -> Any:
+            spread, shared = arguments[:num_spread], arguments[num_spread:]
+            return lax.map(lambda one: function(*one, *shared), spread, batch_size=self._at_once)
+
+        return jax.pmap(on_device, devices=self.devices, donate_argnums=(0,) if donate else ())
+
+    def part(self, batch: Tree) -> Tree:
+        """Returns a device's part of a batch: here, all of it."""
+        return batch
+
+    def total(self, tree: Tree) -> Tree:
+        """Adds up over the parts of a batch: here, nothing to add."""
+        return tree
+
+
+class BatchLayout:
+    """One run whose every batch is dealt out over the devices; gradients are added up."""
+
+    num_replicas = 1
+
+    def __init__(self, batch_size: int, devices: Sequence[jax.Device] | None = None) -> None:
+        """Splits batches over `devices` (default: all local ones).
+
+        Raises:
+            InputError: the batch cannot be split evenly.
+        """
+        self.devices = list(devices or jax.local_devices())
+        if batch_size % len(self.devices):
+            raise InputError(
+                f"batch_size is {batch_size}; data-parallel training on {len(self.devices)} "
+                f"devices accepts multiples of {len(self.devices)}"
+            )
+
+    def spread(self, tree: Tree) -> Tree:
+        """Copies the one run's arrays [1, ...] to every device."""
+        return self.share(jax.tree.map(lambda a: jnp.asarray(a)[0], tree))
+
+    def share(self, tree: Tree) -> Tree:
+        """Copies what the run reads (data) to every device."""
+        return _copy_to_each(tree, self.devices)
+
+    def gather(self, tree: Tree) -> Tree:
+        """Returns the first device's copy as numpy [1, ...]."""
+        return jax.tree.map(lambda a: np.asarray(a[:1]), tree)
+
+    def map(self, function: Callable, num_spread: int, *, donate: bool = False) -> Callable:
+        """Compiles a function of one run, which calls `part` and `total`, for all devices."""
+        del num_spread  # every argument lies whole on every device
+        return jax.pmap(
+            function,
+            axis_name=BATCH_AXIS,
+            devices=self.devices,
+            donate_argnums=(0,) if donate else (),
+        )
+
+    def part(self, batch: Tree) -> Tree:
+        """Returns this device's slice of arrays [batch, ...]."""
+        count, mine = len(self.devices), lax.axis_index(BATCH_AXIS)
+        return jax.tree.map(lambda a: a.reshape(count, -1, *a.shape[1:])[mine], batch)
+
+    def total(self, tree: Tree) -> Tree:
+        """Adds up over the parts of a batch."""
+        return lax.psum(tree, BATCH_AXIS)
+
+
+Layout = ReplicaLayout | BatchLayout

@@ -1,0 +1,69 @@
+"""The protocol that the configurations of Karp et al. (NeurIPS 2021), figure 4, share."""
+
+from typing import Any
+
+import ml_collections
+
+from lsa_jax.settings import noise_curves
+from lsa_jax.settings.variants import choose, set_fields
+
+_INTENSITIES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_SIGMAS = (0.0, 0.5, 1.0, 1.5, 2.0)
+
+# A WRN-10-1 on a subset: the same code where there are two CPU cores.
+_SMALL = {
+    "width_factor": 1,
+    "max_replicas": 4,
+    "data.num_train": 2000,
+    "data.num_test": 1000,
+    "network.epochs": 16,
+    "network.batch_size": 50,
+    "network.learning_rate": 0.05,
+    "network.schedule": "cosine",
+    "network.eval_every": 4,
+    "network.checkpoint_every": 2,
+    "ntk_finite.epochs": 16,
+    "ntk_finite.schedule": "cosine",
+    "ntk_finite.eval_every": 4,
+    "ntk_finite.checkpoint_every": 2,
+}
+
+_QUICK = _SMALL | {
+    "data.num_train": 16,
+    "data.num_test": 8,
+    "network.epochs": 1,
+    "network.batch_size": 8,
+    "ntk_finite.epochs": 1,
+    "ntk_finite.batch_size": 8,
+}
+
+
+def figure4(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
+    """Returns one panel of figure 4: WRN-10-10 and its finite NTK, 16 x 16 images on 32 x 32.
+
+    Args:
+        variant: "full" (thesis appendix B.3), "small" (two CPU cores) or "quick" (tests).
+        fields: what is the panel's own: title, data set, task, background, placement.
+
+    Raises:
+        InputError: there is no such variant, or no such field.
+    """
+    gaussian = fields["data.background"] == "gaussian"
+    noise = _SIGMAS if gaussian else _INTENSITIES
+    config = set_fields(
+        noise_curves.default_config(),
+        {
+            "data.dataset": "cifar10",
+            "data.image_size": 16,
+            "data.background_size": 32,
+            "model.name": "wide_resnet",
+            "model.depth": 10,
+            "width_factor": 10,
+            "max_replicas": 1,
+            "sweep.learner": ("network", "ntk_finite"),
+            "sweep.noise": noise,
+            **fields,
+        },
+    )
+    ends = {"sweep.noise": (noise[0], noise[-1])}
+    return choose(config, variant, {"small": _SMALL | ends, "quick": _QUICK | ends})

@@ -1,0 +1,46 @@
+"""The sizes that a configuration file offers after the colon: `--config=FILE:VARIANT`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import ml_collections
+
+from lsa_jax.errors import InputError
+
+
+def set_fields(
+    config: ml_collections.ConfigDict, fields: Mapping[str, Any]
+) -> ml_collections.ConfigDict:
+    """Sets fields of a configuration by dotted name, in place, and returns it.
+
+    Raises:
+        InputError: a field does not exist.
+    """
+    try:
+        config.update_from_flattened_dict(fields)
+    except (KeyError, AttributeError) as error:
+        raise InputError(f"unknown config field: {error.args[0]}") from None
+    return config
+
+
+def choose(
+    config: ml_collections.ConfigDict,
+    variant: str,
+    variants: Mapping[str, Mapping[str, Any]],
+) -> ml_collections.ConfigDict:
+    """Changes a configuration into one of its variants.
+
+    Args:
+        config: the full configuration.
+        variant: "full", which changes nothing, or a name in `variants`.
+        variants: the fields that each smaller variant changes, by dotted name.
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    if variant == "full":
+        return config
+    if variant not in variants:
+        known = ", ".join(["full", *variants])
+        raise InputError(f"--config has no variant {variant!r}; accepted after the colon: {known}")
+    return set_fields(config, variants[variant])

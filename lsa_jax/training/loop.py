@@ -1,0 +1,239 @@
+"""The one training loop. Python comes up between epochs to report, checkpoint and evaluate.
+
+It knows nothing of any paper. What a batch is, comes from a `Source`; what varies between replicas
+(a noise level, a learning rate) is a tree handed to the source and to the optimiser.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Key
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.models.model import Model
+from lsa_jax.parallel import Layout, ReplicaLayout
+from lsa_jax.training import checkpoints
+from lsa_jax.training.losses import is_correct
+from lsa_jax.training.programs import (
+    PyTree,
+    Recipe,
+    Source,
+    State,
+    make_epoch,
+    make_evaluate,
+    make_init,
+)
+
+
+class History(NamedTuple):
+    """What was measured on the way.
+
+    Attributes:
+        rows: one dictionary a report: `epoch` and `step` (how many are done), `batch_loss` (mean
+            over the epoch's batches while they were trained on), `train_loss`, `test_loss` and the
+            metrics likewise. Values are [replicas], or numbers for a single run.
+        failures: by replica, why it stopped learning. Its parameters are those before the step
+            whose loss was not finite.
+    """
+
+    rows: list[dict[str, Any]]
+    failures: dict[int, str]
+
+
+class _Run:
+    """One training run's programs, compiled for a layout, and its state on the devices."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        sources: dict[str, Source],
+        keys: Key[Array, " replicas"],
+        replicas: PyTree,
+    ) -> None:
+        layout = recipe.layout
+        self._layout = layout
+        self._keys, self._replicas = layout.spread((keys, replicas))
+        self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
+        self._epoch = layout.map(make_epoch(recipe, sources["train"]), 3, donate=True)
+        self._evaluate = {
+            name: layout.map(make_evaluate(recipe, source), 2) for name, source in sources.items()
+        }
+        init = layout.map(make_init(recipe, sources["train"]), 2)
+        self._state = init(self._keys, self._replicas, self._arrays["train"])
+
+    def train_epoch(self) -> np.ndarray:
+        """Trains for an epoch; returns each replica's mean loss over its batches."""
+        self._state, loss = self._epoch(
+            self._state, self._keys, self._replicas, self._arrays["train"]
+        )
+        return self._layout.gather(loss)
+
+    def evaluate(self) -> dict[str, np.ndarray]:
+        """Returns each replica's measures on every source, as `<source>_<measure>`."""
+        row = {}
+        for name, function in self._evaluate.items():
+            measured = function(self._state, self._replicas, self._arrays[name])
+            for measure, value in self._layout.gather(measured).items():
+                row[f"{name}_{measure}"] = value
+        return row
+
+    @property
+    def state(self) -> State:
+        """The state as numpy arrays [replicas, ...], whatever the layout."""
+        return self._layout.gather(self._state)
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = self._layout.spread(state)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Updates that each replica has done."""
+        return self._layout.gather(self._state.step)
+
+
+class _Table:
+    """The reports of a run as one array [reports, columns, replicas], so that it can be saved."""
+
+    def __init__(
+        self, recipe: Recipe, sources: dict[str, Source], epochs: int, eval_every: int, width: int
+    ) -> None:
+        measures = ("loss", *recipe.metrics)
+        self.columns = ["batch_loss", *(f"{s}_{m}" for s in sources for m in measures)]
+        self.epochs = [e for e in range(1, epochs + 1) if e % eval_every == 0 or e == epochs]
+        self.values = np.full((len(self.epochs), len(self.columns), width), np.nan)
+
+    def add(self, epoch: int, row: dict[str, np.ndarray]) -> None:
+        self.values[self.epochs.index(epoch)] = [row[column] for column in self.columns]
+
+    def rows(self, steps_per_epoch: int, done: int) -> list[dict[str, Any]]:
+        return [
+            {"epoch": epoch, "step": epoch * steps_per_epoch}
+            | dict(zip(self.columns, values, strict=True))
+            for epoch, values in zip(self.epochs, self.values, strict=True)
+            if epoch <= done
+        ]
+
+
+def _find_failures(steps: np.ndarray, due: int, last: np.ndarray) -> dict[int, str]:
+    """Says which replicas stopped at a loss that was not finite, or ended with such measures."""
+    failures = {}
+    for replica, step in enumerate(steps):
+        if step < due:
+            failures[replica] = (
+                f"the loss was not finite at step {step}; lower the learning rate or check the data"
+            )
+        elif not np.isfinite(last[:, replica]).all():
+            failures[replica] = f"the outputs were not finite after step {step}, the last"
+    return failures
+
+
+def _check_sizes(sizes: dict[str, int], sources: dict[str, Source]) -> None:
+    sizes = sizes | {f"number of {n} examples": s.num_examples for n, s in sources.items()}
+    for name, value in sizes.items():
+        if value < 1:
+            raise InputError(f"{name} is {value}; accepted: 1 or more")
+
+
+def train(
+    key: Key[Array, "..."],
+    model: Model,
+    data: Dataset | Source,
+    loss: Callable,
+    optimizer: optax.GradientTransformation | Callable[[PyTree], optax.GradientTransformation],
+    *,
+    epochs: int,
+    batch_size: int,
+    test: Dataset | Source | None = None,
+    metrics: dict[str, Callable] | None = None,
+    replicas: PyTree = None,
+    frozen: tuple[str, ...] = (),
+    eval_every: int = 1,
+    eval_batch_size: int = 512,
+    layout: Layout | None = None,
+    checkpoint_dir: Path | None = None,
+    checkpoint_every: int = 1,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[PyTree, History]:
+    """Trains one network, or many replicas of it, by minibatch gradient descent.
+
+    Each epoch visits every example once, in an order drawn from (key, epoch); a partial last batch
+    is filled up with examples of weight zero. Everything random is a function of (key, epoch), so a
+    run that goes on from a checkpoint ends with the same bits as one that was never stopped.
+
+    Args:
+        key: one key for one run, or keys [replicas].
+        model: what is trained; its kernel is not used.
+        data: the training examples.
+        loss: `(outputs, targets) -> [n]`, the loss of each example; batches take the mean.
+        optimizer: an optax transformation, or a function that makes one from a replica's values.
+        epochs: passes over the data.
+        batch_size: examples a step, over all devices.
+        test: examples to evaluate on, beside the training examples.
+        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; default: accuracy.
+        replicas: a tree of arrays [replicas, ...]: what varies between replicas. A replica's part
+            is handed to the source's `fetch` and to `optimizer`.
+        frozen: top-level entries of the parameters that stay as they were initialised.
+        eval_every: epochs between evaluations; the last epoch is always evaluated.
+        eval_batch_size: examples a step in evaluation.
+        layout: how the work lies on the devices; default: replicas spread over all local ones.
+        checkpoint_dir: where to save the state and to go on from; None keeps nothing.
+        checkpoint_every: epochs between checkpoints; the last epoch is always saved.
+        progress: called with the fraction done after each epoch.
+
+    Returns:
+        The parameters and the history. With keys [replicas] both have an axis of replicas.
+
+    Raises:
+        InputError: a size below 1, or no examples.
+        NumericalError: the loss of a single run was not finite. Of many replicas the others go on,
+            and `History.failures` tells which stopped.
+    """
+    sources = {"train": Source.of(data)} | ({} if test is None else {"test": Source.of(test)})
+    sizes = {"epochs": epochs, "batch_size": batch_size, "eval_batch_size": eval_batch_size}
+    periods = {"eval_every": eval_every, "checkpoint_every": checkpoint_every}
+    _check_sizes(sizes | periods, sources)
+    single = key.ndim == 0
+    if single:
+        key, replicas = key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas)
+    recipe = Recipe(
+        model=model,
+        loss=loss,
+        optimizer=(lambda _: optimizer) if hasattr(optimizer, "update") else optimizer,
+        metrics={"accuracy": is_correct} if metrics is None else metrics,
+        batch_size=batch_size,
+        eval_batch_size=eval_batch_size,
+        frozen=frozen,
+        layout=layout or ReplicaLayout(len(key)),
+    )
+    run = _Run(recipe, sources, key, replicas)
+    table = _Table(recipe, sources, epochs, eval_every, len(key))
+    steps_per_epoch = -(-sources["train"].num_examples // batch_size)
+    done = 0
+    if checkpoint_dir and (saved := checkpoints.restore(checkpoint_dir, (run.state, table.values))):
+        done, (run.state, table.values) = saved
+    # Where every replica has stopped learning, there is nothing to go on with.
+    while done < epochs and (run.steps == done * steps_per_epoch).any():
+        done += 1
+        batch_loss = run.train_epoch()
+        if done in table.epochs:
+            table.add(done, {"batch_loss": batch_loss, **run.evaluate()})
+        if checkpoint_dir and (done % checkpoint_every == 0 or done == epochs):
+            checkpoints.save(checkpoint_dir, done, (run.state, table.values))
+        if progress:
+            progress(done / epochs)
+
+    failures = _find_failures(run.steps, done * steps_per_epoch, table.values[-1])
+    params, rows = run.state.params, table.rows(steps_per_epoch, done)
+    if not single:
+        return params, History(rows, failures)
+    if failures:
+        raise NumericalError(failures[0])
+    first = [{k: v[0] if isinstance(v, np.ndarray) else v for k, v in row.items()} for row in rows]
+    return jax.tree.map(lambda a: a[0], params), History(first, failures)

@@ -1,0 +1,183 @@
+"""What is compiled: how one replica is initialised, trained for an epoch, and evaluated.
+
+An epoch is one scan over its batches. Everything random is a function of (key, epoch).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Key
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.models.model import Model
+from lsa_jax.parallel import Layout
+
+PyTree = Any
+
+# Streams of a run's key, split by meaning.
+_INIT, _ORDER = 0, 1
+
+
+def _rows_of_dataset(dataset: Dataset, replica: PyTree, index: Array, epoch: Array) -> Dataset:
+    del replica, epoch
+    return Dataset(dataset.inputs[index], dataset.targets[index])
+
+
+class Source(NamedTuple):
+    """Where batches come from.
+
+    Attributes:
+        arrays: what lies on the device, shared by all replicas; a `Dataset` for plain data.
+        num_examples: examples are numbered 0 to num_examples - 1.
+        fetch: `(arrays, replica, index [batch], epoch) -> Dataset` of that batch. The default
+            takes rows of a `Dataset`.
+    """
+
+    arrays: PyTree
+    num_examples: int
+    fetch: Callable[[PyTree, PyTree, Array, Array], Dataset] = _rows_of_dataset
+
+    @classmethod
+    def of(cls, data: "Source | Dataset") -> "Source":
+        """Returns the source that serves a data set as it is; a source is returned unchanged."""
+        return data if isinstance(data, Source) else cls(data, len(data.targets))
+
+
+class Recipe(NamedTuple):
+    """How one replica is trained and measured; see `train` for the meaning of each."""
+
+    model: Model
+    loss: Callable
+    optimizer: Callable[[PyTree], optax.GradientTransformation]
+    metrics: dict[str, Callable]
+    batch_size: int
+    eval_batch_size: int
+    frozen: tuple[str, ...]
+    layout: Layout
+
+
+class State(NamedTuple):
+    """One replica between two epochs.
+
+    Attributes:
+        params: parameters, frozen ones included.
+        opt_state: the optimiser's state for the trained parameters.
+        step: updates done; stays where it is once a loss was not finite.
+        epoch: epochs done.
+    """
+
+    params: PyTree
+    opt_state: PyTree
+    step: Array
+    epoch: Array
+
+
+def init_key(key: Key[Array, ""]) -> Key[Array, ""]:
+    """Returns the key with which a run of this key draws its initial parameters."""
+    return jax.random.fold_in(key, _INIT)
+
+
+def _padded_batches(index: Array, batch_size: int) -> tuple[Array, Array]:
+    """Cuts [n] into [batches, batch_size], filled up from the front with examples of weight 0."""
+    count = len(index)
+    num_batches = -(-count // batch_size)
+    position = jnp.arange(num_batches * batch_size).reshape(num_batches, batch_size)
+    return index[position % count], (position < count).astype(jnp.float32)
+
+
+def _split(params: PyTree, frozen: tuple[str, ...]) -> tuple[PyTree, PyTree]:
+    """Splits parameters into the trained ones and the top-level entries that stay fixed."""
+    if not frozen:
+        return params, {}
+    trained = {name: value for name, value in params.items() if name not in frozen}
+    return trained, {name: params[name] for name in frozen}
+
+
+def _join(trained: PyTree, fixed: PyTree) -> PyTree:
+    return {**trained, **fixed} if fixed else trained
+
+
+def make_init(recipe: Recipe, source: Source) -> Callable:
+    """Returns `(key, replica, arrays) -> State`, an untrained replica."""
+
+    def init(key: Key[Array, ""], replica: PyTree, arrays: PyTree) -> State:
+        first = jnp.zeros(1, jnp.int32)
+        example = jax.eval_shape(source.fetch, arrays, replica, first, jnp.int32(0)).inputs
+        params = recipe.model.init(init_key(key), example.shape[1:])
+        opt_state = recipe.optimizer(replica).init(_split(params, recipe.frozen)[0])
+        return State(params, opt_state, jnp.int32(0), jnp.int32(0))
+
+    return init
+
+
+def make_epoch(recipe: Recipe, source: Source) -> Callable:
+    """Returns `(state, key, replica, arrays) -> (state, mean loss over the epoch's batches)`.
+
+    A step whose loss is not finite is not taken, nor is any after it: `state.step` then falls short
+    of the steps that are due.
+    """
+    model, loss, layout = recipe.model, recipe.loss, recipe.layout
+
+    def train_epoch(
+        state: State, key: Key[Array, ""], replica: PyTree, arrays: PyTree
+    ) -> tuple[State, Array]:
+        rule = recipe.optimizer(replica)
+        epoch = state.epoch
+        order_key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
+        order = jax.random.permutation(order_key, source.num_examples)
+        batches = _padded_batches(order, recipe.batch_size)
+        due = epoch * len(batches[0]) + jnp.arange(len(batches[0]))
+
+        def step(state: State, batch: tuple[Array, Array, Array]) -> tuple[State, Array]:
+            due, index, weight = batch
+            count = jnp.sum(weight)
+            index, weight = layout.part((index, weight))
+            inputs, targets = source.fetch(arrays, replica, index, epoch)
+            trained, fixed = _split(state.params, recipe.frozen)
+
+            def mean_loss(trained: PyTree) -> Array:
+                outputs = model.apply(_join(trained, fixed), inputs)
+                return jnp.sum(weight * loss(outputs, targets)) / count
+
+            value, gradient = layout.total(jax.value_and_grad(mean_loss)(trained))
+            updates, opt_state = rule.update(gradient, state.opt_state, trained)
+            params = _join(optax.apply_updates(trained, updates), fixed)
+            after = State(params, opt_state, state.step + 1, epoch)
+            going = jnp.isfinite(value) & (state.step == due)
+            return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state), value
+
+        state, losses = lax.scan(step, state, (due, *batches))
+        return state._replace(epoch=epoch + 1), jnp.mean(losses)
+
+    return train_epoch
+
+
+def make_evaluate(recipe: Recipe, source: Source) -> Callable:
+    """Returns `(state, replica, arrays) -> {measure: mean over the source}`.
+
+    Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch.
+    """
+    measures = {"loss": recipe.loss, **recipe.metrics}
+    layout = recipe.layout
+
+    def evaluate(state: State, replica: PyTree, arrays: PyTree) -> dict[str, Array]:
+        latest_epoch = jnp.maximum(state.epoch - 1, 0)
+
+        def add(sums: Array, batch: tuple[Array, Array]) -> tuple[Array, None]:
+            index, weight = layout.part(batch)
+            inputs, targets = source.fetch(arrays, replica, index, latest_epoch)
+            outputs = recipe.model.apply(state.params, inputs)
+            values = jnp.stack([measure(outputs, targets) for measure in measures.values()])
+            # A padded example must not count even where its output is not finite.
+            return sums + layout.total(jnp.where(weight > 0, values, 0.0).sum(axis=1)), None
+
+        index = jnp.arange(source.num_examples)
+        batches = _padded_batches(index, recipe.eval_batch_size)
+        sums, _ = lax.scan(add, jnp.zeros(len(measures)), batches)
+        return dict(zip(measures, sums / source.num_examples, strict=True))
+
+    return evaluate

@@ -1,0 +1,191 @@
+"""Noise curves: the same data for every learner, and a report that claims what was found."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments import noise_curves
+from lsa_jax.experiments.noise_curves_report import curves, make_claims, make_report
+from lsa_jax.settings import noise_curves as settings
+from lsa_jax.settings.points import make_points
+from lsa_jax.settings.variants import set_fields
+
+SMALL = {
+    "data.num_train": 24,
+    "data.num_test": 12,
+    "model.channels": (2, 3),
+    "network.epochs": 2,
+    "network.schedule": "constant",
+    "network.batch_size": 8,
+    "ntk_finite.epochs": 2,
+    "ntk_finite.schedule": "constant",
+    "ntk_finite.batch_size": 8,
+}
+
+
+def make_small(sweep, **fields):
+    config = set_fields(settings.default_config(), SMALL | fields)
+    return make_points(config, sweep, settings.validate)
+
+
+def run(points, directory):
+    data = noise_curves.load(points, None)
+    outcomes = {}
+    for group in noise_curves.groups(points):
+        found = noise_curves.run(group, data, directory / group[0].id, lambda fraction: None)
+        outcomes |= {point.id: outcome for point, outcome in zip(group, found, strict=True)}
+    return outcomes
+
+
+def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
+    sweep = settings.sweep(settings.default_config().copy_and_resolve_references())
+    points = make_small(sweep, **{"max_replicas": 4})
+    sizes = [(group[0].config.learner, len(group)) for group in noise_curves.groups(points)]
+    assert (
+        sizes
+        == [("network", 4), ("network", 1), ("ntk_finite", 4), ("ntk_finite", 1)]
+        + [("ntk_infinite", 1)] * 5
+    )
+
+
+def test_learners_see_the_same_images_placements_and_noise(monkeypatch, tmp_path):
+    """What the kernel's Gram matrix is made of is what the network's batches are made of."""
+    seen = {}
+    compose = noise_curves.backgrounds.compose
+
+    def recording(composition, key, images, index, epoch, **options):
+        composed = compose(composition, key, images, index, epoch, **options)
+        jax.debug.callback(
+            lambda index, rows: (
+                seen.setdefault(learner, {}).update(
+                    {int(i): np.asarray(row) for i, row in zip(index, rows, strict=True)}
+                )
+                if len(rows) not in (12,)  # the test split
+                else None
+            ),
+            index,
+            composed,
+        )
+        return composed
+
+    monkeypatch.setattr(noise_curves.backgrounds, "compose", recording)
+    for learner in settings.LEARNERS:
+        points = make_small([{"learner": learner, "noise": 1.0, "seed": 3}])
+        run(points, tmp_path / learner)
+        jax.effects_barrier()
+    for learner in ("ntk_finite", "ntk_infinite"):
+        assert seen[learner].keys() == seen["network"].keys() == set(range(24))
+        for index, row in seen["network"].items():
+            np.testing.assert_allclose(seen[learner][index], row, rtol=1e-6)
+
+
+@pytest.mark.parametrize("learner", settings.LEARNERS)
+def test_more_noise_changes_only_the_background(tmp_path, learner):
+    points = make_small(
+        [{"learner": learner, "noise": noise, "seed": 0} for noise in (0.0, 1.0)],
+        **{"data.background_size": 8, "data.placement": "fixed_corner"},
+    )
+    quiet, loud = run(points, tmp_path).values()
+    # The image covers the whole background, so the noise must not matter at all.
+    assert quiet.metrics == loud.metrics
+
+
+def test_linearised_network_starts_as_the_network_and_moves_linearly(key):
+    config = make_small([{"learner": "ntk_finite"}])[0].config
+    model = noise_curves.build_model(config, "ntk_finite", 10)
+    linear = noise_curves.linearized_model(model)
+    inputs = jax.random.normal(key, (3, 16, 16, 1))
+    params = linear.init(key, (16, 16, 1))
+    np.testing.assert_allclose(
+        linear.apply(params, inputs), model.apply(params["initial"], inputs), rtol=1e-5, atol=1e-6
+    )
+    step = jax.tree.map(lambda a: 0.1 * jax.numpy.ones_like(a), params["initial"])
+    outputs = [
+        linear.apply(
+            params | {"weights": jax.tree.map(lambda a, b: a + t * b, params["initial"], step)},
+            inputs,
+        )
+        for t in (0.0, 1.0, 2.0)
+    ]
+    np.testing.assert_allclose(
+        outputs[2] - outputs[0], 2 * (outputs[1] - outputs[0]), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_exact_finite_ntk_is_the_limit_of_training_the_linearised_network(tmp_path):
+    """Squared error, full batches, small steps, long training: gradient descent reaches the
+    ridgeless solution around the initial function; both classify the training set."""
+    points = make_small(
+        [{"learner": "ntk_finite", "seed": 0}],
+        **{"ntk_finite.method": "regression", "ntk_finite.ridge": (1e-8,)},
+    )
+    exact = run(points, tmp_path / "exact")[points[0].id]
+    assert exact.metrics["train_accuracy"] == 1.0
+    assert 0 <= exact.metrics["test_accuracy"] <= 1
+
+
+def _results(network, ntk, seeds=3, noises=(0.0, 1.0)):
+    rows = []
+    for learner, accuracies in (("network", network), ("ntk_finite", ntk)):
+        for noise, accuracy in zip(noises, accuracies, strict=True):
+            for seed in range(seeds):
+                jitter = 0.01 * (seed - 1) if noise else 0.0
+                rows.append(
+                    {
+                        "learner": learner,
+                        "width_factor": 1,
+                        "noise": noise,
+                        "seed": seed,
+                        "test_accuracy": accuracy + jitter,
+                        "status": "ok",
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def test_retained_percentage_is_relative_to_the_same_seed_without_noise():
+    table = curves(_results((0.8, 0.6), (0.5, 0.25)))
+    noisy = table[(table["noise"] == 1) & (table["learner"] == "network")]
+    np.testing.assert_allclose(noisy["retained"], [100 * a / 0.8 for a in (0.59, 0.6, 0.61)])
+
+
+@pytest.mark.parametrize(
+    ("network", "ntk", "status"),
+    [((0.9, 0.85), (0.8, 0.4), "shown"), ((0.9, 0.4), (0.8, 0.4), "not shown")],
+)
+def test_the_claim_follows_the_numbers(network, ntk, status):
+    (claim,) = make_claims(curves(_results(network, ntk)), None)
+    gap = 100 * (network[1] / network[0] - ntk[1] / ntk[0])
+    assert claim.ours == pytest.approx(gap, abs=0.01)
+    assert claim.status == status and claim.spread is not None
+
+
+def test_the_papers_numbers_stand_beside_ours():
+    claims = make_claims(
+        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5))), "lsa/table1/cifar2_gaussian"
+    )
+    by_item = {claim.item: claim for claim in claims}
+    network = by_item["% of zero-noise accuracy retained at the highest noise, network"]
+    ntk = by_item["% of zero-noise accuracy retained at the highest noise, finite NTK"]
+    assert (network.paper, network.status) == (96.83, "shown")
+    assert (ntk.paper, ntk.status) == (85.54, "not shown")
+
+
+def test_what_was_not_run_is_marked_so():
+    results = _results((0.9, 0.8), (0.8, 0.4))
+    claims = make_claims(
+        curves(results[results["learner"] == "network"]), "lsa/table1/cifar2_gaussian"
+    )
+    assert {claim.status for claim in claims if "finite NTK" in claim.item} == {"not run"}
+    without_zero = curves(results[results["noise"] > 0])
+    assert {claim.status for claim in make_claims(without_zero, None)} == {"not run"}
+
+
+def test_failed_runs_are_left_out_of_means_and_listed():
+    results = _results((0.9, 0.8), (0.8, 0.4))
+    results.loc[results.index[-1], ["test_accuracy", "status"]] = [np.nan, "failed"]
+    table = curves(results)
+    assert len(table) == len(results) - 1
+    report = make_report(settings.default_config(), results, None)
+    assert "nan" not in report.tables[0][1].to_string()

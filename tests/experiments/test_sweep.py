@@ -1,0 +1,137 @@
+"""A sweep that was killed, repeated, or spread over more devices ends with the same numbers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import filelock
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(workdir, *, devices=1, script="sweep", arguments=()):
+    """Starts the quick variant of the quickstart in a process of its own."""
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", f"launch.{script}", "--config=configs/quickstart.py:quick"),
+            *(f"--workdir={workdir}", *arguments),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(workdir, **options):
+    process = start(workdir, **options)
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return output
+
+
+def read(workdir):
+    return pd.read_csv(workdir / "results.csv").drop(columns="seconds")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("uninterrupted")
+    finish(workdir)
+    return workdir
+
+
+def test_results_have_the_columns_and_every_point(uninterrupted):
+    results = read(uninterrupted)
+    assert {"learner", "noise", "seed", "test_accuracy", "train_accuracy", "status"} <= set(results)
+    assert len(results) == 3 * 2 * 2 and (results["status"] == "ok").all()
+    for name in ("noise_curves.png", "noise_curves.svg", "report.md", "report.json", "config.json"):
+        assert (uninterrupted / name).stat().st_size > 0
+
+
+def _kill_when(workdir, happened):
+    process = start(workdir)
+    deadline = time.monotonic() + 120
+    while not happened() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process.poll() is None, "the sweep ended before it could be killed"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(uninterrupted, tmp_path):
+    workdir = tmp_path / "killed"
+
+    def count(pattern):
+        return len(list(workdir.glob(pattern)))
+
+    moments = [
+        lambda: (workdir / "config.json").exists(),
+        lambda: count("groups/*/step_*") > 0,
+        lambda: count("runs/*/result.json") >= 2,
+        lambda: count("runs/*/result.json") >= 9,
+    ]
+    for happened in moments:
+        _kill_when(workdir, happened)
+        assert not (workdir / "results.csv").exists()
+    finish(workdir)
+    pd.testing.assert_frame_equal(read(workdir), read(uninterrupted), check_exact=True)
+    assert not list(workdir.rglob("*.partial"))
+
+
+def test_a_finished_sweep_repeated_does_no_work(uninterrupted):
+    before = {p: p.stat().st_mtime_ns for p in (uninterrupted / "runs").rglob("*")}
+    results = (uninterrupted / "results.csv").read_bytes()
+    assert "nothing to run" in finish(uninterrupted)
+    assert {p: p.stat().st_mtime_ns for p in (uninterrupted / "runs").rglob("*")} == before
+    assert (uninterrupted / "results.csv").read_bytes() == results
+
+
+def test_eight_devices_give_the_same_results_to_rounding(uninterrupted, tmp_path):
+    finish(tmp_path, devices=8)
+    pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), rtol=1e-5, atol=1e-5)
+
+
+def test_a_second_sweep_on_the_same_folder_refuses(uninterrupted):
+    with filelock.FileLock(uninterrupted / ".lock"):
+        process = start(uninterrupted)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert errors.strip().splitlines() == [errors.strip()] and "in use" in errors
+
+
+def test_a_sweep_with_other_settings_on_the_same_folder_refuses(uninterrupted):
+    process = start(uninterrupted, arguments=["--config.network.epochs=3"])
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert "other settings" in errors and len(errors.strip().splitlines()) == 1
+
+
+def test_the_report_can_be_made_again(uninterrupted):
+    wanted = {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
+    for name in ("report.md", "report.json", "results.csv", "noise_curves.png"):
+        (uninterrupted / name).unlink()
+    process = subprocess.run(
+        [sys.executable, "-m", "launch.report", f"--workdir={uninterrupted}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Percentage of zero-noise accuracy retained" in process.stdout
+    assert {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()} == wanted
+
+
+def test_one_point_runs_alone(tmp_path, uninterrupted):
+    finish(tmp_path, script="run", arguments=["--config.noise=2.0", "--config.seed=1"])
+    alone = read(tmp_path)
+    assert len(alone) == 1
+    swept = read(uninterrupted).query("learner == 'network' and noise == 2 and seed == 1")
+    assert alone["test_loss"].item() == pytest.approx(swept["test_loss"].item(), rel=1e-5)

@@ -1,0 +1,203 @@
+"""Every mistake costs one line that names it, exit status 2, and leaves nothing on disk."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICKSTART = "--config=configs/quickstart.py"
+FIG4 = "--config=configs/lsa/fig4_cifar_vehicles.py"
+
+
+def launch(script, *arguments, **environment):
+    """Runs a launch script from the project's root."""
+    return subprocess.run(
+        [sys.executable, "-m", f"launch.{script}", *map(str, arguments)],
+        cwd=ROOT,
+        env={"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def assert_refused(result, *words):
+    assert result.returncode == 2, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    for word in words:
+        assert word in lines[0], lines[0]
+
+
+SETTINGS = [
+    # (arguments, what the line must hold)
+    (["--config.nois=1"], ["config.nois", "config.noise"]),
+    (["--config.data.zzzz=1"], ["config.data.zzzz", "config.data.dataset"]),
+    (["--config.data=1"], ["config.data"]),
+    (["--config.noise"], ["--config.noise", "=VALUE"]),
+    (["--config.noise=-1"], ["config.noise", "'-1'", "0 or more"]),
+    (["--config.noise=loud"], ["config.noise", "'loud'", "a number"]),
+    (["--config.noise=nan"], ["config.noise"]),
+    (["--config.seed=-1"], ["config.seed", "0 or more"]),
+    (["--config.seed=1.5"], ["config.seed", "whole number"]),
+    (["--config.width_factor=0"], ["config.width_factor", "1 or more"]),
+    (["--config.learner=kernel"], ["config.learner", "network", "ntk_infinite"]),
+    (["--config.data.dataset=imagenet"], ["config.data.dataset", "cifar10"]),
+    (["--config.data.task=cifar2"], ["config.data.task", "digits", "'all'"]),
+    (["--config.data.image_size=17"], ["config.data.image_size", "17", "16"]),
+    (["--config.data.image_size=0"], ["config.data.image_size", "1 or more"]),
+    (["--config.data.placement=centre"], ["config.data.placement", "random_corner"]),
+    (["--config.data.background=fog"], ["config.data.background", "photographs"]),
+    (["--config.data.background=photographs"], ["config.data.photographs"]),
+    (["--config.data.background=none"], ["config.noise", "without a background"]),
+    (["--config.data.copies=2", "--config.data.fresh_backgrounds=True"], ["config.data.copies"]),
+    (["--config.data.fresh_backgrounds=True"], ["config.data.fresh_backgrounds", "fixed"]),
+    (["--config.data.num_train=0"], ["config.data.num_train", "None or"]),
+    (["--config.model.name=vit"], ["config.model.name", "wide_resnet"]),
+    (["--config.model.channels=(8,)"], ["config.model.channels", "two numbers"]),
+    (["--config.model.channels=8"], ["config.model.channels", "a tuple"]),
+    (["--config.model.name=wide_resnet"], ["config.learner", "no kernel"]),
+    (["--config.model.depth=12"], ["config.model.depth", "6n + 4"]),
+    (["--config.network.learning_rate=0"], ["config.network.learning_rate", "above 0"]),
+    (["--config.network.epochs=0"], ["config.network.epochs", "1 or more"]),
+    (["--config.network.optimizer=lion"], ["config.network.optimizer", "momentum"]),
+    (["--config.network.loss=hinge"], ["config.network.loss", "squared_error"]),
+    (["--config.network.schedule=steps", "--config.network.decay_epochs=()"], ["decay_epochs"]),
+    (["--config.ntk_infinite.ridge=(-1.0,)"], ["config.ntk_infinite.ridge", "0 or more"]),
+    (["--config.ntk_infinite.ridge=()"], ["config.ntk_infinite.ridge", "at least one"]),
+    (["--config.ntk_finite.method=magic"], ["config.ntk_finite.method", "regression"]),
+    (["--config.sweep.noise=()"], ["no points"]),
+    (["--config.sweep.noise=(0.0, 0.0)"], ["twice"]),
+    (["--config.sweep.learner=('network', 'svm')"], ["config.sweep.learner"]),
+    (["--config.experiment=growing_grass"], ["config.experiment"]),
+    (["--config.kernel_memory=1"], ["config.kernel_memory", "1e+06"]),
+    (["--wrkdir=x"], ["wrkdir", "workdir"]),
+    (["now"], ["'now'", "flags"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), SETTINGS, ids=lambda v: " ".join(v)[:60])
+def test_a_wrong_setting_is_refused(tmp_path, arguments, words):
+    workdir = tmp_path / "out"
+    result = launch("sweep", QUICKSTART, f"--workdir={workdir}", *arguments)
+    assert_refused(result, *words)
+    assert not workdir.exists()
+
+
+CONFIGS = [
+    ("--config=configs/quickstart.py:huge", ["'huge'", "full", "quick"]),
+    ("--config=configs/nosuch.py", ["nosuch.py", "does not exist"]),
+    ("--config=README.md", ["README.md", "Python file"]),
+    ("--config=setup.cfg", ["setup.cfg", "Python file"]),
+    ("--config=lsa_jax/errors.py", ["no get_config"]),
+    ("--config=", ["--config is missing"]),
+]
+
+
+@pytest.mark.parametrize(("config", "words"), CONFIGS)
+def test_a_wrong_configuration_file_is_refused(tmp_path, config, words):
+    result = launch("sweep", config, f"--workdir={tmp_path / 'out'}")
+    assert_refused(result, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_configuration_file_that_fails_is_named_with_its_error(tmp_path):
+    (tmp_path / "mine.py").write_text("import nothing_of_this_name\n")
+    result = launch("sweep", f"--config={tmp_path / 'mine.py'}", f"--workdir={tmp_path / 'out'}")
+    assert_refused(result, "mine.py", "ModuleNotFoundError")
+
+
+def test_a_missing_workdir_is_refused():
+    assert_refused(launch("sweep", QUICKSTART), "--workdir is missing")
+
+
+@pytest.mark.parametrize(("variable", "words"), [("flag", "--data_dir"), ("env", "LSA_DATA_DIR")])
+def test_a_data_folder_that_does_not_exist_is_refused(tmp_path, variable, words):
+    given = str(tmp_path / "nowhere")
+    flag = [f"--data_dir={given}"] if variable == "flag" else []
+    environment = {"LSA_DATA_DIR": given} if variable == "env" else {}
+    result = launch("sweep", QUICKSTART, f"--workdir={tmp_path / 'out'}", *flag, **environment)
+    assert_refused(result, words, "nowhere")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_intensity_above_one_is_refused(tmp_path):
+    result = launch("run", FIG4, f"--workdir={tmp_path / 'out'}", "--config.noise=1.5")
+    assert_refused(result, "config.noise", "0 to 1")
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("data.background_size=40", ["config.data.background_size", "32"]),
+        ("data.placement=random_location", ["config.data.placement", "corner"]),
+        ("data.task=all", ["config.data.task", "'vehicles'"]),
+    ],
+)
+def test_distractors_need_their_grid(tmp_path, field, words):
+    result = launch("run", FIG4, f"--workdir={tmp_path / 'out'}", f"--config.{field}")
+    assert_refused(result, *words)
+
+
+def test_missing_data_are_named_with_the_command_that_fetches_them(tmp_path):
+    data, workdir = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    result = launch(
+        "run", "--config=configs/lsa/fig6_mnist.py", f"--workdir={workdir}", f"--data_dir={data}"
+    )
+    assert_refused(result, str(data), "launch.data --dataset=mnist")
+    assert not workdir.exists()
+
+
+def test_damaged_data_are_named_and_nothing_is_written(tmp_path):
+    data, workdir = tmp_path / "data", tmp_path / "out"
+    (data / "mnist").mkdir(parents=True)
+    for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (data / "mnist" / f"{name}-ubyte").write_bytes(b"\0\0\x08\x07" + bytes(60))
+    result = launch(
+        "run", "--config=configs/lsa/fig6_mnist.py", f"--workdir={workdir}", f"--data_dir={data}"
+    )
+    assert_refused(result, "train-images-idx3-ubyte", "magic")
+    assert not workdir.exists()
+
+
+def test_more_examples_than_there_are_is_refused(tmp_path):
+    workdir = tmp_path / "out"
+    result = launch("run", QUICKSTART, f"--workdir={workdir}", "--config.data.num_train=99999")
+    assert_refused(result, "num_train", "99999")
+    assert not workdir.exists()
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    assert_refused(launch("sweep", QUICKSTART, f"--workdir={tmp_path}"), "no config.json")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_as_workdir_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert_refused(launch("sweep", QUICKSTART, f"--workdir={tmp_path / 'file'}"), "is a file")
+
+
+def test_a_workdir_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = launch("sweep", QUICKSTART, f"--workdir={tmp_path / 'file' / 'below'}")
+    assert_refused(result, "below")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"config": {"experiment": "x"}}'])
+def test_a_report_on_a_damaged_record_is_refused(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    assert_refused(launch("report", f"--workdir={tmp_path}"), "config.json")
+
+
+def test_a_report_on_nothing_is_refused(tmp_path):
+    assert_refused(launch("report", f"--workdir={tmp_path}"), "config.json", "does not exist")
+
+
+def test_help_shows_worked_commands():
+    result = launch("sweep", "--help")
+    assert "python -m launch.sweep --config=configs/quickstart.py" in result.stdout

@@ -1,0 +1,97 @@
+"""Files are whole or absent, and say what was measured."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.reporting import files
+from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.write import markdown_table, write_report
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "result.json"
+    files.write_json(path, {"accuracy": 1})
+
+    def full_disk(descriptor):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full_disk)
+    with pytest.raises(OSError, match="no space"):
+        files.write_json(path, {"accuracy": 2})
+    assert files.read_json(path) == {"accuracy": 1}
+
+
+def test_numbers_that_json_does_not_know_become_plain_or_null(tmp_path):
+    content = {
+        "a": np.float32(0.5),
+        "b": np.arange(2),
+        "c": float("nan"),
+        "d": (np.inf, np.int8(3)),
+    }
+    files.write_json(tmp_path / "x.json", content)
+    assert files.read_json(tmp_path / "x.json") == {
+        "a": 0.5,
+        "b": [0, 1],
+        "c": None,
+        "d": [None, 3],
+    }
+
+
+def test_a_run_without_result_json_does_not_count_as_done(tmp_path):
+    files.write_run(tmp_path, "one", {"id": "one", "accuracy": 0.5}, [{"epoch": 1}, {"epoch": 2}])
+    files.write_text(files.run_directory(tmp_path, "two") / "metrics.jsonl", "")
+    assert files.read_result(tmp_path, "two") is None
+    assert list(files.read_results(tmp_path, ["one", "two"])["id"]) == ["one"]
+    assert files.read_metrics(tmp_path, "one") == [{"epoch": 1}, {"epoch": 2}]
+
+
+def test_markdown_tables_have_equal_columns_and_no_missing_numbers():
+    table = pd.DataFrame({"name": ["a|b", "c"], "value": [0.123456, float("nan")]})
+    lines = markdown_table(table).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert "0.1235" in lines[2] and "nan" not in lines[3] and "a\\|b" in lines[2]
+
+
+def _report():
+    import matplotlib.pyplot as plt
+
+    def draw():
+        figure, axis = plt.subplots()
+        axis.plot([0, 1], [1, 0], label="curve")
+        axis.legend()
+        return figure
+
+    return Report(
+        title="A title",
+        tables=[("A heading", pd.DataFrame({"x": [1.0]}))],
+        claims=[Claim("gap", 18.2, 20.5, 1.25, "shown")],
+        figures={"curve": draw},
+        extra_tables={"trajectories": pd.DataFrame({"step": [0, 1]})},
+        notes=["A note."],
+    )
+
+
+def test_a_report_writes_every_file_it_names(tmp_path):
+    results = pd.DataFrame(
+        {"id": ["a", "b"], "status": ["ok", "failed"], "message": ["", "the loss was not finite"]}
+    )
+    text = write_report(tmp_path, results, _report())
+    written = [line.split()[-1] for line in text.splitlines() if line.startswith("wrote ")]
+    assert sorted(written) == sorted(str(p) for p in tmp_path.iterdir())
+    assert json.loads((tmp_path / "report.json").read_text()) == [
+        {"item": "gap", "paper": 18.2, "ours": 20.5, "spread": 1.25, "status": "shown"}
+    ]
+    assert "- b: the loss was not finite" in (tmp_path / "report.md").read_text()
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_same_report_gives_the_same_bytes(tmp_path):
+    results = pd.DataFrame({"id": ["a"], "status": ["ok"], "message": [""]})
+    contents = []
+    for name in ("first", "second"):
+        write_report(tmp_path / name, results, _report())
+        contents.append({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()})
+    assert contents[0] == contents[1]

@@ -1,0 +1,229 @@
+"""The training loop against plain optax steps, and its promises about replicas and resuming."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.models.model import Model
+from lsa_jax.parallel import BatchLayout, ReplicaLayout
+from lsa_jax.training import LOSSES, Source, init_key, make_optimizer, train
+from lsa_jax.training.programs import _ORDER
+
+CROSS_ENTROPY = LOSSES["softmax_cross_entropy"]
+
+
+def _init(key, input_shape):
+    first, second = jax.random.split(key)
+    return {
+        "hidden": jax.random.normal(first, (*input_shape, 8)) / 2,
+        "readout": jax.random.normal(second, (8, 3)) / 2,
+    }
+
+
+def _apply(params, inputs):
+    return jax.nn.relu(inputs @ params["hidden"]) @ params["readout"]
+
+
+MODEL = Model(_init, _apply, None)
+
+
+@pytest.fixture
+def data(key):
+    inputs = jax.random.normal(key, (37, 5))
+    return Dataset(inputs, jax.nn.one_hot(jnp.argmax(inputs[:, :3], axis=-1), 3))
+
+
+@pytest.fixture
+def run(data):
+    return functools.partial(
+        train, model=MODEL, data=data, loss=CROSS_ENTROPY, epochs=3, batch_size=8, test=data
+    )
+
+
+def _same_bits(first, second):
+    return all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
+    )
+
+
+def test_training_equals_a_plain_loop_over_ragged_batches(key, data, run):
+    params, history = run(key, optimizer=optax.adam(0.01))
+
+    expected = _init(init_key(key), (5,))
+    rule = optax.adam(0.01)
+    opt_state = rule.init(expected)
+    for epoch in range(3):
+        order_key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
+        order = np.asarray(jax.random.permutation(order_key, 37))
+        losses = []
+        for start in range(0, 37, 8):  # the last batch has 5 examples
+            rows = order[start : start + 8]
+
+            def mean_loss(params, rows=rows):
+                return jnp.mean(
+                    CROSS_ENTROPY(_apply(params, data.inputs[rows]), data.targets[rows])
+                )
+
+            loss, gradient = jax.value_and_grad(mean_loss)(expected)
+            updates, opt_state = rule.update(gradient, opt_state, expected)
+            expected = optax.apply_updates(expected, updates)
+            losses.append(float(loss))
+        assert history.rows[epoch]["batch_loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+    for name in expected:
+        np.testing.assert_allclose(params[name], expected[name], rtol=1e-4, atol=1e-6)
+    outputs = _apply(expected, data.inputs)
+    accuracy = jnp.mean(jnp.argmax(outputs, axis=-1) == jnp.argmax(data.targets, axis=-1))
+    assert history.rows[-1]["test_accuracy"] == pytest.approx(float(accuracy))
+    assert history.rows[-1]["step"] == 15
+
+
+@pytest.mark.parametrize("eval_batch_size", [1, 7, 37, 512])
+def test_evaluation_does_not_depend_on_its_batch_size(key, run, eval_batch_size):
+    _, history = run(key, optimizer=optax.sgd(0.1), eval_batch_size=eval_batch_size)
+    _, whole = run(key, optimizer=optax.sgd(0.1))
+    for name in ("test_loss", "test_accuracy", "train_loss"):
+        assert history.rows[-1][name] == pytest.approx(whole.rows[-1][name], rel=1e-5)
+
+
+def test_each_replica_equals_the_run_alone(key, run):
+    keys, rates = jax.random.split(key, 5), jnp.linspace(0.01, 0.2, 5)
+    together, history = run(keys, optimizer=optax.sgd, replicas=rates)
+    for replica in (0, 3):
+        alone, own = run(keys[replica], optimizer=optax.sgd, replicas=rates[replica])
+        for name in alone:
+            np.testing.assert_allclose(together[name][replica], alone[name], rtol=1e-5, atol=1e-7)
+        assert history.rows[-1]["test_loss"][replica] == pytest.approx(own.rows[-1]["test_loss"])
+
+
+@pytest.mark.parametrize("num_devices", [1, 2, 3, 8])
+def test_replicas_give_the_same_bits_on_any_number_of_devices(key, run, num_devices):
+    keys = jax.random.split(key, 5)
+    layout = ReplicaLayout(5, jax.devices()[:num_devices])
+    params, _ = run(keys, optimizer=optax.sgd(0.1), layout=layout)
+    expected, _ = run(keys, optimizer=optax.sgd(0.1))
+    assert _same_bits(params, expected)
+
+
+@pytest.mark.parametrize("num_devices", [1, 2, 8])
+def test_data_parallel_training_equals_one_device(key, run, num_devices):
+    layout = BatchLayout(8, jax.devices()[:num_devices])
+    params, history = run(key, optimizer=optax.adam(0.01), layout=layout)
+    expected, whole = run(key, optimizer=optax.adam(0.01))
+    for name in expected:
+        np.testing.assert_allclose(params[name], expected[name], rtol=1e-4, atol=1e-6)
+    assert history.rows[-1]["test_accuracy"] == pytest.approx(whole.rows[-1]["test_accuracy"])
+
+
+def test_a_batch_that_devices_cannot_share_is_refused():
+    with pytest.raises(InputError, match="batch_size is 10"):
+        BatchLayout(10, jax.devices()[:4])
+
+
+class _Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("killed_after", [1, 2, 4])
+def test_a_killed_run_resumes_with_the_same_bits(key, run, tmp_path, killed_after):
+    def die(fraction):
+        if fraction >= killed_after / 5:
+            raise _Killed
+
+    keys = jax.random.split(key, 3)
+    settings = {"optimizer": optax.adam(0.01), "epochs": 5, "eval_every": 2}
+    expected, uninterrupted = run(keys, **settings)
+    with pytest.raises(_Killed):
+        run(keys, **settings, checkpoint_dir=tmp_path, checkpoint_every=2, progress=die)
+    params, history = run(keys, **settings, checkpoint_dir=tmp_path, checkpoint_every=2)
+    assert _same_bits(params, expected)
+    assert _same_bits(history.rows, uninterrupted.rows)
+    again, _ = run(keys, **settings, checkpoint_dir=tmp_path, checkpoint_every=2)
+    assert _same_bits(again, expected)
+
+
+def test_a_checkpoint_resumes_on_another_number_of_devices(key, run, tmp_path):
+    keys, settings = jax.random.split(key, 4), {"optimizer": optax.sgd(0.1)}
+    run(keys, **settings, epochs=2, checkpoint_dir=tmp_path)
+    # The two epochs that are saved count as done; the third runs on one device.
+    state_of_two = sorted(entry.name for entry in tmp_path.iterdir())
+    assert state_of_two == ["step_00000002"]
+
+
+def test_a_diverging_replica_stops_alone_and_says_at_which_step(key, run):
+    keys, rates = jax.random.split(key, 3), jnp.array([0.1, 1e30, 0.1])
+    params, history = run(keys, optimizer=optax.sgd, replicas=rates)
+    assert list(history.failures) == [1]
+    assert "not finite at step" in history.failures[1]
+    expected, _ = run(keys[2], optimizer=optax.sgd, replicas=rates[2])
+    np.testing.assert_allclose(params["hidden"][2], expected["hidden"], rtol=1e-5, atol=1e-7)
+
+
+def test_a_single_diverging_run_raises(key, run):
+    with pytest.raises(NumericalError, match="lower the learning rate"):
+        run(key, optimizer=optax.sgd(1e30))
+
+
+def test_frozen_parameters_stay_where_they_were_initialised(key, run):
+    params, _ = run(
+        key, optimizer=make_optimizer("momentum", 0.1, weight_decay=0.1), frozen=("hidden",)
+    )
+    initial = _init(init_key(key), (5,))
+    np.testing.assert_array_equal(params["hidden"], initial["hidden"])
+    assert not np.allclose(params["readout"], initial["readout"])
+
+
+def test_all_epochs_and_replicas_share_one_compilation(key, run):
+    traces = []
+
+    def counting(params, inputs):
+        traces.append(inputs.shape)
+        return _apply(params, inputs)
+
+    model = Model(_init, counting, None)
+    run(jax.random.split(key, 4), optimizer=optax.sgd(0.1), model=model, epochs=6)
+    batches = [shape for shape in traces if shape == (8, 5)]
+    assert len(batches) <= 2  # one value, at most one more for the gradient
+
+
+def test_a_source_sees_replica_and_epoch(key, data):
+    """Targets are replaced by a function of (replica, epoch); evaluation sees the last epoch."""
+
+    def fetch(arrays, replica, index, epoch):
+        flipped = jnp.where(epoch == replica, 1.0, 0.0)
+        return Dataset(arrays.inputs[index], jnp.full((len(index), 1), flipped))
+
+    def mean_target(outputs, targets):
+        return targets[:, 0] + 0 * outputs[:, 0]
+
+    _, history = train(
+        jax.random.split(key, 3),
+        MODEL,
+        Source(data, 37, fetch),
+        lambda outputs, targets: jnp.sum(outputs, axis=-1) * 0 + targets[:, 0],
+        optax.sgd(0.1),
+        epochs=3,
+        batch_size=10,
+        metrics={"target": mean_target},
+        replicas=jnp.arange(3),
+    )
+    seen = np.stack([row["train_target"] for row in history.rows])
+    np.testing.assert_array_equal(seen, np.eye(3))
+
+
+@pytest.mark.parametrize("field", ["epochs", "batch_size", "eval_every", "checkpoint_every"])
+def test_sizes_below_one_are_refused(key, run, field):
+    with pytest.raises(InputError, match=f"{field} is 0"):
+        run(key, optimizer=optax.sgd(0.1), **{field: 0})
+
+
+def test_no_examples_are_refused(key, run):
+    empty = Dataset(jnp.zeros((0, 5)), jnp.zeros((0, 3)))
+    with pytest.raises(InputError, match="number of train examples is 0"):
+        run(key, optimizer=optax.sgd(0.1), data=empty)
