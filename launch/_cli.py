@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NoReturn
 
 import ml_collections
-from absl import app, flags
+from absl import app, flags, logging
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments import load_settings
@@ -69,6 +69,8 @@ def run(main: Callable[[], int | None]) -> NoReturn:
 
     def guarded(argv: list[str]) -> int | None:
         del argv
+        # absl shows every library's INFO lines, such as the devices that jax does not find.
+        logging.set_verbosity(logging.WARNING)
         try:
             return main()
         except InputError as error:

@@ -20,7 +20,10 @@ from lsa_jax import kernels, models, parallel, training
 from lsa_jax.data import backgrounds, images, tasks
 from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.experiment import Outcome
+from lsa_jax.data.tasks import TaskData
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.experiment import Experiment, Outcome
+from lsa_jax.experiments.noise_curves_report import make_report
 from lsa_jax.models.model import Model
 from lsa_jax.settings.points import Point
 
@@ -38,9 +41,9 @@ class Split(NamedTuple):
         pool: photographs or distractors to draw backgrounds from; None for other backgrounds.
     """
 
-    images: Float[Array, "n a a c"]
-    targets: Float[Array, "n classes"]
-    pool: Float[Array, "m h w c"] | None
+    images: Float[np.ndarray, "n a a c"]
+    targets: Float[np.ndarray, "n classes"]
+    pool: Float[np.ndarray, "m h w c"] | None
 
 
 class ImageTask(NamedTuple):
@@ -54,34 +57,47 @@ def _data_key(config: ml_collections.ConfigDict) -> str:
     return json.dumps(config.data.to_dict(), sort_keys=True)
 
 
+def _pools(
+    config: ml_collections.ConfigDict, task: TaskData, data_dir: Path | None
+) -> tuple[Array | None, Array | None]:
+    """Returns what backgrounds are drawn from, for training and for test: disjoint pools."""
+    data = config.data
+    if data.background == "distractors":
+        return (
+            backgrounds.resize(task.distractors_train, data.image_size),
+            backgrounds.resize(task.distractors_test, data.image_size),
+        )
+    if data.background != "photographs":
+        return None, None
+    if data_dir is None:
+        raise InputError(
+            f"config.data.photographs is {data.photographs!r}, a folder below --data_dir, "
+            "which is missing; accepted: --data_dir=DIR or LSA_DATA_DIR"
+        )
+    pictures = images.photographs(data_dir / data.photographs, data.background_size)
+    order = np.random.default_rng(data.subset_seed).permutation(len(pictures))
+    train, test = np.array_split(order, 2)
+    return pictures[train], pictures[test]
+
+
 def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> ImageTask:
     data = config.data
-    source = images.load(data.folder if data.dataset == "folder" else data.dataset, data_dir)
     task = tasks.task_view(
-        source,
+        images.load(data.folder if data.dataset == "folder" else data.dataset, data_dir),
         data.task,
         classes=data.classes,
         num_train=data.num_train,
         num_test=data.num_test,
         subset_seed=data.subset_seed,
     )
-    pools = (None, None)
-    if data.background == "distractors":
-        pools = (
-            backgrounds.resize(task.distractors_train, data.image_size),
-            backgrounds.resize(task.distractors_test, data.image_size),
-        )
-    elif data.background == "photographs":
-        folder = images.photographs(Path(data.photographs), data.background_size)
-        order = np.random.default_rng(data.subset_seed).permutation(len(folder))
-        pools = tuple(folder[half] for half in np.array_split(order, 2))
 
     def split(dataset: Dataset, copies: int, pool: Array | None) -> Split:
-        small = np.asarray(backgrounds.resize(dataset.inputs, data.image_size))
+        small = backgrounds.resize(dataset.inputs, data.image_size)
         return Split(np.tile(small, (copies, 1, 1, 1)), np.tile(dataset.targets, (copies, 1)), pool)
 
+    pool_train, pool_test = _pools(config, task, data_dir)
     return ImageTask(
-        split(task.train, data.copies, pools[0]), split(task.test, data.test_copies, pools[1])
+        split(task.train, data.copies, pool_train), split(task.test, data.test_copies, pool_test)
     )
 
 
@@ -118,24 +134,33 @@ def groups(points: list[Point]) -> list[list[Point]]:
 
 
 def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: int) -> Model:
-    """Returns the network that all learners share, in the learner's parameterisation."""
+    """Returns the network that all learners share, in the learner's parameterisation.
+
+    Equal settings give the same functions, so that what jax compiled for them is found again.
+    """
     model = config.model
-    shared = {
-        "width_factor": config.width_factor,
-        "num_classes": num_classes,
-        "parameterization": config[learner].parameterization,
-        "dtype": model.dtype,
+    own = {
+        "cnn": {"channels": model.channels},
+        "mlp": {"widths": model.widths},
+        "wide_resnet": {
+            "depth": model.depth,
+            "norm": model.norm,
+            "batch_axis": parallel.BATCH_AXIS if config.parallel == "data" else None,
+        },
     }
-    match model.name:
-        case "cnn":
-            return models.cnn(channels=model.channels, **shared)
-        case "mlp":
-            return models.mlp(widths=model.widths, **shared)
-        case "wide_resnet":
-            axis = parallel.BATCH_AXIS if config.parallel == "data" else None
-            return models.wide_resnet(depth=model.depth, norm=model.norm, batch_axis=axis, **shared)
-        case unknown:
-            raise ValueError(f"no model is called {unknown}")
+    return _build(
+        model.name,
+        width_factor=config.width_factor,
+        num_classes=num_classes,
+        parameterization=config[learner].parameterization,
+        dtype=model.dtype,
+        **own[model.name],
+    )
+
+
+@functools.cache
+def _build(name: str, **settings: Any) -> Model:
+    return models.MODELS[name](**settings)
 
 
 def _composition(config: ml_collections.ConfigDict, *, fresh: bool) -> Composition:
@@ -278,3 +303,32 @@ def _solve(point: Point, task: ImageTask, progress: Callable[[float], None]) -> 
         test.inputs, train.inputs, progress=lambda f: progress(share + (1 - share) * f)
     )
     key = jax.random.fold_in(jax.random.key(config.seed), _RIDGE)
+    targets = np.asarray(train.targets)
+    ridge = kernels.select_ridge(key, gram_train, targets, config[config.learner].ridge)
+    both = kernels.regress(
+        gram_train, targets, np.concatenate([gram_test, gram_train]), ridge=ridge
+    ).predictions
+    accuracies = {
+        name: float(np.mean(training.is_correct(outputs, split.targets)))
+        for name, outputs, split in (
+            ("test_accuracy", both[: len(gram_test)], test),
+            ("train_accuracy", both[len(gram_test) :], train),
+        )
+    }
+    return Outcome({**accuracies, "ridge": ridge}, [{"ridge": ridge, **accuracies}])
+
+
+def run(
+    group: list[Point],
+    data: dict[str, ImageTask],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> list[Outcome]:
+    """Trains a group's points as replicas, or solves for a single point exactly."""
+    task = data[_data_key(group[0].config)]
+    if _is_exact(group[0].config):
+        return [_solve(group[0], task, progress)]
+    return _train(group, task, directory, progress)
+
+
+EXPERIMENT = Experiment(load, groups, run, make_report)

@@ -1,0 +1,53 @@
+"""Networks, each described once: how to draw it, how to run it, its infinite-width kernel.
+
+Ready-made: `cnn`, `wide_resnet`, `mlp` (the image classifiers that a configuration can name, listed
+in `MODELS`) and `patch_cnn` (the theory's network). Any other is a sequence of layers:
+
+    model = network([Conv(32), Relu(), GlobalAvgPool(), Dense(10)])
+    params = model.init(key, (28, 28, 1))
+    outputs = model.apply(params, images)  # [n, 10]
+    gram = model.kernel(images, get="ntk")  # [n, n]
+"""
+
+from lsa_jax.models.cnn import cnn
+from lsa_jax.models.layers import (
+    BatchNorm,
+    Conv,
+    Dense,
+    Erf,
+    Flatten,
+    GlobalAvgPool,
+    Layer,
+    LayerModule,
+    Relu,
+    Residual,
+    Serial,
+)
+from lsa_jax.models.mlp import mlp
+from lsa_jax.models.model import Model
+from lsa_jax.models.network import network
+from lsa_jax.models.patch_cnn import patch_cnn
+from lsa_jax.models.wide_resnet import wide_resnet
+
+MODELS = {"cnn": cnn, "wide_resnet": wide_resnet, "mlp": mlp}
+
+__all__ = [
+    "MODELS",
+    "BatchNorm",
+    "Conv",
+    "Dense",
+    "Erf",
+    "Flatten",
+    "GlobalAvgPool",
+    "Layer",
+    "LayerModule",
+    "Model",
+    "Relu",
+    "Residual",
+    "Serial",
+    "cnn",
+    "mlp",
+    "network",
+    "patch_cnn",
+    "wide_resnet",
+]

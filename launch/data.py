@@ -1,0 +1,61 @@
+"""Fetches a data set into a folder, where it is missing, and checks what lies there.
+
+Examples:
+    python -m launch.data --dataset=mnist --data_dir=data
+    python -m launch.data --dataset=cifar10 --data_dir=data
+
+Without --data_dir the folder is LSA_DATA_DIR, and without that the user's cache. What is there
+already is checked, but never replaced.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from launch import _cli
+from lsa_jax.errors import InputError
+
+_NAMES = ("digits", "mnist", "cifar10", "svhn", "tiny_imagenet")
+_DATASET = flags.DEFINE_enum("dataset", None, _NAMES, "What to fetch and check.")
+
+_CHECKSUM = {
+    True: "as published",
+    False: "well-formed, but with another checksum than the published data",
+    None: "no published checksum",
+}
+
+
+def _directory() -> Path:
+    """Returns the folder to put data sets in, which need not exist yet."""
+    from lsa_jax.data import downloads
+
+    if _cli.DATA_DIR.value:
+        return Path(_cli.DATA_DIR.value)
+    return downloads.default_data_dir() or downloads.cache_dir()
+
+
+def main() -> None:
+    """Fetches, reads and describes the data set."""
+    name = _DATASET.value
+    if name is None:
+        raise InputError(f"--dataset is missing; accepted: one of {', '.join(_NAMES)}")
+
+    # Only now: these imports take seconds, and mistakes should not.
+    from lsa_jax.data import downloads, images
+
+    directory = _directory()
+    downloads.fetch(name, directory)
+    image_set, files = images.read(name, directory)
+
+    print(f"{name}, in {directory}" if files else f"{name}, bundled with scikit-learn")
+    for file in files:
+        print(f"  {file.path.relative_to(directory)}: {_CHECKSUM[file.as_published]}")
+    height, width, channels = image_set.train.inputs.shape[1:]
+    print(
+        f"  {len(image_set.train.inputs):,} training and {len(image_set.test.inputs):,} test "
+        f"images of {height} x {width} x {channels}, {len(image_set.class_names)} classes"
+    )
+
+
+if __name__ == "__main__":
+    _cli.run(main)

@@ -1,0 +1,234 @@
+"""Images on noisy backgrounds: where an image goes, and what lies behind it.
+
+Karp et al. (NeurIPS 2021), section 6; thesis, appendix B.3. An image of side a is pasted on a
+background of side b. What is drawn for an example is a function of a key and the example's own
+number alone: not of the batch it is in, of its place there, nor of the number of devices. It is
+also the same at every noise level, which only scales what was drawn.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.errors import InputError
+
+PLACEMENTS = ("random_location", "random_corner", "fixed_corner")
+BACKGROUNDS = ("gaussian", "photographs", "distractors", "none")
+
+# Streams of an example's key.
+_PLACEMENT, _BACKGROUND, _IMAGE = 0, 1, 2
+
+_RESIZE_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Composition:
+    """How images and backgrounds are put together; hashable, so that jit can take it as static.
+
+    Attributes:
+        image_size: a, side of the image in pixels.
+        background_size: b, side of the background.
+        placement: where the image's top left pixel goes. "random_location": uniform over the
+            (b - a + 1)^2 positions; "random_corner": uniform over the four corners;
+            "fixed_corner": the bottom right corner.
+        background: "gaussian": independent N(0, noise^2) for each pixel and channel;
+            "photographs": one of the pool, times noise; "distractors": a grid of 2 x 2 images of
+            the pool, times noise, of which the image takes one corner; "none": black.
+        fresh: whether placement and background (and noise on the image) are drawn anew every
+            epoch, or once for each example.
+
+    Raises:
+        InputError: the settings are not accepted, or do not fit together.
+    """
+
+    image_size: int
+    background_size: int
+    placement: str
+    background: str
+    fresh: bool = False
+
+    def __post_init__(self):
+        a, b = self.image_size, self.background_size
+        if a < 1:
+            raise InputError(f"image_size is {a}; accepted: 1 pixel or more")
+        if b < a:
+            raise InputError(f"image_size is {a}; accepted: at most background_size, which is {b}")
+        if self.placement not in PLACEMENTS:
+            raise InputError(f"placement is {self.placement!r}; accepted: {', '.join(PLACEMENTS)}")
+        if self.background not in BACKGROUNDS:
+            raise InputError(
+                f"background is {self.background!r}; accepted: {', '.join(BACKGROUNDS)}"
+            )
+        if self.background == "distractors" and b != 2 * a:
+            raise InputError(
+                f"background_size is {b}; accepted for distractors: {2 * a}, two images of {a}"
+            )
+        if self.background == "distractors" and self.placement == "random_location":
+            raise InputError(
+                "placement is 'random_location'; accepted for distractors: random_corner, "
+                "fixed_corner"
+            )
+
+    @property
+    def pool_size(self) -> int | None:
+        """Side of the images that backgrounds are drawn from; None where there is no pool."""
+        return {"photographs": self.background_size, "distractors": self.image_size}.get(
+            self.background
+        )
+
+
+def _top_left(composition: Composition, key: Key[Array, ""]) -> Int[Array, "2"]:
+    """Draws the row and column of the image's top left pixel."""
+    span = composition.background_size - composition.image_size
+    match composition.placement:
+        case "random_location":
+            return jax.random.randint(key, (2,), 0, span + 1, jnp.int32)
+        case "random_corner":
+            return span * jax.random.randint(key, (2,), 0, 2, jnp.int32)
+        case _:
+            return jnp.full(2, span, jnp.int32)
+
+
+def _background(
+    composition: Composition,
+    key: Key[Array, ""],
+    channels: int,
+    pool: Float[Array, "m h w c"] | None,
+) -> Float[Array, "b b c"]:
+    """Draws one background of unit noise."""
+    b = composition.background_size
+    match composition.background:
+        case "gaussian":
+            return jax.random.normal(key, (b, b, channels), jnp.float32)
+        case "photographs":
+            return pool[jax.random.randint(key, (), 0, len(pool), jnp.int32)]
+        case "distractors":
+            grid = pool[jax.random.randint(key, (2, 2), 0, len(pool), jnp.int32)]
+            return grid.transpose(0, 2, 1, 3, 4).reshape(b, b, channels)
+        case _:
+            return jnp.zeros((b, b, channels), jnp.float32)
+
+
+@functools.partial(jax.jit, static_argnames=("composition",))
+def _compose(composition, key, images, index, epoch, noise, image_noise, pool):
+    def compose_one(image: Float[Array, "a a c"], index: Int[Array, ""]) -> Float[Array, "b b c"]:
+        example = jax.random.fold_in(key, index)
+        if composition.fresh:
+            example = jax.random.fold_in(example, epoch)
+        placement, background, own = (
+            jax.random.fold_in(example, stream) for stream in (_PLACEMENT, _BACKGROUND, _IMAGE)
+        )
+        if image_noise is not None:
+            image = image + image_noise * jax.random.normal(own, image.shape, jnp.float32)
+        behind = noise * _background(composition, background, image.shape[-1], pool)
+        row, column = _top_left(composition, placement)
+        return jax.lax.dynamic_update_slice(behind, image, (row, column, 0))
+
+    return jax.vmap(compose_one)(images, index)
+
+
+def _check_shapes(composition: Composition, images: Array, pool: Array | None) -> None:
+    a, side = composition.image_size, composition.pool_size
+    if images.ndim != 4 or images.shape[1:3] != (a, a):
+        raise InputError(f"images have shape {images.shape}; accepted: (n, {a}, {a}, channels)")
+    if side is None and pool is not None:
+        raise InputError(
+            f"pool is given, but background {composition.background!r} takes none; accepted: None"
+        )
+    expected = (side, side, images.shape[3])
+    if side is not None and (pool is None or pool.shape[1:] != expected or not len(pool)):
+        raise InputError(
+            f"pool {'is None' if pool is None else f'has shape {pool.shape}'}; accepted for "
+            f"background {composition.background!r}: (m, {side}, {side}, {images.shape[3]})"
+        )
+
+
+def compose(
+    composition: Composition,
+    key: Key[Array, ""],
+    images: Float[Array | np.ndarray, "n a a c"],
+    index: Int[Array | np.ndarray, "n"],
+    epoch: int | Int[Array | np.ndarray, ""],
+    *,
+    noise: float | Float[Array | np.ndarray, ""],
+    image_noise: float | Float[Array | np.ndarray, ""] = 0.0,
+    pool: Float[Array | np.ndarray, "m h w c"] | None = None,
+) -> Float[Array, "n b b c"]:
+    """Pastes each image on a background of its own.
+
+    Pixels are neither clipped nor normalised. Works under jit, vmap (over keys, noise, ...) and
+    scan, with `composition` as a static argument.
+
+    Args:
+        composition: sizes, placement, kind of background, fixed or fresh.
+        key: of the data set and split; typed, of the default generator, whose draws do not depend
+            on how examples are batched.
+        images: pixels in [0, 1].
+        index: each example's number in its split; what is drawn for it depends on the key, this
+            number and, if fresh, the epoch alone.
+        epoch: counts passes over the data; matters only to fresh compositions.
+        noise: standard deviation of a Gaussian background, or the intensity, in [0, 1], that
+            multiplies photographs and distractors.
+        image_noise: standard deviation of Gaussian noise added to the image itself. Nothing is
+            drawn where it is the number 0.
+        pool: what backgrounds are drawn from, with replacement: photographs [m, b, b, c] or
+            distractors [m, a, a, c]; None for other backgrounds.
+
+    Returns:
+        float32 images of side b.
+
+    Raises:
+        InputError: images or pool do not have the shape that the composition asks for, or the key
+            is of a generator whose draws depend on the batch.
+    """
+    _check_shapes(composition, images, pool)
+    if str(jax.random.key_impl(key)) != "threefry2x32":
+        raise InputError(
+            f"key is of generator {jax.random.key_impl(key)}, whose draws depend on the batch; "
+            "accepted: threefry2x32"
+        )
+    untouched = isinstance(image_noise, int | float) and image_noise == 0
+    return _compose(
+        composition,
+        key,
+        jnp.asarray(images, jnp.float32),
+        jnp.asarray(index),
+        epoch,
+        jnp.asarray(noise, jnp.float32),
+        None if untouched else jnp.asarray(image_noise, jnp.float32),
+        None if pool is None else jnp.asarray(pool, jnp.float32),
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("size",))
+def _resize(images, size):
+    shape = (images.shape[0], size, size, images.shape[3])
+    return jax.image.resize(images, shape, "bilinear", antialias=False)
+
+
+def resize(
+    images: Float[Array | np.ndarray, "n h w c"], size: int
+) -> Float[Array | np.ndarray, "n size size c"]:
+    """Resizes images by bilinear interpolation between pixel centres, without antialiasing.
+
+    Runs in batches, so that no more than `images` and the result is held in memory.
+
+    Returns:
+        float32 images in the host's memory; `images` itself where it has that size already.
+
+    Raises:
+        InputError: the size is not positive.
+    """
+    if size < 1:
+        raise InputError(f"size is {size}; accepted: 1 pixel or more")
+    if images.shape[1:3] == (size, size):
+        return images
+    resized = np.empty((len(images), size, size, images.shape[3]), np.float32)
+    for start in range(0, len(images), _RESIZE_BATCH):
+        batch = slice(start, start + _RESIZE_BATCH)
+        resized[batch] = _resize(jnp.asarray(images[batch], jnp.float32), size)
+    return resized

@@ -1,0 +1,169 @@
+"""Image data sets: bundled, downloaded, or read from a data folder without any network.
+
+    image_set = load("mnist", Path("data"))
+    image_set.train.inputs  # [60000, 28, 28, 1], pixels in [0, 1]
+
+Where each is looked for below the data folder:
+
+    digits         nowhere: comes with scikit-learn
+    mnist          mnist/ or MNIST/raw/, IDX files such as train-images-idx3-ubyte, plain or .gz
+    cifar10        cifar-10-batches-bin/ (the binary version) or cifar-10-binary.tar.gz
+    svhn           svhn/train_32x32.mat, svhn/test_32x32.mat (cropped digits)
+    tiny_imagenet  tiny-imagenet-200/ or tiny-imagenet-200.zip
+    any other      NAME/CLASS/*, or NAME/train/CLASS/* and NAME/test/CLASS/*
+"""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from lsa_jax.data import downloads, image_files
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
+from lsa_jax.data.picture_sets import read_folder, read_tiny_imagenet
+from lsa_jax.data.pictures import photographs
+from lsa_jax.errors import InputError
+
+__all__ = ["NAMES", "ChecksumWarning", "ImageSet", "load", "photographs", "read"]
+
+CIFAR10_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+_DIGITS = tuple("0123456789")
+_CIFAR10_TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
+_CIFAR10_TEST = ("test_batch.bin",)
+
+
+class ChecksumWarning(UserWarning):
+    """A data set was read from files that are well-formed, but not the published ones."""
+
+
+def _read_digits(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
+    del data_dir  # they come with scikit-learn
+    from sklearn.datasets import load_digits  # here: a second of import that no other set needs
+
+    bundled = load_digits()
+    inputs = (bundled.images[..., None] / 16).astype(np.float32)
+    return ImageSet(*split_every_fifth(inputs, bundled.target.astype(np.int32)), _DIGITS), []
+
+
+def _mnist_split(images: np.ndarray, labels: np.ndarray, files: list[SourceFile]) -> Dataset:
+    images_path, labels_path = files[0].path, files[1].path
+    if images.shape[1:] != (28, 28):
+        size = f"{images.shape[1]} x {images.shape[2]}"
+        raise InputError(f"{images_path} holds images of {size} pixels; expected 28 x 28")
+    if len(labels) != len(images):
+        raise InputError(
+            f"{labels_path} holds {len(labels)} labels; expected {len(images)}, one for each image "
+            f"of {images_path}"
+        )
+    image_files.check_labels(labels, 10, labels_path)
+    return from_bytes(images[..., None], labels)
+
+
+def _read_mnist(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
+    arrays, files = [], []
+    for path, num_axes in zip(downloads.require("mnist", data_dir), (3, 1, 3, 1), strict=True):
+        contents = image_files.read_unpacked(path)
+        arrays.append(image_files.read_idx(contents, path, num_axes=num_axes))
+        files.append(compare(path, path.name.removesuffix(".gz"), contents))
+    train = _mnist_split(*arrays[:2], files[:2])
+    return ImageSet(train, _mnist_split(*arrays[2:], files[2:]), _DIGITS), files
+
+
+def _read_cifar10(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
+    (place,) = downloads.require("cifar10", data_dir)
+    names = _CIFAR10_TRAIN + _CIFAR10_TEST
+    if place.is_dir():
+        contents = {name: image_files.read_bytes(place / name) for name in names}
+    else:
+        contents = image_files.read_tar_members(place, names)
+
+    def split(names: tuple[str, ...]) -> Dataset:
+        batches = [image_files.read_cifar10_batch(contents[n], place / n) for n in names]
+        images, labels = zip(*batches, strict=True)
+        return from_bytes(np.concatenate(images), np.concatenate(labels))
+
+    image_set = ImageSet(split(_CIFAR10_TRAIN), split(_CIFAR10_TEST), CIFAR10_CLASSES)
+    return image_set, [compare(place / name, name, contents[name]) for name in names]
+
+
+def _read_svhn(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
+    splits, files = [], []
+    for path in downloads.require("svhn", data_dir):
+        contents = image_files.read_bytes(path)
+        splits.append(from_bytes(*image_files.read_svhn(contents, path)))
+        files.append(compare(path, path.name, contents))
+    return ImageSet(*splits, _DIGITS), files
+
+
+_READERS: dict[str, Callable[[Path], tuple[ImageSet, list[SourceFile]]]] = {
+    "digits": _read_digits,
+    "mnist": _read_mnist,
+    "cifar10": _read_cifar10,
+    "svhn": _read_svhn,
+    "tiny_imagenet": read_tiny_imagenet,
+}
+NAMES = tuple(_READERS)
+
+
+def read(name: str, data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
+    """Reads a published data set from a data folder, and says which files are as published.
+
+    Args:
+        name: one of `NAMES`.
+        data_dir: folder of data sets; nothing is downloaded into it.
+
+    Raises:
+        InputError: a file is missing or damaged; one line that names it and what was expected.
+    """
+    return _READERS[name](Path(data_dir))
+
+
+def _other_folder(name: str, data_dir: Path | None) -> Path:
+    """Returns the folder of a data set that is not a published one."""
+    if data_dir is None or not (data_dir / name).is_dir():
+        missing = "there is no data folder" if data_dir is None else f"{data_dir / name} is missing"
+        raise InputError(
+            f"data set {name!r} is not known and {missing}; accepted: {', '.join(NAMES)}, or the "
+            "name of a folder below the data folder"
+        )
+    return data_dir / name
+
+
+def load(name: str, data_dir: Path | None = None) -> ImageSet:
+    """Loads an image data set.
+
+    Inputs are float32 [n, height, width, channels] in [0, 1], not normalised further; targets are
+    int32 [n], the number of the class. Splits are the published ones, but for those of `digits`
+    (1,437 and 360) and of a folder without train and test, which `split_every_fifth` makes.
+
+    Args:
+        name: one of `NAMES`, or the name of a folder of classes below the data folder.
+        data_dir: folder of data sets in their usual layouts; nothing is ever downloaded into it.
+            None means the folder that LSA_DATA_DIR names; where that is not set, the user's cache,
+            into which missing files are downloaded.
+
+    Raises:
+        InputError: a file is missing or damaged; one line that names it and what was expected.
+
+    Warns:
+        ChecksumWarning: the files are well-formed, but not the published ones.
+    """
+    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
+    if name not in NAMES:
+        return read_folder(_other_folder(name, directory))
+    if directory is None:
+        directory = downloads.cache_dir()
+        downloads.fetch(name, directory)
+    image_set, files = read(name, directory)
+    changed = [file.path for file in files if file.as_published is False]
+    if changed:
+        others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        warnings.warn(
+            f"{name} is read from {changed[0]}{others}: well-formed, but with another checksum "
+            "than the published data",
+            ChecksumWarning,
+            stacklevel=2,
+        )
+    return image_set

@@ -1,0 +1,164 @@
+"""What is to be told apart: tasks made of an image data set, as one-hot targets.
+
+Karp et al. (NeurIPS 2021), section 6: CIFAR-2 (animals against vehicles) and CIFAR-Vehicles (the
+four vehicles, with the animals as distractors).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.image_set import ImageSet
+from lsa_jax.errors import InputError
+
+ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
+VEHICLES = ("airplane", "automobile", "ship", "truck")
+TASKS = ("all", "cifar2", "vehicles")
+
+
+class TaskData(NamedTuple):
+    """A task: images, what each is, and what may lie beside them.
+
+    Attributes:
+        train: inputs [n, h, w, c], one-hot targets float32 [n, classes].
+        test: likewise.
+        class_names: what the targets' columns mean.
+        distractors_train: images [m, h, w, c] of classes that are not of the task, from the
+            training images; None where the task has no such classes.
+        distractors_test: likewise, from the test images.
+    """
+
+    train: Dataset
+    test: Dataset
+    class_names: tuple[str, ...]
+    distractors_train: Float[np.ndarray, "m h w c"] | None
+    distractors_test: Float[np.ndarray, "m h w c"] | None
+
+
+def _grouping(
+    class_names: tuple[str, ...], task: str, classes: Sequence[int]
+) -> tuple[tuple[str, ...], Int[np.ndarray, "old"]]:
+    """Returns the names of the task's classes, and the new label of each old one (-1: none)."""
+    if task not in TASKS:
+        raise InputError(f"task is {task!r}; accepted: {', '.join(TASKS)}")
+    names, new = class_names, np.full(len(class_names), -1, np.int32)
+    if task == "all":
+        kept = tuple(classes) or tuple(range(len(class_names)))
+        outside = [c for c in kept if not 0 <= c < len(class_names)]
+        if outside:
+            raise InputError(f"classes holds {outside[0]}; accepted: 0 to {len(class_names) - 1}")
+        if len(kept) < 2 or len(set(kept)) < len(kept):
+            raise InputError(f"classes is {kept}; accepted: two different classes or more")
+        new[list(kept)] = np.arange(len(kept))
+        return tuple(names[c] for c in kept), new
+    if sorted(class_names) != sorted(ANIMALS + VEHICLES):
+        raise InputError(f"task {task!r} needs the classes of CIFAR-10; accepted here: 'all'")
+    if len(classes):
+        raise InputError(f"classes is {tuple(classes)}, with task {task!r}; accepted: ()")
+    if task == "cifar2":
+        return ("animals", "vehicles"), np.array([int(n in VEHICLES) for n in names], np.int32)
+    for label, name in enumerate(VEHICLES):
+        new[names.index(name)] = label
+    return VEHICLES, new
+
+
+def subset_order(labels: Int[np.ndarray, "n"], seed: tuple[int, ...]) -> Int[np.ndarray, "n"]:
+    """Returns an order whose every beginning is a class-balanced random subset.
+
+    In each round comes one example of every class that has examples left, in random order; which
+    example of its class is random too. So the first n are within one of each other by class until
+    a class is used up, and the subset of a larger n contains that of a smaller one.
+
+    Args:
+        labels: class of each example.
+        seed: draws the order.
+
+    Returns:
+        a permutation of the examples' indices.
+    """
+    # Sorting by uniform draws rather than `permutation`, whose algorithm numpy may change.
+    draws = np.random.default_rng(seed).random(len(labels))
+    by_class = np.lexsort((draws, labels))
+    counts = np.unique(labels, return_counts=True)[1]
+    rounds = np.empty(len(labels), np.int64)
+    rounds[by_class] = np.concatenate([np.arange(count) for count in counts])
+    # New draws: within a class the old ones rise from round to round.
+    ties = np.random.default_rng((*seed, 1)).random(len(labels))
+    return np.lexsort((ties, rounds))
+
+
+def _take(
+    dataset: Dataset,
+    new_label: Int[np.ndarray, "old"],
+    num_classes: int,
+    *,
+    field: str,
+    count: int | None,
+    seed: tuple[int, ...],
+) -> Dataset:
+    """Returns the examples of a task, all in their order or a subset as `subset_order` draws it."""
+    labels = new_label[np.asarray(dataset.targets)]
+    index = np.flatnonzero(labels >= 0)
+    if count is not None:
+        if not 1 <= count <= len(index):
+            raise InputError(f"{field} is {count}; accepted: 1 to {len(index)}, or None for all")
+        index = index[subset_order(labels[index], seed)[:count]]
+    one_hot = np.eye(num_classes, dtype=np.float32)[labels[index]]
+    everything = count is None and len(index) == len(labels)
+    return Dataset(dataset.inputs if everything else dataset.inputs[index], one_hot)
+
+
+def _distractors(dataset: Dataset, new_label: Int[np.ndarray, "old"]) -> np.ndarray:
+    return dataset.inputs[new_label[np.asarray(dataset.targets)] < 0]
+
+
+def task_view(
+    image_set: ImageSet,
+    task: str,
+    *,
+    classes: Sequence[int] = (),
+    num_train: int | None = None,
+    num_test: int | None = None,
+    subset_seed: int = 0,
+) -> TaskData:
+    """Makes a task of a data set.
+
+    Args:
+        image_set: images with the numbers of their classes.
+        task: "all" keeps the classes as they are; "cifar2" tells CIFAR-10's animals from its
+            vehicles; "vehicles" tells its four vehicles apart, with the animals as distractors.
+        classes: with task "all", the classes to keep, renumbered in the order given; empty keeps
+            all.
+        num_train: size of a random class-balanced subset of the task's training examples; None
+            keeps all of them, in their order. The i-th example is the same in every subset that has
+            one, so a larger subset contains a smaller one.
+        num_test: likewise for the test examples.
+        subset_seed: draws both subsets.
+
+    Raises:
+        InputError: the task does not fit the data set, a class is out of range, or more examples
+            are asked for than there are.
+    """
+    class_names, new_label = _grouping(image_set.class_names, task, classes)
+    if subset_seed < 0:
+        raise InputError(f"subset_seed is {subset_seed}; accepted: 0 or more")
+    train, test = (
+        _take(
+            dataset, new_label, len(class_names), field=field, count=count, seed=(subset_seed, part)
+        )
+        for part, (dataset, field, count) in enumerate(
+            [(image_set.train, "num_train", num_train), (image_set.test, "num_test", num_test)]
+        )
+    )
+    if task != "vehicles":
+        return TaskData(train, test, class_names, None, None)
+    return TaskData(
+        train,
+        test,
+        class_names,
+        _distractors(image_set.train, new_label),
+        _distractors(image_set.test, new_label),
+    )

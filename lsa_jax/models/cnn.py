@@ -1,0 +1,51 @@
+"""The small convolutional network of the MNIST experiments."""
+
+from math import sqrt
+from typing import Literal
+
+from lsa_jax.models.arguments import require
+from lsa_jax.models.layers import Conv, Dense, Flatten, Layer, Relu
+from lsa_jax.models.model import Model
+from lsa_jax.models.network import network
+from lsa_jax.settings.fields import integer, tuple_of
+
+
+def cnn(
+    width_factor: int = 1,
+    num_classes: int = 10,
+    *,
+    channels: tuple[int, ...] = (8, 16),
+    parameterization: Literal["ntk", "standard"] = "ntk",
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    w_std: float = sqrt(2),
+    b_std: float | None = None,
+) -> Model:
+    """Convolutions 3 x 3 with stride 2 and ReLU, then a dense readout; no padding.
+
+    Args:
+        width_factor: multiplies all channels; the paper goes from 1 to 100.
+        num_classes: outputs.
+        channels: channels of each convolution at width factor 1.
+        parameterization: see `network`.
+        dtype: see `network`.
+        w_std: scale of the convolutions' weights; sqrt(2) keeps the variance through ReLUs. The
+            readout's is 1.
+        b_std: scale of all biases; None for no biases.
+
+    Returns:
+        The network, of inputs [n, height, width, c].
+
+    Raises:
+        InputError: an argument is not accepted.
+
+    Source: Karp et al. (2021), section 6 and appendix C: MNIST.
+    """
+    require("width_factor", width_factor, integer(1))
+    require("num_classes", num_classes, integer(1))
+    require("channels", channels, tuple_of(integer(1)))
+    layers: list[Layer] = []
+    for features in channels:
+        conv = Conv(features * width_factor, (3, 3), (2, 2), "VALID", w_std, b_std)
+        layers += [conv, Relu()]
+    layers += [Flatten(), Dense(num_classes, b_std=b_std)]
+    return network(layers, parameterization=parameterization, dtype=dtype)

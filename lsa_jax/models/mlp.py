@@ -1,0 +1,53 @@
+"""Fully connected networks."""
+
+from math import sqrt
+from typing import Literal
+
+from lsa_jax.models.arguments import require
+from lsa_jax.models.layers import Dense, Erf, Flatten, Layer, Relu
+from lsa_jax.models.model import Model
+from lsa_jax.models.network import network
+from lsa_jax.settings.fields import integer, one_of, tuple_of
+
+_ACTIVATIONS = {"relu": Relu(), "erf": Erf()}
+
+
+def mlp(
+    width_factor: int = 1,
+    num_classes: int = 10,
+    *,
+    widths: tuple[int, ...] = (512,),
+    activation: Literal["relu", "erf"] = "relu",
+    parameterization: Literal["ntk", "standard"] = "ntk",
+    dtype: Literal["float32", "bfloat16"] = "float32",
+    w_std: float = sqrt(2),
+    b_std: float | None = None,
+) -> Model:
+    """Dense hidden layers, each followed by the activation, then a dense readout.
+
+    Args:
+        width_factor: multiplies all widths.
+        num_classes: outputs.
+        widths: units of each hidden layer at width factor 1; none for a linear model.
+        activation: "relu" or "erf".
+        parameterization: see `network`.
+        dtype: see `network`.
+        w_std: scale of the hidden layers' weights; sqrt(2) keeps the variance through ReLUs. The
+            readout's is 1.
+        b_std: scale of all biases; None for no biases.
+
+    Returns:
+        The network, of inputs [n, ...] (flattened first).
+
+    Raises:
+        InputError: an argument is not accepted.
+    """
+    require("width_factor", width_factor, integer(1))
+    require("num_classes", num_classes, integer(1))
+    require("widths", widths, tuple_of(integer(1)))
+    require("activation", activation, one_of(*_ACTIVATIONS))
+    layers: list[Layer] = [Flatten()]
+    for features in widths:
+        layers += [Dense(features * width_factor, w_std, b_std), _ACTIVATIONS[activation]]
+    layers += [Dense(num_classes, b_std=b_std)]
+    return network(layers, parameterization=parameterization, dtype=dtype)

@@ -1,0 +1,92 @@
+"""From one description of a network to its finite and its infinite-width form."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from lsa_jax.errors import InputError
+from lsa_jax.kernels import infinite_kernel
+from lsa_jax.models.arguments import require
+from lsa_jax.models.layers import DTYPES, PARAMETERIZATIONS, Layer, LayerModule, Serial, shape_of
+from lsa_jax.models.model import Model
+from lsa_jax.settings.fields import Kind, integer
+
+_INPUT_SHAPE = Kind(
+    lambda shape: isinstance(shape, tuple) and shape and all(map(integer(1).accepts, shape)),
+    "one example's shape, such as (28, 28, 1), each size 1 or more",
+    tuple,
+)
+
+
+def network(
+    layers: Sequence[Layer],
+    *,
+    parameterization: Literal["ntk", "standard"] = "ntk",
+    dtype: Literal["float32", "bfloat16"] = "float32",
+) -> Model:
+    """Reads a sequence of layers as a flax network and as an infinite-width kernel.
+
+    Both readings come from the same description, so they cannot drift apart. In the "ntk"
+    parameterisation the kernel is the limit of the finite NTK as all widths grow. In the "standard"
+    one the NTK grows with the widths, and `kernel` is its leading part at the widths given
+    (Sohl-Dickstein et al., 2020). The NNGP is the same in both.
+
+    Args:
+        layers: what to compute, in order; outputs must be [n, c].
+        parameterization: "ntk" (parameters are N(0, 1), factors are part of the computation) or
+            "standard" (parameters hold the factors).
+        dtype: what to compute in; parameters and outputs are float32 either way.
+
+    Returns:
+        The network. `init` and `apply` raise InputError on inputs that the layers do not fit;
+        `kernel` is None if a layer (BatchNorm) has no infinite-width limit.
+
+    Raises:
+        InputError: an argument is not accepted.
+    """
+    require("parameterization", parameterization, PARAMETERIZATIONS)
+    require("dtype", dtype, DTYPES)
+    description = Serial(tuple(layers))
+    module = LayerModule(description, parameterization, dtype)
+
+    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
+        require("input_shape", input_shape, _INPUT_SHAPE)
+        example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
+        outputs, _ = jax.eval_shape(module.init_with_output, key, example)
+        if outputs.ndim != 2:
+            raise InputError(
+                f"the layers end in outputs {shape_of(outputs)}; accepted: [n, c], "
+                "as Flatten or GlobalAvgPool followed by Dense gives"
+            )
+        return module.lazy_init(key, example).get("params", {})
+
+    def apply(params: dict[str, Any], inputs: Float[Array, "n ..."]) -> Float[Array, "n c"]:
+        return module.apply({"params": params}, inputs.astype(dtype)).astype(jnp.float32)
+
+    limit = description.infinite(parameterization)
+    return Model(init, apply, None if limit is None else _checked(infinite_kernel(limit[2]), init))
+
+
+def _checked(kernel: Callable, init: Callable) -> Callable:
+    """Lets a kernel refuse what the finite network refuses, and what neural-tangents cannot do."""
+
+    def checked(
+        x1: Float[Array, "n1 ..."],
+        x2: Float[Array, "n2 ..."] | None = None,
+        get: Literal["ntk", "nngp"] = "ntk",
+    ) -> Float[Array, "n1 n2"]:
+        jax.eval_shape(lambda key: init(key, x1.shape[1:]), jax.random.key(0))
+        with warnings.catch_warnings():
+            # Residual sees to the independence that this warning asks for.
+            warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
+            try:
+                return kernel(x1, x2, get)
+            except NotImplementedError as error:
+                why = str(error).splitlines()[0]
+                raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
+
+    return checked

@@ -1,0 +1,413 @@
+"""Compositions have the law they state, and depend on (key, example, epoch) alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from lsa_jax.data.backgrounds import BACKGROUNDS, PLACEMENTS, Composition, compose, resize
+from lsa_jax.errors import InputError
+
+SMALL = 4
+# Chance that a correct sampler fails one of the tests of its law, over all keys; the key is fixed.
+P_VALUE = 1e-3
+
+
+def make(background="gaussian", placement="random_location", size=2 * SMALL, **options):
+    return Composition(SMALL, size, placement, background, **options)
+
+
+def make_images(count, channels=1, size=SMALL, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.1, 1, (count, size, size, channels)).astype(np.float32)
+
+
+def make_pool(composition, channels=1, count=7):
+    """Returns a pool whose i-th image is of the value i + 1 alone."""
+    side = composition.pool_size
+    if side is None:
+        return None
+    values = np.arange(1, count + 1, dtype=np.float32)[:, None, None, None]
+    return np.broadcast_to(values, (count, side, side, channels)).copy()
+
+
+def places(images, size):
+    """Returns row and column of images of ones on black."""
+    first = np.asarray(images)[..., 0].reshape(len(images), -1).argmax(1)
+    return np.stack(np.unravel_index(first, (size, size)), 1)
+
+
+def uniform(counts):
+    return scipy.stats.chisquare(counts).pvalue > P_VALUE
+
+
+ALL = [
+    make(background, placement, fresh=fresh)
+    for background in BACKGROUNDS
+    for placement in PLACEMENTS
+    for fresh in (False, True)
+    if (background, placement) != ("distractors", "random_location")
+]
+
+
+def name(composition):
+    fresh = "fresh" if composition.fresh else "fixed"
+    return f"{composition.background}-{composition.placement}-{fresh}"
+
+
+@pytest.fixture(params=ALL, ids=name)
+def composition(request):
+    return request.param
+
+
+def compose_some(composition, key, *, count=23, order=slice(None), epoch=0, noise=0.7):
+    images = make_images(count, channels=2)
+    return compose(
+        composition,
+        key,
+        images[order],
+        np.arange(100, 100 + count)[order],
+        epoch,
+        noise=noise,
+        image_noise=0.3,
+        pool=make_pool(composition, channels=2),
+    )
+
+
+# What depends on what.
+
+
+def test_result_has_the_stated_shape_and_type(composition, key):
+    out = compose_some(composition, key)
+    assert out.shape == (23, 8, 8, 2)
+    assert out.dtype == jnp.float32
+
+
+def test_example_is_the_same_in_every_batch_and_order(composition, key):
+    whole = np.asarray(compose_some(composition, key))
+    order = np.random.default_rng(0).permutation(23)
+    np.testing.assert_array_equal(compose_some(composition, key, order=order), whole[order])
+    np.testing.assert_array_equal(compose_some(composition, key, order=slice(5, 6)), whole[5:6])
+    np.testing.assert_array_equal(compose_some(composition, key, order=slice(3, 20)), whole[3:20])
+
+
+def test_example_is_the_same_under_jit_vmap_and_scan(composition, key):
+    keys = jax.random.split(key, 3)
+    levels = jnp.array([0.0, 0.5, 2.0])
+    pool, images = make_pool(composition), make_images(6)
+
+    def one(key, noise, epoch):
+        return compose(composition, key, images, jnp.arange(6), epoch, noise=noise, pool=pool)
+
+    alone = [np.asarray(one(k, n, 4)) for k, n in zip(keys, levels, strict=True)]
+    np.testing.assert_array_equal(jax.jit(one)(keys[1], levels[1], 4), alone[1])
+    np.testing.assert_array_equal(jax.vmap(one, (0, 0, None))(keys, levels, 4), alone)
+    _, scanned = jax.lax.scan(lambda c, k: (c + 1, one(k, levels[2], c)), 4, keys[2:])
+    np.testing.assert_array_equal(scanned[0], alone[2])
+
+
+def test_example_is_the_same_on_8_devices(composition, key):
+    mesh = Mesh(np.array(jax.devices()), ("examples",))
+    spread = NamedSharding(mesh, PartitionSpec("examples"))
+    images, index, pool = make_images(16), np.arange(16), make_pool(composition)
+    alone = compose(composition, key, images, index, 1, noise=0.7, pool=pool)
+    images, index = jax.device_put((images, index), spread)
+    together = compose(composition, key, images, index, 1, noise=0.7, pool=pool)
+    assert len(together.sharding.device_set) == 8
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_default_precision_does_not_change_the_draws(composition, key):
+    expected = compose_some(composition, key)
+    with jax.enable_x64(True):
+        out = compose_some(composition, key)
+    assert out.dtype == jnp.float32
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("background", BACKGROUNDS)
+def test_epochs_differ_only_when_fresh(background, key):
+    fixed = make(background, "random_corner")
+    fresh = make(background, "random_corner", fresh=True)
+    first, second = (np.asarray(compose_some(fixed, key, epoch=epoch)) for epoch in (0, 1))
+    np.testing.assert_array_equal(first, second)
+    first, again, second = (
+        np.asarray(compose_some(fresh, key, epoch=epoch)) for epoch in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != second).any((1, 2, 3)).all()
+
+
+def test_keys_and_examples_draw_differently(key):
+    composition = make(size=12)
+    images = np.ones((400, SMALL, SMALL, 1), np.float32)
+    draws = [
+        np.asarray(compose(composition, k, images, np.arange(400), 0, noise=1.0))
+        for k in (jax.random.fold_in(key, 0), jax.random.fold_in(key, 1))
+    ]
+    corner = np.stack([draw[:, 0, 0, 0] for draw in draws])  # rarely under the image
+    assert len(np.unique(corner[corner != 1])) == (corner != 1).sum()
+    for a, b in [(corner[0], corner[1]), (corner[0, 1:], corner[0, :-1])]:
+        assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(400)
+
+
+def test_noise_level_scales_what_is_drawn_and_moves_nothing(composition, key):
+    half, one = (
+        np.asarray(
+            compose(
+                composition,
+                key,
+                np.full((50, SMALL, SMALL, 1), 9, np.float32),
+                np.arange(50),
+                2,
+                noise=noise,
+                pool=make_pool(composition),
+            )
+        )
+        for noise in (0.5, 1.0)
+    )
+    pasted = one == 9
+    np.testing.assert_array_equal(pasted, half == 9)
+    np.testing.assert_array_equal(np.where(pasted, 9, one / 2), half)
+
+
+# Where the image goes.
+
+
+def test_image_is_pasted_exactly_and_the_background_is_untouched_elsewhere(composition, key):
+    images, pool = make_images(50), make_pool(composition)
+    index = np.arange(50)
+    out = np.asarray(compose(composition, key, images, index, 3, noise=0.5, pool=pool))
+    # The same draws, with an image that marks its place.
+    marked = np.asarray(
+        compose(composition, key, np.full_like(images, 99), index, 3, noise=0.5, pool=pool)
+    )
+    for image, result, mark in zip(images, out, marked, strict=True):
+        rows, columns, _ = np.nonzero(mark == 99)
+        window = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        assert len(rows) == SMALL * SMALL
+        np.testing.assert_array_equal(result[window], image)
+        result[window] = mark[window]
+        np.testing.assert_array_equal(result, mark)
+
+
+def where(placement, key, count=20_000):
+    images = np.ones((count, SMALL, SMALL, 1), np.float32)
+    composition = make("none", placement)
+    return places(compose(composition, key, images, np.arange(count), 0, noise=0.0), 2 * SMALL)
+
+
+def test_random_location_is_uniform_over_all_positions(key):
+    rows, columns = where("random_location", key).T
+    counts = np.zeros((5, 5), int)
+    np.add.at(counts, (rows, columns), 1)
+    assert uniform(counts.ravel())
+
+
+def test_random_corner_is_uniform_over_the_four_corners(key):
+    corners, counts = np.unique(where("random_corner", key), axis=0, return_counts=True)
+    np.testing.assert_array_equal(corners, [[0, 0], [0, 4], [4, 0], [4, 4]])
+    assert uniform(counts)
+
+
+def test_fixed_corner_is_bottom_right(key):
+    np.testing.assert_array_equal(where("fixed_corner", key, count=10), np.full((10, 2), 4))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_background_of_the_images_size_is_all_image(placement, key):
+    images = make_images(5)
+    out = compose(make(placement=placement, size=SMALL), key, images, np.arange(5), 0, noise=3.0)
+    np.testing.assert_array_equal(out, images)
+
+
+# What lies behind.
+
+
+def test_gaussian_background_has_the_stated_law(key):
+    composition = make(placement="fixed_corner", size=8)
+    images = np.zeros((300, SMALL, SMALL, 3), np.float32)
+    out = np.asarray(compose(composition, key, images, np.arange(300), 0, noise=1.7))
+    drawn = np.concatenate([out[:, :4].ravel(), out[:, 4:, :4].ravel()])
+    assert scipy.stats.kstest(drawn, "norm", (0, 1.7)).pvalue > P_VALUE
+    flat = out[:, :4].reshape(300, -1).T  # independent between examples, pixels and channels
+    for a, b in [(flat[:, 1:], flat[:, :-1]), (flat[1:], flat[:-1]), (flat[24:], flat[:-24])]:
+        assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 4 / np.sqrt(a.size)
+
+
+def test_noise_on_the_image_has_the_stated_law_and_stays_on_the_image(key):
+    composition = make("none", "fixed_corner")
+    images = make_images(500)
+    out = np.asarray(
+        compose(composition, key, images, np.arange(500), 0, noise=0.0, image_noise=0.4)
+    )
+    drawn = (out[:, 4:, 4:] - images).ravel()
+    assert scipy.stats.kstest(drawn, "norm", (0, 0.4)).pvalue > P_VALUE
+    assert not out[:, :4].any()
+    assert not out[:, :, :4].any()
+
+
+def test_noise_on_the_image_does_not_follow_the_background(key):
+    composition = Composition(SMALL, SMALL, "fixed_corner", "gaussian")
+    behind = Composition(1, SMALL, "fixed_corner", "gaussian")
+    index = np.arange(500)
+    own = compose(composition, key, np.zeros((500, 4, 4, 1)), index, 0, noise=1.0, image_noise=1.0)
+    background = compose(behind, key, np.zeros((500, 1, 1, 1)), index, 0, noise=1.0)
+    a, b = (np.asarray(x)[:, :3].ravel() for x in (own, background))
+    assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(a.size)
+
+
+def test_traced_zero_image_noise_changes_nothing(key):
+    images = make_images(5)
+    plain = compose(make(), key, images, np.arange(5), 0, noise=1.0)
+    traced = compose(make(), key, images, np.arange(5), 0, noise=1.0, image_noise=jnp.zeros(()))
+    np.testing.assert_array_equal(traced, plain)
+
+
+def test_photographs_are_drawn_uniformly_and_scaled(key):
+    composition = make("photographs", "fixed_corner")
+    images = np.zeros((7000, SMALL, SMALL, 1), np.float32)
+    pool = make_pool(composition)
+    out = np.asarray(compose(composition, key, images, np.arange(7000), 0, noise=0.25, pool=pool))
+    drawn = out[:, 0, 0, 0] * 4
+    np.testing.assert_array_equal(
+        out[:, :4] * 4, np.broadcast_to(drawn[:, None, None, None], out[:, :4].shape)
+    )
+    values, counts = np.unique(drawn, return_counts=True)
+    np.testing.assert_array_equal(values, np.arange(1, 8))
+    assert uniform(counts)
+
+
+def test_photographs_keep_their_pixels_in_place(key):
+    composition = Composition(1, 6, "fixed_corner", "photographs")
+    pool = make_images(1, channels=3, size=6)
+    out = compose(composition, key, np.zeros((2, 1, 1, 3)), np.arange(2), 0, noise=1.0, pool=pool)
+    np.testing.assert_array_equal(out[1, :5], pool[0, :5])
+    np.testing.assert_array_equal(out[1, 5, :5], pool[0, 5, :5])
+
+
+def test_three_distractors_are_drawn_uniformly_and_independently(key):
+    composition = make("distractors", "fixed_corner")
+    images = np.zeros((7000, SMALL, SMALL, 1), np.float32)
+    pool = make_pool(composition)
+    out = np.asarray(compose(composition, key, images, np.arange(7000), 0, noise=0.5, pool=pool))
+    cells = 2 * np.stack([out[:, 0, 0, 0], out[:, 0, 4, 0], out[:, 4, 0, 0]])
+    for cell in cells:
+        assert uniform(np.unique(cell, return_counts=True)[1])
+    for a, b in [(0, 1), (0, 2), (1, 2)]:
+        table = scipy.stats.contingency.crosstab(cells[a], cells[b]).count
+        assert scipy.stats.chi2_contingency(table).pvalue > P_VALUE
+
+
+def test_distractors_keep_their_pixels_in_place(key):
+    composition = make("distractors", "random_corner")
+    pool = make_images(1, channels=3)
+    out = np.asarray(
+        compose(composition, key, np.full((9, 4, 4, 3), 7.0), np.arange(9), 0, noise=0.5, pool=pool)
+    )
+    for result in out:
+        cells = [result[r : r + 4, c : c + 4] for r in (0, 4) for c in (0, 4)]
+        image = [bool((cell == 7).all()) for cell in cells]
+        assert sum(image) == 1
+        for cell, is_image in zip(cells, image, strict=True):
+            if not is_image:
+                np.testing.assert_array_equal(cell, pool[0] / 2)
+
+
+def test_no_background_is_black(key):
+    out = np.asarray(compose(make("none"), key, make_images(9), np.arange(9), 0, noise=1.0))
+    assert ((out == 0).sum((1, 2, 3)) == 64 - 16).all()
+
+
+# Sizes.
+
+
+def bilinear(image, size):
+    """Interpolates between the centres of pixels, one output pixel at a time."""
+    out = np.empty((size, size, image.shape[2]))
+    positions = [
+        np.clip((np.arange(size) + 0.5) * length / size - 0.5, 0, length - 1)
+        for length in image.shape[:2]
+    ]
+    for i, y in enumerate(positions[0]):
+        for j, x in enumerate(positions[1]):
+            top, left = int(y), int(x)
+            bottom, right = min(top + 1, image.shape[0] - 1), min(left + 1, image.shape[1] - 1)
+            v, u = y - top, x - left
+            out[i, j] = (1 - v) * ((1 - u) * image[top, left] + u * image[top, right]) + v * (
+                (1 - u) * image[bottom, left] + u * image[bottom, right]
+            )
+    return out
+
+
+@pytest.mark.parametrize("before, after", [(8, 5), (8, 4), (32, 5), (3, 8), (1, 3), (5, 1)])
+def test_resize_interpolates_between_pixel_centres(before, after):
+    images = make_images(3, channels=2, size=before)
+    expected = [bilinear(image.astype(np.float64), after) for image in images]
+    out = resize(images, after)
+    assert out.dtype == np.float32
+    np.testing.assert_allclose(out, expected, atol=1e-6)
+
+
+def test_resize_in_batches_equals_resize_at_once(monkeypatch):
+    images = make_images(17, size=6)
+    expected = resize(images, 4)
+    monkeypatch.setattr("lsa_jax.data.backgrounds._RESIZE_BATCH", 5)
+    np.testing.assert_array_equal(resize(images, 4), expected)
+
+
+def test_resize_to_the_same_size_returns_the_images():
+    images = make_images(2)
+    assert resize(images, SMALL) is images
+
+
+# Mistakes.
+
+WRONG_COMPOSITION = [
+    ((0, 4, "fixed_corner", "none"), "image_size is 0; accepted: 1"),
+    ((5, 4, "fixed_corner", "none"), "image_size is 5; accepted: at most background_size.*4"),
+    ((2, 4, "centre", "none"), "placement is 'centre'; accepted: random_location"),
+    ((2, 4, "fixed_corner", "fog"), "background is 'fog'; accepted: gaussian"),
+    ((2, 5, "fixed_corner", "distractors"), "background_size is 5; accepted for distractors: 4"),
+    ((2, 4, "random_location", "distractors"), "random_location'; accepted for distractors"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", WRONG_COMPOSITION)
+def test_composition_that_does_not_fit_is_one_line(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Composition(*arguments)
+
+
+@pytest.mark.parametrize(
+    "background, changes, message",
+    [
+        ("gaussian", {"images": np.zeros((3, 5, 5, 1))}, r"images have shape \(3, 5, 5, 1\).*4, 4"),
+        ("gaussian", {"pool": np.zeros((3, 8, 8, 1))}, "pool is given.*takes none"),
+        ("photographs", {"pool": None}, "pool is None.*'photographs'.*8, 8, 1"),
+        ("photographs", {"pool": np.zeros((3, 8, 8, 3))}, r"\(3, 8, 8, 3\).*\(m, 8, 8, 1\)"),
+        ("photographs", {"pool": np.zeros((0, 8, 8, 1))}, r"\(0, 8, 8, 1\)"),
+        ("distractors", {"pool": np.zeros((3, 8, 8, 1))}, r"\(3, 8, 8, 1\).*\(m, 4, 4, 1\)"),
+        ("gaussian", {"key": jax.random.key(0, impl="rbg")}, "generator rbg.*threefry2x32"),
+    ],
+)
+def test_data_that_does_not_fit_the_composition_is_one_line(background, changes, message, key):
+    composition = make(background, "random_corner")
+    data = {"key": key, "images": np.zeros((3, 4, 4, 1)), "pool": make_pool(composition)} | changes
+    with pytest.raises(InputError, match=message):
+        compose(
+            composition,
+            data["key"],
+            data["images"],
+            np.arange(3),
+            0,
+            noise=1.0,
+            pool=data["pool"],
+        )
+
+
+def test_resize_to_nothing_is_refused():
+    with pytest.raises(InputError, match="size is 0; accepted: 1"):
+        resize(make_images(2), 0)

@@ -1,0 +1,377 @@
+"""Data sets come out as they were written, from every layout, and damage is one clear line."""
+
+import gzip
+import hashlib
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+from sklearn.datasets import load_digits
+
+from lsa_jax.data import downloads, images
+from lsa_jax.data.images import ChecksumWarning
+from lsa_jax.errors import InputError
+
+PARTS = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    monkeypatch.delenv("LSA_DATA_DIR", raising=False)
+
+
+def load_small(name, data_dir):
+    """Loads files that a test wrote, which are not the published ones."""
+    with pytest.warns(ChecksumWarning):
+        return images.load(name, data_dir)
+
+
+def assert_equal_sets(a, b):
+    for first, second in zip((*a.train, *a.test), (*b.train, *b.test), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+# Splits and layouts.
+
+
+def test_digits_are_all_of_scikit_learns_images_once():
+    image_set = images.load("digits")
+    bundled = load_digits()
+    assert len(image_set.train.inputs) == 1437
+    assert len(image_set.test.inputs) == 360
+    both = np.concatenate([image_set.train.inputs, image_set.test.inputs])[..., 0]
+    labels = np.concatenate([image_set.train.targets, image_set.test.targets])
+    rows = {(image.tobytes(), label) for image, label in zip(both * 16, labels, strict=True)}
+    expected = bundled.images.astype(np.float32)
+    assert rows == {(i.tobytes(), y) for i, y in zip(expected, bundled.target, strict=True)}
+
+
+def test_every_class_of_digits_gives_a_fifth_to_the_test_set():
+    image_set = images.load("digits")
+    train, test = (np.bincount(split.targets) for split in image_set[:2])
+    np.testing.assert_allclose(test, (train + test) / 5, atol=1)
+
+
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("digits", (8, 8, 1)),
+        ("mnist", (28, 28, 1)),
+        ("cifar10", (32, 32, 3)),
+        ("svhn", (32, 32, 3)),
+    ],
+)
+def test_every_set_has_float_pixels_in_0_to_1_and_integer_labels(name, shape, request):
+    data_dir = None if name == "digits" else request.getfixturevalue(f"{name}_dir")
+    image_set = images.load(name) if name == "digits" else load_small(name, data_dir)
+    for split in image_set[:2]:
+        assert split.inputs.shape == (len(split.targets), *shape)
+        assert split.inputs.dtype == np.float32
+        assert split.targets.dtype == np.int32
+        assert split.inputs.min() >= 0
+        assert 0.99 < split.inputs.max() <= 1
+        assert set(split.targets) == set(range(len(image_set.class_names)))
+
+
+@pytest.mark.parametrize("folder", ["mnist", "MNIST/raw"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_mnist_is_the_same_from_every_layout(mnist_dir, folder, packed):
+    expected = load_small("mnist", mnist_dir)
+    (mnist_dir / "mnist").rename(mnist_dir / "written")
+    (mnist_dir / folder).mkdir(parents=True)
+    for part in PARTS:
+        contents = (mnist_dir / f"written/{part}-ubyte.gz").read_bytes()
+        target = mnist_dir / folder / f"{part}-ubyte"
+        if packed:
+            target.with_suffix(".gz").write_bytes(contents)
+        else:
+            target.write_bytes(gzip.decompress(contents))
+    assert_equal_sets(load_small("mnist", mnist_dir), expected)
+
+
+def test_mnist_pixels_are_the_written_bytes(mnist_dir):
+    written = np.random.default_rng(0).integers(0, 256, (20, 28, 28))  # as the fixture draws them
+    train = load_small("mnist", mnist_dir).train
+    np.testing.assert_array_equal(np.rint(train.inputs[..., 0] * 255), written)
+    np.testing.assert_array_equal(train.targets, np.arange(20) % 10)
+
+
+def test_cifar10_planes_become_channels(cifar10_dir):
+    record = np.fromfile(cifar10_dir / "cifar-10-batches-bin/data_batch_3.bin", np.uint8)[3073:]
+    train = load_small("cifar10", cifar10_dir).train
+    image = np.rint(train.inputs[2 * 20 + 1] * 255)
+    for channel, row, column in [(0, 0, 0), (1, 5, 7), (2, 31, 30)]:
+        assert image[row, column, channel] == record[1 + 1024 * channel + 32 * row + column]
+    assert train.targets[2 * 20 + 1] == record[0]
+
+
+def test_cifar10_from_its_archive_equals_its_folder(cifar10_dir):
+    expected = load_small("cifar10", cifar10_dir)
+    with tarfile.open(cifar10_dir / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        archive.add(cifar10_dir / "cifar-10-batches-bin", "cifar-10-batches-bin")
+    shutil.rmtree(cifar10_dir / "cifar-10-batches-bin")
+    assert_equal_sets(load_small("cifar10", cifar10_dir), expected)
+
+
+def test_svhn_label_10_is_the_digit_0(svhn_dir):
+    written = scipy.io.loadmat(svhn_dir / "svhn/test_32x32.mat")
+    test = load_small("svhn", svhn_dir).test
+    np.testing.assert_array_equal(test.targets, [1, 2, 3, 4, 5, 6, 7, 8, 9, 0])
+    np.testing.assert_array_equal(np.rint(test.inputs[9] * 255), written["X"][..., 9])
+
+
+# Where data is looked for.
+
+
+def test_environment_variable_names_the_data_folder(mnist_dir, monkeypatch):
+    expected = load_small("mnist", mnist_dir)
+    monkeypatch.setenv("LSA_DATA_DIR", str(mnist_dir))
+    assert_equal_sets(load_small("mnist", None), expected)
+
+
+def test_a_given_folder_goes_before_the_environment(mnist_dir, monkeypatch):
+    monkeypatch.setenv("LSA_DATA_DIR", "/nonexistent")
+    load_small("mnist", mnist_dir)
+
+
+@pytest.mark.parametrize("from_environment", [True, False])
+@pytest.mark.parametrize("name", [name for name in images.NAMES if name != "digits"])
+def test_missing_data_in_a_given_folder_is_not_downloaded(
+    name, from_environment, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(downloads.pooch, "retrieve", lambda *_, **__: pytest.fail("downloads"))
+    if from_environment:
+        monkeypatch.setenv("LSA_DATA_DIR", str(tmp_path))
+    with pytest.raises(InputError) as error:
+        images.load(name, None if from_environment else tmp_path)
+    message = str(error.value)
+    assert str(tmp_path / downloads.DOWNLOADS[name][0].place) in message
+    assert f"python -m launch.data --dataset={name} --data_dir={tmp_path}" in message
+
+
+def test_without_a_data_folder_missing_files_go_to_the_cache(mnist_dir, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    fetched = []
+
+    def retrieve(url, known_hash, fname, path, progressbar):
+        fetched.append((url, known_hash))
+        path.mkdir(parents=True, exist_ok=True)
+        shutil.copy(mnist_dir / "mnist" / fname, path / fname)
+
+    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
+    monkeypatch.setattr(downloads, "cache_dir", lambda: cache)
+    first = load_small("mnist", None)
+    assert fetched == [(d.url, d.checksum) for d in downloads.DOWNLOADS["mnist"]]
+    assert_equal_sets(load_small("mnist", None), first)
+    assert len(fetched) == 4
+    assert_equal_sets(load_small("mnist", mnist_dir), first)
+
+
+@pytest.mark.parametrize("data_dir", [None, "given"])
+def test_unknown_names_are_refused(data_dir, tmp_path):
+    with pytest.raises(InputError, match="'mnits'.*accepted: digits, mnist"):
+        images.load("mnits", tmp_path if data_dir else None)
+
+
+# Checksums.
+
+
+def test_one_warning_names_the_changed_file(mnist_dir, monkeypatch):
+    for part in PARTS[1:]:
+        contents = gzip.decompress((mnist_dir / f"mnist/{part}-ubyte.gz").read_bytes())
+        digest = hashlib.md5(contents).hexdigest()
+        monkeypatch.setitem(downloads.CONTENTS_MD5, f"{part}-ubyte", digest)
+    with pytest.warns(ChecksumWarning) as record:
+        images.load("mnist", mnist_dir)
+    assert len(record) == 1
+    assert str(mnist_dir / "mnist/train-images-idx3-ubyte.gz:") in str(record[0].message)
+    assert record[0].filename == __file__
+
+
+def test_files_as_published_do_not_warn(svhn_dir, monkeypatch):
+    for name in ("train_32x32.mat", "test_32x32.mat"):
+        digest = hashlib.md5((svhn_dir / "svhn" / name).read_bytes()).hexdigest()
+        monkeypatch.setitem(downloads.CONTENTS_MD5, name, digest)
+    images.load("svhn", svhn_dir)  # warnings are errors
+    assert [file.as_published for file in images.read("svhn", svhn_dir)[1]] == [True, True]
+
+
+# Damage. (data set, file, what is done to its contents, words of the message)
+
+
+def repack(change):
+    return lambda contents: gzip.compress(change(gzip.decompress(contents)))
+
+
+def with_byte(position, value):
+    return lambda contents: contents[:position] + bytes([value]) + contents[position + 1 :]
+
+
+IMAGES, LABELS = "mnist/train-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz"
+BATCH = "cifar-10-batches-bin/data_batch_2.bin"
+MAT = "svhn/train_32x32.mat"
+
+DAMAGE = {
+    "magic number of images": (
+        "mnist",
+        IMAGES,
+        repack(with_byte(3, 4)),
+        ["0x00000804", "0x00000803"],
+    ),
+    "labels where images belong": ("mnist", IMAGES, repack(with_byte(3, 1)), ["0x00000801"]),
+    "magic number of labels": ("mnist", LABELS, repack(with_byte(2, 9)), ["0x00000901"]),
+    "truncated images": ("mnist", IMAGES, repack(lambda c: c[:-1]), ["15695", "15696"]),
+    "trailing bytes": ("mnist", LABELS, repack(lambda c: c + b"\0"), ["19", "18"]),
+    "header alone, cut": ("mnist", IMAGES, repack(lambda c: c[:9]), ["9 bytes", "16"]),
+    "empty file": ("mnist", LABELS, repack(lambda c: b""), ["0 bytes"]),
+    "negative size": ("mnist", IMAGES, repack(with_byte(4, 255)), ["[-"]),
+    "no images": ("mnist", LABELS, repack(lambda c: c[:7] + b"\0"), ["[0]"]),
+    "wrong image size": (
+        "mnist",
+        IMAGES,
+        repack(lambda c: c[:8] + bytes([0, 0, 0, 14, 0, 0, 0, 56]) + c[16:]),
+        ["14 x 56", "28 x 28"],
+    ),
+    "fewer labels": (
+        "mnist",
+        LABELS,
+        repack(lambda c: c[:7] + b"\x09" + c[8:-1]),
+        ["9 labels", "10", "t10k-images"],
+    ),
+    "label 10 in MNIST": ("mnist", LABELS, repack(with_byte(8, 10)), ["label 0 is 10", "0 to 9"]),
+    "not gzip": ("mnist", IMAGES, lambda c: b"<html>" + c, ["gzip"]),
+    "gzip cut short": ("mnist", IMAGES, lambda c: c[:-100], ["gzip"]),
+    "gzip with wrong sum": ("mnist", IMAGES, lambda c: c[:-8] + bytes(4) + c[-4:], ["gzip"]),
+    "truncated batch": ("cifar10", BATCH, lambda c: c[:-3073], ["58387", "61460", "20 records"]),
+    "label 11 in CIFAR-10": ("cifar10", BATCH, with_byte(3073, 11), ["label 1 is 11", "0 to 9"]),
+    "not MATLAB": ("svhn", MAT, lambda c: b"<html>" * 100, ["MATLAB"]),
+    "empty MATLAB": ("svhn", MAT, lambda c: b"", ["MATLAB"]),
+    "MATLAB cut short": ("svhn", MAT, lambda c: c[: len(c) // 2], ["MATLAB"]),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damage_is_one_line_that_names_the_file(case, request):
+    name, file, change, words = DAMAGE[case]
+    data_dir = request.getfixturevalue(f"{name}_dir")
+    path = data_dir / file
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(InputError) as error:
+        images.load(name, data_dir)
+    message = str(error.value)
+    assert "\n" not in message
+    for word in [str(path), "expected", *words]:
+        assert word in message, message
+
+
+def digits(count=4):
+    return {
+        "X": np.zeros((32, 32, 3, count), np.uint8),
+        "y": np.ones((count, 1), np.uint8),
+    }
+
+
+WRONG_MAT = {
+    "no X": ({"y": digits()["y"]}, ["no variable X"]),
+    "no y": ({"X": digits()["X"]}, ["no variable y"]),
+    "float pixels": (digits() | {"X": digits()["X"] / 255}, ["float64", "uint8"]),
+    "axes in another order": (digits() | {"X": digits()["X"].transpose(3, 0, 1, 2)}, ["(4, 32,"]),
+    "fewer labels": (digits() | {"y": digits(3)["y"]}, ["3 labels", "4"]),
+    "label 0": (digits() | {"y": np.array([[1], [2], [3], [0]])}, ["0 to 3", "1 to 10"]),
+    "label 11": (digits() | {"y": np.array([[1], [2], [3], [11]])}, ["1 to 11", "1 to 10"]),
+    "labels of floats": (digits() | {"y": np.full((4, 1), 0.5)}, ["1 to 10"]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_MAT)
+def test_matlab_file_of_something_else_is_one_line(case, svhn_dir):
+    variables, words = WRONG_MAT[case]
+    path = svhn_dir / "svhn/test_32x32.mat"
+    scipy.io.savemat(path, variables)
+    with pytest.raises(InputError) as error:
+        images.load("svhn", svhn_dir)
+    for word in [str(path), *words]:
+        assert word in str(error.value), str(error.value)
+
+
+def test_missing_batch_is_named(cifar10_dir):
+    path = cifar10_dir / "cifar-10-batches-bin/data_batch_4.bin"
+    path.unlink()
+    with pytest.raises(InputError, match=f"{path} does not exist"):
+        images.load("cifar10", cifar10_dir)
+
+
+@pytest.mark.parametrize(
+    "contents, words", [(b"<html>", "tar.gz"), (None, "lacks data_batch_1.bin")]
+)
+def test_wrong_archive_is_named(contents, words, tmp_path):
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    if contents is None:
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(__file__, "cifar-10-batches-bin/readme.html")
+    else:
+        path.write_bytes(contents)
+    with pytest.raises(InputError, match=f"{path}.*{words}"):
+        images.load("cifar10", tmp_path)
+
+
+def test_archive_cut_short_is_named(cifar10_dir):
+    path = cifar10_dir / "cifar-10-binary.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(cifar10_dir / "cifar-10-batches-bin", "cifar-10-batches-bin")
+    shutil.rmtree(cifar10_dir / "cifar-10-batches-bin")
+    path.write_bytes(path.read_bytes()[:200_000])
+    with pytest.raises(InputError, match=f"{path}.*tar.gz"):
+        images.load("cifar10", cifar10_dir)
+
+
+def test_unreadable_file_is_named(mnist_dir):
+    path = mnist_dir / IMAGES
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match=f"{path} cannot be read: Is a directory"):
+        images.load("mnist", mnist_dir)
+
+
+# Real data: read before the environment is cleared for the other tests.
+
+REAL_DIR = os.environ.get("LSA_DATA_DIR")
+
+
+def real_dir(place):
+    """Returns the folder of real data, or skips where it lacks a data set."""
+    if not REAL_DIR or not (Path(REAL_DIR) / place).exists():
+        pytest.skip(f"needs {place} in LSA_DATA_DIR")
+    return Path(REAL_DIR)
+
+
+@pytest.mark.real_data
+def test_real_mnist_has_the_published_bytes_and_counts():
+    image_set = images.load("mnist", real_dir("mnist"))  # a changed file would be a warning
+    assert image_set.train.inputs.shape == (60_000, 28, 28, 1)
+    assert image_set.test.inputs.shape == (10_000, 28, 28, 1)
+    counts = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    np.testing.assert_array_equal(np.bincount(image_set.train.targets), counts)
+    np.testing.assert_allclose(image_set.train.inputs.mean(), 0.1307, atol=1e-4)
+
+
+@pytest.mark.real_data
+@pytest.mark.filterwarnings("ignore::lsa_jax.data.images.ChecksumWarning")
+def test_real_cifar10_has_the_published_counts_and_colours():
+    image_set = images.load("cifar10", real_dir("cifar-10-batches-bin"))
+    np.testing.assert_array_equal(np.bincount(image_set.train.targets), [5000] * 10)
+    np.testing.assert_array_equal(np.bincount(image_set.test.targets), [1000] * 10)
+    mean = image_set.train.inputs.mean((0, 1, 2), dtype=np.float64)
+    np.testing.assert_allclose(mean, [0.4914, 0.4822, 0.4465], atol=2e-3)
+
+
+@pytest.mark.real_data
+def test_real_photographs_are_squares():
+    photographs = images.photographs(real_dir("plants") / "plants" / "daisy", 16)
+    assert photographs.shape[1:] == (16, 16, 3)
+    assert len(photographs) > 100
+    assert 0.2 < photographs.mean() < 0.8

@@ -1,0 +1,283 @@
+"""Photographs, folders of classes and tiny ImageNet: what is in the files is what comes out."""
+
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lsa_jax.data import images
+from lsa_jax.data.images import ChecksumWarning
+from lsa_jax.data.pictures import photographs
+from lsa_jax.errors import InputError
+
+
+def save(path, pixels):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
+def noise(height, width, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3)).astype(np.uint8)
+
+
+# Photographs.
+
+
+@pytest.mark.parametrize("height, width", [(8, 13), (14, 8), (8, 8)])
+def test_photograph_of_the_right_height_is_only_cut_at_the_centre(height, width, tmp_path):
+    pixels = noise(height, width)
+    save(tmp_path / "a.png", pixels)
+    top, left = (height - 8) // 2, (width - 8) // 2
+    expected = pixels[top : top + 8, left : left + 8] / np.float32(255)
+    np.testing.assert_array_equal(photographs(tmp_path, 8)[0], expected)
+
+
+def test_photographs_of_one_colour_keep_it_when_resized(tmp_path):
+    colour = np.array([10, 100, 200], np.uint8)
+    save(tmp_path / "small.png", np.tile(colour, (5, 7, 1)))
+    save(tmp_path / "large.jpg", np.tile(colour, (300, 200, 1)))
+    expected = np.broadcast_to(colour / 255, (2, 32, 32, 3))
+    np.testing.assert_allclose(photographs(tmp_path, 32), expected, atol=2 / 255)
+
+
+def test_large_jpeg_keeps_its_layout(tmp_path):
+    # Left half dark, right half bright, with margins that the centre square leaves out.
+    pixels = np.zeros((400, 1000, 3), np.uint8)
+    pixels[:, 500:] = 255
+    pixels[:, :300] = 255
+    pixels[:, 700:] = 0
+    save(tmp_path / "a.jpg", pixels)
+    square = photographs(tmp_path, 20)[0]
+    # Decoded at an eighth, a column at each edge is mixed with what lies outside.
+    assert square[:, 1:9].max() < 0.05
+    assert square[:, 11:19].min() > 0.95
+
+
+def test_shrinking_averages(tmp_path):
+    pixels = np.indices((64, 64)).sum(0)[..., None] % 2 * 255  # a chessboard of single pixels
+    save(tmp_path / "a.png", np.repeat(pixels, 3, 2).astype(np.uint8))
+    np.testing.assert_allclose(photographs(tmp_path, 8), 0.5, atol=0.02)
+
+
+def test_photographs_of_all_folders_come_sorted_in_colour(tmp_path):
+    save(tmp_path / "b/z.png", np.full((4, 4, 3), 30, np.uint8))
+    save(tmp_path / "b/a/grey.JPG", np.full((4, 4), 20, np.uint8))
+    save(tmp_path / "a/x.bmp", np.full((4, 4, 3), 10, np.uint8))
+    save(tmp_path / "c.png", np.full((4, 4, 4), 40, np.uint8))
+    (tmp_path / "a/notes.txt").write_text("no picture")
+    (tmp_path / "a/._x.png").write_text("left by another system")
+    colours = photographs(tmp_path, 4)
+    assert colours.dtype == np.float32
+    np.testing.assert_array_equal(np.rint(colours[:, 0, 0] * 255)[:, 0], [10, 20, 30, 40])
+
+
+BAD_PICTURE = {
+    "not a picture": b"<html>",
+    "empty": b"",
+    "PNG signature alone": b"\x89PNG\r\n\x1a\n",
+}
+
+
+@pytest.mark.parametrize("case", BAD_PICTURE)
+def test_unreadable_photograph_is_named(case, tmp_path):
+    for i in range(5):
+        save(tmp_path / f"{i}.png", noise(4, 4))
+    path = tmp_path / "3.png"
+    path.write_bytes(BAD_PICTURE[case])
+    with pytest.raises(InputError, match=f"{path} cannot be read as a picture"):
+        photographs(tmp_path, 4)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
+def test_photograph_cut_short_is_named(suffix, tmp_path):
+    path = tmp_path / f"a.{suffix}"
+    save(path, noise(64, 64))
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(InputError, match=f"{path} cannot be read as a picture"):
+        photographs(tmp_path, 4)
+
+
+def test_16_bit_photograph_is_refused(tmp_path):
+    save(tmp_path / "a.png", np.full((4, 4), 40_000, np.uint16))
+    with pytest.raises(InputError, match="a.png has pixels of kind I;16; expected 8 bits"):
+        photographs(tmp_path, 4)
+
+
+def test_wrong_photograph_folders_and_sizes_are_refused(tmp_path):
+    with pytest.raises(InputError, match=f"{tmp_path / 'none'} is not a folder"):
+        photographs(tmp_path / "none", 8)
+    with pytest.raises(InputError, match=f"{tmp_path} holds no pictures; expected .*.jpg"):
+        photographs(tmp_path, 8)
+    with pytest.raises(InputError, match="size is 0; accepted: 1"):
+        photographs(tmp_path, 0)
+
+
+# Folders of classes.
+
+
+def values(dataset):
+    """Returns the colour of pictures of one colour."""
+    assert (dataset.inputs == dataset.inputs[:, :1, :1, :1]).all()
+    return np.rint(dataset.inputs[:, 0, 0, 0] * 255)
+
+
+def test_folder_without_a_test_set_gives_every_fifth(folder_dir):
+    image_set = images.load("pets", folder_dir)
+    assert image_set.class_names == ("cat", "dog")
+    assert image_set.train.inputs.shape == (12, 4, 6, 3)
+    np.testing.assert_array_equal(values(image_set.test), [0, 5, 0])
+    np.testing.assert_array_equal(image_set.test.targets, [0, 0, 1])
+    np.testing.assert_array_equal(values(image_set.train), [1, 2, 3, 4, 6, 7, 8, 9, 1, 2, 3, 4])
+    np.testing.assert_array_equal(image_set.train.targets, [0] * 8 + [1] * 4)
+    assert image_set.train.targets.dtype == np.int32
+
+
+def test_folder_with_train_and_test_keeps_them(tmp_path):
+    for part, name, value in [("train", "b", 1), ("train", "a", 2), ("test", "a", 3)]:
+        save(tmp_path / f"s/{part}/{name}/0.png", np.full((4, 4), value, np.uint8))
+    save(tmp_path / "s/test/b/deep/1.png", np.full((4, 4), 4, np.uint8))
+    image_set = images.load("s", tmp_path)
+    assert image_set.class_names == ("a", "b")
+    assert image_set.train.inputs.shape == (2, 4, 4, 1)
+    np.testing.assert_array_equal(values(image_set.train), [2, 1])
+    np.testing.assert_array_equal(values(image_set.test), [3, 4])
+
+
+def test_one_colour_picture_makes_all_of_them_colour(folder_dir):
+    save(folder_dir / "pets/dog/04.png", np.full((4, 6), 4, np.uint8))
+    image_set = images.load("pets", folder_dir)
+    assert image_set.train.inputs.shape[3] == 3
+    assert values(image_set.train)[-1] == 4
+
+
+def no_test(folder):
+    (folder / "cat").rename(folder / "train")
+
+
+def one_class(folder):
+    shutil.rmtree(folder / "dog")
+
+
+def class_in_one_part(folder):
+    for part in ("train", "test"):
+        (folder / part).mkdir()
+        for name in ("cat", "dog"):
+            shutil.copytree(folder / name, folder / part / name)
+    shutil.copytree(folder / "cat", folder / "test/bird")
+
+
+def other_size(folder):
+    save(folder / "dog/02.png", noise(4, 5))
+
+
+def loose(folder):
+    save(folder / "loose.png", noise(4, 6))
+
+
+def damaged(folder):
+    (folder / "dog/02.png").write_bytes(b"no")
+
+
+BAD_FOLDER = [
+    (no_test, "pets has a folder train; expected both train and test"),
+    (one_class, "pets has class folders with pictures: cat; expected two or more"),
+    (class_in_one_part, "pets has class bird in only one of train and test"),
+    (other_size, "02.png has 5 x 4 pixels; expected 6 x 4, as .*00.png"),
+    (loose, "loose.png lies in no class"),
+    (damaged, "02.png cannot be read as a picture"),
+]
+
+
+@pytest.mark.parametrize(
+    "change, message", BAD_FOLDER, ids=lambda case: getattr(case, "__name__", "")
+)
+def test_folder_that_is_no_set_of_classes_is_one_line(change, message, folder_dir):
+    change(folder_dir / "pets")
+    with pytest.raises(InputError, match=f"{folder_dir}.*{message}"):
+        images.load("pets", folder_dir)
+
+
+# Tiny ImageNet.
+
+
+def unpack(data_dir):
+    with zipfile.ZipFile(data_dir / "tiny-imagenet-200.zip") as archive:
+        archive.extractall(data_dir)
+    (data_dir / "tiny-imagenet-200.zip").unlink()
+    return data_dir / "tiny-imagenet-200"
+
+
+def test_tiny_imagenet_takes_its_validation_part_as_test_set(tiny_imagenet_dir):
+    with pytest.warns(ChecksumWarning, match="tiny-imagenet-200.zip:"):
+        image_set = images.load("tiny_imagenet", tiny_imagenet_dir)
+    assert image_set.class_names == ("n01", "n02")
+    assert image_set.train.inputs.shape == (1000, 64, 64, 3)
+    assert image_set.test.inputs.shape == (100, 64, 64, 3)
+    np.testing.assert_array_equal(values(image_set.train), 100 * image_set.train.targets)
+    np.testing.assert_array_equal(values(image_set.test), 100 * image_set.test.targets + 50)
+    np.testing.assert_array_equal(np.bincount(image_set.train.targets), [500, 500])
+
+
+def test_tiny_imagenet_unpacked_equals_zipped(tiny_imagenet_dir):
+    zipped, _ = images.read("tiny_imagenet", tiny_imagenet_dir)
+    unpack(tiny_imagenet_dir)
+    unpacked, (file,) = images.read("tiny_imagenet", tiny_imagenet_dir)
+    assert file.as_published is None
+    for a, b in zip((*zipped.train, *zipped.test), (*unpacked.train, *unpacked.test), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+BAD_TINY = {
+    "picture missing": (lambda d: (d / "train/n02/images/n02_7.JPEG").unlink(), "499.*n02.*500"),
+    "class not listed": (lambda d: (d / "wnids.txt").write_text("n01\n"), "n02.*wnids.txt"),
+    "no list of classes": (lambda d: (d / "wnids.txt").unlink(), "wnids.txt does not exist"),
+    "no annotations": (lambda d: (d / "val/val_annotations.txt").unlink(), "annotations.txt does"),
+    "damaged annotations": (
+        lambda d: (d / "val/val_annotations.txt").write_text("x"),
+        "val_0_0.JPEG has no class",
+    ),
+    "other size": (lambda d: save(d / "train/n01/images/n01_3.JPEG", noise(4, 4)), "4 x 4 pixels"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TINY)
+def test_incomplete_tiny_imagenet_is_one_line(case, tiny_imagenet_dir):
+    change, message = BAD_TINY[case]
+    change(unpack(tiny_imagenet_dir))
+    with pytest.raises(InputError, match=f"{tiny_imagenet_dir}/tiny-imagenet-200.*{message}"):
+        images.load("tiny_imagenet", tiny_imagenet_dir)
+
+
+def test_tiny_imagenet_of_another_size_is_refused(tiny_imagenet_dir):
+    folder = unpack(tiny_imagenet_dir)
+    save(folder / "small.png", noise(32, 32))
+    for path in folder.glob("train/*/images/*"):
+        shutil.copy(folder / "small.png", path)
+    with pytest.raises(InputError, match="n01_0.JPEG has 32 x 32 pixels; expected 64 x 64"):
+        images.load("tiny_imagenet", tiny_imagenet_dir)
+
+
+def damage_member(contents):
+    """Flips a byte of the first member's data, so that its checksum is wrong."""
+    position = contents.index(b"n02\nn01")
+    return contents[:position] + b"x" + contents[position + 1 :]
+
+
+BAD_ZIP = {
+    "not zip": (lambda c: b"<html>", "expected a whole zip archive"),
+    "empty": (lambda c: b"", "expected a whole zip archive"),
+    "cut short": (lambda c: c[: len(c) // 2], "expected a whole zip archive"),
+    "damaged member": (damage_member, "wnids.txt is damaged"),
+    "end alone": (lambda c: b"PK\x05\x06" + bytes(18), "wnids.txt does not exist"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ZIP)
+def test_damaged_zip_is_one_line(case, tiny_imagenet_dir):
+    change, message = BAD_ZIP[case]
+    path = tiny_imagenet_dir / "tiny-imagenet-200.zip"
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(InputError, match=f"{path}.*{message}"):
+        images.load("tiny_imagenet", tiny_imagenet_dir)

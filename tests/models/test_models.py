@@ -1,0 +1,174 @@
+"""What every model must do: one row a model, one test a property."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.models import MODELS, Model, cnn, mlp, patch_cnn, wide_resnet
+
+
+class Row(NamedTuple):
+    build: Callable[..., Model]
+    input_shape: tuple[int, ...]
+    num_outputs: int
+    couples_batch: bool = False
+
+
+STANDARD = {"parameterization": "standard", "b_std": 0.3}
+FAMILY = {
+    "mlp": Row(partial(mlp, 2, 3, widths=(5, 7)), (4,), 3),
+    "mlp_erf_standard": Row(partial(mlp, 1, 3, activation="erf", **STANDARD), (3, 2, 1), 3),
+    "cnn": Row(partial(cnn, 2, 3), (7, 8, 2), 3),
+    "cnn_standard": Row(partial(cnn, 1, 3, channels=(3,), **STANDARD), (5, 7, 1), 3),
+    "wide_resnet": Row(partial(wide_resnet, 1, 3), (5, 4, 2), 3, couples_batch=True),
+    "wide_resnet_no_norm": Row(partial(wide_resnet, 1, 3, norm="none"), (5, 4, 2), 3),
+    "patch_cnn": Row(partial(patch_cnn, 3, init_scale=0.5), (5, 4), 1),
+}
+every_model = pytest.mark.parametrize("row", FAMILY.values(), ids=FAMILY)
+with_kernel = pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, id=name) for name, row in FAMILY.items() if not row.couples_batch],
+)
+with_settings = pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(FAMILY[name], id=name)
+        for name in ("mlp_erf_standard", "cnn", "cnn_standard", "wide_resnet")
+    ],
+)
+
+
+@lru_cache
+def built(row: Row, **settings):
+    """A row's model, its compiled apply, and its parameters; shared, as compiling takes longest."""
+    model = row.build(**settings)
+    return model, jax.jit(model.apply), model.init(jax.random.key(1), row.input_shape)
+
+
+def draw_inputs(row: Row, n: int = 7):
+    return jax.random.normal(jax.random.key(2), (n, *row.input_shape))
+
+
+@pytest.mark.parametrize(
+    "row",
+    # A wide residual network would be compiled in 100 pieces.
+    [pytest.param(row, id=name) for name, row in FAMILY.items() if "resnet" not in name],
+)
+def test_jit_gives_the_outputs_that_no_jit_gives(row):
+    model, apply, params = built(row)
+    plain = model.apply(params, draw_inputs(row))
+    assert plain.shape == (7, row.num_outputs)
+    assert plain.dtype == jnp.float32
+    np.testing.assert_allclose(apply(params, draw_inputs(row)), plain, atol=2e-5)
+
+
+@every_model
+def test_one_example_has_outputs_too(row):
+    _, apply, params = built(row)
+    outputs = apply(params, draw_inputs(row, 1))
+    assert outputs.shape == (1, row.num_outputs)
+    assert np.all(np.isfinite(outputs))
+
+
+@every_model
+def test_the_key_alone_decides_the_parameters(row, key):
+    model, _, params = built(row)
+    again, other = (
+        row.build().init(jax.random.key(1), row.input_shape),
+        model.init(key, row.input_shape),
+    )
+    jax.tree.map(np.testing.assert_array_equal, again, params)
+    assert not np.array_equal(jax.tree.leaves(other)[-1], jax.tree.leaves(params)[-1])
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(params))
+
+
+@every_model
+def test_permuted_inputs_give_permuted_outputs(row):
+    _, apply, params = built(row)
+    inputs = draw_inputs(row)
+    order = np.array([3, 0, 6, 1, 5, 2, 4])
+    np.testing.assert_allclose(
+        apply(params, inputs[order]), apply(params, inputs)[order], atol=2e-5
+    )
+
+
+@every_model
+def test_an_example_meets_the_others_only_in_batch_normalisation(row):
+    _, apply, params = built(row)
+    inputs = draw_inputs(row)
+    among_others = apply(params, inputs.at[1:].multiply(-3.0))[0]
+    unchanged = np.allclose(among_others, apply(params, inputs)[0], atol=2e-5)
+    assert unchanged != row.couples_batch
+
+
+@every_model
+def test_gradient_is_finite_and_reaches_every_parameter(row):
+    model, _, params = built(row)
+    inputs = draw_inputs(row)
+    gradient = jax.jit(jax.grad(lambda params: jnp.sum(model.apply(params, inputs) ** 2)))(params)
+    for leaf in jax.tree.leaves(gradient):
+        assert np.all(np.isfinite(leaf))
+        assert np.any(leaf != 0)
+
+
+@with_settings
+def test_bfloat16_is_float32_to_its_rounding(row):
+    inputs = draw_inputs(row)
+    _, apply, params = built(row)
+    _, apply_rounded, same_params = built(row, dtype="bfloat16")
+    jax.tree.map(np.testing.assert_array_equal, same_params, params)
+    exact, rounded = apply(params, inputs), apply_rounded(params, inputs)
+    assert rounded.dtype == jnp.float32
+    error = np.linalg.norm(rounded - exact) / np.linalg.norm(exact)
+    assert 1e-4 < error < 0.05
+
+
+@with_settings
+def test_parameterizations_are_one_function_from_one_key(row):
+    inputs = draw_inputs(row)
+    outputs = []
+    for parameterization in ("ntk", "standard"):
+        _, apply, params = built(row, parameterization=parameterization)
+        outputs.append(apply(params, inputs))
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-3, atol=2e-5)
+
+
+@with_kernel
+def test_kernels_are_symmetric_positive_semidefinite_and_of_pairs(row):
+    kernel = row.build().kernel
+    inputs = draw_inputs(row)
+
+    @jax.jit
+    def both(*inputs):
+        return [kernel(*inputs, get=get) for get in ("ntk", "nngp")]
+
+    for gram, block in zip(both(inputs), both(inputs[:1], inputs[2:5]), strict=True):
+        gram = np.asarray(gram, np.float64)
+        assert gram.shape == (7, 7)
+        np.testing.assert_allclose(gram, gram.T, rtol=1e-5, atol=1e-6)
+        eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
+        assert eigenvalues[0] > -1e-5 * eigenvalues[-1]
+        np.testing.assert_allclose(block, gram[:1, 2:5], rtol=1e-3, atol=1e-4 * gram[0, 0])
+
+
+def test_init_compiles_to_the_same_parameters(key):
+    model = mlp(1, 3, widths=(10,))
+    compiled = jax.jit(lambda key: model.init(key, (4,)))(key)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), compiled, model.init(key, (4,)))
+
+
+def test_batch_normalised_nets_have_no_kernel():
+    assert wide_resnet(1, norm="batch").kernel is None
+
+
+def test_registry_holds_the_image_classifiers_under_their_names():
+    assert {name: build.__name__ for name, build in MODELS.items()} == {
+        "cnn": "cnn",
+        "wide_resnet": "wide_resnet",
+        "mlp": "mlp",
+    }

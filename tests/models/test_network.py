@@ -1,0 +1,320 @@
+"""A description and its two readings: against loops in numpy, and against Monte Carlo."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import sqrt
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax._neural_tangents import stax
+from lsa_jax.errors import InputError
+from lsa_jax.models import (
+    BatchNorm,
+    Conv,
+    Dense,
+    Flatten,
+    GlobalAvgPool,
+    Layer,
+    Relu,
+    Residual,
+    cnn,
+    mlp,
+    network,
+    wide_resnet,
+)
+
+# --- the finite reading -------------------------------------------------------------------------
+
+
+def conv_loops(x, weight, stride, padding):
+    window = weight.shape[0]
+    size = np.array(x.shape[1:3])
+    out = -(-size // stride) if padding == "SAME" else (size - window) // stride + 1
+    if padding == "SAME":
+        total = np.maximum((out - 1) * stride + window - size, 0)
+        x = np.pad(x, [(0, 0), *((t // 2, t - t // 2) for t in total), (0, 0)])
+    y = np.zeros((len(x), *out, weight.shape[-1]))
+    for p in range(out[0]):
+        for q in range(out[1]):
+            patch = x[:, p * stride : p * stride + window, q * stride : q * stride + window]
+            y[:, p, q] = np.tensordot(patch, weight, 3)
+    return y
+
+
+def batch_norm(x, params):
+    axes = tuple(range(x.ndim - 1))
+    normed = (x - x.mean(axes)) / np.sqrt(x.var(axes) + 1e-5)
+    return normed * params["scale"] + params["shift"]
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def forward_cnn(params, x):
+    for name in ("Conv_0", "Conv_1"):
+        x = relu(conv_loops(x, params[name]["weight"], 2, "VALID") + params[name]["bias"])
+    return x.reshape(len(x), -1) @ params["Dense_0"]["weight"] + params["Dense_0"]["bias"]
+
+
+def forward_wide_resnet(params, x):
+    x = conv_loops(x, params["Conv_0"]["weight"], 1, "SAME")
+    for group, stride in enumerate((1, 2, 2)):
+        branch = params[f"Residual_{group}"]["branch"]
+        shortcut = params[f"Residual_{group}"]["shortcut"]
+        y = relu(batch_norm(x, branch["BatchNorm_0"]))
+        y = conv_loops(y, branch["Conv_0"]["weight"], stride, "SAME")
+        y = relu(batch_norm(y, branch["BatchNorm_1"]))
+        y = conv_loops(y, branch["Conv_1"]["weight"], 1, "SAME")
+        x = y + conv_loops(x, shortcut["Conv_0"]["weight"], stride, "SAME")
+    x = relu(batch_norm(x, params["BatchNorm_0"])).mean(axis=(1, 2))
+    return x @ params["Dense_0"]["weight"]
+
+
+def to_standard(params, w_std, b_std):
+    """Folds the factors of the "ntk" parameterisation into its parameters, layer by layer."""
+    folded, std = {}, {"Conv_0": w_std, "Conv_1": w_std, "Dense_0": 1.0}
+    for name, layer in params.items():
+        fan_in = np.prod(layer["weight"].shape[:-1])
+        folded[name] = {
+            "weight": std[name] / np.sqrt(fan_in) * layer["weight"],
+            "bias": b_std * layer["bias"],
+        }
+    return folded
+
+
+def as_float64(params):
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
+
+
+def test_cnn_equals_explicit_loops_in_both_parameterizations(key):
+    x = jax.random.normal(key, (3, 7, 8, 2))
+    ntk = cnn(2, 3, parameterization="ntk", w_std=1.7, b_std=0.4)
+    standard = cnn(2, 3, parameterization="standard", w_std=1.7, b_std=0.4)
+    params = ntk.init(key, x.shape[1:])
+    folded = to_standard(as_float64(params), 1.7, 0.4)
+    expected = forward_cnn(folded, np.asarray(x, np.float64))
+    np.testing.assert_allclose(ntk.apply(params, x), expected, atol=1e-5)
+    np.testing.assert_allclose(standard.apply(folded, x), expected, atol=1e-5)
+    jax.tree.map(
+        partial(np.testing.assert_allclose, rtol=1e-5), standard.init(key, x.shape[1:]), folded
+    )
+
+
+def test_wide_resnet_equals_explicit_loops(key):
+    x = jax.random.normal(key, (3, 5, 4, 2))
+    model = wide_resnet(1, 3, parameterization="standard")
+    params = model.init(key, x.shape[1:])
+    # Scale and shift start at 1 and 0; move them, so that a wrong use of them shows.
+    params = jax.tree.map(lambda p: p + 0.2 * np.cos(np.arange(p.size)).reshape(p.shape), params)
+    expected = forward_wide_resnet(as_float64(params), np.asarray(x, np.float64))
+    np.testing.assert_allclose(jax.jit(model.apply)(params, x), expected, atol=1e-3)
+
+
+def test_a_layer_used_twice_has_parameters_of_its_own_each_time(key):
+    hidden = Dense(4)
+    params = network([hidden, Relu(), hidden, Relu(), Dense(1)]).init(key, (4,))
+    assert sorted(params) == ["Dense_0", "Dense_1", "Dense_2"]
+    assert not np.allclose(params["Dense_0"]["weight"], params["Dense_1"]["weight"])
+
+
+def test_batch_split_over_devices_has_the_statistics_and_gradient_of_the_whole(key):
+    x, targets = jax.random.normal(key, (8, 5, 4, 1)), jax.random.normal(key, (8, 3))
+
+    def build(batch_axis):
+        return network([Conv(4), BatchNorm(batch_axis), Relu(), Flatten(), Dense(3)])
+
+    params = build("devices").init(key, x.shape[1:])  # the axis is needed in apply alone
+
+    def value_and_grad(model, x, targets):
+        def loss(params):
+            return jnp.sum(targets * jnp.tanh(model.apply(params, x)))
+
+        return jax.value_and_grad(loss)(params)
+
+    def part(x, targets):
+        return jax.lax.psum(value_and_grad(build("devices"), x, targets), "devices")
+
+    parts = [array.reshape(4, 2, *array.shape[1:]) for array in (x, targets)]
+    split = jax.pmap(part, axis_name="devices", devices=jax.devices()[:4])(*parts)
+    whole = jax.jit(partial(value_and_grad, build(None)))(x, targets)
+    for ours, expected in zip(jax.tree.leaves(split), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(ours[0], expected, rtol=1e-3, atol=1e-4)
+
+
+# --- the infinite reading -----------------------------------------------------------------------
+
+
+def residual_net(width_factor, num_classes, **settings):
+    """Two paths, stride, padding, biases and global average; every width grows."""
+
+    def conv(window=3, stride=1, b_std=None):
+        return Conv(width_factor, (window, window), (stride, stride), "SAME", sqrt(2), b_std)
+
+    narrow = Residual((Relu(), conv(stride=2, b_std=0.3)), (conv(1, 2),))
+    layers = [conv(), narrow, Residual((Relu(), conv())), Relu()]
+    return network([*layers, GlobalAvgPool(), Dense(num_classes)], **settings)
+
+
+NETS = {
+    "mlp": (partial(mlp, widths=(1, 1), activation="erf", b_std=0.3), (4,)),
+    "cnn": (partial(cnn, channels=(1, 1), b_std=0.3), (7, 8, 1)),
+    "residual": (residual_net, (4, 3, 1)),
+}
+
+
+def finite_ntk(model, params, x):
+    """Mean over outputs of the Jacobian's Gram matrix, by the definition."""
+    jacobian = jax.jacrev(model.apply)(params, x)
+    rows = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(jacobian)]
+    return sum(jnp.einsum("acp,bcp->ab", row, row) for row in rows) / rows[0].shape[1]
+
+
+def finite_nngp(model, params, x):
+    outputs = model.apply(params, x)
+    return outputs @ outputs.T / outputs.shape[1]
+
+
+def relative_gaps(model, x, keys, measure=finite_ntk, get="ntk"):
+    """One [n, n] matrix a key: (finite - kernel), relative to the kernel's diagonal."""
+
+    def sample(key):
+        return measure(model, model.init(key, x.shape[1:]), x)
+
+    samples, kernel = jax.jit(
+        lambda keys: (jax.lax.map(sample, keys, batch_size=8), model.kernel(x, get=get))
+    )(keys)
+    samples, kernel = np.asarray(samples, np.float64), np.asarray(kernel, np.float64)
+    return (samples - kernel) / np.sqrt(np.outer(np.diag(kernel), np.diag(kernel)))
+
+
+def mean_and_error_bar(gaps):
+    return np.abs(gaps.mean(axis=0)), gaps.std(axis=0) / np.sqrt(len(gaps))
+
+
+@pytest.mark.parametrize(
+    ("net", "parameterization"),
+    [("cnn", "standard"), ("residual", "ntk"), ("residual", "standard")],
+)
+def test_finite_ntk_comes_to_the_kernel_as_one_over_root_width(key, net, parameterization):
+    build, shape = NETS[net]
+    x = jax.random.normal(key, (2, *shape))
+    widths, counts = np.array([24, 144]), (160, 64)
+    spread = []
+    for width, count in zip(widths, counts, strict=True):
+        model = build(int(width), 1, parameterization=parameterization)
+        gaps = relative_gaps(model, x, jax.random.split(key, count))
+        spread.append(np.sqrt(np.mean(gaps**2)))
+    mean, error_bar = mean_and_error_bar(gaps)
+    assert np.all(mean < 4.5 * error_bar)
+    assert np.all(error_bar < 0.03)
+    slope = np.polyfit(np.log(widths), np.log(spread), 1)[0]
+    assert -0.75 < slope < -0.3, spread
+
+
+@pytest.mark.parametrize(("activation", "parameterization"), [("relu", "standard"), ("erf", "ntk")])
+def test_mean_ntk_of_one_hidden_layer_is_the_kernel_at_any_width(key, activation, parameterization):
+    x = jax.random.normal(key, (3, 4))
+    model = mlp(
+        6, 2, widths=(1,), activation=activation, b_std=0.5, parameterization=parameterization
+    )
+    mean, error_bar = mean_and_error_bar(relative_gaps(model, x, jax.random.split(key, 8000)))
+    assert np.all(mean < 4.5 * error_bar)
+    assert np.all(error_bar < 0.01)
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_covariance_of_outputs_at_initialisation_is_the_nngp(key, net):
+    build, shape = NETS[net]
+    x = jax.random.normal(key, (3, *shape))
+    gaps = relative_gaps(build(96, 64), x, jax.random.split(key, 320), finite_nngp, "nngp")
+    mean, error_bar = mean_and_error_bar(gaps)
+    assert np.all(mean < 4.5 * error_bar)
+    assert np.all(error_bar < 0.02)
+
+
+# --- extending it, and mistakes -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cosine(Layer):
+    """A layer that the package does not have."""
+
+    def finite(self, x, module):
+        return jnp.cos(x)
+
+    def infinite(self, parameterization):
+        return stax.Cos()
+
+
+def test_a_users_layer_is_one_class_with_two_methods(key):
+    x = jax.random.normal(key, (3, 4))
+    model = network([Dense(400), Cosine(), Dense(2)])
+    mean, error_bar = mean_and_error_bar(relative_gaps(model, x, jax.random.split(key, 64)))
+    assert np.all(mean < 4.5 * error_bar)
+
+
+def test_one_layer_without_a_limit_leaves_the_net_without_a_kernel():
+    for layer in (
+        BatchNorm(),
+        Residual((Conv(2), BatchNorm())),
+        Residual((Conv(2),), (BatchNorm(),)),
+    ):
+        assert network([Conv(2), layer, Flatten(), Dense(1)]).kernel is None
+
+
+def init(layers, *shape):
+    return network(layers).init(jax.random.key(0), shape)
+
+
+def gram(layers, *shape):
+    return network(layers).kernel(jnp.ones((2, *shape)))
+
+
+MISTAKES = {
+    "width_factor is 0": lambda: cnn(0),
+    "width_factor is 1.5": lambda: wide_resnet(1.5),
+    "num_classes is 0": lambda: mlp(1, 0),
+    r"channels is \(8, 0\)": lambda: cnn(channels=(8, 0)),
+    r"widths is \[3\]": lambda: mlp(widths=[3]),
+    "activation is 'tanh'; accepted: one of 'relu', 'erf'": lambda: mlp(activation="tanh"),
+    "depth is 12; accepted: 6 n": lambda: wide_resnet(depth=12),
+    "depth is 4;": lambda: wide_resnet(depth=4),
+    "norm is 'layer'; accepted: one of 'batch', 'none'": lambda: wide_resnet(norm="layer"),
+    "batch_axis is 'i'": lambda: wide_resnet(norm="none", batch_axis="i"),
+    "parameterization is 'mup'; accepted: one of 'ntk'": lambda: cnn(parameterization="mup"),
+    "dtype is 'float16'; accepted: one of 'float32'": lambda: cnn(dtype="float16"),
+    "w_std is -1": lambda: cnn(w_std=-1.0),
+    "b_std is nan; accepted: None or": lambda: mlp(b_std=float("nan")),
+    "Conv.padding is 'same'": lambda: Conv(3, padding="same"),
+    "Conv.window is 3;": lambda: Conv(3, 3),
+    r"Conv.strides is \(0, 1\)": lambda: Conv(3, strides=(0, 1)),
+    "layers hold 'relu'; accepted: instances of models.Layer": lambda: network([Dense(1), "relu"]),
+    "input_shape is 4;": lambda: network([Dense(1)]).init(jax.random.key(0), 4),
+    "images are 2 x 3 where a convolution has windows of 3 x 3": lambda: cnn().init(
+        jax.random.key(0), (6, 7, 1)
+    ),
+    "images are 1 x 1 where": lambda: cnn().kernel(jnp.ones((2, 4, 4, 1))),
+    r"Conv meets inputs \[n, 5\]; accepted: \[n, height": lambda: init([Conv(2)], 5),
+    r"GlobalAvgPool meets inputs \[n, 5\]": lambda: init([GlobalAvgPool()], 5),
+    r"the layers end in outputs \[n, 4, 4, 2\]": lambda: init([Conv(2)], 4, 4, 1),
+    r"gives \[n, 4, 4, 2\] and Residual.shortcut \[n, 4, 4, 1\]": lambda: init(
+        [Residual((Conv(2),)), Flatten()], 4, 4, 1
+    ),
+    r"Residual.branch is \(Relu\(\),\), without parameters": lambda: gram(
+        [Residual((Relu(),)), Flatten(), Dense(1)], 4, 4, 1
+    ),
+    "neural-tangents has no kernel of these layers": lambda: gram(
+        [Conv(2), Relu(), Residual((Conv(2),)), Flatten(), Dense(1)], 4, 4, 1
+    ),
+}
+
+
+@pytest.mark.parametrize(("message", "mistake"), MISTAKES.items())
+def test_mistakes_are_one_line_before_any_compute(message, mistake):
+    with pytest.raises(InputError, match=message) as caught:
+        mistake()
+    assert "\n" not in str(caught.value)
