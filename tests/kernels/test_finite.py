@@ -1,0 +1,105 @@
+"""Linearisation and finite NTK against explicit Jacobians in float64 numpy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.kernels import finite_ntk, linearize
+
+
+def _apply(params, inputs):
+    hidden = jnp.tanh(inputs @ params["hidden"])
+    return hidden @ params["readout"] + params["bias"]
+
+
+@pytest.fixture
+def params(key):
+    first, second, third = jax.random.split(key, 3)
+    return {
+        "hidden": jax.random.normal(first, (4, 7)),
+        "readout": jax.random.normal(second, (7, 3)),
+        "bias": jax.random.normal(third, (1, 3)),
+    }
+
+
+def _jacobian(params, inputs):
+    """d f_c / d theta by hand: [n, c, parameters], float64."""
+    hidden, readout = (np.asarray(params[name], float) for name in ("hidden", "readout"))
+    x = np.asarray(inputs, float)
+    activity = np.tanh(x @ hidden)
+    slope = 1 - activity**2
+    classes = np.eye(3)
+    by_hidden = np.einsum("ni,nj,jc->ncij", x, slope, readout)
+    by_readout = np.einsum("nj,cd->ncjd", activity, classes)
+    by_bias = np.broadcast_to(classes, (len(x), 3, 3))
+    return np.concatenate(
+        [part.reshape(len(x), 3, -1) for part in (by_hidden, by_readout, by_bias)], -1
+    )
+
+
+@pytest.mark.parametrize("method", ["jacobian", "vector_products"])
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 3), (2, 7)])
+def test_finite_ntk_equals_the_product_of_jacobians(key, params, method, sizes):
+    x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in sizes)
+    expected = np.einsum("nap,mbp->nmab", _jacobian(params, x1), _jacobian(params, x2))
+    full = finite_ntk(_apply, params, x1, x2, full=True, method=method)
+    np.testing.assert_allclose(full, expected, rtol=1e-4, atol=1e-4)
+    mean = finite_ntk(_apply, params, x1, x2, method=method)
+    np.testing.assert_allclose(mean, np.einsum("nmaa->nm", expected) / 3, rtol=1e-4, atol=1e-4)
+
+
+def test_finite_ntk_of_examples_with_themselves_is_symmetric_and_positive(key, params):
+    matrix = np.asarray(finite_ntk(_apply, params, jax.random.normal(key, (6, 4))), float)
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-5)
+    assert np.linalg.eigvalsh(matrix).min() > -1e-4
+
+
+def test_linearize_is_the_first_order_expansion(key, params):
+    inputs = jax.random.normal(key, (5, 4))
+    step = jax.tree.map(lambda a: jax.random.normal(key, a.shape), params)
+    moved = jax.tree.map(jnp.add, params, step)
+    flat = np.concatenate(
+        [np.asarray(step[n], float).ravel() for n in ("hidden", "readout", "bias")]
+    )
+    expected = np.asarray(_apply(params, inputs), float) + _jacobian(params, inputs) @ flat
+    np.testing.assert_allclose(
+        linearize(_apply, params)(moved, inputs), expected, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_linearize_leaves_an_error_of_second_order(key, params):
+    inputs = jax.random.normal(key, (5, 4))
+    errors = []
+    for scale in (0.1, 0.05):
+        moved = jax.tree.map(lambda a, s=scale: a + s, params)
+        gap = linearize(_apply, params)(moved, inputs) - _apply(moved, inputs)
+        errors.append(float(jnp.linalg.norm(gap)))
+    assert 1.7 < np.log2(errors[0] / errors[1]) < 2.3
+
+
+def test_gradient_of_the_linearisation_does_not_depend_on_where_it_is_taken(key, params):
+    inputs = jax.random.normal(key, (5, 4))
+    linear = linearize(_apply, params)
+    total = jax.jit(jax.grad(lambda p: jnp.sum(linear(p, inputs))))
+    moved = jax.tree.map(lambda a: a + 0.3, params)
+    for name, gradient in total(params).items():
+        np.testing.assert_allclose(gradient, total(moved)[name], rtol=1e-5, atol=1e-5)
+
+
+def test_linearize_works_for_many_expansion_points_at_once(key, params):
+    inputs = jax.random.normal(key, (5, 4))
+    many = jax.tree.map(lambda a: jnp.stack([a, a + 0.1, a - 0.2]), params)
+    moved = jax.tree.map(lambda a: a + 0.05, params)
+    together = jax.vmap(lambda p: linearize(_apply, p)(moved, inputs))(many)
+    for i in range(3):
+        alone = linearize(_apply, jax.tree.map(lambda a, i=i: a[i], many))(moved, inputs)
+        np.testing.assert_allclose(together[i], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_unknown_methods_and_shapes_that_differ_are_refused(params):
+    with pytest.raises(InputError, match="method is 'magic'; accepted: jacobian, vector_products"):
+        finite_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
+    with pytest.raises(InputError, match=r"shapes \(4,\) and \(5,\)"):
+        finite_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))

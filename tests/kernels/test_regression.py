@@ -1,0 +1,110 @@
+"""Kernel ridge regression against linear algebra written out, and what it refuses."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels import regress, select_ridge
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.default_rng(0)
+    x, test = rng.normal(size=(30, 5)), rng.normal(size=(11, 5))
+    weights = rng.normal(size=(5, 2))
+    rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
+    return rbf(x, x), np.tanh(x @ weights), rbf(test, x), np.tanh(test @ weights)
+
+
+@pytest.mark.parametrize("ridge", [1e-8, 1e-3, 10.0])
+def test_predictions_equal_scikit_learns(problem, ridge):
+    gram_train, targets, gram_test, _ = problem
+    peer = KernelRidge(alpha=ridge * np.trace(gram_train) / 30, kernel="precomputed")
+    mean = targets.mean(axis=0)
+    expected = peer.fit(gram_train, targets - mean).predict(gram_test) + mean
+    fit = regress(gram_train, targets, gram_test, ridge=ridge)
+    np.testing.assert_allclose(fit.predictions, expected, rtol=1e-6, atol=1e-8)
+    assert fit.ridge == ridge
+
+
+def test_no_ridge_interpolates(problem):
+    gram_train, targets, _, _ = problem
+    fit = regress(gram_train, targets, gram_train, ridge=0.0)
+    np.testing.assert_allclose(fit.predictions, targets, rtol=1e-6, atol=1e-8)
+
+
+def test_ridge_is_relative_to_the_kernels_scale(problem):
+    gram_train, targets, gram_test, _ = problem
+    fits = [regress(c * gram_train, targets, c * gram_test, ridge=0.1) for c in (1.0, 1e6)]
+    np.testing.assert_allclose(fits[0].predictions, fits[1].predictions, rtol=1e-9)
+
+
+def test_the_condition_number_is_estimated(problem):
+    gram_train, targets, gram_test, _ = problem
+    fit = regress(gram_train, targets, gram_test, ridge=0.01)
+    exact = np.linalg.cond(gram_train + 0.01 * np.eye(30) * np.trace(gram_train) / 30, 1)
+    assert exact / 3 < fit.condition <= exact * 1.01
+
+
+def test_equal_examples_need_a_ridge(problem):
+    gram_train, targets, gram_test, _ = problem
+    twice = np.ix_([*range(30), 0], [*range(30), 0])
+    targets, gram_test = np.vstack([targets, targets[:1]]), gram_test[:, [*range(30), 0]]
+    with pytest.raises(NumericalError, match="not positive definite with ridge 0; use a larger"):
+        regress(gram_train[twice] - 1e-9 * np.eye(31), targets, gram_test, ridge=0.0)
+    assert np.isfinite(regress(gram_train[twice], targets, gram_test, ridge=1e-6).predictions).all()
+
+
+def test_one_example_predicts_itself_everywhere():
+    fit = regress(np.eye(1), np.array([[3.0, 1.0]]), np.ones((4, 1)), ridge=0.1)
+    np.testing.assert_allclose(fit.predictions, [[3.0, 1.0]] * 4)
+
+
+@pytest.mark.parametrize("name", ["gram_train", "targets", "gram_test"])
+def test_numbers_that_are_not_finite_are_refused(problem, name):
+    arguments = dict(zip(("gram_train", "targets", "gram_test"), problem[:3], strict=True))
+    arguments[name] = arguments[name].copy()
+    arguments[name][0, 0] = np.nan
+    with pytest.raises(NumericalError, match=f"{name} has entries that are not finite"):
+        regress(**arguments, ridge=0.1)
+
+
+def test_wrong_arguments_are_refused(problem):
+    gram_train, targets, gram_test, _ = problem
+    with pytest.raises(InputError, match="ridge is -1"):
+        regress(gram_train, targets, gram_test, ridge=-1)
+    with pytest.raises(InputError, match=r"accepted with 30 targets: \(30, 30\)"):
+        regress(gram_train[:29], targets, gram_test, ridge=1)
+    with pytest.raises(InputError, match="0 targets"):
+        regress(np.zeros((0, 0)), np.zeros((0, 2)), np.zeros((3, 0)), ridge=1)
+
+
+def test_the_ridge_chosen_predicts_held_out_examples_best(key, problem):
+    gram_train, targets, gram_test, truth = problem
+    noisy = targets + np.random.default_rng(1).normal(size=targets.shape)
+    ridges = (1e-8, 0.3, 1e3)
+    chosen = select_ridge(key, gram_train, noisy, ridges)
+    errors = {
+        ridge: np.mean(
+            (regress(gram_train, noisy, gram_test, ridge=ridge).predictions - truth) ** 2
+        )
+        for ridge in ridges
+    }
+    assert chosen == min(errors, key=errors.get) == 0.3
+
+
+def test_a_single_ridge_is_taken_as_it_is_and_none_is_refused(key, problem):
+    gram_train, targets, _, _ = problem
+    assert select_ridge(key, gram_train, targets, (7.0,)) == 7.0
+    with pytest.raises(InputError, match="no ridges"):
+        select_ridge(key, gram_train, targets, ())
+    with pytest.raises(InputError, match="held_out is 0.2 of 2 examples"):
+        select_ridge(key, gram_train[:2, :2], targets[:2], (1.0, 2.0))
+
+
+def test_ridges_that_fail_are_passed_over(key):
+    ones, targets = np.ones((20, 20)) - 1e-6 * np.eye(20), np.arange(20.0)[:, None]
+    assert select_ridge(key, ones, targets, (0.0, 0.5)) == 0.5
+    with pytest.raises(NumericalError, match="not positive definite"):
+        select_ridge(key, ones, targets, (0.0, 1e-12))
