@@ -37,7 +37,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "model.channels": (32, 64),
             "network.epochs": 40,
             "network.batch_size": 64,
-            "network.learning_rate": 0.05,
+            "network.learning_rate": 0.1,
             "network.weight_decay": 0.0,
             "network.schedule": "cosine",
             "ntk_finite.epochs": 40,

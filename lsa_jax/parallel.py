@@ -39,6 +39,8 @@ class ReplicaLayout:
     CPUs the arithmetic of a replica does not depend on how many others there are.
     """
 
+    num_parts = 1  # of a batch
+
     def __init__(self, num_replicas: int, devices: Sequence[jax.Device] | None = None) -> None:
         """Lays `num_replicas` out over `devices` (default: all local ones), or fewer if few do."""
         self.num_replicas = num_replicas
@@ -98,6 +100,7 @@ class BatchLayout:
             InputError: the batch cannot be split evenly.
         """
         self.devices = list(devices or jax.local_devices())
+        self.num_parts = len(self.devices)
         if batch_size % len(self.devices):
             raise InputError(
                 f"batch_size is {batch_size}; data-parallel training on {len(self.devices)} "
@@ -128,7 +131,7 @@ class BatchLayout:
 
     def part(self, batch: Tree) -> Tree:
         """Returns this device's slice of arrays [batch, ...]."""
-        count, mine = len(self.devices), lax.axis_index(BATCH_AXIS)
+        count, mine = self.num_parts, lax.axis_index(BATCH_AXIS)
         return jax.tree.map(lambda a: a.reshape(count, -1, *a.shape[1:])[mine], batch)
 
     def total(self, tree: Tree) -> Tree:

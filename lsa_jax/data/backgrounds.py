@@ -19,9 +19,6 @@ from lsa_jax.errors import InputError
 PLACEMENTS = ("random_location", "random_corner", "fixed_corner")
 BACKGROUNDS = ("gaussian", "photographs", "distractors", "none")
 
-# Streams of an example's key.
-_PLACEMENT, _BACKGROUND, _IMAGE = 0, 1, 2
-
 _RESIZE_BATCH = 1000
 
 
@@ -88,7 +85,7 @@ def _top_left(composition: Composition, key: Key[Array, ""]) -> Int[Array, "2"]:
         case "random_location":
             return jax.random.randint(key, (2,), 0, span + 1, jnp.int32)
         case "random_corner":
-            return span * jax.random.randint(key, (2,), 0, 2, jnp.int32)
+            return span * jax.random.bernoulli(key, jnp.float32(0.5), (2,)).astype(jnp.int32)
         case _:
             return jnp.full(2, span, jnp.int32)
 
@@ -115,18 +112,16 @@ def _background(
 
 @functools.partial(jax.jit, static_argnames=("composition",))
 def _compose(composition, key, images, index, epoch, noise, image_noise, pool):
+    if composition.fresh:
+        key = jax.random.fold_in(key, epoch)
+
     def compose_one(image: Float[Array, "a a c"], index: Int[Array, ""]) -> Float[Array, "b b c"]:
-        example = jax.random.fold_in(key, index)
-        if composition.fresh:
-            example = jax.random.fold_in(example, epoch)
-        placement, background, own = (
-            jax.random.fold_in(example, stream) for stream in (_PLACEMENT, _BACKGROUND, _IMAGE)
-        )
+        placement, background, own = jax.random.split(jax.random.fold_in(key, index), 3)
         if image_noise is not None:
             image = image + image_noise * jax.random.normal(own, image.shape, jnp.float32)
         behind = noise * _background(composition, background, image.shape[-1], pool)
         row, column = _top_left(composition, placement)
-        return jax.lax.dynamic_update_slice(behind, image, (row, column, 0))
+        return jax.lax.dynamic_update_slice(behind, image, (row, column, jnp.int32(0)))
 
     return jax.vmap(compose_one)(images, index)
 

@@ -82,9 +82,9 @@ def subset_order(labels: Int[np.ndarray, "n"], seed: tuple[int, ...]) -> Int[np.
     # Sorting by uniform draws rather than `permutation`, whose algorithm numpy may change.
     draws = np.random.default_rng(seed).random(len(labels))
     by_class = np.lexsort((draws, labels))
-    counts = np.unique(labels, return_counts=True)[1]
+    in_order = labels[by_class]
     rounds = np.empty(len(labels), np.int64)
-    rounds[by_class] = np.concatenate([np.arange(count) for count in counts])
+    rounds[by_class] = np.arange(len(labels)) - np.searchsorted(in_order, in_order)
     # New draws: within a class the old ones rise from round to round.
     ties = np.random.default_rng((*seed, 1)).random(len(labels))
     return np.lexsort((ties, rounds))

@@ -93,15 +93,6 @@ def _is_finite(*trees: object) -> Array:
     return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trees)]).all()
 
 
-def _gradient(
-    config: ml_collections.ConfigDict, params: Params, step: Array, replica: Replica
-) -> tuple[Array, Params]:
-    """Returns loss and gradient on the minibatch of this step."""
-    key = jax.random.fold_in(jax.random.fold_in(replica.key, _TRAIN), step)
-    gradient = SAMPLERS[config.sampler].gradient
-    return gradient(key, params, replica.sigma, k=config.k, num_examples=config.batch_size)
-
-
 def _test_accuracy(
     config: ml_collections.ConfigDict, params: Params, step: Array, replica: Replica
 ) -> Array:
@@ -122,32 +113,46 @@ def _test_accuracy(
 
 def train_steps(
     config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
-) -> State:
+) -> tuple[State, Float[Array, ""], Params]:
     """Takes steps of Algorithm 1, each on a fresh minibatch.
 
     A step whose loss, gradient or result is not finite is not taken, nor is any after it.
+
+    Returns:
+        The state after the steps, and loss and gradient there, on the next step's minibatch.
     """
+    stream = jax.random.fold_in(replica.key, _TRAIN)
+    rates = Params(replica.learning_rate, replica.bias_learning_rate)
+    gradient_at = functools.partial(
+        SAMPLERS[config.sampler].gradient, k=config.k, num_examples=config.batch_size
+    )
     first = state.step
 
-    def take(index: Array, state: State) -> State:
-        loss, gradient = _gradient(config, state.params, first + index, replica)
-        rates = Params(replica.learning_rate, replica.bias_learning_rate)
+    def take(index: Array, carry: tuple[State, Array, Params]) -> tuple[State, Array, Params]:
+        state, step = carry[0], first + index
+        loss, gradient = gradient_at(jax.random.fold_in(stream, step), state.params, replica.sigma)
         params = jax.tree.map(lambda p, rate, g: p - rate * g, state.params, rates, gradient)
-        going = (state.step == first + index) & _is_finite(loss, gradient, params)
-        after = state._replace(params=params, step=state.step + 1)
-        return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state)
+        going = (state.step == step) & _is_finite(loss, gradient, params)
+        # The last gradient is only looked at.
+        going &= index < num_steps
+        after = state._replace(params=params, step=step + 1)
+        state = jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state)
+        return state, loss, gradient
 
-    return lax.fori_loop(0, num_steps, take, state)
+    start = (state, jnp.float32(0), jax.tree.map(jnp.zeros_like, state.params))
+    return lax.fori_loop(0, num_steps + 1, take, start)
 
 
-def measure(config: ml_collections.ConfigDict, state: State, replica: Replica) -> tuple[State, Row]:
-    """Measures a run where it stands: loss and gradient are those of the step that comes next.
+def advance(
+    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
+) -> tuple[State, Row]:
+    """Takes steps of Algorithm 1 and measures the run where it then stands.
 
     The cosine is that between the parts of w orthogonal to w* now and at the evaluation before; it
     is NaN where there is none, or where they are zero.
     """
+    state, loss, gradient = train_steps(config, state, replica, num_steps)
     w, b = state.params
-    loss, gradient = _gradient(config, state.params, state.step, replica)
     w_perp = w.at[0].set(0.0)
     norm = jnp.linalg.norm(w_perp)
     row = {
@@ -163,12 +168,6 @@ def measure(config: ml_collections.ConfigDict, state: State, replica: Replica) -
         "w_perp_cosine": jnp.sum(w_perp / norm * (state.w_perp / jnp.linalg.norm(state.w_perp))),
     }
     return state._replace(w_perp=w_perp), row
-
-
-def _advance(
-    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
-) -> tuple[State, Row]:
-    return measure(config, train_steps(config, state, replica, num_steps), replica)
 
 
 def load(points: list[Point], data_dir: Path | None) -> None:
@@ -200,7 +199,7 @@ class _Run:
         self._layout = layout = ReplicaLayout(len(group))
         replicas = [make_replica(point.config) for point in group]
         self._replicas = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas))
-        self._advance = layout.map(functools.partial(_advance, config), 2)
+        self._advance = layout.map(functools.partial(advance, config), 2)
         self.steps = [*range(0, config.steps, config.eval_every), config.steps]
         init = layout.map(functools.partial(init_state, config), 1)
         self.state = layout.gather(init(self._replicas))

@@ -50,6 +50,8 @@ def wide_resnet(
 
     Batch normalisation uses the statistics of the batch at hand, in evaluation too, as the authors
     did. `apply` then couples the examples of a batch, and `kernel` is None: see `BatchNorm`.
+    Without it, `kernel` is the limit of all widths; the stem has 16 channels whatever the
+    `width_factor`, so the finite NTK of a draw stays as far from it as 16 channels make it.
 
     Args:
         width_factor: multiplies the channels of the groups.

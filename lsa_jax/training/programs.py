@@ -163,6 +163,8 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
     """
     measures = {"loss": recipe.loss, **recipe.metrics}
     layout = recipe.layout
+    part_size = -(-min(recipe.eval_batch_size, source.num_examples) // layout.num_parts)
+    batch_size = part_size * layout.num_parts
 
     def evaluate(state: State, replica: PyTree, arrays: PyTree) -> dict[str, Array]:
         latest_epoch = jnp.maximum(state.epoch - 1, 0)
@@ -175,8 +177,7 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
             # A padded example must not count even where its output is not finite.
             return sums + layout.total(jnp.where(weight > 0, values, 0.0).sum(axis=1)), None
 
-        index = jnp.arange(source.num_examples)
-        batches = _padded_batches(index, recipe.eval_batch_size)
+        batches = _padded_batches(jnp.arange(source.num_examples), batch_size)
         sums, _ = lax.scan(add, jnp.zeros(len(measures)), batches)
         return dict(zip(measures, sums / source.num_examples, strict=True))
 

@@ -43,21 +43,26 @@ def uniform(counts):
     return scipy.stats.chisquare(counts).pvalue > P_VALUE
 
 
-ALL = [
-    make(background, placement, fresh=fresh)
+# Every background and every placement, fixed or fresh. Each test of these compiles anew.
+KINDS = [
+    make("gaussian", "random_location", fresh=True),
+    make("photographs", "random_location"),
+    make("distractors", "random_corner", fresh=True),
+    make("none", "fixed_corner"),
+]
+PAIRS = [
+    make(background, placement)
     for background in BACKGROUNDS
     for placement in PLACEMENTS
-    for fresh in (False, True)
     if (background, placement) != ("distractors", "random_location")
 ]
 
 
 def name(composition):
-    fresh = "fresh" if composition.fresh else "fixed"
-    return f"{composition.background}-{composition.placement}-{fresh}"
+    return f"{composition.background}-{composition.placement}"
 
 
-@pytest.fixture(params=ALL, ids=name)
+@pytest.fixture(params=KINDS, ids=name)
 def composition(request):
     return request.param
 
@@ -90,7 +95,6 @@ def test_example_is_the_same_in_every_batch_and_order(composition, key):
     order = np.random.default_rng(0).permutation(23)
     np.testing.assert_array_equal(compose_some(composition, key, order=order), whole[order])
     np.testing.assert_array_equal(compose_some(composition, key, order=slice(5, 6)), whole[5:6])
-    np.testing.assert_array_equal(compose_some(composition, key, order=slice(3, 20)), whole[3:20])
 
 
 def test_example_is_the_same_under_jit_vmap_and_scan(composition, key):
@@ -101,13 +105,16 @@ def test_example_is_the_same_under_jit_vmap_and_scan(composition, key):
     def one(key, noise, epoch):
         return compose(composition, key, images, jnp.arange(6), epoch, noise=noise, pool=pool)
 
-    alone = [np.asarray(one(k, n, 4)) for k, n in zip(keys, levels, strict=True)]
-    np.testing.assert_array_equal(jax.jit(one)(keys[1], levels[1], 4), alone[1])
-    np.testing.assert_array_equal(jax.vmap(one, (0, 0, None))(keys, levels, 4), alone)
-    _, scanned = jax.lax.scan(lambda c, k: (c + 1, one(k, levels[2], c)), 4, keys[2:])
-    np.testing.assert_array_equal(scanned[0], alone[2])
+    def replicas(epoch, _):
+        return epoch + 1, jax.vmap(one, (0, 0, None))(keys, levels, epoch)
+
+    _, together = jax.lax.scan(replicas, 4, length=2)
+    for epoch, results in enumerate(together, 4):
+        for k, noise, result in zip(keys, levels, results, strict=True):
+            np.testing.assert_array_equal(result, one(k, noise, epoch))
 
 
+@pytest.mark.parametrize("composition", KINDS[:3:2], ids=name)
 def test_example_is_the_same_on_8_devices(composition, key):
     mesh = Mesh(np.array(jax.devices()), ("examples",))
     spread = NamedSharding(mesh, PartitionSpec("examples"))
@@ -119,6 +126,7 @@ def test_example_is_the_same_on_8_devices(composition, key):
     np.testing.assert_array_equal(together, alone)
 
 
+@pytest.mark.parametrize("composition", KINDS[:3:2], ids=name)
 def test_default_precision_does_not_change_the_draws(composition, key):
     expected = compose_some(composition, key)
     with jax.enable_x64(True):
@@ -127,7 +135,7 @@ def test_default_precision_does_not_change_the_draws(composition, key):
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("background", BACKGROUNDS)
+@pytest.mark.parametrize("background", ["gaussian", "distractors"])
 def test_epochs_differ_only_when_fresh(background, key):
     fixed = make(background, "random_corner")
     fresh = make(background, "random_corner", fresh=True)
@@ -176,10 +184,11 @@ def test_noise_level_scales_what_is_drawn_and_moves_nothing(composition, key):
 # Where the image goes.
 
 
+@pytest.mark.parametrize("composition", PAIRS, ids=name)
 def test_image_is_pasted_exactly_and_the_background_is_untouched_elsewhere(composition, key):
     images, pool = make_images(50), make_pool(composition)
     index = np.arange(50)
-    out = np.asarray(compose(composition, key, images, index, 3, noise=0.5, pool=pool))
+    out = np.array(compose(composition, key, images, index, 3, noise=0.5, pool=pool))
     # The same draws, with an image that marks its place.
     marked = np.asarray(
         compose(composition, key, np.full_like(images, 99), index, 3, noise=0.5, pool=pool)

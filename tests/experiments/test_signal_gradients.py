@@ -14,8 +14,6 @@ from lsa_jax.experiments.signal_gradients import (
     SAMPLERS,
     Params,
     plain_gradient,
-    shortcut_gradient,
-    shortcut_margins,
     soft_threshold,
     soft_threshold_slopes,
 )
@@ -52,23 +50,33 @@ def test_slopes_are_the_derivatives_of_the_soft_threshold(b):
     np.testing.assert_array_equal(soft_threshold_slopes(z, b), (by_z, by_b))
 
 
-@pytest.mark.parametrize("b", [-0.2, 0.0, 0.3])
-def test_plain_gradient_is_the_formula_on_its_examples(key, b):
+def test_plain_gradient_is_the_formula_on_its_examples(key):
     k, d, n, sigma, w = 6, 3, 5, 0.8, [0.7, -0.4, 0.2]
-    data = sample(key, n, sparse_signal(k, d, sigma))
-    wanted = reference(w, b, data.inputs, data.targets)
-    gradient = functools.partial(plain_gradient, k=k, num_examples=n)
-    loss, found = jax.jit(gradient)(key, params(w, b), sigma)
-    np.testing.assert_allclose(loss, wanted[0], rtol=1e-5)
-    np.testing.assert_allclose(found.w, wanted[1], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.b, wanted[2], rtol=1e-5, atol=1e-6)
+    data = jax.jit(lambda key: sample(key, n, sparse_signal(k, d, sigma)))(key)
+    gradient = jax.jit(functools.partial(plain_gradient, k=k, num_examples=n))
+    for b in (-0.2, 0.0, 0.3):
+        wanted = reference(w, b, data.inputs, data.targets)
+        loss, found = gradient(key, params(w, b), sigma)
+        np.testing.assert_allclose(loss, wanted[0], rtol=1e-5)
+        np.testing.assert_allclose(found.w, wanted[1], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found.b, wanted[2], rtol=1e-5, atol=1e-6)
+
+
+@functools.cache
+def compiled_gradients(sampler, k, n):
+    gradient = functools.partial(SAMPLERS[sampler].gradient, k=k, num_examples=n)
+    return jax.jit(jax.vmap(gradient, (0, None, None)))
+
+
+@functools.cache
+def compiled_margins(sampler, k, n):
+    return jax.jit(functools.partial(SAMPLERS[sampler].margins, k=k, num_examples=n))
 
 
 def draw_gradients(key, sampler, at, sigma, k, n, count):
     """Draws (loss, gradient in w, gradient in b) of many minibatches, as rows."""
-    gradient = functools.partial(SAMPLERS[sampler].gradient, k=k, num_examples=n)
     keys = jax.random.split(key, count)
-    loss, found = jax.jit(jax.vmap(gradient, (0, None, None)))(keys, at, sigma)
+    loss, found = compiled_gradients(sampler, k, n)(keys, at, sigma)
     columns = (loss[:, None], found.w, found.b[:, None])
     return np.concatenate(columns, axis=1).astype(np.float64)
 
@@ -93,7 +101,7 @@ POINTS = {
 
 @pytest.mark.parametrize(("w", "b"), POINTS.values(), ids=POINTS)
 def test_shortcut_and_plain_agree_in_distribution(key, w, b):
-    k, n, sigma, count = 7, 3, 0.5, 10_000
+    k, n, sigma, count = 7, 3, 0.5, 5000
     keys = dict(zip(SAMPLERS, jax.random.split(key), strict=True))
     drawn = {
         sampler: draw_gradients(keys[sampler], sampler, params(w, b), sigma, k, n, count)
@@ -116,7 +124,7 @@ def test_shortcut_and_plain_agree_in_distribution(key, w, b):
 @pytest.mark.parametrize("b", [-0.2, 0.0])
 def test_no_gradient_at_w_zero_without_a_positive_threshold(key, b):
     for sampler in SAMPLERS:
-        drawn = draw_gradients(key, sampler, params([0.0, 0.0], b), 0.5, 5, 2, 3)
+        drawn = draw_gradients(key, sampler, params([0.0, 0.0, 0.0], b), 0.5, 7, 3, 5000)
         np.testing.assert_allclose(drawn[:, 0], math.log(2), rtol=1e-6)
         np.testing.assert_array_equal(drawn[:, 1:], 0)
 
@@ -127,7 +135,7 @@ def test_margins_agree_with_the_plain_ones_at_the_size_of_the_figure(key, b):
     at = params([0.4, 0.03, -0.02], b)
     keys = jax.random.split(key)
     shortcut, plain = (
-        jax.jit(functools.partial(SAMPLERS[sampler].margins, k=k, num_examples=n))(key, at, sigma)
+        compiled_margins(sampler, k, n)(key, at, sigma)
         for sampler, key in zip(SAMPLERS, keys, strict=True)
     )
     assert scipy.stats.ks_2samp(shortcut, plain).pvalue > RARE
@@ -143,7 +151,7 @@ def test_passing_normals_follow_the_normal_law_beyond_the_threshold(key, probabi
     assert scipy.stats.binomtest(int((u > 0).sum()), len(u)).pvalue > RARE
 
 
-@pytest.mark.parametrize("k", [1, 63, 64, 65, 1000])
+@pytest.mark.parametrize("k", [1, 64, 1000])
 def test_the_number_of_passing_rows_is_binomial(key, k):
     b, scale, n = jnp.float32(-0.1), jnp.float32(0.1), 4000
     sums = jax.jit(functools.partial(signal_gradients._sum_noise_rows, k=k, num_examples=n))(
@@ -151,17 +159,18 @@ def test_the_number_of_passing_rows_is_binomial(key, k):
     )
     count = np.asarray(sums.slope_squared)  # the slope of a row that passes is 1
     law = scipy.stats.binom(k, 2 * scipy.stats.norm.sf(1.0))
-    edges = np.unique(law.ppf(np.linspace(0, 1, 11)))
+    edges = np.unique(law.ppf(np.linspace(0.1, 1, 10)))
     expected = n * np.diff(law.cdf(edges), prepend=0)
     observed = np.histogram(count, np.append(-0.5, edges + 0.5))[0]
     assert observed.sum() == n
-    assert scipy.stats.chisquare(observed, expected, sum_check=False).pvalue > RARE
+    assert scipy.stats.chisquare(observed, expected).pvalue > RARE
 
 
-@pytest.mark.parametrize("k", [1, 64, 100])
+@pytest.mark.parametrize("k", [64, 100])
 def test_every_row_counts_where_the_threshold_is_not_negative(key, k):
+    sum_rows = jax.jit(functools.partial(signal_gradients._sum_noise_rows, k=k, num_examples=3))
     for b, slope in ((0.0, 1.0), (100.0, 2.0)):
-        sums = signal_gradients._sum_noise_rows(key, jnp.float32(1.0), jnp.float32(b), k, 3)
+        sums = sum_rows(key, jnp.float32(1.0), jnp.float32(b))
         np.testing.assert_array_equal(sums.slope_squared, k * slope**2)
 
 
@@ -169,7 +178,7 @@ def test_every_row_counts_where_the_threshold_is_not_negative(key, k):
 def test_accuracy_with_one_noise_row_is_the_closed_form(key, b):
     # The margin is phi_b(c) + phi_b(z): positive for c > -b just where z > -c.
     w, sigma, n = [0.5, 0.4], 1.2, 200_000
-    margins = shortcut_margins(key, params(w, b), sigma, k=1, num_examples=n)
+    margins = compiled_margins("shortcut", 1, n)(key, params(w, b), sigma)
     wanted = scipy.stats.norm.cdf(0.5 / (sigma * np.linalg.norm(w)))
     found = float(jnp.mean(margins > 0))
     assert abs(found - wanted) < 4 * math.sqrt(wanted * (1 - wanted) / n)
@@ -213,26 +222,26 @@ def population_gradient(w, b, sigma):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("b", [-0.4, 0.25])
 def test_mean_gradient_is_the_integral_over_the_noise(key, sampler, b):
-    w, sigma, n, count = [0.6, 0.5, -0.3], 0.9, 200, 200
+    w, sigma, n, count = [0.6, 0.5, -0.3], 0.9, 100, 400
     drawn = draw_gradients(key, sampler, params(w, b), sigma, 1, n, count)
     error = drawn.std(axis=0, ddof=1) / math.sqrt(count)
     assert (np.abs(drawn.mean(axis=0) - population_gradient(w, b, sigma)) < MANY * error).all()
 
 
 def test_minibatch_gradients_vary_as_one_over_the_batch_size(key):
-    at, sigma, k, count = params([0.5, 0.2], -0.1), 0.4, 20, 4000
+    at, sigma, k, count = params([0.5, 0.2, 0.0], -0.1), 0.4, 7, 5000
     small, large = (
         draw_gradients(jax.random.fold_in(key, n), "shortcut", at, sigma, k, n, count)
-        for n in (2, 32)
+        for n in (3, 24)
     )
-    np.testing.assert_allclose(small.var(axis=0) / large.var(axis=0), 16, rtol=0.15)
+    np.testing.assert_allclose(small.var(axis=0) / large.var(axis=0), 8, rtol=0.15)
 
 
 def test_the_same_key_gives_the_same_gradient(key):
-    at = params([0.5, 0.2], -0.1)
-    first, second = (
-        shortcut_gradient(key, at, jnp.float32(0.4), k=20, num_examples=4) for _ in range(2)
+    at = params([0.5, 0.2, 0.0], -0.1)
+    first, again, other = (
+        draw_gradients(key, "shortcut", at, 0.4, 7, 3, 5000)
+        for key in (key, key, jax.random.fold_in(key, 1))
     )
-    assert jax.tree.all(jax.tree.map(np.array_equal, first, second))
-    other = shortcut_gradient(jax.random.key(1), at, jnp.float32(0.4), k=20, num_examples=4)
-    assert not np.array_equal(first[1].w, other[1].w)
+    np.testing.assert_array_equal(first, again)
+    assert not (first[:, 1:] == other[:, 1:]).any()
