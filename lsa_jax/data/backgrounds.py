@@ -126,7 +126,9 @@ def _compose(composition, key, images, index, epoch, noise, image_noise, pool):
     return jax.vmap(compose_one)(images, index)
 
 
-def _check_shapes(composition: Composition, images: Array, pool: Array | None) -> None:
+def _check_shapes(
+    composition: Composition, images: Array | np.ndarray, pool: Array | np.ndarray | None
+) -> None:
     a, side = composition.image_size, composition.pool_size
     if images.ndim != 4 or images.shape[1:3] != (a, a):
         raise InputError(f"images have shape {images.shape}; accepted: (n, {a}, {a}, channels)")
@@ -151,7 +153,7 @@ def compose(
     *,
     noise: float | Float[Array | np.ndarray, ""],
     image_noise: float | Float[Array | np.ndarray, ""] = 0.0,
-    pool: Float[Array | np.ndarray, "m h w c"] | None = None,
+    pool: Float[Array | np.ndarray, "m s s _"] | None = None,
 ) -> Float[Array, "n b b c"]:
     """Pastes each image on a background of its own.
 

@@ -14,13 +14,14 @@ from lsa_jax.experiments.signal_dynamics import EXPERIMENT
 from lsa_jax.experiments.signal_dynamics_report import make_claims, trajectories
 from lsa_jax.experiments.signal_gradients import SAMPLERS, Params
 from lsa_jax.experiments.sweep import run_sweep
+from lsa_jax.reporting import files
 from lsa_jax.settings import signal_dynamics as settings
 from lsa_jax.settings.points import make_points
 from lsa_jax.settings.variants import set_fields
 
 TINY = {
     "k": 20,
-    "d": 3,
+    "d": 2,
     "batch_size": 16,
     "steps": 12,
     "eval_every": 5,
@@ -87,6 +88,14 @@ def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
     np.testing.assert_allclose(last["ratio"], abs(b) / w[0], rtol=1e-4)
 
 
+def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
+    # In two dimensions w_perp is a number, so the cosine is a sign.
+    for outcome in uninterrupted[1]:
+        cosines = [row["w_perp_cosine"] for row in outcome.history]
+        assert np.isnan(cosines[0])
+        np.testing.assert_allclose(np.abs(cosines[1:]), 1, rtol=1e-6)
+
+
 def test_the_start_is_normal_with_the_scale_asked_for():
     config = configure(d=4000, init_scale=1e-3)
     state = signal_dynamics.init_state(config, signal_dynamics.make_replica(config))
@@ -99,33 +108,40 @@ def test_the_bias_learns_k_times_slower_by_default():
     assert float(replica.bias_learning_rate) == pytest.approx(0.2 / 50)
 
 
-def test_the_cosine_compares_consecutive_evaluations(tmp_path):
-    # In two dimensions w_perp is a number, so the cosine is a sign.
-    (outcome,) = run(make(configure(d=2, sweep_seed=(0,))), tmp_path)
-    cosines = [row["w_perp_cosine"] for row in outcome.history]
-    assert np.isnan(cosines[0])
-    np.testing.assert_allclose(np.abs(cosines[1:]), 1, rtol=1e-6)
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """Outcomes of long enough runs at a small size, by sampler."""
+    config = {"steps": 300, "eval_every": 300, "num_test": 500, "noise_scale": 0.7}
+    return {
+        sampler: run(
+            make(configure(sampler=sampler, sweep_seed=tuple(range(24)), **config)),
+            tmp_path_factory.mktemp(sampler),
+        )
+        for sampler in SAMPLERS
+    }
 
 
-def test_both_samplers_give_the_same_mean_trajectory(tmp_path):
-    ends = {}
-    for sampler in SAMPLERS:
-        config = configure(sampler=sampler, steps=60, eval_every=60, sweep_seed=tuple(range(24)))
-        outcomes = run(make(config), tmp_path / sampler)
-        ends[sampler] = np.array([[o.metrics["w_dot_wstar"], o.metrics["b"]] for o in outcomes])
-    first, second = ends.values()
-    error = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 24)
+def test_both_samplers_give_the_same_mean_trajectory(learned):
+    measures = ("w_dot_wstar", "w_perp_norm", "b", "test_accuracy")
+    first, second = (
+        np.array([[outcome.metrics[name] for name in measures] for outcome in outcomes])
+        for outcomes in learned.values()
+    )
+    error = np.sqrt((first.var(axis=0) + second.var(axis=0)) / len(first))
     assert (np.abs(first.mean(axis=0) - second.mean(axis=0)) < 4 * error).all()
 
 
-def test_the_filter_learns_to_threshold_at_a_small_size(tmp_path):
-    fields = {"k": 50, "d": 4, "batch_size": 100, "steps": 600, "eval_every": 100}
-    config = configure(**fields, num_test=2000, noise_scale=0.7, sweep_seed=(0, 1))
-    for outcome in run(make(config), tmp_path):
-        first, last = outcome.history[0], outcome.history[-1]
-        assert last["w_dot_wstar"] > 0.5 and last["b"] < -0.05
-        assert last["w_perp_norm"] < 0.2 * last["w_dot_wstar"]
-        assert last["test_accuracy"] > first["test_accuracy"] + 0.1
+def test_the_filter_finds_the_signal_and_thresholds_the_noise(learned):
+    for outcomes in learned.values():
+        for outcome in outcomes:
+            last = outcome.history[-1]
+            assert last["w_dot_wstar"] > 0.5 and last["w_perp_norm"] < 0.4 * last["w_dot_wstar"]
+            assert last["b"] < -0.1
+            assert last["test_accuracy"] > 0.65
+        # Where it starts depends on the first direction: at chance on average, in two dimensions
+        # far from it in some runs.
+        gain = [o.history[1]["test_accuracy"] - o.history[0]["test_accuracy"] for o in outcomes]
+        assert np.mean(gain) > 0.1
 
 
 def test_the_accuracy_uses_just_as_many_examples_as_asked(uninterrupted):
@@ -138,9 +154,8 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("checkpoint_every", [1, 2])
-def test_a_killed_run_resumes_bit_identical(tmp_path, uninterrupted, checkpoint_every):
-    points = make(configure(checkpoint_every=checkpoint_every))
+def test_a_killed_run_resumes_bit_identical(tmp_path, uninterrupted):
+    points, _ = uninterrupted
 
     def kill_in_the_middle(fraction):
         if fraction > 0.8:
@@ -154,16 +169,10 @@ def test_a_killed_run_resumes_bit_identical(tmp_path, uninterrupted, checkpoint_
     assert all(map(same, outcomes, uninterrupted[1]))
 
 
-def test_a_run_does_not_depend_on_the_others_of_its_group(tmp_path, uninterrupted):
-    points, outcomes = uninterrupted
-    (alone,) = run(points[1:2], tmp_path)
-    assert same(alone, outcomes[1])
-
-
-def test_a_run_that_leaves_the_finite_numbers_fails_and_the_others_go_on(tmp_path, uninterrupted):
-    config = configure(sweep_seed=(0,), sweep_learning_rate=(0.1, 3e38))
+def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, uninterrupted):
+    config = configure(sweep_seed=(1,), sweep_learning_rate=(0.1, 3e38))
     fine, failed = run(make(config), tmp_path)
-    assert same(fine, uninterrupted[1][0])
+    assert same(fine, uninterrupted[1][1])
     assert failed.status == "failed" and not failed.metrics
     assert failed.message == "the loss was not finite at step 1; lower config.learning_rate"
     assert [row["step"] for row in failed.history] == [0]
@@ -201,11 +210,11 @@ def test_a_sweep_writes_the_trajectories_and_the_figure(tmp_path):
     assert row["b"] == pytest.approx(metrics["b"])
 
 
-def test_a_single_point_without_a_sweep_has_its_seed_in_the_trajectories(tmp_path):
-    config = configure(seed=7)
-    points = make_points(config, [{}], settings.validate)
-    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
-    assert set(trajectories(config, results, tmp_path / "out")["seed"]) == {7}
+def test_runs_without_a_sweep_have_their_seed_in_the_trajectories(tmp_path):
+    files.write_run(tmp_path, "single", {"id": "single"}, [{"step": 0}, {"step": 10}])
+    results = pd.DataFrame([{"id": "single", "status": "ok"}])
+    table = trajectories(configure(seed=7), results, tmp_path)
+    assert table.to_dict("list") == {"seed": [7, 7], "status": ["ok", "ok"], "step": [0, 10]}
 
 
 def course(seed, sign=1.0, status="ok"):
