@@ -10,6 +10,8 @@ import ml_collections
 from lsa_jax.settings import noise_curves
 from lsa_jax.settings.variants import choose, set_fields
 
+_SMALL = {"sweep.noise": (0.0, 1.0, 2.0), "sweep.seed": (0,)}
+
 _QUICK = {
     "data.num_train": 64,
     "data.num_test": 32,
@@ -21,7 +23,7 @@ _QUICK = {
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the configuration; `quick` is a seconds-long one for tests."""
+    """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
         noise_curves.default_config(),
         {
@@ -48,7 +50,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.seed": (0, 1, 2),
         },
     )
-    return choose(config, variant, {"quick": _QUICK})
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:

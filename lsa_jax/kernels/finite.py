@@ -53,8 +53,8 @@ def finite_ntk(
 ) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"]:
     """Computes the neural tangent kernel of a finite network at its parameters.
 
-    Theta(x, x')_ij = df_i(x)/dtheta . df_j(x')/dtheta, an [n1, n2, c, c] array. Its average over the
-    c outputs, sum_i Theta_ii / c, is what converges to the infinite-width kernel [n1, n2].
+    Theta(x, x')_ij = df_i(x)/dtheta . df_j(x')/dtheta, an [n1, n2, c, c] array. Its average over
+    the c outputs, sum_i Theta_ii / c, is what converges to the infinite-width kernel [n1, n2].
 
     Each example is put through `apply` by itself, so an `apply` in which examples of a batch act on
     one another (batch normalisation) is not the function whose kernel this is.
@@ -82,7 +82,7 @@ def finite_ntk(
     sections 3.2 and 3.3.
     """
     if method not in _METHODS:
-        raise InputError(f"method is {method!r}; accepted: {', '.join(map(repr, _METHODS))}")
+        raise InputError(f"method is {method!r}; accepted: {', '.join(_METHODS)}")
     if x2 is not None and x2.shape[1:] != x1.shape[1:]:
         raise InputError(
             f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first axis"

@@ -51,16 +51,16 @@ def gram(
 ) -> Float[np.ndarray, "n1 n2"]:
     """Computes a kernel of all pairs of inputs, tile by tile.
 
-    All tiles have one shape, so the kernel is compiled once: a tile that sticks out is filled up
-    with copies of the last example, whose values are thrown away. Without `x2` only the tiles on and
-    above the diagonal are computed and the matrix is exactly symmetric.
+    All tiles have one shape, so one program serves all: a tile that sticks out is filled up with
+    copies of the last example, whose values are thrown away. Without `x2` only the tiles on and
+    above the diagonal are computed, and the matrix is exactly symmetric.
 
-    O(n1 n2) calls of the kernel in time, half of that without x2; on the device, memory for one
-    tile; on the host, the result.
+    Time for n1 n2 pairs, without `x2` for little more than half of them. On the device, memory for
+    one tile; on the host, 4 n1 n2 bytes.
 
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`; a pure function that jax can
-            trace. Compiled anew for each function object, so pass the same one again where you can.
+            trace. It is compiled once for each function object: pass the same one again.
         x1: first inputs.
         x2: second inputs; None means x1 against itself.
         memory_limit: bytes that computing a tile may take. The tile is chosen so that the compiled
@@ -115,39 +115,35 @@ def _choose_program(
     kernel: Callable, x1: np.ndarray, x2: np.ndarray, memory_limit: float
 ) -> TileProgram:
     """Returns the kernel compiled for the largest tile that fits the memory and suits the cache."""
+    longer = max(len(x1), len(x2))
 
-    def within(side: int) -> TileProgram:
-        return _compile(kernel, x1, x2, (_even_share(len(x1), side), _even_share(len(x2), side)))
+    def at_most(side: int) -> TileProgram:
+        # An even share of the longer axis leaves little to fill up. The other axis follows, so that
+        # the tiles of a train-train and of a test-train matrix are the same program.
+        side = math.ceil(longer / math.ceil(longer / side))
+        return _compile(kernel, x1, x2, (min(side, len(x1)), min(side, len(x2))))
 
     on_cpu = jax.default_backend() == "cpu"
-    program = within(_LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE)
+    program = at_most(_LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE)
     while program.memory > memory_limit:
         if program.sides == (1, 1):
             _check_memory(program, memory_limit, "a higher limit")
         # At least halved, so that few programs are compiled where memory grows less than pairs do.
-        program = within(min(max(program.sides) // 2, _side_for(memory_limit, program)))
+        program = at_most(min(max(program.sides) // 2, _side_for(memory_limit, program)))
     if on_cpu and program.memory > _CACHE:
-        smaller = within(_side_for(_CACHE, program))
+        smaller = at_most(_side_for(_CACHE, program))
         # Where memory grows like the side (Jacobians of a finite network: exponent 1/2 in pairs)
         # rather than like the pairs (exponent 1), what a tile sets up is used by all of its pairs,
         # and a large tile is worth more than the cache.
-        if smaller.memory / program.memory < (_pairs(smaller) / _pairs(program)) ** 0.75:
+        share_of_pairs = math.prod(smaller.sides) / math.prod(program.sides)
+        if smaller.memory / program.memory < share_of_pairs**0.75:
             program = smaller
     return program
 
 
-def _even_share(n: int, side: int) -> int:
-    """Returns the smallest side that covers n in as few tiles as `side` does."""
-    return math.ceil(n / math.ceil(n / side))
-
-
 def _side_for(memory: float, program: TileProgram) -> int:
-    """Returns the side that should take this memory if memory grows like the number of pairs."""
+    """Returns the side that takes this memory, if memory grows like the number of pairs."""
     return max(1, int(max(program.sides) * math.sqrt(memory / program.memory)))
-
-
-def _pairs(program: TileProgram) -> int:
-    return math.prod(program.sides)
 
 
 def _check_memory(program: TileProgram, memory_limit: float, fix: str) -> None:
@@ -227,8 +223,9 @@ def _check_finite(values: np.ndarray, place: Place) -> None:
         rows, columns = np.flatnonzero(bad.any(1)), np.flatnonzero(bad.any(0))
         raise NumericalError(
             f"the kernel is not finite for {bad.sum()} pairs, in rows "
-            f"{_name(rows + place.row)} and columns {_name(columns + place.column)}; look for values "
-            "that are not finite, or too large for float32, in these inputs and in the parameters"
+            f"{_name(rows + place.row)} and columns {_name(columns + place.column)}; look for "
+            "values that are not finite, or too large for float32, in these inputs and in the "
+            "parameters"
         )
 
 

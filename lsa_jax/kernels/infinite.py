@@ -15,10 +15,10 @@ def infinite_kernel(kernel_fn: Callable) -> Callable[..., Float[Array, "n1 n2"]]
         kernel_fn: third member of a neural-tangents stax network that ends in outputs [n, c].
 
     Returns:
-        `kernel(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]`, the neural tangent kernel or
-        the covariance of the outputs over initialisations (Jacot et al., 2018, theorem 1; Lee et
-        al., 2018). `x2=None` means x1 against itself. It raises InputError if `get` or the shapes
-        are not accepted.
+        `kernel(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]`, the neural tangent kernel
+        (Jacot et al., 2018, theorem 1) or the covariance of the outputs over initialisations (Lee
+        et al., 2018). `x2=None` means x1 against itself. It raises InputError if `get` or the
+        shapes are not accepted.
     """
 
     def kernel(
@@ -27,7 +27,7 @@ def infinite_kernel(kernel_fn: Callable) -> Callable[..., Float[Array, "n1 n2"]]
         get: Literal["ntk", "nngp"] = "ntk",
     ) -> Float[Array, "n1 n2"]:
         if get not in ("ntk", "nngp"):
-            raise InputError(f"get is {get!r}; accepted: 'ntk', 'nngp'")
+            raise InputError(f"get is {get!r}; accepted: ntk, nngp")
         if x2 is not None and x2.shape[1:] != x1.shape[1:]:
             raise InputError(
                 f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first "

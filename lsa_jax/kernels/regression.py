@@ -10,6 +10,13 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError, NumericalError
 
+# Reciprocal condition number below which a solution need not have one correct digit, and LAPACK's
+# expert drivers call the matrix singular.
+_SINGULAR = np.finfo(float).eps
+
+# Rounding of a float32 kernel stays far below this share of the mean diagonal; mistakes do not.
+_LARGEST_ASYMMETRY = 1e-3
+
 
 class Regression(NamedTuple):
     """Predictions of kernel ridge regression.
@@ -25,21 +32,6 @@ class Regression(NamedTuple):
     condition: float
 
 
-def _check(gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray) -> None:
-    n = len(targets)
-    if not n:
-        raise InputError("there are 0 targets; accepted: 1 or more")
-    if gram_train.shape != (n, n) or gram_test.shape[1:] != (n,):
-        raise InputError(
-            f"gram_train is {gram_train.shape} and gram_test {gram_test.shape}; accepted with "
-            f"{n} targets: ({n}, {n}) and (m, {n})"
-        )
-    named = {"gram_train": gram_train, "targets": targets, "gram_test": gram_test}
-    for name, values in named.items():
-        if not np.isfinite(values).all():
-            raise NumericalError(f"{name} has entries that are not finite; check the kernel")
-
-
 def regress(
     gram_train: Float[Array | np.ndarray, "n n"],
     targets: Float[Array | np.ndarray, "n c"],
@@ -52,6 +44,8 @@ def regress(
     With y0 the mean target, predictions = y0 + K_test (K + ridge trace(K)/n I)^{-1} (Y - y0).
     Taking out the mean makes the result independent of a constant added to all targets.
 
+    O(n^3) time; 8 n (n + m) bytes beside the inputs.
+
     Args:
         gram_train: K, symmetric.
         targets: Y.
@@ -59,33 +53,77 @@ def regress(
         ridge: ridge over the mean diagonal of K, 0 or more.
 
     Returns:
-        Predictions on the test examples. O(n^3) time, 8 n^2 bytes beside the inputs.
+        Predictions on the test examples.
 
     Raises:
-        InputError: sizes that do not fit, or a negative ridge.
+        InputError: sizes that do not fit, a K that is not symmetric, or a negative ridge.
         NumericalError: entries that are not finite, or a matrix that is not positive definite to
-            float64 precision; the message says what to change.
+            float64 precision; the message says which ridge it takes.
     """
-    gram_train, gram_test = np.asarray(gram_train, float), np.asarray(gram_test, float)
-    targets = np.asarray(targets, float)
-    _check(gram_train, targets, gram_test)
-    if not ridge >= 0:
+    gram_train, targets, gram_test = map(np.asarray, (gram_train, targets, gram_test))
+    _check(gram_train, targets, gram_test, ridge)
+    fit = _solve(gram_train, targets, gram_test, ridge)
+    if fit is None:
+        raise _not_positive_definite(gram_train, ridge)
+    return fit
+
+
+def _check(
+    gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray, ridge: float
+) -> None:
+    n = len(targets)
+    if not n:
+        raise InputError("there are 0 targets; accepted: 1 or more")
+    if targets.ndim != 2 or gram_train.shape != (n, n) or gram_test.shape[1:] != (n,):
+        raise InputError(
+            f"targets are {targets.shape}, gram_train is {gram_train.shape} and gram_test "
+            f"{gram_test.shape}; accepted with {n} targets: ({n}, c), ({n}, {n}) and (m, {n})"
+        )
+    named = {"gram_train": gram_train, "targets": targets, "gram_test": gram_test}
+    for name, values in named.items():
+        if not np.isfinite(values).all():
+            raise NumericalError(f"{name} has entries that are not finite; check the kernel")
+    if not np.trace(gram_train) > 0:
+        raise InputError(f"gram_train has trace {np.trace(gram_train):g}; accepted: more than 0")
+    asymmetry = np.abs(gram_train - gram_train.T).max() / (np.trace(gram_train) / n)
+    if asymmetry > _LARGEST_ASYMMETRY:
+        raise InputError(
+            f"gram_train differs from its transpose by {asymmetry:.2g} of its mean diagonal; "
+            "accepted: a symmetric matrix, as gram(kernel, x) gives"
+        )
+    if not 0 <= ridge < np.inf:
         raise InputError(f"ridge is {ridge}; accepted: 0 or more")
-    matrix = gram_train.copy()
-    matrix[np.diag_indices_from(matrix)] += ridge * np.trace(gram_train) / len(targets)
-    norm = np.abs(matrix).sum(axis=0).max()
+
+
+def _solve(
+    gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray, ridge: float
+) -> Regression | None:
+    """Returns the regression; None where the matrix is not positive definite to float64."""
+    matrix = np.array(gram_train, dtype=float, order="F")
+    matrix[np.diag_indices_from(matrix)] += ridge * np.trace(matrix) / len(matrix)
+    norm = scipy.linalg.lapack.dlange("1", matrix)
     try:
         factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
-        raise NumericalError(
-            f"the kernel matrix of {len(targets)} examples is not positive definite with ridge "
-            f"{ridge:g}; use a larger ridge, or remove examples that are equal"
-        ) from None
+        return None
     reciprocal, _ = scipy.linalg.lapack.dpocon(factor, norm, uplo="L")
-    mean = targets.mean(axis=0)
+    if reciprocal < _SINGULAR:
+        return None
+    mean = targets.mean(axis=0, dtype=float)
     weights = scipy.linalg.cho_solve((factor, True), targets - mean, check_finite=False)
-    condition = 1 / reciprocal if reciprocal > 0 else np.inf
-    return Regression(gram_test @ weights + mean, float(ridge), float(condition))
+    return Regression(gram_test @ weights + mean, float(ridge), float(1 / reciprocal))
+
+
+def _not_positive_definite(gram_train: np.ndarray, ridge: float) -> NumericalError:
+    """Returns an error that says what ridge it takes, from the smallest eigenvalue; O(n^3), like what has failed."""
+    mean_diagonal = np.trace(gram_train, dtype=float) / len(gram_train)
+    smallest = scipy.linalg.eigvalsh(gram_train.astype(float), subset_by_index=[0, 0])[0]
+    relative = smallest / mean_diagonal
+    return NumericalError(
+        f"the kernel matrix of {len(gram_train)} examples is not positive definite with ridge "
+        f"{ridge:g}: its smallest eigenvalue is {relative:.2g} of its mean diagonal; use a ridge "
+        f"well above {max(-relative, np.finfo(float).eps):.2g}, or remove examples that are equal"
+    )
 
 
 def select_ridge(
@@ -99,7 +137,7 @@ def select_ridge(
     """Returns the ridge with the least squared error on held-out training examples.
 
     A single ridge is returned as it is. Ridges at which the matrix is not positive definite are
-    passed over. Of equal ones the smallest is taken.
+    passed over. Of equally good ones the smallest is taken. O(n^3) time for each ridge.
 
     Args:
         key: draws which examples are held out.
@@ -109,14 +147,16 @@ def select_ridge(
         held_out: share of the examples that are held out.
 
     Raises:
-        InputError: no ridge, or too few examples to hold any out.
-        NumericalError: no ridge makes the matrix positive definite.
+        InputError: no ridge, or too few examples to hold any out, or what `regress` refuses.
+        NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
-    if not ridges:
+    if not len(ridges):
         raise InputError("there are no ridges to choose among; accepted: at least one")
     if len(ridges) == 1:
         return float(ridges[0])
     gram_train, targets = np.asarray(gram_train), np.asarray(targets)
+    for ridge in ridges:
+        _check(gram_train, targets, gram_train, ridge)
     count = round(held_out * len(targets))
     if not 0 < count < len(targets):
         raise InputError(
@@ -125,19 +165,15 @@ def select_ridge(
         )
     order = np.asarray(jax.random.permutation(key, len(targets)))
     validation, rest = order[:count], order[count:]
+    gram_rest, gram_validation = (
+        gram_train[np.ix_(rest, rest)],
+        gram_train[np.ix_(validation, rest)],
+    )
     errors: dict[float, float] = {}
     for ridge in sorted(ridges):
-        try:
-            fit = regress(
-                gram_train[np.ix_(rest, rest)],
-                targets[rest],
-                gram_train[np.ix_(validation, rest)],
-                ridge=ridge,
-            )
-        except NumericalError as error:
-            failure = error
-            continue
-        errors[ridge] = float(np.mean((fit.predictions - targets[validation]) ** 2))
+        fit = _solve(gram_rest, targets[rest], gram_validation, ridge)
+        if fit is not None:
+            errors[ridge] = float(np.mean((fit.predictions - targets[validation]) ** 2))
     if not errors:
-        raise failure
+        raise _not_positive_definite(gram_rest, max(ridges))
     return float(min(errors, key=errors.get))

@@ -90,7 +90,7 @@ def test_a_wrong_setting_is_refused(tmp_path, arguments, words):
 CONFIGS = [
     ("--config=configs/quickstart.py:huge", ["'huge'", "full", "quick"]),
     ("--config=configs/nosuch.py", ["nosuch.py", "does not exist"]),
-    ("--config=README.md", ["README.md", "Python file"]),
+    ("--config=LICENSE", ["LICENSE", "Python file"]),
     ("--config=setup.cfg", ["setup.cfg", "Python file"]),
     ("--config=lsa_jax/errors.py", ["no get_config"]),
     ("--config=", ["--config is missing"]),

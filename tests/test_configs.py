@@ -1,0 +1,43 @@
+"""Every configuration validates in every variant, and its docstring says what it is."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments import load_settings
+from lsa_jax.settings.points import make_points
+
+ROOT = Path(__file__).resolve().parents[1]
+PATHS = sorted((ROOT / "configs").rglob("*.py"))
+VARIANTS = ("full", "small", "quick")
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("config", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_every_point_of_every_variant_is_accepted(path, variant):
+    module = load(path)
+    config = module.get_config(variant)
+    validate = load_settings(config.experiment).validate
+    points = make_points(config, module.get_sweep(config), validate)
+    assert len(points) > 1
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_docstrings_give_the_command(path):
+    relative = path.relative_to(ROOT)
+    assert f"python -m launch.sweep --config={relative}" in load(path).__doc__
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_an_unknown_variant_names_the_accepted_ones(path):
+    with pytest.raises(InputError, match="'huge'; accepted after the colon: full, small, quick"):
+        load(path).get_config("huge")
