@@ -1,9 +1,9 @@
-"""Runs the one point that a configuration describes, then the report.
+r"""Runs the one point that a configuration describes, then the report.
 
 Examples:
     python -m launch.run --config=configs/quickstart.py --workdir=runs/one
     python -m launch.run --config=configs/quickstart.py --workdir=runs/noisy --config.noise=2.0
-    python -m launch.run --config=configs/quickstart.py --workdir=runs/kernel \\
+    python -m launch.run --config=configs/quickstart.py --workdir=runs/kernel \
         --config.learner=ntk_infinite
 
 The same command again does only what is missing.

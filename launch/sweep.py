@@ -1,10 +1,10 @@
-"""Runs a whole figure or table: every point of a configuration's sweep, then the report.
+r"""Runs a whole figure or table: every point of a configuration's sweep, then the report.
 
 Examples:
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart
-    python -m launch.sweep --config=configs/lsa/fig6_mnist.py:small --workdir=runs/fig6 \\
+    python -m launch.sweep --config=configs/lsa/fig6_mnist.py:small --workdir=runs/fig6 \
         --data_dir=data
-    python -m launch.sweep --config=configs/quickstart.py --workdir=runs/wide \\
+    python -m launch.sweep --config=configs/quickstart.py --workdir=runs/wide \
         --config.width_factor=2 --config.sweep.seed="(0, 1, 2, 3, 4)"
 
 The same command again does only what is missing.

@@ -1,7 +1,7 @@
-"""Figure 4 (top left), Karp et al. 2021: CIFAR-10 on photographs of plants.
+r"""Figure 4 (top left), Karp et al. 2021: CIFAR-10 on photographs of plants.
 
-    python -m launch.sweep --config=configs/lsa/fig4_cifar10_photographs.py --workdir=runs/fig4_cifar10_photographs \\
-        --data_dir=DIR
+    python -m launch.sweep --config=configs/lsa/fig4_cifar10_photographs.py \
+        --workdir=runs/fig4_cifar10_photographs --data_dir=DIR
 
 DIR holds cifar-10-batches-bin/ and photographs below plants/ (ImageNet's Plants synset in the
 paper). The image goes to a random location; the noise is the intensity of the photograph.

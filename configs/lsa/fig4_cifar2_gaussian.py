@@ -1,7 +1,7 @@
-"""Figure 4 (bottom right), Karp et al. 2021: animals or vehicles, on Gaussian noise.
+r"""Figure 4 (bottom right), Karp et al. 2021: animals or vehicles, on Gaussian noise.
 
-    python -m launch.sweep --config=configs/lsa/fig4_cifar2_gaussian.py --workdir=runs/fig4_cifar2_gaussian \\
-        --data_dir=DIR
+    python -m launch.sweep --config=configs/lsa/fig4_cifar2_gaussian.py \
+        --workdir=runs/fig4_cifar2_gaussian --data_dir=DIR
 
 DIR holds cifar-10-batches-bin/. The image goes to a random location; the noise is the standard
 deviation of the background.

@@ -1,7 +1,7 @@
-"""Figure 4 (top right), Karp et al. 2021: four kinds of vehicles among images of animals.
+r"""Figure 4 (top right), Karp et al. 2021: four kinds of vehicles among images of animals.
 
-    python -m launch.sweep --config=configs/lsa/fig4_cifar_vehicles.py --workdir=runs/fig4_cifar_vehicles \\
-        --data_dir=DIR
+    python -m launch.sweep --config=configs/lsa/fig4_cifar_vehicles.py \
+        --workdir=runs/fig4_cifar_vehicles --data_dir=DIR
 
 DIR holds cifar-10-batches-bin/. The vehicle takes a random corner, random animals the other
 three; the noise is their intensity.

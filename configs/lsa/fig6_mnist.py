@@ -1,6 +1,6 @@
-"""Figure 6, Karp et al. 2021: a CNN, its finite NTKs at several widths and its infinite NTK.
+r"""Figure 6, Karp et al. 2021: a CNN, its finite NTKs at several widths and its infinite NTK.
 
-    python -m launch.sweep --config=configs/lsa/fig6_mnist.py --workdir=runs/fig6_mnist \\
+    python -m launch.sweep --config=configs/lsa/fig6_mnist.py --workdir=runs/fig6_mnist \
         --data_dir=DIR
 
 MNIST 28 x 28 at a random location of a 42 x 42 background of Gaussian noise; DIR holds mnist/.

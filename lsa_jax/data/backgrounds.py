@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Integer, Key
 
 from lsa_jax.errors import InputError
 
@@ -78,7 +78,7 @@ class Composition:
         )
 
 
-def _top_left(composition: Composition, key: Key[Array, ""]) -> Int[Array, "2"]:
+def _top_left(composition: Composition, key: Key[Array, ""]) -> Integer[Array, "2"]:
     """Draws the row and column of the image's top left pixel."""
     span = composition.background_size - composition.image_size
     match composition.placement:
@@ -115,7 +115,9 @@ def _compose(composition, key, images, index, epoch, noise, image_noise, pool):
     if composition.fresh:
         key = jax.random.fold_in(key, epoch)
 
-    def compose_one(image: Float[Array, "a a c"], index: Int[Array, ""]) -> Float[Array, "b b c"]:
+    def compose_one(
+        image: Float[Array, "a a c"], index: Integer[Array, ""]
+    ) -> Float[Array, "b b c"]:
         placement, background, own = jax.random.split(jax.random.fold_in(key, index), 3)
         if image_noise is not None:
             image = image + image_noise * jax.random.normal(own, image.shape, jnp.float32)
@@ -148,8 +150,8 @@ def compose(
     composition: Composition,
     key: Key[Array, ""],
     images: Float[Array | np.ndarray, "n a a c"],
-    index: Int[Array | np.ndarray, "n"],
-    epoch: int | Int[Array | np.ndarray, ""],
+    index: Integer[Array | np.ndarray, "n"],
+    epoch: int | Integer[Array | np.ndarray, ""],
     *,
     noise: float | Float[Array | np.ndarray, ""],
     image_noise: float | Float[Array | np.ndarray, ""] = 0.0,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Integer, UInt8
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.downloads import CONTENTS_MD5
@@ -44,14 +44,16 @@ def compare(path: Path, name: str, contents: bytes) -> SourceFile:
     return SourceFile(path, digest == CONTENTS_MD5[name])
 
 
-def from_bytes(images: UInt8[np.ndarray, "n h w c"], labels: Int[np.ndarray, "n"]) -> Dataset:
+def from_bytes(images: UInt8[np.ndarray, "n h w c"], labels: Integer[np.ndarray, "n"]) -> Dataset:
     """Returns images of bytes as pixels in [0, 1], without further normalisation."""
     inputs = images.astype(np.float32, order="C")
     inputs /= 255
     return Dataset(inputs, labels.astype(np.int32))
 
 
-def split_every_fifth(inputs: np.ndarray, labels: Int[np.ndarray, "n"]) -> tuple[Dataset, Dataset]:
+def split_every_fifth(
+    inputs: np.ndarray, labels: Integer[np.ndarray, "n"]
+) -> tuple[Dataset, Dataset]:
     """Splits examples that come without a test set, in the same way on every machine.
 
     With the examples of the classes laid one after the other, the first of every five is a test

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Integer
 
 from lsa_jax.data import downloads, image_files, pictures
 from lsa_jax.data.dataset import Dataset
@@ -24,7 +24,7 @@ def _names(classes: Classes) -> list[str]:
     return list(itertools.chain.from_iterable(classes.values()))
 
 
-def _labels(classes: Classes) -> Int[np.ndarray, "n"]:
+def _labels(classes: Classes) -> Integer[np.ndarray, "n"]:
     counts = [len(names) for names in classes.values()]
     return np.repeat(np.arange(len(classes), dtype=np.int32), counts)
 

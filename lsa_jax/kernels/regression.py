@@ -61,16 +61,20 @@ def regress(
             float64 precision; the message says which ridge it takes.
     """
     gram_train, targets, gram_test = map(np.asarray, (gram_train, targets, gram_test))
-    _check(gram_train, targets, gram_test, ridge)
+    _check_ridge(ridge)
+    _check(gram_train, targets, gram_test)
     fit = _solve(gram_train, targets, gram_test, ridge)
     if fit is None:
         raise _not_positive_definite(gram_train, ridge)
     return fit
 
 
-def _check(
-    gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray, ridge: float
-) -> None:
+def _check_ridge(ridge: float) -> None:
+    if not 0 <= ridge < np.inf:
+        raise InputError(f"ridge is {ridge}; accepted: 0 or more")
+
+
+def _check(gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray) -> None:
     n = len(targets)
     if not n:
         raise InputError("there are 0 targets; accepted: 1 or more")
@@ -91,8 +95,6 @@ def _check(
             f"gram_train differs from its transpose by {asymmetry:.2g} of its mean diagonal; "
             "accepted: a symmetric matrix, as gram(kernel, x) gives"
         )
-    if not 0 <= ridge < np.inf:
-        raise InputError(f"ridge is {ridge}; accepted: 0 or more")
 
 
 def _solve(
@@ -115,7 +117,7 @@ def _solve(
 
 
 def _not_positive_definite(gram_train: np.ndarray, ridge: float) -> NumericalError:
-    """Returns an error that says what ridge it takes, from the smallest eigenvalue; O(n^3), like what has failed."""
+    """Says what ridge it takes, from the smallest eigenvalue. O(n^3), like what has failed."""
     mean_diagonal = np.trace(gram_train, dtype=float) / len(gram_train)
     smallest = scipy.linalg.eigvalsh(gram_train.astype(float), subset_by_index=[0, 0])[0]
     relative = smallest / mean_diagonal
@@ -156,7 +158,8 @@ def select_ridge(
         return float(ridges[0])
     gram_train, targets = np.asarray(gram_train), np.asarray(targets)
     for ridge in ridges:
-        _check(gram_train, targets, gram_train, ridge)
+        _check_ridge(ridge)
+    _check(gram_train, targets, gram_train)
     count = round(held_out * len(targets))
     if not 0 < count < len(targets):
         raise InputError(

@@ -58,6 +58,7 @@ class _Run:
     ) -> None:
         layout = recipe.layout
         self._layout = layout
+        self.steps_per_epoch = -(-sources["train"].num_examples // recipe.batch_size)
         self._keys, self._replicas = layout.spread((keys, replicas))
         self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
         self._epoch = layout.map(make_epoch(recipe, sources["train"]), 3, donate=True)
@@ -141,6 +142,31 @@ def _check_sizes(sizes: dict[str, int], sources: dict[str, Source]) -> None:
             raise InputError(f"{name} is {value}; accepted: 1 or more")
 
 
+def _advance(
+    run: _Run,
+    table: _Table,
+    epochs: int,
+    checkpoint_dir: Path | None,
+    checkpoint_every: int,
+    progress: Callable[[float], None] | None,
+) -> int:
+    """Trains from the last checkpoint to the end; returns the epochs that are done."""
+    done = 0
+    if checkpoint_dir and (saved := checkpoints.restore(checkpoint_dir, (run.state, table.values))):
+        done, (run.state, table.values) = saved
+    # Where every replica has stopped learning, there is nothing to go on with.
+    while done < epochs and (run.steps == done * run.steps_per_epoch).any():
+        done += 1
+        batch_loss = run.train_epoch()
+        if done in table.epochs:
+            table.add(done, {"batch_loss": batch_loss, **run.evaluate()})
+        if checkpoint_dir and (done % checkpoint_every == 0 or done == epochs):
+            checkpoints.save(checkpoint_dir, done, (run.state, table.values))
+        if progress:
+            progress(done / epochs)
+    return done
+
+
 def train(
     key: Key[Array, "..."],
     model: Model,
@@ -203,34 +229,20 @@ def train(
     if single:
         key, replicas = key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas)
     recipe = Recipe(
-        model=model,
-        loss=loss,
-        optimizer=(lambda _: optimizer) if hasattr(optimizer, "update") else optimizer,
-        metrics={"accuracy": is_correct} if metrics is None else metrics,
-        batch_size=batch_size,
-        eval_batch_size=eval_batch_size,
-        frozen=frozen,
-        layout=layout or ReplicaLayout(len(key)),
+        model,
+        loss,
+        (lambda _: optimizer) if hasattr(optimizer, "update") else optimizer,
+        {"accuracy": is_correct} if metrics is None else metrics,
+        batch_size,
+        eval_batch_size,
+        frozen,
+        layout or ReplicaLayout(len(key)),
     )
     run = _Run(recipe, sources, key, replicas)
     table = _Table(recipe, sources, epochs, eval_every, len(key))
-    steps_per_epoch = -(-sources["train"].num_examples // batch_size)
-    done = 0
-    if checkpoint_dir and (saved := checkpoints.restore(checkpoint_dir, (run.state, table.values))):
-        done, (run.state, table.values) = saved
-    # Where every replica has stopped learning, there is nothing to go on with.
-    while done < epochs and (run.steps == done * steps_per_epoch).any():
-        done += 1
-        batch_loss = run.train_epoch()
-        if done in table.epochs:
-            table.add(done, {"batch_loss": batch_loss, **run.evaluate()})
-        if checkpoint_dir and (done % checkpoint_every == 0 or done == epochs):
-            checkpoints.save(checkpoint_dir, done, (run.state, table.values))
-        if progress:
-            progress(done / epochs)
-
-    failures = _find_failures(run.steps, done * steps_per_epoch, table.values[-1])
-    params, rows = run.state.params, table.rows(steps_per_epoch, done)
+    done = _advance(run, table, epochs, checkpoint_dir, checkpoint_every, progress)
+    failures = _find_failures(run.steps, done * run.steps_per_epoch, table.values[-1])
+    params, rows = run.state.params, table.rows(run.steps_per_epoch, done)
     if not single:
         return params, History(rows, failures)
     if failures:

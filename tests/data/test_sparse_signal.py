@@ -75,13 +75,17 @@ def test_the_signal_row_is_uniform_and_independent_of_the_label(key):
 
 
 def test_the_same_key_draws_the_same_examples_compiled_or_not(key):
-    distribution = sparse_signal(5, 3, 0.2)
-    plain = sample(key, 6, distribution)
+    plain = sample(key, 6, sparse_signal(5, 3, 0.2))
     compiled = jax.jit(lambda key, sigma: sample(key, 6, sparse_signal(5, 3, sigma)))(key, 0.2)
-    other = sample(jax.random.fold_in(key, 1), 6, distribution)
     np.testing.assert_allclose(plain.inputs, compiled.inputs, rtol=1e-6)
     np.testing.assert_array_equal(plain.targets, compiled.targets)
-    assert not np.array_equal(plain.inputs, other.inputs)
+
+
+def test_other_keys_draw_other_noise_and_other_labels(key):
+    distribution = sparse_signal(5, 3, 0.2, signal_row=0)
+    first, second = (drawn(jax.random.fold_in(key, i), 40, distribution) for i in (1, 2))
+    assert not (first.inputs[:, 1:] == second.inputs[:, 1:]).any()
+    assert (first.targets != second.targets).any()
 
 
 @pytest.mark.parametrize("m", [1, 2, 4, 5])

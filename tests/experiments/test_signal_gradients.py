@@ -94,6 +94,7 @@ POINTS = {
     "b zero": ([0.5, -0.3, 0.2], 0.0),
     "w against w*": ([-0.5, 0.2, 0.0], -0.1),
     "signal below the threshold": ([0.1, 0.5, 0.3], -0.3),
+    "few rows pass, and they decide": ([30.0, 20.0, -20.0], -41.0),
     "w of the initial size": ([1e-6, -2e-6, 1e-6], 0.0),
     "w zero, b above zero": ([0.0, 0.0, 0.0], 0.3),
 }

@@ -1,12 +1,14 @@
 """Linearisation and finite NTK against explicit Jacobians in float64 numpy."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import finite_ntk, linearize
+from lsa_jax.kernels import finite_ntk, gram, linearize
 
 
 def _apply(params, inputs):
@@ -44,10 +46,11 @@ def _jacobian(params, inputs):
 def test_finite_ntk_equals_the_product_of_jacobians(key, params, method, sizes):
     x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in sizes)
     expected = np.einsum("nap,mbp->nmab", _jacobian(params, x1), _jacobian(params, x2))
-    full = finite_ntk(_apply, params, x1, x2, full=True, method=method)
+    ntk = jax.jit(functools.partial(finite_ntk, _apply, method=method), static_argnames="full")
+    full = ntk(params, x1, x2, full=True)
     np.testing.assert_allclose(full, expected, rtol=1e-4, atol=1e-4)
-    mean = finite_ntk(_apply, params, x1, x2, method=method)
-    np.testing.assert_allclose(mean, np.einsum("nmaa->nm", expected) / 3, rtol=1e-4, atol=1e-4)
+    mean = np.einsum("nmaa->nm", expected) / 3
+    np.testing.assert_allclose(ntk(params, x1, x2), mean, rtol=1e-4, atol=1e-4)
 
 
 def test_finite_ntk_of_examples_with_themselves_is_symmetric_and_positive(key, params):
@@ -101,5 +104,37 @@ def test_linearize_works_for_many_expansion_points_at_once(key, params):
 def test_unknown_methods_and_shapes_that_differ_are_refused(params):
     with pytest.raises(InputError, match="method is 'magic'; accepted: jacobian, vector_products"):
         finite_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
-    with pytest.raises(InputError, match=r"shapes \(4,\) and \(5,\)"):
+    with pytest.raises(InputError, match=r"x1 is \(2, 4\) and x2 is \(2, 5\)"):
         finite_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))
+    with pytest.raises(InputError, match=r"apply turns x1 \(2, 4\) into \(2,\)"):
+        finite_ntk(lambda params, x: _apply(params, x)[:, 0], params, jnp.ones((2, 4)))
+
+
+def test_finite_ntk_goes_through_gram(key, params):
+    kernel = functools.partial(finite_ntk, _apply, params)
+    x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in (7, 5))
+    np.testing.assert_allclose(gram(kernel, x1, x2, tile=3), kernel(x1, x2), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gram(kernel, x1, tile=3), kernel(x1), rtol=1e-4, atol=1e-5)
+
+
+def test_descent_in_a_scan_reaches_the_least_squares_solution_of_the_linearisation(key, params):
+    inputs = jax.random.normal(key, (2, 4))
+    targets = jnp.ones((2, 3))
+
+    @jax.jit
+    def descend(initial):
+        def error(moved):
+            return jnp.sum((linearize(_apply, initial)(moved, inputs) - targets) ** 2) / 2
+
+        def step(moved, _):
+            gradient = jax.grad(error)(moved)
+            return jax.tree.map(lambda p, g: p - 0.02 * g, moved, gradient), None
+
+        return jax.lax.scan(step, initial, length=3000)[0]
+
+    jacobian = _jacobian(params, inputs).reshape(6, -1)
+    gap = 1 - np.asarray(_apply(params, inputs), float).ravel()
+    expected = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T, gap)  # the nearest solution
+    moved = descend(params)
+    step = np.concatenate([np.ravel(moved[n] - params[n]) for n in ("hidden", "readout", "bias")])
+    np.testing.assert_allclose(step, expected, rtol=1e-2, atol=1e-3)

@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import gram
@@ -56,44 +58,90 @@ def test_all_tiles_and_calls_share_one_compilation():
     assert traces == [(4, 3)]
 
 
-def test_a_tile_is_made_smaller_until_it_fits_the_memory():
-    def wide(x1, x2):
-        features = jnp.tanh(
-            x1[:, None, None] * x2[None, :, None] + jnp.arange(64.0).reshape(1, 1, 64, 1)
-        )
-        return jnp.sum(jnp.sort(features, axis=2), axis=(2, 3))
-
-    seen = []
+def _recorded(kernel):
+    """Returns the kernel, and the list of the tiles that it was traced for."""
+    sides = []
 
     def recording(x1, x2):
-        seen.append(len(x1))
-        return wide(x1, x2)
+        sides.append((len(x1), len(x2)))
+        return kernel(x1, x2)
 
-    x = _points(64)
-    matrix = gram(recording, x, memory_limit=5e5)
-    assert min(seen) < 64
-    np.testing.assert_allclose(matrix, wide(x, x), rtol=1e-4, atol=1e-4)
+    return recording, sides
+
+
+def _sorted_features(x1, x2):
+    """64 numbers a pair that must all be in memory at once."""
+    scales = jnp.arange(64.0).reshape(1, 1, 64, 1)
+    features = jnp.tanh(x1[:, None, None] * x2[None, :, None] + scales)
+    return jnp.sum(jnp.sort(features, axis=2), axis=(2, 3))
+
+
+def _sorted_examples(x1, x2):
+    """10,000 numbers an example that must all be in memory at once."""
+
+    def features(x):
+        return jnp.sort(jnp.tanh(x.sum(1)[:, None] + jnp.arange(1e4)[None]), axis=1)[:, :3]
+
+    return features(x1) @ features(x2).T
+
+
+@pytest.mark.parametrize("limit", [5e5, 1e4, 1.5e3])
+@pytest.mark.parametrize("sizes", [(64, 64), (5, 64)])
+def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
+    x1, x2 = map(_points, sizes)
+    recording, sides = _recorded(_sorted_features)
+    matrix = gram(recording, x1, x2, memory_limit=limit)
+    blocks = [jax.ShapeDtypeStruct((side, 3), jnp.float32) for side in sides[-1]]
+    memory = jax.jit(_sorted_features).lower(*blocks).compile().memory_analysis()
+    assert memory.temp_size_in_bytes + memory.output_size_in_bytes < limit
+    np.testing.assert_allclose(matrix, _sorted_features(x1, x2), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "numbers, num_tiles", [(_sorted_features, 3), (_sorted_examples, 1)], ids=["pairs", "examples"]
+)
+def test_tiles_shrink_to_the_cache_only_where_memory_grows_with_pairs(numbers, num_tiles):
+    recording, sides = _recorded(numbers)
+    fractions = []
+    gram(recording, _points(150), progress=fractions.append)
+    assert sides[0] == (150, 150) and sides[1] < (150, 150)  # both were looked at
+    assert len(fractions) == num_tiles
+
+
+def test_train_and_test_matrices_share_one_program():
+    recording, sides = _recorded(kernel)
+    gram(recording, _points(600))
+    gram(recording, _points(210), _points(600))
+    assert sides == [(200, 200)]
 
 
 def test_what_cannot_fit_is_refused_with_the_numbers():
-    with pytest.raises(InputError, match=r"1 x 1 pairs needs .* memory_limit is 1"):
+    with pytest.raises(
+        InputError, match="memory_limit is 1 bytes, and a tile of 1 x 1 pairs takes"
+    ):
         gram(kernel, _points(8), memory_limit=1)
-    with pytest.raises(InputError, match=r"8 x 8 pairs needs"):
+    with pytest.raises(InputError, match="8 x 8 pairs takes .* a smaller tile"):
         gram(kernel, _points(8), tile=8, memory_limit=100)
 
 
 def test_an_entry_that_is_not_finite_is_located():
     x = _points(9)
     x[6] = 1e30
-    with pytest.raises(NumericalError, match="rows 0 to 3, columns 4 to 7"):
+    with pytest.raises(NumericalError, match="4 pairs, in rows 0, 1, 2, 3 and columns 6"):
         gram(lambda a, b: a @ b.T * 1e30, np.where(x > 1e29, np.inf, x * 1e-30), tile=4)
 
 
 def test_wrong_inputs_are_refused():
-    with pytest.raises(InputError, match="0 and 0 examples"):
+    with pytest.raises(InputError, match=r"x1 is \(0, 3\)"):
         gram(kernel, np.zeros((0, 3)))
-    with pytest.raises(InputError, match=r"shapes \(3,\) and \(2,\)"):
+    with pytest.raises(InputError, match=r"x1 is \(2, 3\) and x2 is \(2, 2\)"):
         gram(kernel, np.zeros((2, 3)), np.zeros((2, 2)))
+    with pytest.raises(InputError, match="tile is 0; accepted: None or a whole number"):
+        gram(kernel, _points(2), tile=0)
+    with pytest.raises(InputError, match="memory_limit is 0"):
+        gram(kernel, _points(2), memory_limit=0)
+    with pytest.raises(InputError, match=r"into \(2, 2, 1\); accepted: \(2, 2\)"):
+        gram(lambda a, b: kernel(a, b)[..., None], _points(2))
 
 
 def test_images_keep_their_shape(key):
@@ -106,3 +154,21 @@ def test_images_keep_their_shape(key):
     np.testing.assert_allclose(
         gram(flat, images, tile=2), flat(images, images), rtol=1e-4, atol=1e-4
     )
+
+
+def test_whole_numbers_stay_whole():
+    tokens = np.arange(12).reshape(4, 3)
+
+    def matches(x1, x2):
+        assert jnp.issubdtype(x1.dtype, jnp.integer)
+        return jnp.sum(x1[:, None] == x2[None], axis=-1)
+
+    np.testing.assert_array_equal(gram(matches, tokens, tile=3), 3 * np.eye(4))
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(n1=st.integers(1, 20), n2=st.integers(1, 20), tile=st.integers(1, 25))
+def test_any_sizes_and_any_tile_give_the_same_matrix(n1, n2, tile):
+    x1, x2 = _points(n1), _points(n2 + 1)[1:]
+    np.testing.assert_allclose(gram(kernel, x1, x2, tile=tile), kernel(x1, x2), rtol=1e-5)
+    np.testing.assert_allclose(gram(kernel, x1, tile=tile), kernel(x1, x1), rtol=1e-5)

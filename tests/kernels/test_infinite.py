@@ -53,5 +53,11 @@ def test_equal_opposite_orthogonal_zero_and_badly_scaled_inputs_are_exact():
 def test_other_kernels_and_shapes_that_differ_are_refused():
     with pytest.raises(InputError, match="get is 'cov1'; accepted: ntk, nngp"):
         KERNEL(jnp.ones((2, 3)), None, "cov1")
-    with pytest.raises(InputError, match=r"shapes \(3,\) and \(4,\)"):
+    with pytest.raises(InputError, match=r"x1 is \(2, 3\) and x2 is \(2, 4\)"):
         KERNEL(jnp.ones((2, 3)), jnp.ones((2, 4)))
+
+
+def test_a_network_that_does_not_end_in_outputs_is_refused():
+    image_to_image = infinite_kernel(stax.Conv(1, (3, 3))[2])
+    with pytest.raises(InputError, match=r"networks that end in outputs \[n, c\]"):
+        image_to_image(jnp.ones((2, 5, 5, 1)))

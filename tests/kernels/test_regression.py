@@ -51,9 +51,43 @@ def test_equal_examples_need_a_ridge(problem):
     gram_train, targets, gram_test, _ = problem
     twice = np.ix_([*range(30), 0], [*range(30), 0])
     targets, gram_test = np.vstack([targets, targets[:1]]), gram_test[:, [*range(30), 0]]
-    with pytest.raises(NumericalError, match="not positive definite with ridge 0; use a larger"):
+    with pytest.raises(NumericalError, match="with ridge 0: its smallest eigenvalue is -1e-09"):
         regress(gram_train[twice] - 1e-9 * np.eye(31), targets, gram_test, ridge=0.0)
+    for ridge in (0.0, 1e-17):  # rounding decides whether Cholesky breaks down: refused either way
+        with pytest.raises(NumericalError, match="not positive definite"):
+            regress(gram_train[twice], targets, gram_test, ridge=ridge)
     assert np.isfinite(regress(gram_train[twice], targets, gram_test, ridge=1e-6).predictions).all()
+
+
+def test_the_ridge_that_the_message_names_is_enough(problem):
+    gram_train, targets, gram_test, _ = problem
+    shifted = gram_train - (np.linalg.eigvalsh(gram_train)[0] + 0.01) * np.eye(30)
+    with pytest.raises(NumericalError, match="use a ridge well above") as caught:
+        regress(shifted, targets, gram_test, ridge=0.0)
+    least = float(str(caught.value).split("well above ")[1].split(",")[0])
+    with pytest.raises(NumericalError, match="not positive definite"):
+        regress(shifted, targets, gram_test, ridge=0.9 * least)
+    assert regress(shifted, targets, gram_test, ridge=1.1 * least).condition < 1e6
+
+
+def test_a_float32_kernel_is_solved_in_float64(problem):
+    gram_train, targets, gram_test, _ = problem
+    single = [a.astype(np.float32) for a in (gram_train, targets, gram_test)]
+    exact = regress(*(a.astype(float) for a in single), ridge=1e-9)
+    np.testing.assert_allclose(regress(*single, ridge=1e-9).predictions, exact.predictions)
+
+
+def test_what_was_given_is_left_as_it_was(problem):
+    copies = [a.copy() for a in problem[:3]]
+    regress(*problem[:3], ridge=0.1)
+    for given, copy in zip(problem[:3], copies, strict=True):
+        np.testing.assert_array_equal(given, copy)
+
+
+def test_a_constant_added_to_the_targets_is_added_to_the_predictions(problem):
+    gram_train, targets, gram_test, _ = problem
+    fits = [regress(gram_train, targets + c, gram_test, ridge=0.1) for c in (0.0, 100.0)]
+    np.testing.assert_allclose(fits[1].predictions, fits[0].predictions + 100, rtol=1e-12)
 
 
 def test_one_example_predicts_itself_everywhere():
@@ -74,8 +108,14 @@ def test_wrong_arguments_are_refused(problem):
     gram_train, targets, gram_test, _ = problem
     with pytest.raises(InputError, match="ridge is -1"):
         regress(gram_train, targets, gram_test, ridge=-1)
-    with pytest.raises(InputError, match=r"accepted with 30 targets: \(30, 30\)"):
+    with pytest.raises(InputError, match=r"accepted with 30 targets: \(30, c\), \(30, 30\)"):
         regress(gram_train[:29], targets, gram_test, ridge=1)
+    with pytest.raises(InputError, match=r"targets are \(30,\)"):
+        regress(gram_train, targets[:, 0], gram_test, ridge=1)
+    with pytest.raises(InputError, match="differs from its transpose by"):
+        regress(gram_train + np.tri(30), targets, gram_test, ridge=1)
+    with pytest.raises(InputError, match="gram_train has trace 0"):
+        regress(0 * gram_train, targets, gram_test, ridge=1)
     with pytest.raises(InputError, match="0 targets"):
         regress(np.zeros((0, 0)), np.zeros((0, 2)), np.zeros((3, 0)), ridge=1)
 
@@ -94,9 +134,16 @@ def test_the_ridge_chosen_predicts_held_out_examples_best(key, problem):
     assert chosen == min(errors, key=errors.get) == 0.3
 
 
+def test_of_equally_good_ridges_the_smallest_is_chosen(key):
+    constant = np.ones((20, 1))  # the mean alone predicts it, with any ridge
+    assert select_ridge(key, np.eye(20), constant, (0.1, 0.01, 1.0)) == 0.01
+
+
 def test_a_single_ridge_is_taken_as_it_is_and_none_is_refused(key, problem):
     gram_train, targets, _, _ = problem
     assert select_ridge(key, gram_train, targets, (7.0,)) == 7.0
+    with pytest.raises(InputError, match="ridge is -1"):
+        select_ridge(key, gram_train, targets, (0.1, -1))
     with pytest.raises(InputError, match="no ridges"):
         select_ridge(key, gram_train, targets, ())
     with pytest.raises(InputError, match="held_out is 0.2 of 2 examples"):
