@@ -2,7 +2,18 @@
 
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart
 
-The main job in minutes and without a download.
+scikit-learn's 8 x 8 digits (1,437 to train on, 360 to test on) go to a random corner of a 16 x 16
+background of Gaussian noise; there is no download. All three learners see the same data: each
+training image on one background that stays fixed, each test image on two. The network is a CNN of
+two 3 x 3 convolutions of stride 2 (32 and 64 channels) and a readout, trained for 40 epochs by SGD
+with momentum 0.9; the finite NTK is its linearisation at initialisation, trained for 40 epochs by
+Adam; the infinite NTK is kernel ridge regression. A random corner, because there a learner has to
+find the image before it can read it; fixed backgrounds, because a kernel needs a finite training
+set; 40 epochs bring both trained learners to full training accuracy at high noise.
+
+Cost: QUICKSTART_COST
+Result (3 seeds, mean and standard deviation of the percentage of zero-noise test accuracy retained
+at noise 2): QUICKSTART_RESULT
 """
 
 import ml_collections

@@ -78,16 +78,25 @@ class Composition:
         )
 
 
-def _top_left(composition: Composition, key: Key[Array, ""]) -> Integer[Array, "2"]:
-    """Draws the row and column of the image's top left pixel."""
+def _paste(
+    composition: Composition,
+    key: Key[Array, ""],
+    image: Float[Array, "a a c"],
+    behind: Float[Array, "b b c"],
+) -> Float[Array, "b b c"]:
+    """Draws the image's place, and puts it there."""
     span = composition.background_size - composition.image_size
     match composition.placement:
         case "random_location":
-            return jax.random.randint(key, (2,), 0, span + 1, jnp.int32)
+            row, column = jax.random.randint(key, (2,), 0, span + 1, jnp.int32)
         case "random_corner":
-            return span * jax.random.bernoulli(key, jnp.float32(0.5), (2,)).astype(jnp.int32)
+            corner = jax.random.bernoulli(key, jnp.float32(0.5), (2,))
+            row, column = span * corner.astype(jnp.int32)
         case _:
-            return jnp.full(2, span, jnp.int32)
+            # Written out: an update at a constant place makes XLA draw the noise on one core only.
+            lower = jnp.concatenate([behind[span:, :span], image], axis=1)
+            return jnp.concatenate([behind[:span], lower], axis=0)
+    return jax.lax.dynamic_update_slice(behind, image, (row, column, jnp.int32(0)))
 
 
 def _background(
@@ -122,8 +131,7 @@ def _compose(composition, key, images, index, epoch, noise, image_noise, pool):
         if image_noise is not None:
             image = image + image_noise * jax.random.normal(own, image.shape, jnp.float32)
         behind = noise * _background(composition, background, image.shape[-1], pool)
-        row, column = _top_left(composition, placement)
-        return jax.lax.dynamic_update_slice(behind, image, (row, column, jnp.int32(0)))
+        return _paste(composition, placement, image, behind)
 
     return jax.vmap(compose_one)(images, index)
 

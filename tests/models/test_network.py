@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from lsa_jax._neural_tangents import stax
 from lsa_jax.errors import InputError
@@ -102,6 +103,17 @@ def test_cnn_equals_explicit_loops_in_both_parameterizations(key):
     jax.tree.map(
         partial(np.testing.assert_allclose, rtol=1e-5), standard.init(key, x.shape[1:]), folded
     )
+
+
+def test_mlp_equals_its_formula(key):
+    x = jax.random.normal(key, (3, 2, 2, 1))
+    model = mlp(2, 3, widths=(5,), activation="erf", w_std=1.7, b_std=0.4)
+    params = model.init(key, x.shape[1:])
+    hidden, readout = (as_float64(params)[name] for name in ("Dense_0", "Dense_1"))
+    rows = np.asarray(x, np.float64).reshape(3, 4)
+    z = scipy.special.erf(1.7 / 2 * rows @ hidden["weight"] + 0.4 * hidden["bias"])
+    expected = z @ readout["weight"] / np.sqrt(10) + 0.4 * readout["bias"]
+    np.testing.assert_allclose(model.apply(params, x), expected, atol=1e-5)
 
 
 def test_wide_resnet_equals_explicit_loops(key):
@@ -202,7 +214,7 @@ def mean_and_error_bar(gaps):
 def test_finite_ntk_comes_to_the_kernel_as_one_over_root_width(key, net, parameterization):
     build, shape = NETS[net]
     x = jax.random.normal(key, (2, *shape))
-    widths, counts = np.array([24, 144]), (160, 64)
+    widths, counts = np.array([16, 96]), (160, 64)
     spread = []
     for width, count in zip(widths, counts, strict=True):
         model = build(int(width), 1, parameterization=parameterization)
@@ -210,9 +222,9 @@ def test_finite_ntk_comes_to_the_kernel_as_one_over_root_width(key, net, paramet
         spread.append(np.sqrt(np.mean(gaps**2)))
     mean, error_bar = mean_and_error_bar(gaps)
     assert np.all(mean < 4.5 * error_bar)
-    assert np.all(error_bar < 0.03)
+    assert np.all(error_bar < 0.04)
     slope = np.polyfit(np.log(widths), np.log(spread), 1)[0]
-    assert -0.75 < slope < -0.3, spread
+    assert -0.7 < slope < -0.35, spread
 
 
 @pytest.mark.parametrize(("activation", "parameterization"), [("relu", "standard"), ("erf", "ntk")])
