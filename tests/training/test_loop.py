@@ -102,7 +102,7 @@ def test_each_replica_equals_the_run_alone(key, run):
         assert history.rows[-1]["test_loss"][replica] == pytest.approx(own.rows[-1]["test_loss"])
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 3, 8])
+@pytest.mark.parametrize("num_devices", [1, 3])
 def test_replicas_give_the_same_bits_on_any_number_of_devices(key, run, num_devices):
     keys = jax.random.split(key, 5)
     layout = ReplicaLayout(5, jax.devices()[:num_devices])
@@ -111,7 +111,7 @@ def test_replicas_give_the_same_bits_on_any_number_of_devices(key, run, num_devi
     assert _same_bits(params, expected)
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 8])
+@pytest.mark.parametrize("num_devices", [2, 8])
 def test_data_parallel_training_equals_one_device(key, run, num_devices):
     layout = BatchLayout(8, jax.devices()[:num_devices])
     params, history = run(key, optimizer=optax.adam(0.01), layout=layout)
@@ -130,7 +130,7 @@ class _Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("killed_after", [1, 2, 4])
+@pytest.mark.parametrize("killed_after", [1, 4])
 def test_a_killed_run_resumes_with_the_same_bits(key, run, tmp_path, killed_after):
     def die(fraction):
         if fraction >= killed_after / 5:
@@ -149,11 +149,15 @@ def test_a_killed_run_resumes_with_the_same_bits(key, run, tmp_path, killed_afte
 
 
 def test_a_checkpoint_resumes_on_another_number_of_devices(key, run, tmp_path):
-    keys, settings = jax.random.split(key, 4), {"optimizer": optax.sgd(0.1)}
-    run(keys, **settings, epochs=2, checkpoint_dir=tmp_path)
-    # The two epochs that are saved count as done; the third runs on one device.
-    state_of_two = sorted(entry.name for entry in tmp_path.iterdir())
-    assert state_of_two == ["step_00000002"]
+    def die(fraction):
+        raise _Killed
+
+    keys, settings = jax.random.split(key, 4), {"optimizer": optax.sgd(0.1), "epochs": 2}
+    with pytest.raises(_Killed):
+        run(keys, **settings, checkpoint_dir=tmp_path, progress=die)
+    layout = ReplicaLayout(4, jax.devices()[:1])
+    resumed, _ = run(keys, **settings, checkpoint_dir=tmp_path, layout=layout)
+    assert _same_bits(resumed, run(keys, **settings)[0])
 
 
 def test_a_diverging_replica_stops_alone_and_says_at_which_step(key, run):
