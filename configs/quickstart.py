@@ -9,12 +9,11 @@ two 3 x 3 convolutions of stride 2 (32 and 64 channels) and a readout, trained f
 with momentum 0.9; the finite NTK is its linearisation at initialisation, trained for 40 epochs by
 Adam; the infinite NTK is kernel ridge regression. A random corner, because there a learner has to
 find the image before it can read it; fixed backgrounds, because a kernel needs a finite training
-set; 40 epochs bring both trained learners to full training accuracy at high noise.
+set; after 40 epochs every learner has a training accuracy of 96 % or more at every noise.
 
 Cost: 2 min 45 s on 2 CPU cores, 45 runs.
 Result (3 seeds, mean and standard deviation of the percentage of zero-noise test accuracy retained
-at noise 2): network
-89.65 +- 0.34, finite NTK 16.16 +- 2.22, infinite NTK 25.00 +- 2.16.
+at noise 2): network 89.65 +- 0.34, finite NTK 16.16 +- 2.22, infinite NTK 25.00 +- 2.16.
 """
 
 import ml_collections

@@ -178,6 +178,27 @@ def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, unin
     assert [row["step"] for row in failed.history] == [0]
 
 
+def test_no_step_is_taken_from_the_first_that_is_not_finite(monkeypatch):
+    def sometimes_not_finite(key, params, sigma, *, k, num_examples):
+        slope = jnp.where(jax.random.bernoulli(key, 0.2), jnp.inf, 1.0)
+        return jnp.float32(0.5), Params(jnp.zeros_like(params.w), slope)
+
+    fake = SAMPLERS["shortcut"]._replace(gradient=sometimes_not_finite)
+    monkeypatch.setitem(SAMPLERS, "shortcut", fake)
+    config = configure(learning_rate=0.1, bias_learning_rate_ratio=1.0)
+    replica = signal_dynamics.make_replica(config)
+    start = signal_dynamics.init_state(config, replica)
+    state, _, _ = signal_dynamics.train_steps(config, start, replica, jnp.int32(30))
+
+    stream = jax.random.fold_in(replica.key, signal_dynamics._TRAIN)
+    steps = jax.vmap(jax.random.fold_in, (None, 0))(stream, jnp.arange(30))
+    bad = np.asarray(jax.vmap(lambda key: jax.random.bernoulli(key, 0.2))(steps))
+    first = int(bad.argmax())
+    assert first > 0 and not bad[first:].all()  # finite ones come before and after
+    assert int(state.step) == first
+    assert float(state.params.b) == pytest.approx(-0.1 * first)
+
+
 def test_nothing_is_computed_once_every_run_has_failed(tmp_path):
     config = configure(sweep_seed=(0,), learning_rate=3e38, steps=1000)
     fractions = []
