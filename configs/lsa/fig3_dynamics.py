@@ -2,12 +2,24 @@
 
     python -m launch.sweep --config=configs/lsa/fig3_dynamics.py --workdir=runs/fig3_dynamics
 
-k = 1000 noise rows, d = 10, noise scale 1, batches of 500 fresh examples, 10,000 steps. By default
-a step draws just what the gradient depends on (same law); --config.sampler=plain draws every row.
+Algorithm 1 at the paper's settings: k = 1000 noise rows of length 10, minibatches of 500 fresh
+examples, 10,000 steps, 5,000 fresh test examples every 100 steps. The caption's sigma = 1 is the
+noise scale, so sigma = log(k) / sqrt(k) = 0.218. Left panel: w.w* and b; centre: |b| / (w.w*);
+right: test accuracy. The curves are in trajectories.csv.
 
-Cost: all 10,000 steps of 3 seeds in 35 s on 2 CPU cores.
-Result (mean and standard deviation over 3 seeds, at the end): w.w* 0.862 +- 0.004,
-b -0.3807 +- 0.0002, test accuracy 0.788 +- 0.001. The paper draws the curves without numbers.
+Cost: three seeds in 30 to 50 s in all on 2 CPU cores that were shared (10 s a seed when they were
+nearly idle), 0.75 GB of memory. `--config.sampler=plain` draws every row instead, with the same law
+and about 200 times slower. ":small" takes 3,000 steps with two seeds, 25 s.
+
+What came out, means over three seeds ± their standard deviation (the paper prints no numbers):
+
+    step     w.w*            b                  |b| / (w.w*)     test accuracy
+    1,000    0.237 ± 0.005   -0.0702 ± 0.0002   0.297 ± 0.007    0.647 ± 0.007
+    4,000    0.508 ± 0.008   -0.1954 ± 0.0001   0.385 ± 0.006    0.728 ± 0.018
+    10,000   0.861 ± 0.003   -0.3806 ± 0.0002   0.442 ± 0.002    0.787 ± 0.002
+
+w.w* grows, b becomes ever more negative, and the test accuracy rises with the ratio (rank
+correlation 0.98), as the paper says.
 """
 
 import ml_collections
