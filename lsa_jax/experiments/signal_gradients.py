@@ -1,8 +1,8 @@
 """Loss and gradient of a one-filter network on fresh sparse-signal examples, in two ways.
 
 The network is f(X) = sum_i phi_b(<w, X_i>) with phi_b(z) = ReLU(z + b) - ReLU(-z + b), and w* is
-the first basis vector. `plain` samples every row and differentiates. `shortcut` draws the same
-gradients, exactly in distribution, from far fewer numbers:
+the first basis vector. `plain` samples every row and differentiates. `shortcut` draws gradients of
+exactly the same law (to the rounding of float32) from far fewer numbers:
 
 1. As phi_b is odd, the margin y f(X) and the gradient have the law that they have at y = 1.
 2. A noise row enters the margin, and the gradient along w and in b, only by z = <w, X_i>, which is
@@ -56,13 +56,11 @@ class _RowSums(NamedTuple):
     """Sums over an example's noise rows; u = z / (sigma |w|) is standard normal.
 
     Attributes:
-        value: sum of phi_b(z).
         slope_u: sum of phi_b'(z) u.
         slope_squared: sum of phi_b'(z)^2.
         bias_slope: sum of the derivatives of phi_b(z) in b.
     """
 
-    value: Float[Array, " n"]
     slope_u: Float[Array, " n"]
     slope_squared: Float[Array, " n"]
     bias_slope: Float[Array, " n"]
@@ -113,7 +111,7 @@ def _sum_noise_rows(
         )
         z = scale * u
         slope, bias_slope = soft_threshold_slopes(z, b)
-        rows = _RowSums(soft_threshold(z, b), slope * u, jnp.square(slope), bias_slope)
+        rows = _RowSums(slope * u, jnp.square(slope), bias_slope)
         drawn = first + block < count[None]
         sums = jax.tree.map(
             lambda total, term: total + jnp.sum(jnp.where(drawn, term, 0.0), axis=0), sums, rows
@@ -121,8 +119,15 @@ def _sum_noise_rows(
         return first + _ROWS_AT_ONCE, sums
 
     zeros = jnp.zeros(num_examples)
-    start = (jnp.int32(0), _RowSums(zeros, zeros, zeros, zeros))
+    start = (jnp.int32(0), _RowSums(zeros, zeros, zeros))
     return lax.while_loop(lambda carry: carry[0] < most, add_rows, start)[1]
+
+
+def _margins(
+    w: Float[Array, " d"], b: Float[Array, ""], scale: Float[Array, ""], noise: _RowSums
+) -> Float[Array, " n"]:
+    """Returns phi_b(w.w*) + sum of phi_b(z), as phi_b(z) = phi_b'(z) z + b (d/db) phi_b(z)."""
+    return soft_threshold(w[0], b) + scale * noise.slope_u + b * noise.bias_slope
 
 
 def shortcut_margins(
@@ -137,9 +142,9 @@ def shortcut_margins(
         k: number of noise rows.
         num_examples: n.
     """
-    scale = sigma * jnp.linalg.norm(params.w)
-    noise = _sum_noise_rows(key, scale, params.b, k, num_examples)
-    return soft_threshold(params.w[0], params.b) + noise.value
+    w, b = params
+    scale = sigma * jnp.linalg.norm(w)
+    return _margins(w, b, scale, _sum_noise_rows(key, scale, b, k, num_examples))
 
 
 def shortcut_gradient(
@@ -165,7 +170,7 @@ def shortcut_gradient(
     signal = jnp.zeros_like(w).at[0].set(1.0)
     direction = jnp.where(norm > 0, w / jnp.where(norm > 0, norm, 1.0), signal)
     noise = _sum_noise_rows(key, sigma * norm, b, k, num_examples)
-    margin = soft_threshold(w[0], b) + noise.value
+    margin = _margins(w, b, sigma * norm, noise)
     residual = -jax.nn.sigmoid(-margin)  # derivative of log(1 + exp(-margin))
 
     signal_slope, signal_bias_slope = soft_threshold_slopes(w[0], b)
