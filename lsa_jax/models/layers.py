@@ -1,16 +1,19 @@
 """The layers a network is described with, and the two ways in which a description is read.
 
-A layer is a frozen dataclass with two short methods:
+A layer is a frozen dataclass with two short methods, and a third where it pays:
 
 * `finite(x, module)` computes its outputs at finite width, as part of a flax module that holds its
   parameters;
 * `infinite(parameterization)` returns the same layer of neural-tangents, whose kernel is exact at
-  infinite width, or None where there is no such limit.
+  infinite width, or None where there is no such limit;
+* `steps(parameterization)` returns the layer's steps for `kernels.recursion`, our own faster
+  evaluation of that kernel. Without it, neural-tangents evaluates the networks that hold the layer.
 
 A new layer is one such class; nothing else changes. Images are [n, height, width, channels].
 """
 
 import abc
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +28,7 @@ from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
 from lsa_jax.errors import InputError
+from lsa_jax.kernels import recursion
 from lsa_jax.models.arguments import require
 from lsa_jax.models.convolution import Padding, convolve
 from lsa_jax.settings.fields import Kind, integer, number, one_of, optional
@@ -49,6 +53,10 @@ class Layer(abc.ABC):
     @abc.abstractmethod
     def infinite(self, parameterization: str) -> Any | None:
         """Returns neural-tangents' (init, apply, kernel) of this layer; None without a limit."""
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns the steps of this layer's kernel; None where neural-tangents is to compute it."""
+        return None
 
 
 class LayerModule(nn.Module):
@@ -120,6 +128,12 @@ class Dense(Layer):
         """Returns the affine map of the kernels."""
         return stax.Dense(self.features, self.w_std, self.b_std, parameterization=parameterization)
 
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns one affine step; None for weights of size 0."""
+        if self.w_std == 0:
+            return None
+        return (recursion.Affine(self.features, self.w_std, self.b_std, parameterization),)
+
 
 @dataclass(frozen=True)
 class Conv(Layer):
@@ -176,6 +190,13 @@ class Conv(Layer):
             parameterization=parameterization,
         )
 
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns one affine step over windows; None for weights of size 0."""
+        if self.w_std == 0:
+            return None
+        affine = recursion.Affine(self.features, self.w_std, self.b_std, parameterization)
+        return (affine._replace(window=self.window, strides=self.strides, padding=self.padding),)
+
 
 @dataclass(frozen=True)
 class Relu(Layer):
@@ -188,6 +209,36 @@ class Relu(Layer):
     def infinite(self, parameterization: str) -> Any:
         """Returns the arc-cosine kernel."""
         return stax.Relu()
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.Rectifier(),)
+
+
+@dataclass(frozen=True)
+class LeakyRelu(Layer):
+    """x where x > 0, slope x elsewhere.
+
+    Attributes:
+        slope: below zero.
+    """
+
+    slope: float = 0.01
+
+    def __post_init__(self) -> None:
+        require("LeakyRelu.slope", self.slope, number(0))
+
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+        """Returns max(x, 0) + slope min(x, 0)."""
+        return jax.nn.leaky_relu(x, self.slope)
+
+    def infinite(self, parameterization: str) -> Any:
+        """Returns the arc-cosine kernel of both halves."""
+        return stax.LeakyRelu(self.slope)
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.Rectifier(self.slope),)
 
 
 @dataclass(frozen=True)
@@ -202,6 +253,10 @@ class Erf(Layer):
         """Returns the arc-sine kernel."""
         return stax.Erf()
 
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.ErrorFunction(),)
+
 
 @dataclass(frozen=True)
 class Flatten(Layer):
@@ -214,6 +269,10 @@ class Flatten(Layer):
     def infinite(self, parameterization: str) -> Any:
         """Returns the mean of the kernels over positions."""
         return stax.Flatten()
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.Flatten(),)
 
 
 @dataclass(frozen=True)
@@ -291,6 +350,11 @@ class Serial(Layer):
         if None in parts:
             return None
         return stax.serial(*parts) if parts else stax.Identity()
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns all steps; None if a layer has none."""
+        parts = [layer.steps(parameterization) for layer in self.layers]
+        return None if None in parts else tuple(itertools.chain.from_iterable(parts))
 
     def _named(self) -> Iterator[tuple[str, Layer]]:
         seen: Counter[str] = Counter()

@@ -11,9 +11,13 @@ class Model(NamedTuple):
         init: `(key, input_shape) -> params`, where `input_shape` leaves out the batch axis.
         apply: `(params, inputs [n, ...]) -> outputs [n, c]`.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
-            infinite width; `x2=None` means x1 against itself. None where there is no such limit.
+            infinite width; `x2=None` means x1 against itself. Networks of layers also take
+            `method`: see `kernels.infinite_kernel`. None where there is no such limit.
+        activations: `(params, inputs [n, ...]) -> (outputs [n, c], {layer: [n, ...]})`, with what
+            every ReLU gives, by the layer's path in the network. None where it is not known.
     """
 
     init: Callable
     apply: Callable
     kernel: Callable | None
+    activations: Callable | None = None

@@ -6,12 +6,21 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import infinite_kernel
 from lsa_jax.models.arguments import require
-from lsa_jax.models.layers import DTYPES, PARAMETERIZATIONS, Layer, LayerModule, Serial, shape_of
+from lsa_jax.models.layers import (
+    DTYPES,
+    PARAMETERIZATIONS,
+    Layer,
+    LayerModule,
+    Relu,
+    Serial,
+    shape_of,
+)
 from lsa_jax.models.model import Model
 from lsa_jax.settings.fields import Kind, integer
 
@@ -42,8 +51,8 @@ def network(
         dtype: what to compute in; parameters and outputs are float32 either way.
 
     Returns:
-        The network. `init` and `apply` raise InputError on inputs that the layers do not fit;
-        `kernel` is None if a layer (BatchNorm) has no infinite-width limit.
+        The network. `init`, `apply` and `activations` raise InputError on inputs that the layers
+        do not fit; `kernel` is None if a layer (BatchNorm) has no infinite-width limit.
 
     Raises:
         InputError: an argument is not accepted.
@@ -67,8 +76,24 @@ def network(
     def apply(params: dict[str, Any], inputs: Float[Array, "n ..."]) -> Float[Array, "n c"]:
         return module.apply({"params": params}, inputs.astype(dtype)).astype(jnp.float32)
 
+    def activations(
+        params: dict[str, Any], inputs: Float[Array, "n ..."]
+    ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, "n ..."]]]:
+        outputs, captured = module.apply(
+            {"params": params},
+            inputs.astype(dtype),
+            capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
+            mutable="intermediates",
+        )
+        # A path ends with the name of the method, and holds what each of its calls returned.
+        paths = traverse_util.flatten_dict(captured.get("intermediates", {}))
+        return outputs.astype(jnp.float32), {"/".join(p[:-1]): v for p, (v,) in paths.items()}
+
     limit = description.infinite(parameterization)
-    return Model(init, apply, None if limit is None else _checked(infinite_kernel(limit[2]), init))
+    kernel = None
+    if limit is not None:
+        kernel = _checked(infinite_kernel(limit[2], description.steps(parameterization)), init)
+    return Model(init, apply, kernel, activations)
 
 
 def _checked(kernel: Callable, init: Callable) -> Callable:
@@ -78,13 +103,14 @@ def _checked(kernel: Callable, init: Callable) -> Callable:
         x1: Float[Array, "n1 ..."],
         x2: Float[Array, "n2 ..."] | None = None,
         get: Literal["ntk", "nngp"] = "ntk",
+        method: Literal["auto", "recursion", "neural_tangents"] = "auto",
     ) -> Float[Array, "n1 n2"]:
         jax.eval_shape(lambda key: init(key, x1.shape[1:]), jax.random.key(0))
         with warnings.catch_warnings():
             # Residual sees to the independence that this warning asks for.
             warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
             try:
-                return kernel(x1, x2, get)
+                return kernel(x1, x2, get, method)
             except NotImplementedError as error:
                 why = str(error).splitlines()[0]
                 raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error

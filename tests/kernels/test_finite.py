@@ -41,7 +41,7 @@ def _jacobian(params, inputs):
     )
 
 
-@pytest.mark.parametrize("method", ["jacobian", "vector_products"])
+@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise"])
 @pytest.mark.parametrize("sizes", [(1, 1), (5, 3), (2, 7)])
 def test_finite_ntk_equals_the_product_of_jacobians(key, params, method, sizes):
     x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in sizes)
@@ -102,7 +102,7 @@ def test_linearize_works_for_many_expansion_points_at_once(key, params):
 
 
 def test_unknown_methods_and_shapes_that_differ_are_refused(params):
-    with pytest.raises(InputError, match="method is 'magic'; accepted: jacobian, vector_products"):
+    with pytest.raises(InputError, match="method is 'magic'; accepted: auto, jacobian,"):
         finite_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
     with pytest.raises(InputError, match=r"x1 is \(2, 4\) and x2 is \(2, 5\)"):
         finite_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))

@@ -1,0 +1,64 @@
+"""Measures this package beside others that compute the same, on this machine.
+
+Examples:
+    python -m launch.benchmark --suite=kernels
+    python -m launch.benchmark --suite=kernels --quick --json=kernels.json
+
+Both run by turns in one process; a line gives the rates and their ratio, the largest relative
+difference of the results, and how much memory each took.
+"""
+
+from pathlib import Path
+
+from absl import flags
+
+from launch import _cli
+from lsa_jax.errors import InputError
+
+_SUITES = ("kernels",)
+_SUITE = flags.DEFINE_enum("suite", None, _SUITES, "What to measure.")
+_JSON = flags.DEFINE_string("json", None, "File to write the rows to, as a list of objects.")
+_QUICK = flags.DEFINE_bool("quick", False, "Tiny sizes, to see that everything runs.")
+_ROUNDS = flags.DEFINE_integer("rounds", 3, "Turns of each.", lower_bound=1)
+_ONLY = flags.DEFINE_string("only", None, "Only works whose name holds this.")
+
+
+def main() -> None:
+    """Measures, prints a line for each, and writes --json."""
+    if _SUITE.value is None:
+        raise InputError(f"--suite is missing; accepted: one of {', '.join(_SUITES)}")
+    file = Path(_JSON.value) if _JSON.value else None
+    if file is not None and not file.parent.is_dir():
+        raise InputError(f"--json is {_JSON.value!r}; accepted: a file in a folder that exists")
+
+    # Only now: these imports take seconds, and mistakes should not.
+    from lsa_jax.benchmarks import kernels
+    from lsa_jax.benchmarks.measure import measure
+    from lsa_jax.reporting import files
+
+    rows = []
+    for contest in kernels.contests(quick=_QUICK.value):
+        if _ONLY.value is None or _ONLY.value in contest.work:
+            rows.append(measure(contest, _ROUNDS.value))
+            _print(rows[-1])
+            if file is not None:
+                files.write_json(file, rows)
+    if not rows:
+        raise InputError(f"--only is {_ONLY.value!r}, which is part of no work's name")
+
+
+def _print(row: dict) -> None:
+    memory = " / ".join(
+        "?" if row[name] is None else f"{row[name]:.0f}"
+        for name in ("ours_peak_mb", "peer_peak_mb")
+    )
+    print(
+        f"{row['work']}, {row['size']}: {row['ours_per_s']:.3g} per s, {row['peer']} "
+        f"{row['peer_per_s']:.3g}: ratio {row['ratio']:.2f}, largest relative difference "
+        f"{row['max_rel_diff']:.1e}, peak MB {memory}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    _cli.run(main)

@@ -1,0 +1,114 @@
+"""Times two ways of computing one thing by turns, with the memory that each of them takes."""
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lsa_jax.errors import NumericalError
+
+_STATUS = Path("/proc/self/status")
+_CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+class Contest(NamedTuple):
+    """One thing to compute, by us and by a peer.
+
+    Attributes:
+        work: what is computed.
+        size: of how much.
+        count: how many of what the rates are about (pairs, steps) one call computes.
+        ours: computes it.
+        peer: name of the other way.
+        peers: other ways by the name of their setting (batch size, method); the fastest one counts.
+    """
+
+    work: str
+    size: str
+    count: int
+    ours: Callable[[], Any]
+    peer: str
+    peers: dict[str, Callable[[], Any]]
+
+
+def measure(contest: Contest, rounds: int) -> dict[str, Any]:
+    """Runs a contest.
+
+    Every way runs once unmeasured, to compile, and once for its memory. The fastest of the peers is
+    then run by turns with ours; rates are from the medians.
+
+    Args:
+        contest: what to run.
+        rounds: turns of each.
+
+    Returns:
+        One row: work, size, ours_per_s, peer (with its best setting), peer_per_s, ratio,
+        max_rel_diff (largest difference over the largest value; the peer's float32 errors count
+        as well, which reach some 1e-4 on the diagonal of neural-tangents' ReLU kernels),
+        ours_peak_mb and peer_peak_mb (growth of the process while computing; None where the system
+        does not tell).
+
+    Raises:
+        NumericalError: the two results are not both finite.
+    """
+    ours, ours_peak = _peak(contest.ours)
+    peers = {name: _peak(run) for name, run in contest.peers.items()}
+    trials = {name: _seconds(run) for name, run in contest.peers.items()}
+    best = min(trials, key=trials.get)
+    expected, peer_peak = peers[best]
+    times: dict[str, list[float]] = {"ours": [], "peer": []}
+    for _ in range(rounds):
+        times["ours"].append(_seconds(contest.ours))
+        times["peer"].append(_seconds(contest.peers[best]))
+    ours_s, peer_s = (statistics.median(values) for values in times.values())
+    return {
+        "work": contest.work,
+        "size": contest.size,
+        "ours_per_s": contest.count / ours_s,
+        "peer": f"{contest.peer}, {best}",
+        "peer_per_s": contest.count / peer_s,
+        "ratio": peer_s / ours_s,
+        "max_rel_diff": _difference(contest.work, ours, expected),
+        "ours_peak_mb": ours_peak,
+        "peer_peak_mb": peer_peak,
+    }
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(run())
+    return time.perf_counter() - start
+
+
+def _peak(run: Callable[[], Any]) -> tuple[np.ndarray, float | None]:
+    """Returns the result, and the growth of resident memory on a second run, in MB."""
+    jax.block_until_ready(run())
+    before = _reset_peak()
+    result = jax.block_until_ready(run())
+    peak = None if before is None else max(0.0, _resident("VmHWM") - before)
+    return np.asarray(result), peak
+
+
+def _reset_peak() -> float | None:
+    """Sets the high-water mark to the memory in use, which it returns; None beside Linux."""
+    try:
+        _CLEAR_REFS.write_text("5")
+    except OSError:
+        return None
+    return _resident("VmRSS")
+
+
+def _resident(name: str) -> float:
+    lines = _STATUS.read_text().splitlines()
+    return float(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
+
+
+def _difference(work: str, ours: np.ndarray, expected: np.ndarray) -> float:
+    difference = float(np.abs(ours - expected).max() / np.abs(expected).max())
+    if not np.isfinite(difference):
+        raise NumericalError(f"{work}: the results are not all finite")
+    return difference

@@ -1,0 +1,75 @@
+"""What a contest's row says is what was run."""
+
+import itertools
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from lsa_jax.benchmarks import kernels
+from lsa_jax.benchmarks.measure import Contest, measure
+from lsa_jax.errors import NumericalError
+
+ROW = [
+    "work",
+    "size",
+    "ours_per_s",
+    "peer",
+    "peer_per_s",
+    "ratio",
+    "max_rel_diff",
+    "ours_peak_mb",
+    "peer_peak_mb",
+]
+
+
+def _takes(seconds, value):
+    def run():
+        time.sleep(seconds)
+        return np.full(3, value)
+
+    return run
+
+
+def test_the_ratio_is_to_the_fastest_peer_and_the_difference_to_its_result():
+    peers = {"slow": _takes(0.2, 7.0), "fast": _takes(0.06, 2.0)}
+    row = measure(Contest("sleep", "3", 30, _takes(0.02, 2.5), "bed", peers), 3)
+    assert list(row) == ROW
+    assert row["peer"] == "bed, fast"
+    assert row["max_rel_diff"] == 0.25
+    assert 2 < row["ratio"] < 4.5
+    np.testing.assert_allclose(row["ratio"], row["ours_per_s"] / row["peer_per_s"])
+
+
+def test_the_peak_is_that_of_each_run():
+    def large():
+        return float(np.ones(10**7).sum())  # 80 MB, for a moment
+
+    row = measure(Contest("sum", "1", 1, _takes(0, 1e7), "numpy", {"ones": large}), 1)
+    assert row["ours_peak_mb"] is None or row["ours_peak_mb"] < 20
+    assert row["peer_peak_mb"] is None or 60 < row["peer_peak_mb"] < 120
+
+
+def test_results_that_are_not_finite_do_not_count():
+    with pytest.raises(NumericalError, match="nothing: the results are not all finite"):
+        contest = Contest("nothing", "1", 1, _takes(0, np.nan), "peer", {"p": _takes(0, 1.0)})
+        measure(contest, 1)
+
+
+def test_every_work_is_listed_at_two_sizes_and_all_sizes_can_be_batched():
+    contests = list(itertools.islice(kernels.contests(quick=True), 12))
+    works = [contest.work for contest in contests]
+    assert len(set(works)) == len(works) == 10
+    assert all(contest.peers for contest in contests)
+
+
+@pytest.mark.parametrize("work", ["infinite NTK, 3-layer FC, test-train", "trace over logits"])
+def test_both_sides_of_a_contest_compute_the_same(work):
+    # neural-tangents in float32 errs by some 1e-4 on the diagonal.
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        contest = next(c for c in kernels.contests(quick=True) if work in c.work)
+        assert measure(contest, 1)["max_rel_diff"] < 1e-3
+    finally:
+        jax.config.update("jax_disable_most_optimizations", False)

@@ -1,0 +1,48 @@
+"""The benchmark script writes its rows, and refuses what it does not know."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def launch(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "launch.benchmark", *arguments],
+        cwd=ROOT,
+        env={"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--suite is missing; accepted: one of kernels"),
+        (["--suite=lunch"], "kernels"),
+        (["--suite=kernels", "--json=/nonexistent/rows.json"], "/nonexistent/rows.json"),
+        (["--suite=kernels", "--rounds=0"], "rounds"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, words):
+    result = launch(*arguments)
+    assert result.returncode == 2
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stderr.startswith("error: ") and words in result.stderr
+
+
+def test_rows_are_printed_and_written(tmp_path):
+    file = tmp_path / "rows.json"
+    arguments = ["--suite=kernels", "--quick", "--rounds=1", "--only=3-layer FC, train-train"]
+    result = launch(*arguments, f"--json={file}")
+    assert result.returncode == 0, result.stderr
+    (row,) = json.loads(file.read_text())
+    assert row["work"] == "infinite NTK, 3-layer FC, train-train" and row["size"] == "4 x 4"
+    assert row["max_rel_diff"] < 1e-3 and row["ratio"] > 0
+    assert result.stdout.startswith("infinite NTK, 3-layer FC, train-train, 4 x 4: ")
