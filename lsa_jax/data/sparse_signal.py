@@ -152,3 +152,50 @@ def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -
     is_signal = jnp.arange(k + 1)[None] == row[:, None]
     inputs = jnp.where(is_signal[:, :, None], signal[:, None, :], noise)
     return Dataset(inputs, jnp.sign(jnp.sum(alpha, axis=1)))
+
+
+def sample_unaligned(
+    key: Key[Array, ""], num_examples: int, distribution: SparseSignal, stride: int
+) -> Dataset:
+    """Draws examples whose signal is not aligned with the rows that a filter sees.
+
+    An example is a vector of (k + 1) d entries N(0, sigma^2), d neighbouring ones replaced by the
+    signal y w*, from an entry on that is uniform over all places where it fits. The rows are the
+    vector's windows of d entries, one every `stride` entries; with a stride of d and the signal at
+    a multiple of d it would be `sample`.
+
+    Args:
+        key: a function of it and the other arguments alone.
+        num_examples: n, 1 or more.
+        distribution: what `sparse_signal` returned, with one feature and no fixed signal row.
+        stride: from 1 to d.
+
+    Returns:
+        Inputs [n, p, d] with p = floor(k d / stride) + 1, and targets [n], -1.0 or 1.0.
+
+    Raises:
+        InputError: an argument is not accepted.
+
+    Source: Karp et al. (2021), section 7, names the question; the distribution is ours.
+    """
+    _require(integer(1), num_examples=num_examples, stride=stride)
+    k, sigma, features, signal_row = distribution
+    m, d = features.shape
+    if m > 1 or signal_row is not None:
+        raise InputError(
+            f"there are {m} features and signal_row is {signal_row!r}; accepted where the signal "
+            "is not aligned: one feature, None"
+        )
+    if stride > d:
+        raise InputError(f"stride is {stride}; accepted: at most the length of a row, {d}")
+    length = (k + 1) * d
+    start = jax.random.randint(jax.random.fold_in(key, _ROW), (num_examples,), 0, k * d + 1)
+    targets = jax.random.rademacher(
+        jax.random.fold_in(key, _COUNT), (num_examples,), dtype=jnp.float32
+    )
+    noise = sigma * jax.random.normal(jax.random.fold_in(key, _NOISE), (num_examples, length))
+    place = jnp.arange(length)[None] - start[:, None]
+    signal = targets[:, None] * jnp.asarray(features[0])[jnp.clip(place, 0, d - 1)]
+    vector = jnp.where((place >= 0) & (place < d), signal, noise)
+    first = jnp.arange(0, k * d + 1, stride)
+    return Dataset(vector[:, first[:, None] + jnp.arange(d)[None]], targets)

@@ -8,7 +8,7 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
-from lsa_jax import models
 from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.signal_dynamics_report import make_report
-from lsa_jax.experiments.signal_gradients import SAMPLERS, Params
+from lsa_jax.experiments.signal_extensions_report import make_report
+from lsa_jax.experiments.signal_networks import make_network, make_sampler, signal_vector
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.settings.points import Point
 from lsa_jax.training import checkpoints
@@ -37,6 +36,7 @@ _VARYING = ("seed", "noise_scale", "learning_rate", "bias_learning_rate_ratio")
 _RESULTS = ("test_accuracy", "w_dot_wstar", "w_perp_norm", "b", "ratio", "train_loss")
 
 Row = dict[str, Float[Array, ""]]
+Tree = Any
 
 
 class Replica(NamedTuple):
@@ -59,12 +59,12 @@ class State(NamedTuple):
     """One run between two steps.
 
     Attributes:
-        params: w and b.
+        params: the network's, w and b unless the settings extend it.
         step: steps taken; stays where it is once a step led to numbers that are not finite.
         w_perp: part of w orthogonal to w* at the last evaluation.
     """
 
-    params: Params
+    params: Tree
     step: Int[Array, ""]
     w_perp: Float[Array, " d"]
 
@@ -83,10 +83,9 @@ def make_replica(config: ml_collections.ConfigDict) -> Replica:
 
 def init_state(config: ml_collections.ConfigDict, replica: Replica) -> State:
     """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
-    model = models.patch_cnn(init_scale=config.init_scale)
-    params = model.init(jax.random.fold_in(replica.key, _INIT), (config.k + 1, config.d))
-    w = params["weight"][:, 0]
-    return State(Params(w, params["bias"][0]), jnp.int32(0), jnp.zeros_like(w))
+    key = jax.random.fold_in(replica.key, _INIT)
+    params = make_network(config).init(key, config.init_scale, config.d)
+    return State(params, jnp.int32(0), jnp.zeros(config.d))
 
 
 def _is_finite(*trees: object) -> Array:
@@ -94,17 +93,14 @@ def _is_finite(*trees: object) -> Array:
 
 
 def _test_accuracy(
-    config: ml_collections.ConfigDict, params: Params, step: Array, replica: Replica
+    config: ml_collections.ConfigDict, params: Tree, step: Array, replica: Replica
 ) -> Array:
     """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
     key = jax.random.fold_in(jax.random.fold_in(replica.key, _TEST), step)
-    margins_of = SAMPLERS[config.sampler].margins
+    sampler = make_sampler(config)
 
     def piece(index: Array) -> Array:
-        piece_key = jax.random.fold_in(key, index)
-        return margins_of(
-            piece_key, params, replica.sigma, k=config.k, num_examples=config.batch_size
-        )
+        return sampler.margins(jax.random.fold_in(key, index), params, replica.sigma)
 
     pieces = -(-config.num_test // config.batch_size)
     margins = lax.map(piece, jnp.arange(pieces)).reshape(-1)[: config.num_test]
@@ -113,7 +109,7 @@ def _test_accuracy(
 
 def train_steps(
     config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
-) -> tuple[State, Float[Array, ""], Params]:
+) -> tuple[State, Float[Array, ""], Tree]:
     """Takes steps of Algorithm 1, each on a fresh minibatch.
 
     A step whose loss, gradient or result is not finite is not taken, nor is any after it.
@@ -122,13 +118,11 @@ def train_steps(
         The state after the steps, and loss and gradient there, on the next step's minibatch.
     """
     stream = jax.random.fold_in(replica.key, _TRAIN)
-    rates = Params(replica.learning_rate, replica.bias_learning_rate)
-    gradient_at = functools.partial(
-        SAMPLERS[config.sampler].gradient, k=config.k, num_examples=config.batch_size
-    )
+    rates = make_network(config).rates(replica.learning_rate, replica.bias_learning_rate)
+    gradient_at = make_sampler(config).gradient
     first = state.step
 
-    def take(index: Array, carry: tuple[State, Array, Params]) -> tuple[State, Array, Params]:
+    def take(index: Array, carry: tuple[State, Array, Tree]) -> tuple[State, Array, Tree]:
         state, step = carry[0], first + index
         loss, gradient = gradient_at(jax.random.fold_in(stream, step), state.params, replica.sigma)
         params = jax.tree.map(lambda p, rate, g: p - rate * g, state.params, rates, gradient)
@@ -152,20 +146,23 @@ def advance(
     is NaN where there is none, or where they are zero.
     """
     state, loss, gradient = train_steps(config, state, replica, num_steps)
-    w, b = state.params
-    w_perp = w.at[0].set(0.0)
+    network, signal = make_network(config), signal_vector(config)
+    (w, b), gradient = network.summary(state.params), network.summary(gradient)
+    along = jnp.sum(w * signal)
+    w_perp = w - along * signal
     norm = jnp.linalg.norm(w_perp)
     row = {
-        "w_dot_wstar": w[0],
+        "w_dot_wstar": along,
         "w_perp_norm": norm,
         "b": b,
-        "ratio": jnp.abs(b) / w[0],
+        "ratio": jnp.abs(b) / along,
         "test_accuracy": _test_accuracy(config, state.params, state.step, replica),
         "train_loss": loss,
         "grad_b": gradient.b,
         "grad_norm": jnp.linalg.norm(gradient.w),
-        "grad_dot_wstar": gradient.w[0],
+        "grad_dot_wstar": jnp.sum(gradient.w * signal),
         "w_perp_cosine": jnp.sum(w_perp / norm * (state.w_perp / jnp.linalg.norm(state.w_perp))),
+        **network.details(state.params, signal),
     }
     return state._replace(w_perp=w_perp), row
 
@@ -184,7 +181,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
     return list(by_program.values())
 
 
-class _Run:
+class Runs:
     """The runs of a group, from one evaluation to the next.
 
     Attributes:
@@ -241,24 +238,47 @@ class _Run:
         return Outcome(results, history)
 
 
-def run(
-    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
+def run_until(
+    finished: Callable[[Runs, int], bool],
+    group: list[Point],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> tuple[Runs, int]:
     """Trains and measures the runs of a group together, from their last checkpoint if there is one.
 
-    A run whose numbers stop being finite has failed; the others go on.
+    Args:
+        finished: says of the runs and the number of the last evaluation whether to stop there.
+        group: the runs.
+        directory: where their checkpoints are.
+        progress: is told how much is done.
+
+    Returns:
+        The runs and the number of their last evaluation.
     """
-    del data
-    runs = _Run(group)
+    runs = Runs(group)
     done, last = 0, len(runs.steps) - 1
     if saved := checkpoints.restore(directory, (runs.state, runs.table)):
         done, (runs.state, runs.table) = saved
-    while done < last and not runs.stopped(done).all():
+    while done < last and not finished(runs, done):
         done += 1
         runs.advance(done)
         if done % group[0].config.checkpoint_every == 0 or done == last:
             checkpoints.save(directory, done, (runs.state, runs.table))
         progress(runs.steps[done] / runs.steps[-1])
+    return runs, done
+
+
+def run(
+    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains and measures the runs of a group together.
+
+    A run whose numbers stop being finite has failed; the others go on.
+    """
+    del data
+    runs, done = run_until(
+        lambda runs, index: runs.stopped(index).all(), group, directory, progress
+    )
     return [runs.outcome(replica, done) for replica in range(len(group))]
 
 

@@ -9,6 +9,8 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.data.sparse_signal import noise_std
+from lsa_jax.experiments.signal_population import population_trajectory, typical_start
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Claim, Report
 
@@ -29,6 +31,12 @@ _SHOWN = {
 }
 _TABLE_ROWS = 10
 
+_POPULATION_NOTE = (
+    "The population trajectory is Algorithm 1 on the population loss, computed without sampling "
+    "from a start of typical size. It is what ever larger minibatches tend to; there the norm of "
+    "w_perp falls to 0, while the noise of finite minibatches keeps it up in the runs."
+)
+
 
 def trajectories(
     config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
@@ -45,6 +53,29 @@ def trajectories(
             rows.insert(place, name, value)
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
+
+
+def population(config: ml_collections.ConfigDict, table: pd.DataFrame) -> pd.DataFrame:
+    """Returns Algorithm 1 on the population loss, at the settings and steps of the runs.
+
+    One row an evaluation, with the swept settings beside the seed and the measures; no rows where
+    `config.population` is off.
+    """
+    if not config.population:
+        return pd.DataFrame()
+    swept = [axis for axis in _AXES if axis != "seed" and axis in table]
+    settings = table[swept].drop_duplicates().to_dict("records") if swept else [{}]
+    start = typical_start(config.init_scale, config.d)
+    steps = [*range(0, config.steps, config.eval_every), config.steps]
+    parts = []
+    for setting in settings:
+        rate = setting.get("learning_rate", config.learning_rate)
+        ratio = config.bias_learning_rate_ratio
+        rates = (rate, rate * (1 / config.k if ratio is None else ratio))
+        sigma = noise_std(config.k, setting.get("noise_scale", config.noise_scale))
+        rows = population_trajectory(start, rates, sigma, config.k, steps=steps)
+        parts += [{**setting, "status": "ok", **row} for row in rows]
+    return pd.DataFrame(parts)
 
 
 def _series(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -155,8 +186,11 @@ def _course(series: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def draw(table: pd.DataFrame) -> Any:
-    """Draws figure 3's panels against the step: means over seeds, bands of ± 1 std."""
+def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
+    """Draws figure 3's panels against the step: means over seeds, bands of ± 1 std.
+
+    The trajectories on the population loss are dotted black lines.
+    """
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
@@ -174,6 +208,12 @@ def draw(table: pd.DataFrame) -> Any:
             axis.plot(stats.index, stats["mean"], style, color=color, label=label)
             low, high = stats["mean"] - stats["std"], stats["mean"] + stats["std"]
             axis.fill_between(stats.index, low, high, color=color, alpha=0.2, linewidth=0)
+    lines = _series(population_table) if len(population_table) else {}
+    for rows in lines.values():
+        for axis, measure, _, _ in curves:
+            axis.plot(rows["step"], rows[measure], ":", color="black", linewidth=1)
+    if lines:
+        axes[0].plot([], [], ":", color="black", linewidth=1, label="population")
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
@@ -187,18 +227,29 @@ def draw(table: pd.DataFrame) -> Any:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the trajectories, their table, the claims and the figure of a sweep."""
     table = trajectories(config, results, workdir)
+    population_table = population(config, table)
     series = _series(table)
     notes = [
         "Means over seeds, ± their standard deviation; a claim is shown when it holds in every "
         "run. A rank correlation (Spearman's, over a run's evaluations) counts from "
         f"{TOGETHER:g} up. The paper draws these curves without printing numbers."
     ]
-    heading = "Course of training"
+    courses = [
+        (f"Course of training, {n}" if n else "Course of training", series[n]) for n in series
+    ]
+    extra = {"trajectories": table}
+    if len(population_table):
+        extra["population"] = population_table
+        courses += [
+            (f"On the population loss, {n}" if n else "On the population loss", rows)
+            for n, rows in _series(population_table).items()
+        ]
+        notes.append(_POPULATION_NOTE)
     return Report(
         title=config.title,
-        tables=[(f"{heading}, {n}" if n else heading, _course(s)) for n, s in series.items()],
+        tables=[(heading, _course(rows)) for heading, rows in courses],
         claims=make_claims(table),
-        figures={"signal_dynamics": functools.partial(draw, table)},
-        extra_tables={"trajectories": table},
+        figures={"signal_dynamics": functools.partial(draw, table, population_table)},
+        extra_tables=extra,
         notes=notes,
     )

@@ -184,7 +184,8 @@ def shortcut_gradient(
     return loss, Params(gradient_w, gradient_b)
 
 
-def _apply(params: Params, inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
+def one_filter(params: Params, inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
+    """Returns f(X) = sum_i phi_b(<w, X_i>)."""
     weights = {"weight": params.w[:, None], "bias": params.b[None]}
     return models.patch_cnn().apply(weights, inputs)
 
@@ -194,7 +195,7 @@ def plain_margins(
 ) -> Float[Array, " n"]:
     """Draws the margins y f(X) of fresh examples row by row; arguments as in `shortcut_margins`."""
     data = sample(key, num_examples, sparse_signal(k, len(params.w), sigma))
-    return data.targets * _apply(params, data.inputs)[:, 0]
+    return data.targets * one_filter(params, data.inputs)[:, 0]
 
 
 def plain_gradient(
@@ -207,7 +208,7 @@ def plain_gradient(
     data = sample(key, num_examples, sparse_signal(k, len(params.w), sigma))
 
     def mean_loss(params: Params) -> Float[Array, ""]:
-        return jnp.mean(logistic(_apply(params, data.inputs), data.targets))
+        return jnp.mean(logistic(one_filter(params, data.inputs), data.targets))
 
     return jax.value_and_grad(mean_loss)(params)
 

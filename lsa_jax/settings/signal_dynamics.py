@@ -5,7 +5,18 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 4 and figure 3; the
 
 import ml_collections
 
-from lsa_jax.settings.fields import Field, check, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.settings.fields import (
+    Field,
+    boolean,
+    check,
+    integer,
+    number,
+    one_of,
+    optional,
+    text,
+    tuple_of,
+)
 from lsa_jax.settings.fields import default_config as _default_config
 from lsa_jax.settings.points import product
 
@@ -34,6 +45,17 @@ FIELDS: dict[str, Field] = {
         one_of("shortcut", "plain"),
         "draw just what the gradient depends on (same law, much faster), or every row",
     ),
+    # Extensions; each needs sampler "plain" and no population trajectory.
+    "num_features": Field(1, integer(1), "orthogonal features that make up the signal"),
+    "separate_filters": Field(
+        False, boolean(), "the two halves of the activation have filters, thresholds, weights"
+    ),
+    "stride": Field(
+        None, optional(integer(1)), "of the filter over a vector with the signal anywhere in it"
+    ),
+    "population": Field(
+        True, boolean(), "the report adds the trajectory on the population loss (no sampling)"
+    ),
     "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
     # The axes of the sweep; those that are empty stay at the value above.
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
@@ -60,3 +82,19 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
+    for name in ("num_features", "separate_filters", "stride"):
+        if config[name] == FIELDS[name].default:
+            continue
+        for other, accepted in (("sampler", "plain"), ("population", False)):
+            if config[other] != accepted:
+                raise InputError(
+                    f"config.{other} is {config[other]!r} while config.{name} is {config[name]!r}; "
+                    f"accepted: {accepted!r}"
+                )
+        if name != "separate_filters" and config[name] > config.d:
+            raise InputError(f"config.{name} is {config[name]}; accepted: at most d = {config.d}")
+    if config.num_features > 1 and config.stride is not None:
+        raise InputError(
+            f"config.stride is {config.stride} while config.num_features is {config.num_features}; "
+            "accepted: None"
+        )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lsa_jax.data.sparse_signal import noise_std, sample, sparse_signal
+from lsa_jax.data.sparse_signal import noise_std, sample, sample_unaligned, sparse_signal
 from lsa_jax.errors import InputError
 
 # A test that draws with a fixed key fails by chance alone with this probability at most.
@@ -138,3 +138,17 @@ def test_a_wrong_argument_is_named(arguments, message):
 def test_a_wrong_number_of_examples_is_named(key, num_examples):
     with pytest.raises(InputError, match="num_examples is "):
         sample(key, num_examples, sparse_signal(4, 3, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("options", "stride", "message"),
+    [
+        ({}, 0, "stride is 0; accepted: a whole number, 1 or more"),
+        ({}, 5, "stride is 5; accepted: at most the length of a row, 4"),
+        ({"features": np.eye(2, 4)}, 1, "there are 2 features and signal_row is None"),
+        ({"signal_row": 1}, 1, "there are 1 features and signal_row is 1"),
+    ],
+)
+def test_what_an_unaligned_signal_cannot_have_is_named(key, options, stride, message):
+    with pytest.raises(InputError, match=message):
+        sample_unaligned(key, 2, sparse_signal(3, 4, 0.1, **options), stride)

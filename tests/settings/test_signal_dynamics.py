@@ -26,6 +26,8 @@ def test_the_defaults_are_accepted_and_the_papers():
     assert config.bias_learning_rate_ratio is None
 
 
+EXTENDED = {"sampler": "plain", "population": False}
+
 REFUSED = [
     ({"k": 1}, "config.k is 1; accepted: a whole number, 2 or more"),
     ({"d": 0}, "config.d is 0"),
@@ -43,6 +45,20 @@ REFUSED = [
     ({"sweep.seed": (0, -1)}, "config.sweep.seed is "),
     ({"sweep.noise_scale": (-0.5,)}, "config.sweep.noise_scale is "),
     ({"sweep.learning_rate": (0.0,)}, "config.sweep.learning_rate is "),
+    (
+        {"num_features": 3},
+        "config.sampler is 'shortcut' while config.num_features is 3; accepted: 'plain'",
+    ),
+    (
+        {"separate_filters": True, "sampler": "plain"},
+        "config.population is True while config.separate_filters is True; accepted: False",
+    ),
+    (EXTENDED | {"stride": 11}, "config.stride is 11; accepted: at most d = 10"),
+    (EXTENDED | {"num_features": 11}, "config.num_features is 11; accepted: at most d = 10"),
+    (
+        EXTENDED | {"stride": 2, "num_features": 2},
+        "config.stride is 2 while config.num_features is 2; accepted: None",
+    ),
 ]
 
 

@@ -1,0 +1,73 @@
+"""How a quantity grows with k: power laws fitted on logarithmic scales."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.stats
+from jaxtyping import Float
+
+
+class PowerLaw(NamedTuple):
+    """quantity = factor k^exponent, by least squares on logarithms.
+
+    Attributes:
+        exponent: the slope.
+        error: its standard error; NaN for two points.
+        low: lower end of the slope's 95% interval (Student's t); NaN for two points.
+        high: upper end.
+        factor: the quantity at k = 1.
+    """
+
+    exponent: float
+    error: float
+    low: float
+    high: float
+    factor: float
+
+
+def fit_power_law(k: Float[np.ndarray, " n"], quantity: Float[np.ndarray, " n"]) -> PowerLaw | None:
+    """Fits a power law to positive quantities; None for fewer than two different k.
+
+    The standard error counts deviations from a straight line as noise. Where the quantity is exact
+    it says how straight the line is.
+    """
+    k, quantity = np.asarray(k, float), np.asarray(quantity, float)
+    if len(np.unique(k)) < 2 or not (quantity > 0).all():
+        return None
+    fit = scipy.stats.linregress(np.log(k), np.log(quantity))
+    error = fit.stderr if len(k) > 2 else np.nan
+    reach = error * scipy.stats.t.ppf(0.975, len(k) - 2) if len(k) > 2 else np.nan
+    return PowerLaw(
+        float(fit.slope),
+        float(error),
+        float(fit.slope - reach),
+        float(fit.slope + reach),
+        float(np.exp(fit.intercept)),
+    )
+
+
+def describe(fit: PowerLaw, interval: bool = False) -> str:
+    """Returns the exponent in words, ± its standard error (none for two points)."""
+    if np.isnan(fit.error):
+        return f"{fit.exponent:.3f} (two k)"
+    ends = f" ({fit.low:.2f} to {fit.high:.2f})" if interval else ""
+    return f"{fit.exponent:.3f} ± {fit.error:.3f}{ends}"
+
+
+def local_exponents(
+    k: Float[np.ndarray, " n"], quantity: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " m"]:
+    """Returns the slopes between neighbouring k on logarithmic scales; k increasing."""
+    return np.diff(np.log(quantity)) / np.diff(np.log(k))
+
+
+def reached_from(k: Float[np.ndarray, " n"], reached: np.ndarray) -> float | None:
+    """Returns the smallest k from which on all reach the target; None where the largest does not.
+
+    Args:
+        k: may repeat (seeds); all of one k must have reached it.
+        reached: [n], whether each did.
+    """
+    missed = np.asarray(k)[~np.asarray(reached, bool)]
+    above = np.asarray(k)[np.asarray(k) > (missed.max() if len(missed) else -np.inf)]
+    return float(above.min()) if len(above) else None
