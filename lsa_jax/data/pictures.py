@@ -4,7 +4,7 @@ import io
 import os
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -161,8 +161,10 @@ def centre_square(image: Image.Image, size: int) -> Image.Image:
     return image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR, box=square)
 
 
-def photographs(directory: Path, size: int) -> Float[np.ndarray, "m size size 3"]:
-    """Returns every picture below a folder as a colour square with pixels in [0, 1].
+def photographs(
+    directory: Path, size: int, synset: Collection[str] | None = None
+) -> Float[np.ndarray, "m size size 3"]:
+    """Returns the pictures below a folder as colour squares with pixels in [0, 1].
 
     Each is cut to the largest square at its centre, and resized by a bilinear filter that averages
     where it shrinks; one that has the size already is not altered. Sorted by path.
@@ -170,6 +172,8 @@ def photographs(directory: Path, size: int) -> Float[np.ndarray, "m size size 3"
     Args:
         directory: folder of pictures, at any depth.
         size: side of the squares, in pixels.
+        synset: WordNet ids (n00017222 and so on); takes just the pictures in folders of these
+            names directly below `directory`, as ImageNet has them. None takes every picture.
 
     Raises:
         InputError: no such folder, no picture in it, or one that cannot be read.
@@ -180,4 +184,11 @@ def photographs(directory: Path, size: int) -> Float[np.ndarray, "m size size 3"
     names = tree.pictures()
     if not names:
         raise InputError(f"{directory} holds no pictures; expected {', '.join(sorted(SUFFIXES))}")
+    if synset is not None:
+        names = [name for name in names if name.split("/")[0] in synset]
+    if not names:
+        raise InputError(
+            f"{directory} holds no pictures of the {len(synset)} classes that are wanted; expected "
+            f"folders such as {min(synset)}"
+        )
     return decode(tree, names, lambda image: centre_square(image, size))

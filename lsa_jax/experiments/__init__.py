@@ -5,7 +5,15 @@ from types import ModuleType
 
 from lsa_jax.errors import InputError
 
-NAMES = ("noise_curves", "signal_dynamics")
+NAMES = (
+    "activation_sparsity",
+    "image_examples",
+    "kernel_bound",
+    "lemmas",
+    "noise_curves",
+    "signal_dynamics",
+    "signal_scaling",
+)
 
 __all__ = ["NAMES", "load_experiment", "load_settings"]
 

@@ -19,12 +19,14 @@ class Outcome(NamedTuple):
         history: one dictionary a report step; become the lines of `metrics.jsonl`.
         status: "failed" where a loss or a solve left the finite numbers.
         message: why it failed, in one line; empty where it did not.
+        timings: numbers of the clock, which differ from run to run; columns beside `seconds`.
     """
 
     metrics: dict[str, Any]
     history: list[dict[str, Any]]
     status: Literal["ok", "failed"] = "ok"
     message: str = ""
+    timings: dict[str, float | None] = {}
 
 
 class Experiment(NamedTuple):

@@ -8,107 +8,24 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from lsa_jax import kernels, models, parallel, training
-from lsa_jax.data import backgrounds, images, tasks
-from lsa_jax.data.backgrounds import Composition
-from lsa_jax.data.dataset import Dataset
-from lsa_jax.data.tasks import TaskData
-from lsa_jax.errors import InputError
+from lsa_jax.experiments import image_tasks
 from lsa_jax.experiments.experiment import Experiment, Outcome
+from lsa_jax.experiments.image_tasks import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments.noise_curves_report import make_report
 from lsa_jax.models.model import Model
 from lsa_jax.settings.points import Point
 
-# Streams of a seed's key, split by meaning, and of the data's key.
-_RUN, _DATA, _RIDGE = 0, 1, 2
-_TRAIN, _TEST = 0, 1
-
-
-class Split(NamedTuple):
-    """Images before they are placed on backgrounds.
-
-    Attributes:
-        images: [n, image_size, image_size, channels].
-        targets: [n, classes], one-hot.
-        pool: photographs or distractors to draw backgrounds from; None for other backgrounds.
-    """
-
-    images: Float[np.ndarray, "n a a c"]
-    targets: Float[np.ndarray, "n classes"]
-    pool: Float[np.ndarray, "m h w c"] | None
-
-
-class ImageTask(NamedTuple):
-    """Both splits of one task."""
-
-    train: Split
-    test: Split
-
-
-def _data_key(config: ml_collections.ConfigDict) -> str:
-    return json.dumps(config.data.to_dict(), sort_keys=True)
-
-
-def _pools(
-    config: ml_collections.ConfigDict, task: TaskData, data_dir: Path | None
-) -> tuple[Array | None, Array | None]:
-    """Returns what backgrounds are drawn from, for training and for test: disjoint pools."""
-    data = config.data
-    if data.background == "distractors":
-        return (
-            backgrounds.resize(task.distractors_train, data.image_size),
-            backgrounds.resize(task.distractors_test, data.image_size),
-        )
-    if data.background != "photographs":
-        return None, None
-    if data_dir is None:
-        raise InputError(
-            f"config.data.photographs is {data.photographs!r}, a folder below --data_dir, "
-            "which is missing; accepted: --data_dir=DIR or LSA_DATA_DIR"
-        )
-    pictures = images.photographs(data_dir / data.photographs, data.background_size)
-    order = np.random.default_rng(data.subset_seed).permutation(len(pictures))
-    train, test = np.array_split(order, 2)
-    return pictures[train], pictures[test]
-
-
-def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> ImageTask:
-    data = config.data
-    task = tasks.task_view(
-        images.load(data.folder if data.dataset == "folder" else data.dataset, data_dir),
-        data.task,
-        classes=data.classes,
-        num_train=data.num_train,
-        num_test=data.num_test,
-        subset_seed=data.subset_seed,
-    )
-
-    def split(dataset: Dataset, copies: int, pool: Array | None) -> Split:
-        small = backgrounds.resize(dataset.inputs, data.image_size)
-        return Split(np.tile(small, (copies, 1, 1, 1)), np.tile(dataset.targets, (copies, 1)), pool)
-
-    pool_train, pool_test = _pools(config, task, data_dir)
-    return ImageTask(
-        split(task.train, data.copies, pool_train), split(task.test, data.test_copies, pool_test)
-    )
-
-
-def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
-    """Reads the images that the points need, once for each way of preparing them."""
-    tasks_by_key: dict[str, ImageTask] = {}
-    for point in points:
-        key = _data_key(point.config)
-        if key not in tasks_by_key:
-            tasks_by_key[key] = _load_task(point.config, data_dir)
-    return tasks_by_key
+# Streams of a seed's key, split by meaning; the data's stream, 1, is in image_tasks.
+_RUN, _RIDGE = 0, 2
 
 
 def _is_exact(config: ml_collections.ConfigDict) -> bool:
@@ -154,6 +71,7 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
         num_classes=num_classes,
         parameterization=config[learner].parameterization,
         dtype=model.dtype,
+        w_std=model.w_std,
         **own[model.name],
     )
 
@@ -161,46 +79,6 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
 @functools.cache
 def _build(name: str, **settings: Any) -> Model:
     return models.MODELS[name](**settings)
-
-
-def _composition(config: ml_collections.ConfigDict, *, fresh: bool) -> Composition:
-    data = config.data
-    return Composition(
-        image_size=data.image_size,
-        background_size=data.background_size,
-        placement=data.placement,
-        background=data.background,
-        fresh=fresh,
-    )
-
-
-def _compose(
-    config: ml_collections.ConfigDict, which: int, split: Split, replica: dict, index: Array, epoch
-) -> Dataset:
-    """Places examples on their backgrounds: a function of (seed, split, index, epoch) alone."""
-    composition = _composition(config, fresh=config.data.fresh_backgrounds and which == _TRAIN)
-    key = jax.random.fold_in(replica["data_key"], which)
-    composed = backgrounds.compose(
-        composition,
-        key,
-        split.images[index],
-        index,
-        epoch,
-        noise=replica["noise"],
-        image_noise=config.data.image_noise,
-        pool=split.pool,
-    )
-    return Dataset(composed, split.targets[index])
-
-
-def _replica(point: Point) -> dict[str, Any]:
-    """What varies between the points of a group."""
-    key = jax.random.fold_in(jax.random.key(point.config.seed), _DATA)
-    return {"data_key": key, "noise": jnp.float32(point.config.noise)}
-
-
-def _source(config: ml_collections.ConfigDict, which: int, split: Split) -> training.Source:
-    return training.Source(split, len(split.targets), functools.partial(_compose, config, which))
 
 
 def linearized_model(model: Model) -> Model:
@@ -220,14 +98,29 @@ def linearized_model(model: Model) -> Model:
     return Model(init, apply, None)
 
 
-def _train(
-    group: list[Point], task: ImageTask, directory: Path, progress: Callable[[float], None]
-) -> list[Outcome]:
-    """Trains the network, or its linearisation, of every point of a group at once."""
+def train_group(
+    group: list[Point],
+    task: ImageTask,
+    model: Model,
+    directory: Path,
+    progress: Callable[[float], None],
+    *,
+    loss: Callable | None = None,
+    metrics: dict[str, Callable] | None = None,
+) -> training.History:
+    """Trains a model at every point of a group at once, as the learner's settings say.
+
+    Args:
+        group: points that differ in noise and seed alone.
+        task: both splits.
+        model: the learner's network.
+        directory: where checkpoints go.
+        progress: called with the fraction done.
+        loss: `(outputs, targets) -> [n]`; None takes the settings'.
+        metrics: as `training.train` takes them.
+    """
     config = group[0].config
     settings = config[config.learner]
-    model = build_model(config, config.learner, task.train.targets.shape[1])
-    linear = config.learner == "ntk_finite"
     steps_per_epoch = -(-len(task.train.targets) // settings.batch_size)
     schedule = training.make_schedule(
         settings.schedule,
@@ -240,38 +133,62 @@ def _train(
     keys = [jax.random.fold_in(jax.random.key(point.config.seed), _RUN) for point in group]
     _, history = training.train(
         jnp.stack(keys),
-        linearized_model(model) if linear else model,
-        _source(config, _TRAIN, task.train),
-        training.LOSSES[settings.loss],
+        model,
+        image_tasks.source(config, TRAIN, task.train),
+        loss or training.LOSSES[settings.loss],
         training.make_optimizer(
             settings.optimizer,
             schedule,
             momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
+            # The optimiser's penalty has the factor 1/2.
+            weight_decay=2 * settings.penalty_factor * settings.weight_decay,
         ),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
-        test=_source(config, _TEST, task.test),
-        replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(_replica, group)),
-        frozen=("initial",) if linear else (),
+        test=image_tasks.source(config, TEST, task.test),
+        metrics=metrics,
+        replicas=jax.tree.map(
+            lambda *values: jnp.stack(values), *map(image_tasks.replica_of, group)
+        ),
+        frozen=("initial",) if config.learner == "ntk_finite" else (),
         eval_every=settings.eval_every,
         layout=parallel.BatchLayout(settings.batch_size) if config.parallel == "data" else None,
         checkpoint_dir=directory,
         checkpoint_every=settings.checkpoint_every,
         progress=progress,
     )
-    return [_training_outcome(history, replica) for replica in range(len(group))]
+    return history
 
 
-def _training_outcome(history: training.History, replica: int) -> Outcome:
+def _train(
+    group: list[Point], task: ImageTask, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains the network, or its linearisation, of every point of a group at once."""
+    config = group[0].config
+    model = build_model(config, config.learner, task.train.targets.shape[1])
+    if config.learner == "ntk_finite":
+        model = linearized_model(model)
+    history = train_group(group, task, model, directory, progress)
+    return [training_outcome(history, config, replica) for replica in range(len(group))]
+
+
+def training_outcome(
+    history: training.History, config: ml_collections.ConfigDict, replica: int
+) -> Outcome:
+    """Returns what came out of one replica: its last losses, metrics, and the group's pace."""
     rows = [
         {name: v[replica].item() if isinstance(v, np.ndarray) else v for name, v in row.items()}
         for row in history.rows
     ]
+    pace = history.throughput
+    timings = {
+        "images_per_second": pace and round(pace.examples_per_second, 1),
+        "peak_fraction": pace and pace.peak_fraction(config.model.dtype),
+    }
     if replica in history.failures:
-        return Outcome({}, rows, "failed", history.failures[replica])
-    wanted = ("test_accuracy", "train_accuracy", "test_loss", "train_loss")
-    return Outcome({name: rows[-1][name] for name in wanted}, rows)
+        return Outcome({}, rows, "failed", history.failures[replica], timings)
+    last = {n: v for n, v in sorted(rows[-1].items()) if n.startswith(("test_", "train_"))}
+    return Outcome(last, rows, timings=timings)
 
 
 def _kernel(config: ml_collections.ConfigDict, model: Model, input_shape: tuple[int, ...]):
@@ -288,10 +205,10 @@ def _solve(point: Point, task: ImageTask, progress: Callable[[float], None]) -> 
     """Fits a kernel's ridge regression to one point's data, exactly."""
     config, start = point.config, jnp.int32(0)
     train, test = (
-        jax.jit(functools.partial(_compose, config, which))(
-            split, _replica(point), jnp.arange(len(split.targets)), start
+        jax.jit(functools.partial(image_tasks.compose, config, which))(
+            split, image_tasks.replica_of(point), jnp.arange(len(split.targets)), start
         )
-        for which, split in ((_TRAIN, task.train), (_TEST, task.test))
+        for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
     model = build_model(config, config.learner, task.train.targets.shape[1])
     kernel = _kernel(config, model, train.inputs.shape[1:])
@@ -325,17 +242,22 @@ def run(
     progress: Callable[[float], None],
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single point exactly."""
-    task = data[_data_key(group[0].config)]
+    task = image_tasks.task_of(group[0], data)
     if _is_exact(group[0].config):
         outcomes = [_solve(group[0], task, progress)]
     else:
         outcomes = _train(group, task, directory, progress)
-    # What a point is, also where it was not swept.
-    names = ("learner", "width_factor", "noise", "seed")
     return [
-        outcome._replace(metrics={n: point.config[n] for n in names} | outcome.metrics)
+        outcome._replace(metrics=describe(point.config) | outcome.metrics)
         for point, outcome in zip(group, outcomes, strict=True)
     ]
+
+
+def describe(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """Returns what a point is, for its row of results, also where it was not swept."""
+    own = ("learner", "width_factor", "noise", "seed")
+    of_data = ("placement", "image_size", "background_size")
+    return {name: config[name] for name in own} | {name: config.data[name] for name in of_data}
 
 
 EXPERIMENT = Experiment(load, groups, run, make_report)

@@ -78,7 +78,8 @@ def _run_group(
 def _result(point: Point, outcome: Outcome, seconds: float) -> dict[str, Any]:
     settings = {name.split(".")[-1]: value for name, value in point.settings.items()}
     status = {"status": outcome.status, "message": outcome.message}
-    return {"id": point.id, **settings, **outcome.metrics, "seconds": seconds, **status}
+    timings = {"seconds": seconds, **outcome.timings}
+    return {"id": point.id, **settings, **outcome.metrics, **timings, **status}
 
 
 def _run_missing(experiment: Experiment, points: list[Point], data: Any, workdir: Path) -> None:

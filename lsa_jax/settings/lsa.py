@@ -1,4 +1,4 @@
-"""The protocol that the configurations of Karp et al. (NeurIPS 2021), figure 4, share."""
+"""The protocol that the image configurations of Karp et al. (NeurIPS 2021) share."""
 
 from typing import Any
 
@@ -14,17 +14,17 @@ _SIGMAS = (0.0, 0.5, 1.0, 1.5, 2.0)
 _SMALL = {
     "width_factor": 1,
     "max_replicas": 4,
-    "data.num_train": 2000,
+    "data.num_train": 5000,
     "data.num_test": 1000,
-    "network.epochs": 16,
+    "network.epochs": 10,
     "network.batch_size": 50,
     "network.learning_rate": 0.05,
     "network.schedule": "cosine",
-    "network.eval_every": 4,
+    "network.eval_every": 5,
     "network.checkpoint_every": 2,
-    "ntk_finite.epochs": 16,
+    "ntk_finite.epochs": 10,
     "ntk_finite.schedule": "cosine",
-    "ntk_finite.eval_every": 4,
+    "ntk_finite.eval_every": 5,
     "ntk_finite.checkpoint_every": 2,
 }
 
@@ -67,3 +67,62 @@ def figure4(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
     )
     ends = {"sweep.noise": (noise[0], noise[-1])}
     return choose(config, variant, {"small": _SMALL | ends, "quick": _QUICK | ends})
+
+
+def table_b1(variant: str) -> ml_collections.ConfigDict:
+    """Returns table B.1 of the thesis: figure 4's panel on Gaussian noise, by placement and size.
+
+    Args:
+        variant: "full", "small" (16 on 32 pixels, a random and a fixed corner) or "quick".
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    config = figure4(
+        "full",
+        {
+            "title": "CIFAR-2 on Gaussian noise, by placement and size",
+            "paper_item": "lsa/table_b1",
+            "data.task": "cifar2",
+            "data.background": "gaussian",
+            "sweep.noise": (0.0, 0.5, 1.0, 2.0),
+            "sweep.placement": ("random_location", "random_corner", "fixed_corner"),
+            "sweep.size": ((16, 32), (32, 64)),
+        },
+    )
+    fewer = {
+        "sweep.noise": (0.0, 2.0),
+        "sweep.placement": ("random_corner", "fixed_corner"),
+        "sweep.size": ((16, 32),),
+    }
+    return choose(config, variant, {"small": _SMALL | fewer, "quick": _QUICK | fewer})
+
+
+def growing_background(variant: str) -> ml_collections.ConfigDict:
+    """Returns the experiment of section 6 on full-intensity photographs of growing size.
+
+    Args:
+        variant: "full", "small" (16 to 48 pixels) or "quick".
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    config = figure4(
+        "full",
+        {
+            "title": "CIFAR-2 on photographs of growing size",
+            "figure_axis": "background_size",
+            "data.task": "cifar2",
+            "data.background": "photographs",
+            "data.photographs": "plants",
+            "data.placement": "random_location",
+            # At every size what the paper uses on 64 x 64, so that the size alone changes.
+            "network.batch_size": 50,
+            "network.learning_rate": 0.05,
+            "sweep.noise": (1.0,),
+            "sweep.size": tuple((16, side) for side in (16, 24, 32, 48, 64)),
+        },
+    )
+    small = {"sweep.size": ((16, 16), (16, 32), (16, 48))}
+    quick = {"sweep.size": ((16, 16), (16, 24))}
+    return choose(config, variant, {"small": _SMALL | small, "quick": _QUICK | quick})

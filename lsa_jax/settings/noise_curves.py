@@ -22,18 +22,26 @@ from lsa_jax.settings.fields import default_config as _default_config
 
 LEARNERS = ("network", "ntk_finite", "ntk_infinite")
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
+_PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
 _PARAMETERIZATION = one_of("ntk", "standard")
+_LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
+_SIZE = Kind(
+    lambda v: isinstance(v, tuple) and len(v) == 2 and all(map(integer(1).accepts, v)),
+    "a pair (side of the image, side of the background)",
+    tuple,
+)
 
 
 def _training_fields(learner: str, **defaults: object) -> dict[str, Field]:
     """Returns the fields of a learner that is trained by gradient descent."""
     kinds: dict[str, tuple[Kind, str]] = {
         "parameterization": (_PARAMETERIZATION, "where the weights' scale sits"),
-        "loss": (one_of("softmax_cross_entropy", "squared_error"), "loss of an example"),
+        "loss": (_LOSS, "loss of an example"),
         "optimizer": (one_of("sgd", "momentum", "adam", "adamw"), "update rule"),
         "learning_rate": (number(0, above=True), "rate at the start"),
         "momentum": (number(0, 1), "mass of the momentum optimiser"),
-        "weight_decay": (number(0), "lambda of the penalty lambda/2 |theta|^2"),
+        "weight_decay": (number(0), "lambda of the penalty on |theta|^2"),
+        "penalty_factor": (one_of(0.5, 1.0), "what lambda |theta|^2 is multiplied by"),
         "schedule": (one_of("constant", "cosine", "steps"), "course of the rate"),
         "decay_epochs": (tuple_of(number(0, above=True)), "steps schedule: when the rate falls"),
         "decay_factor": (number(0, 1, above=True), "steps schedule: what it is multiplied by"),
@@ -51,6 +59,7 @@ def _training_fields(learner: str, **defaults: object) -> dict[str, Field]:
 _COMMON_TRAINING = {
     "loss": "softmax_cross_entropy",
     "momentum": 0.9,
+    "penalty_factor": 0.5,
     "decay_factor": 0.2,
     "epochs": 200,
     "eval_every": 10,
@@ -61,6 +70,9 @@ FIELDS: dict[str, Field] = {
     "experiment": Field("noise_curves", one_of("noise_curves"), "what runs"),
     "title": Field("Noise curves", text(), "heading of the report"),
     "paper_item": Field(None, optional(text()), "key of the paper's numbers to put beside ours"),
+    "figure_axis": Field(
+        "noise", one_of("noise", "background_size"), "what accuracy is drawn against"
+    ),
     # What one point is.
     "learner": Field("network", _LEARNER, "who learns"),
     "noise": Field(0.0, _NOISE, "Gaussian: standard deviation; images: intensity in [0, 1]"),
@@ -84,16 +96,27 @@ FIELDS: dict[str, Field] = {
     "data.background_size": Field(16, integer(1), "side of the background, in pixels"),
     "data.placement": Field(
         "random_location",
-        one_of("random_location", "random_corner", "fixed_corner"),
+        _PLACEMENT,
         "where the image goes",
     ),
     "data.background": Field(
         "gaussian", one_of("gaussian", "photographs", "distractors", "none"), "what lies behind"
     ),
+    "data.std_power": Field(
+        1, one_of(1, 2), "Gaussian: the standard deviation is noise to this power"
+    ),
+    "data.shared_pool": Field(
+        False, boolean(), "photographs, distractors: one pool for training and test backgrounds"
+    ),
     "data.fresh_backgrounds": Field(False, boolean(), "new backgrounds every epoch"),
     "data.image_noise": Field(0.0, number(0), "standard deviation of noise on the image itself"),
     "data.photographs": Field(
         None, optional(text()), "folder of photographs below the data folder"
+    ),
+    "data.synset": Field(
+        None,
+        optional(one_of("plants")),
+        "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all",
     ),
     # The network, described once for all three learners.
     "model.name": Field("cnn", one_of("cnn", "mlp", "wide_resnet"), "family"),
@@ -101,6 +124,9 @@ FIELDS: dict[str, Field] = {
     "model.widths": Field((512,), tuple_of(integer(1)), "mlp: hidden widths at width factor 1"),
     "model.depth": Field(10, integer(10), "wide_resnet: 6n + 4"),
     "model.norm": Field("batch", one_of("batch", "none"), "wide_resnet: normalisation"),
+    "model.w_std": Field(
+        2**0.5, number(0, above=True), "scale of the hidden weights; sqrt(2) suits ReLU"
+    ),
     "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of the computation"),
     # How each learner learns.
     **_training_fields(
@@ -150,6 +176,12 @@ FIELDS: dict[str, Field] = {
     "sweep.ntk_width_factor": Field(
         (), tuple_of(integer(1)), "widths of the finite NTK; empty takes width_factor"
     ),
+    "sweep.placement": Field((), tuple_of(_PLACEMENT), "placements; empty takes data.placement"),
+    "sweep.size": Field(
+        (),
+        tuple_of(_SIZE),
+        "sides of image and background; empty takes data.image_size, data.background_size",
+    ),
 }
 
 
@@ -159,7 +191,7 @@ def default_config() -> ml_collections.ConfigDict:
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: learner (and width) x noise x seed.
+    """Returns every point: learner (and width) x noise x seed (x placement x size, if swept).
 
     The infinite-width kernel is the same for every seed but for the data, so it has its seeds too:
     learners are compared on the same placements and backgrounds.
@@ -172,12 +204,20 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
             {"learner": learner, "width_factor": width}
             for width in widths or (config.width_factor,)
         ]
-    return [
+    points = [
         {**learner, "noise": noise, "seed": seed}
         for learner in learners
         for noise in axes.noise
         for seed in axes.seed
     ]
+    return [{**point, **arrangement} for arrangement in _arrangements(axes) for point in points]
+
+
+def _arrangements(axes: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept placements and sizes; one empty dictionary where neither is swept."""
+    sizes = [{"data.image_size": a, "data.background_size": b} for a, b in axes.size] or [{}]
+    places = [{"data.placement": placement} for placement in axes.placement] or [{}]
+    return [{**place, **size} for size in sizes for place in places]
 
 
 def _refuse(config: ml_collections.ConfigDict, name: str, why: str) -> InputError:
@@ -187,7 +227,12 @@ def _refuse(config: ml_collections.ConfigDict, name: str, why: str) -> InputErro
     return InputError(f"config.{name} is {value!r}; {why}")
 
 
-def _check_data(config: ml_collections.ConfigDict) -> None:
+def check_data(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields of data and the noise fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
     data = config.data
     if data.image_size > data.background_size:
         raise _refuse(
@@ -212,6 +257,9 @@ def _check_data(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.task", f"on {data.dataset}; accepted: 'all'")
     if data.background == "photographs" and data.photographs is None:
         raise _refuse(config, "data.photographs", "accepted: a folder below the data folder")
+    if data.synset is not None and data.background != "photographs":
+        why = f"on background {data.background!r}; accepted: None"
+        raise _refuse(config, "data.synset", why)
     if data.dataset == "folder" and data.folder is None:
         raise _refuse(config, "data.folder", "accepted: a folder below the data folder")
     if data.fresh_backgrounds and data.copies > 1:
@@ -247,9 +295,21 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
+    if config.figure_axis == "background_size" and len(set(config.sweep.noise)) > 1:
+        why = "accuracy is drawn against the size of the background; accepted: one noise level"
+        raise _refuse(config, "sweep.noise", why)
+    check_network(config)
+
+
+def check_network(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields of data, model and learner fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
     if (config.model.depth - 4) % 6:
         raise _refuse(config, "model.depth", "accepted: 6n + 4, such as 10, 16, 22, 28")
     if len(config.model.channels) != 2:
         raise _refuse(config, "model.channels", "accepted: two numbers, one for each convolution")
-    _check_data(config)
+    check_data(config)
     _check_learner(config)

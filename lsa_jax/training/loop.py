@@ -4,6 +4,7 @@ It knows nothing of any paper. What a batch is, comes from a `Source`; what vari
 (a noise level, a learning rate) is a tree handed to the source and to the optimiser.
 """
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from lsa_jax.training.programs import (
     make_evaluate,
     make_init,
 )
+from lsa_jax.training.throughput import Throughput, measure_throughput
 
 
 class History(NamedTuple):
@@ -40,10 +42,12 @@ class History(NamedTuple):
             metrics likewise. Values are [replicas], or numbers for a single run.
         failures: by replica, why it stopped learning. Its parameters are those before the step
             whose loss was not finite.
+        throughput: the pace of this process; None where all epochs were done before.
     """
 
     rows: list[dict[str, Any]]
     failures: dict[int, str]
+    throughput: Throughput | None
 
 
 class _Run:
@@ -67,13 +71,17 @@ class _Run:
         }
         init = layout.map(make_init(recipe, sources["train"]), 2)
         self._state = init(self._keys, self._replicas, self._arrays["train"])
+        self.seconds: list[float] = []  # of each epoch that this process trained
 
     def train_epoch(self) -> np.ndarray:
         """Trains for an epoch; returns each replica's mean loss over its batches."""
+        start = time.monotonic()
         self._state, loss = self._epoch(
             self._state, self._keys, self._replicas, self._arrays["train"]
         )
-        return self._layout.gather(loss)
+        loss = self._layout.gather(loss)  # waits for the devices
+        self.seconds.append(time.monotonic() - start)
+        return loss
 
     def evaluate(self) -> dict[str, np.ndarray]:
         """Returns each replica's measures on every source, as `<source>_<measure>`."""
@@ -242,10 +250,14 @@ def train(
     table = _Table(recipe, sources, epochs, eval_every, len(key))
     done = _advance(run, table, epochs, checkpoint_dir, checkpoint_every, progress)
     failures = _find_failures(run.steps, done * run.steps_per_epoch, table.values[-1])
-    params, rows = run.state.params, table.rows(run.steps_per_epoch, done)
+    state, rows = run.state, table.rows(run.steps_per_epoch, done)
+    params, pace = (
+        state.params,
+        measure_throughput(recipe, sources["train"], state, replicas, run.seconds),
+    )
     if not single:
-        return params, History(rows, failures)
+        return params, History(rows, failures, pace)
     if failures:
         raise NumericalError(failures[0])
     first = [{k: v[0] if isinstance(v, np.ndarray) else v for k, v in row.items()} for row in rows]
-    return jax.tree.map(lambda a: a[0], params), History(first, failures)
+    return jax.tree.map(lambda a: a[0], params), History(first, failures, pace)

@@ -15,6 +15,16 @@ def softmax_cross_entropy(
     return optax.softmax_cross_entropy(outputs, targets)
 
 
+def class_mean_cross_entropy(
+    outputs: Float[Array, "n c"], targets: Float[Array, "n c"]
+) -> Float[Array, " n"]:
+    """Returns softmax_cross_entropy / c, the mean over the classes instead of the sum.
+
+    Source: the implementation of Karp et al. (2021), where it scales the learning rate by 1 / c.
+    """
+    return softmax_cross_entropy(outputs, targets) / outputs.shape[-1]
+
+
 def squared_error(outputs: Float[Array, "n c"], targets: Float[Array, "n c"]) -> Float[Array, " n"]:
     """Returns half the squared distance, summed over the outputs."""
     return 0.5 * jnp.sum(jnp.square(outputs - targets), axis=-1)
@@ -32,6 +42,7 @@ def hinge(outputs: Float[Array, "n 1"], targets: Float[Array, " n"]) -> Float[Ar
 
 LOSSES: dict[str, Callable] = {
     "softmax_cross_entropy": softmax_cross_entropy,
+    "class_mean_cross_entropy": class_mean_cross_entropy,
     "squared_error": squared_error,
     "logistic": logistic,
     "hinge": hinge,

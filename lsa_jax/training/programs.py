@@ -89,7 +89,7 @@ def _padded_batches(index: Array, batch_size: int) -> tuple[Array, Array]:
     return index[position % count], (position < count).astype(jnp.float32)
 
 
-def _split(params: PyTree, frozen: tuple[str, ...]) -> tuple[PyTree, PyTree]:
+def split(params: PyTree, frozen: tuple[str, ...]) -> tuple[PyTree, PyTree]:
     """Splits parameters into the trained ones and the top-level entries that stay fixed."""
     if not frozen:
         return params, {}
@@ -97,7 +97,8 @@ def _split(params: PyTree, frozen: tuple[str, ...]) -> tuple[PyTree, PyTree]:
     return trained, {name: params[name] for name in frozen}
 
 
-def _join(trained: PyTree, fixed: PyTree) -> PyTree:
+def join(trained: PyTree, fixed: PyTree) -> PyTree:
+    """Undoes `split`."""
     return {**trained, **fixed} if fixed else trained
 
 
@@ -108,7 +109,7 @@ def make_init(recipe: Recipe, source: Source) -> Callable:
         first = jnp.zeros(1, jnp.int32)
         example = jax.eval_shape(source.fetch, arrays, replica, first, jnp.int32(0)).inputs
         params = recipe.model.init(init_key(key), example.shape[1:])
-        opt_state = recipe.optimizer(replica).init(_split(params, recipe.frozen)[0])
+        opt_state = recipe.optimizer(replica).init(split(params, recipe.frozen)[0])
         return State(params, opt_state, jnp.int32(0), jnp.int32(0))
 
     return init
@@ -137,15 +138,15 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
             count = jnp.sum(weight)
             index, weight = layout.part((index, weight))
             inputs, targets = source.fetch(arrays, replica, index, epoch)
-            trained, fixed = _split(state.params, recipe.frozen)
+            trained, fixed = split(state.params, recipe.frozen)
 
             def mean_loss(trained: PyTree) -> Array:
-                outputs = model.apply(_join(trained, fixed), inputs)
+                outputs = model.apply(join(trained, fixed), inputs)
                 return jnp.sum(weight * loss(outputs, targets)) / count
 
             value, gradient = layout.total(jax.value_and_grad(mean_loss)(trained))
             updates, opt_state = rule.update(gradient, state.opt_state, trained)
-            params = _join(optax.apply_updates(trained, updates), fixed)
+            params = join(optax.apply_updates(trained, updates), fixed)
             after = State(params, opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
             return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state), value

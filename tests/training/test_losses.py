@@ -18,6 +18,7 @@ def _numpy_loss(name):
     log_sum = np.log(np.exp(OUTPUTS.astype(float)).sum(axis=1))
     return {
         "softmax_cross_entropy": log_sum - (OUTPUTS * ONE_HOT).sum(axis=1),
+        "class_mean_cross_entropy": (log_sum - (OUTPUTS * ONE_HOT).sum(axis=1)) / 4,
         "squared_error": 0.5 * ((OUTPUTS - ONE_HOT) ** 2).sum(axis=1),
         "logistic": np.log1p(np.exp(-margin)),
         "hinge": np.maximum(0, 1 - margin),

@@ -1,0 +1,54 @@
+r"""CIFAR-2 as the authors' published implementation has it, where that differs from the paper.
+
+    python -m launch.sweep --config=configs/lsa/reference.py --workdir=runs/reference --data_dir=DIR
+
+Karp et al. 2021, figure 4 (bottom right); DIR holds cifar-10-batches-bin/. Switched on together:
+
+    data.std_power=2             a Gaussian background of noise sigma has standard deviation sigma^2
+    data.shared_pool=True        training and test backgrounds come from one pool of photographs
+    *.loss                       the cross-entropy is divided by the number of classes
+    network.penalty_factor=1     the penalty is lambda |theta|^2, with gradient 2 lambda theta
+    model.w_std=1                no factor sqrt(2) for ReLUs; there are no biases
+
+Others are the defaults here too: backgrounds are drawn with replacement and once for each image,
+batch normalisation uses the statistics of the batch in evaluation as well, the linearised network
+is in NTK parameterisation and starts from the network's outputs.
+For photographs add --config.data.background=photographs --config.data.photographs=plants
+--config.sweep.noise="(0.0, 0.25, 0.5, 0.75, 1.0)".
+Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed. Not run at any size.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import lsa, noise_curves
+from lsa_jax.settings.variants import set_fields
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the panel in one of the variants full, small, quick."""
+    config = lsa.figure4(
+        variant,
+        {
+            "title": "CIFAR-2 on Gaussian noise, as in the authors' implementation",
+            "paper_item": "lsa/table1/cifar2_gaussian",
+            "data.task": "cifar2",
+            "data.background": "gaussian",
+            "data.placement": "random_location",
+        },
+    )
+    return set_fields(
+        config,
+        {
+            "data.std_power": 2,
+            "data.shared_pool": True,
+            "model.w_std": 1.0,
+            "network.loss": "class_mean_cross_entropy",
+            "network.penalty_factor": 1.0,
+            "ntk_finite.loss": "class_mean_cross_entropy",
+        },
+    )
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: learner x noise x seed."""
+    return noise_curves.sweep(config)

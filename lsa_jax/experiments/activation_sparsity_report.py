@@ -1,0 +1,126 @@
+"""The report on activity: percentage of active neurons by layer and epoch, and whether it falls."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.reporting import files
+from lsa_jax.reporting.report import Claim, Report
+
+_PREFIX = "test_active_"
+_MEAN = "mean of the layers"
+
+
+def activity(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
+    """Returns one row a finished run, layer and report: `active_percent` on the test images.
+
+    Layers are numbered from the input, `ReLU 1` first; the mean of the layers is a layer too.
+    """
+    rows = []
+    for run in results[results["status"] == "ok"].itertuples():
+        for report in files.read_metrics(workdir, run.id):
+            layers = {
+                f"ReLU {name.removeprefix(_PREFIX)}": 100 * value
+                for name, value in report.items()
+                if name.startswith(_PREFIX)
+            }
+            layers[_MEAN] = float(np.mean(list(layers.values())))
+            rows += [
+                {
+                    "noise": run.noise,
+                    "seed": run.seed,
+                    "epoch": report["epoch"],
+                    "layer": layer,
+                    "active_percent": percent,
+                }
+                for layer, percent in layers.items()
+            ]
+    columns = ["noise", "seed", "epoch", "layer", "active_percent"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _changes(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns first, last and change of each layer's activity, one row a noise, layer and seed."""
+    ordered = table.sort_values("epoch", kind="stable")
+    found = ordered.groupby(["noise", "layer", "seed"], sort=False)["active_percent"]
+    ends = found.agg(["first", "last"]).reset_index()
+    return ends.assign(change=ends["last"] - ends["first"])
+
+
+def make_claims(table: pd.DataFrame) -> list[Claim]:
+    """Returns the paper's claim, for the mean of the layers and for each of them.
+
+    The claim of figure 2: the percentage of active neurons falls during training. It counts as
+    shown when the mean change over seeds, from the first report to the last, is below minus twice
+    its standard error (with one seed: when it is negative).
+    """
+    claims = []
+    changes = _changes(table)
+    layers = [_MEAN, *(layer for layer in changes["layer"].unique() if layer != _MEAN)]
+    noises = changes["noise"].unique()
+    for noise in noises:
+        for layer in layers:
+            here = changes[(changes["noise"] == noise) & (changes["layer"] == layer)]["change"]
+            error = here.std() / np.sqrt(len(here)) if len(here) > 1 else 0.0
+            where = f", noise {noise:g}" if len(noises) > 1 else ""
+            claims.append(
+                Claim(
+                    f"change of the percentage of active neurons in training, {layer}{where}",
+                    "below 0",
+                    round(here.mean(), 2),
+                    float(here.std()) if len(here) > 1 else None,
+                    "shown" if here.mean() < -2 * error else "not shown",
+                )
+            )
+    return claims
+
+
+def draw(table: pd.DataFrame) -> Any:
+    """Draws each layer's mean over seeds against the epoch, one panel a noise level."""
+    import matplotlib.pyplot as plt
+
+    noises = table["noise"].unique()
+    size = (5.5 * len(noises), 3.8)
+    figure, axes = plt.subplots(1, len(noises), figsize=size, layout="constrained", squeeze=False)
+    for axis, noise in zip(axes[0], noises, strict=True):
+        rows = table[table["noise"] == noise]
+        layers = rows["layer"].unique()
+        colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(layers)))
+        for layer, color in zip(layers, colors, strict=True):
+            means = rows[rows["layer"] == layer].groupby("epoch")["active_percent"].mean()
+            style = {"color": "black", "linewidth": 2.5} if layer == _MEAN else {"color": color}
+            axis.plot(means.index, means, label=layer, **style)
+        title = f"noise {noise:g}" if len(noises) > 1 else ""
+        axis.set(xlabel="epoch", ylabel="active neurons (%)", title=title)
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, -1].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the table, the claims and the figure of a sweep over noise and seeds."""
+    table = activity(results, workdir)
+    ends = _changes(table).groupby(["noise", "layer"], sort=False)[["first", "last"]].mean()
+    tables = [("Active neurons (%), first and last report", ends.reset_index())]
+    done = results[results["status"] == "ok"]
+    if not done.empty:
+        accuracy = 100 * done.groupby("noise")["test_accuracy"].mean()
+        tables.append(("Test accuracy (%)", accuracy.reset_index()))
+    notes = [
+        "Fractions are of test images; layers are numbered from the input. A fall counts as shown "
+        "when its mean exceeds twice its standard error over seeds (with one seed: zero)."
+    ]
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=make_claims(table),
+        figures={"activation_sparsity": functools.partial(draw, table)},
+        extra_tables={"activity": table},
+        notes=notes,
+    )

@@ -1,0 +1,74 @@
+"""Settings of `experiments.image_examples`: the images among those of the noise curves."""
+
+import ml_collections
+
+from lsa_jax.settings import noise_curves
+from lsa_jax.settings.fields import Field, check, integer, one_of, text, tuple_of
+from lsa_jax.settings.fields import default_config as _default_config
+
+FIELDS: dict[str, Field] = {
+    "experiment": Field("image_examples", one_of("image_examples"), "what runs"),
+    "title": Field("Images on backgrounds", text(), "heading of the report"),
+    "num_examples": Field(3, integer(1), "images of each kind"),
+    **{
+        name: field
+        for name, field in noise_curves.FIELDS.items()
+        if name.startswith("data.") or name in ("noise", "seed")
+    },
+    "sweep.background": Field(
+        ("gaussian",), tuple_of(noise_curves.FIELDS["data.background"].kind), "backgrounds"
+    ),
+    "sweep.placement": Field(
+        ("random_location", "random_corner", "fixed_corner"),
+        noise_curves.FIELDS["sweep.placement"].kind,
+        "placements; distractors have no random_location",
+    ),
+    "sweep.std": Field(
+        (0.0, 0.5, 1.0, 1.5, 2.0),
+        noise_curves.FIELDS["sweep.noise"].kind,
+        "Gaussian backgrounds: standard deviations",
+    ),
+    "sweep.intensity": Field(
+        (0.0, 0.25, 0.5, 0.75, 1.0),
+        noise_curves.FIELDS["sweep.noise"].kind,
+        "photographs and distractors: intensities",
+    ),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: background x placement x noise.
+
+    Distractors lie beside the vehicles of CIFAR-10, and only in corners.
+    """
+    points: list[dict[str, object]] = []
+    for background in config.sweep.background:
+        distractors = background == "distractors"
+        levels = {"gaussian": config.sweep.std, "none": (0.0,)}
+        points += [
+            {
+                "data.background": background,
+                "data.placement": placement,
+                "noise": noise,
+                "data.task": "vehicles" if distractors else config.data.task,
+            }
+            for placement in config.sweep.placement
+            if not (distractors and placement == "random_location")
+            for noise in levels.get(background, config.sweep.intensity)
+        ]
+    return points
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted and the fields fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    noise_curves.check_data(config)

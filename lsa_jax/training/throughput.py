@@ -1,0 +1,120 @@
+"""How fast training runs, and what share of the devices' peak that is."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.parallel import BATCH_AXIS
+from lsa_jax.training.programs import Recipe, Source, State, join, split
+
+# Dense operations a second of one jax device, by the beginning of its kind (the first that fits)
+# and the type that is computed in; from the makers' data sheets. JAX multiplies float32 in TF32 on
+# these GPUs and in bfloat16 on TPUs unless told otherwise. A device is half a chip of TPU v2, v3.
+_PEAKS = (
+    ("NVIDIA A100", {"bfloat16": 312e12, "float32": 156e12}),
+    ("NVIDIA H100 PCIe", {"bfloat16": 756e12, "float32": 378e12}),
+    ("NVIDIA H100 80GB HBM3", {"bfloat16": 989e12, "float32": 494.5e12}),
+    ("NVIDIA H200", {"bfloat16": 989e12, "float32": 494.5e12}),
+    ("TPU v2", {"bfloat16": 22.5e12, "float32": 22.5e12}),
+    ("TPU v3", {"bfloat16": 61.5e12, "float32": 61.5e12}),
+    ("TPU v4", {"bfloat16": 275e12, "float32": 275e12}),
+    ("TPU v5 lite", {"bfloat16": 197e12, "float32": 197e12}),
+    ("TPU v5", {"bfloat16": 459e12, "float32": 459e12}),
+    ("TPU v6 lite", {"bfloat16": 918e12, "float32": 918e12}),
+)
+
+
+class Throughput(NamedTuple):
+    """The pace of a training run, all replicas and devices together.
+
+    Attributes:
+        examples_per_second: examples trained on, by the median epoch of this process (the first,
+            which compiles, is left out where there are others); evaluation is not counted.
+        flops_per_second: operations of the losses and their gradients at that pace, as XLA counts
+            them before it optimises; None where nothing is known to compare them with.
+        peaks: what the devices can do together, operations a second, by type; None where one of
+            them is not in the table, as no CPU is.
+    """
+
+    examples_per_second: float
+    flops_per_second: float | None
+    peaks: dict[str, float] | None
+
+    def peak_fraction(self, dtype: str) -> float | None:
+        """Returns the share of the peak that is used; None where the peak is not known."""
+        if self.peaks is None or self.flops_per_second is None:
+            return None
+        return self.flops_per_second / self.peaks[dtype]
+
+
+def peak_flops(kind: str) -> dict[str, float] | None:
+    """Returns a device's dense operations a second by type, None for a kind that is not known."""
+    return next((peaks for prefix, peaks in _PEAKS if kind.startswith(prefix)), None)
+
+
+def _total_peaks(kinds: list[str]) -> dict[str, float] | None:
+    peaks = [peak_flops(kind) for kind in kinds]
+    if None in peaks:
+        return None
+    return {dtype: sum(peak[dtype] for peak in peaks) for dtype in ("bfloat16", "float32")}
+
+
+def gradient_flops(recipe: Recipe, params: Any, batch: Dataset) -> float | None:
+    """Returns the operations of one batch's mean loss and its gradient, as XLA counts them.
+
+    Args:
+        recipe: model, loss and frozen parameters.
+        params: one replica's parameters; like the batch, arrays or their shapes.
+        batch: inputs and targets.
+
+    Returns:
+        The count before optimisation; None where the backend does not count.
+    """
+
+    def gradient(params: Any, batch: Dataset) -> tuple[Array, Any]:
+        trained, fixed = split(params, recipe.frozen)
+
+        def mean_loss(trained: Any) -> Array:
+            outputs = recipe.model.apply(join(trained, fixed), batch.inputs)
+            return jnp.mean(recipe.loss(outputs, batch.targets))
+
+        return jax.value_and_grad(mean_loss)(trained)
+
+    # A model of split batches averages over their axis, which must exist; here it has one part.
+    one_part = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), (params, batch))
+    lowered = jax.jit(jax.vmap(gradient, axis_name=BATCH_AXIS)).lower(*one_part)
+    counted = lowered.cost_analysis()
+    return counted.get("flops") if counted else None
+
+
+def measure_throughput(
+    recipe: Recipe, source: Source, state: State, replicas: Any, seconds: list[float]
+) -> Throughput | None:
+    """Returns the pace of a run; None where this process trained no epoch of it.
+
+    Args:
+        recipe: how a replica is trained.
+        source: the training examples.
+        state: of all replicas, arrays [replicas, ...].
+        replicas: what varies between replicas, arrays [replicas, ...].
+        seconds: how long each epoch of this process took.
+    """
+    if not seconds:
+        return None
+    num_replicas = len(state.step)
+    pace = num_replicas * source.num_examples / float(np.median(seconds[1:] or seconds))
+    peaks = _total_peaks([device.device_kind for device in recipe.layout.devices])
+    if peaks is None:
+        return Throughput(pace, None, None)
+    params, replica = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), (state.params, replicas)
+    )
+    index = jax.ShapeDtypeStruct((recipe.batch_size,), jnp.int32)
+    epoch = jax.ShapeDtypeStruct((), jnp.int32)
+    batch = jax.eval_shape(source.fetch, source.arrays, replica, index, epoch)
+    flops = gradient_flops(recipe, params, batch)
+    return Throughput(pace, None if flops is None else flops * pace / recipe.batch_size, peaks)
