@@ -6,7 +6,7 @@ r"""Figure 4 (top right), Karp et al. 2021: four kinds of vehicles among images 
 DIR holds cifar-10-batches-bin/. The vehicle takes a random corner, random animals the other
 three; the noise is their intensity.
 Full: WRN-10-10 and its linearisation, 200 epochs; the paper took 2 to 10 hours a run on one RTX
-2080 Ti, and there are 10 runs a seed. ":small": WRN-10-1 on 2,000 images for 16 epochs, at zero
+2080 Ti, and there are 10 runs a seed. ":small": WRN-10-1 on 5,000 images for 10 epochs, at zero
 and at the highest noise.
 """
 

@@ -6,7 +6,7 @@ r"""Growing backgrounds, Karp et al. 2021, section 6: CIFAR-2 on ever larger pho
 DIR holds cifar-10-batches-bin/ and photographs below plants/ (ImageNet's Plants synset in the
 paper). An image of 16 x 16 lies at a random location of a photograph at full intensity, whose side
 grows from 16 pixels, where nothing of it is seen, to 64; the paper gives no sizes.
-Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed. ":small": WRN-10-1 on 2,000
+Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed. ":small": WRN-10-1 on 5,000
 images, backgrounds of 16, 32 and 48 pixels, 6 runs. Not run at either size.
 """
 
