@@ -31,6 +31,11 @@ def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
     return jax.pmap(_identity, devices=devices)(copies)
 
 
+def map_devices(function: Callable, devices: Sequence[jax.Device]) -> Callable:
+    """Compiles a function of one device's arrays into one of [devices, ...], one entry on each."""
+    return jax.pmap(function, devices=devices)
+
+
 class ReplicaLayout:
     """Independent runs of the same program, dealt out over the devices.
 

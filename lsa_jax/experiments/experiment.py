@@ -10,6 +10,10 @@ import pandas as pd
 from lsa_jax.reporting.report import Report
 from lsa_jax.settings.points import Point
 
+# Below a group's directory: what is worth nothing once the group's results are stored. The sweep
+# removes it then.
+SCRATCH = "scratch"
+
 
 class Outcome(NamedTuple):
     """What came out of one point.
@@ -39,7 +43,8 @@ class Experiment(NamedTuple):
             A function of all points alone, never of which of them are done, so that a resumed sweep
             compiles the same programs.
         run: `(group, data, directory, progress) -> one Outcome a point`. `directory` is the group's
-            own and holds its checkpoints; `progress(fraction)` tells how much of the group is done.
+            own and holds its checkpoints, and `SCRATCH` below it; `progress(fraction)` tells how
+            much of the group is done.
         report: `(config, results, workdir) -> Report`, from the table of all results.
     """
 

@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from lsa_jax import kernels, models, parallel, training
 from lsa_jax.experiments import image_tasks
-from lsa_jax.experiments.experiment import Experiment, Outcome
+from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.experiments.image_tasks import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments.noise_curves_report import make_report
 from lsa_jax.models.model import Model
@@ -201,8 +201,13 @@ def _kernel(config: ml_collections.ConfigDict, model: Model, input_shape: tuple[
     )
 
 
-def _solve(point: Point, task: ImageTask, progress: Callable[[float], None]) -> Outcome:
-    """Fits a kernel's ridge regression to one point's data, exactly."""
+def _solve(
+    point: Point, task: ImageTask, directory: Path, progress: Callable[[float], None]
+) -> Outcome:
+    """Fits a kernel's ridge regression to one point's data, exactly.
+
+    The kernel's matrices are computed in files, so that a run that was killed goes on with them.
+    """
     config, start = point.config, jnp.int32(0)
     train, test = (
         jax.jit(functools.partial(image_tasks.compose, config, which))(
@@ -215,9 +220,15 @@ def _solve(point: Point, task: ImageTask, progress: Callable[[float], None]) -> 
     # The symmetric matrix takes half the work of its size.
     share = len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
     gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    gram_train = gram(train.inputs, progress=lambda f: progress(share * f))
+    scratch = directory / SCRATCH
+    gram_train = gram(
+        train.inputs, path=scratch / "train.npy", progress=lambda f: progress(share * f)
+    )
     gram_test = gram(
-        test.inputs, train.inputs, progress=lambda f: progress(share + (1 - share) * f)
+        test.inputs,
+        train.inputs,
+        path=scratch / "test.npy",
+        progress=lambda f: progress(share + (1 - share) * f),
     )
     key = jax.random.fold_in(jax.random.key(config.seed), _RIDGE)
     targets = np.asarray(train.targets)
@@ -244,7 +255,7 @@ def run(
     """Trains a group's points as replicas, or solves for a single point exactly."""
     task = image_tasks.task_of(group[0], data)
     if _is_exact(group[0].config):
-        outcomes = [_solve(group[0], task, progress)]
+        outcomes = [_solve(group[0], task, directory, progress)]
     else:
         outcomes = _train(group, task, directory, progress)
     return [

@@ -6,6 +6,7 @@ was killed at any moment goes on with the same command and ends with the same nu
 """
 
 import contextlib
+import shutil
 import time
 from collections.abc import Iterator
 from importlib import metadata
@@ -19,7 +20,7 @@ import pandas as pd
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.experiments import load_experiment
-from lsa_jax.experiments.experiment import Experiment, Outcome
+from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.reporting import files
 from lsa_jax.reporting.progress import Progress
 from lsa_jax.reporting.write import write_report
@@ -82,12 +83,23 @@ def _result(point: Point, outcome: Outcome, seconds: float) -> dict[str, Any]:
     return {"id": point.id, **settings, **outcome.metrics, **timings, **status}
 
 
+def _group_directory(workdir: Path, group: list[Point]) -> Path:
+    return workdir / "groups" / group[0].id
+
+
+def _remove_scratch(directory: Path) -> None:
+    """Removes what a group needs only until its results are stored."""
+    if (directory / SCRATCH).exists():
+        shutil.rmtree(directory / SCRATCH)
+
+
 def _run_missing(experiment: Experiment, points: list[Point], data: Any, workdir: Path) -> None:
-    groups = [
-        group
-        for group in experiment.groups(points)
-        if any(files.read_result(workdir, point.id) is None for point in group)
-    ]
+    groups = []
+    for group in experiment.groups(points):
+        if any(files.read_result(workdir, point.id) is None for point in group):
+            groups.append(group)
+        else:
+            _remove_scratch(_group_directory(workdir, group))
     done = 0
     with Progress(sum(map(len, groups))) as bar:
         for group in groups:
@@ -97,13 +109,14 @@ def _run_missing(experiment: Experiment, points: list[Point], data: Any, workdir
                 experiment,
                 group,
                 data,
-                workdir / "groups" / group[0].id,
+                _group_directory(workdir, group),
                 lambda fraction: bar.advance_to(before + fraction * len(group), doing),  # noqa: B023
             )
             seconds = round((time.monotonic() - start) / len(group), 3)
             for point, outcome in zip(group, outcomes, strict=True):
                 result = _result(point, outcome, seconds)
                 files.write_run(workdir, point.id, result, outcome.history)
+            _remove_scratch(_group_directory(workdir, group))
             done += len(group)
             bar.advance_to(done, doing)
 

@@ -1,16 +1,38 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
 from lsa_jax.kernels.finite import finite_ntk, linearize
+from lsa_jax.kernels.gaussian_process import Posterior, posterior
 from lsa_jax.kernels.gram import gram
 from lsa_jax.kernels.infinite import infinite_kernel
+from lsa_jax.kernels.iterative import IterativeRegression, regress_cg
 from lsa_jax.kernels.regression import Regression, regress, select_ridge
+from lsa_jax.kernels.spectral import (
+    Flow,
+    Spectrum,
+    decompose,
+    gradient_flow,
+    leave_one_out,
+    leave_one_out_ridge,
+    predict_path,
+)
 
 __all__ = [
+    "Flow",
+    "IterativeRegression",
+    "Posterior",
     "Regression",
+    "Spectrum",
+    "decompose",
     "finite_ntk",
+    "gradient_flow",
     "gram",
     "infinite_kernel",
+    "leave_one_out",
+    "leave_one_out_ridge",
     "linearize",
+    "posterior",
+    "predict_path",
     "regress",
+    "regress_cg",
     "select_ridge",
 ]

@@ -1,43 +1,58 @@
-"""Gram matrices of any size, computed in tiles that fit memory."""
+"""Gram matrices of any size, computed in tiles that fit memory, and kept if a job is killed."""
 
+import collections
+import contextlib
+import functools
+import hashlib
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels import gram_file, memory, tile_programs
+from lsa_jax.kernels.gram_file import Place, Tile
+from lsa_jax.kernels.tile_programs import TileProgram
+from lsa_jax.reporting.progress import Progress
 
-# Examples a side of the largest tile that is tried. An accelerator wants more work at a time.
-_LARGEST_SIDE = {"cpu": 256}
-_LARGEST_SIDE_ELSEWHERE = 1024
+_DTYPES = ("float32", "float64")
 
-# Bytes of a CPU's cache that a tile aims for. A kernel that holds many numbers for each pair
-# (infinite width) runs up to twice as fast within it, measured on 2 cores that share 32 MB.
-_CACHE = 8e6
-
-
-class Place(NamedTuple):
-    """Where a tile starts in the matrix."""
-
-    row: int
-    column: int
+# Rounds of tiles that accelerators may compute while the host takes care of an earlier one. A CPU
+# would have to share its cores and its cache between them.
+_AHEAD = 1
 
 
-class TileProgram(NamedTuple):
-    """The kernel compiled for tiles of one shape.
+class _Job(NamedTuple):
+    """What is to be computed: the arguments of `gram`, inputs as numpy arrays."""
 
-    Attributes:
-        sides: rows and columns of a tile.
-        run: `(x1 [rows, ...], x2 [columns, ...]) -> [rows, columns]`.
-        memory: bytes of its arguments, temporaries and result together.
-    """
+    kernel: Callable[[Array, Array], Array]
+    x1: np.ndarray
+    x2: np.ndarray | None
+    dtype: np.dtype
+    tile: int | None
+    memory_limit: float | None
+    devices: tuple[jax.Device, ...]
 
-    sides: tuple[int, int]
-    run: Callable[[np.ndarray, np.ndarray], Array]
-    memory: int
+    @property
+    def symmetric(self) -> bool:
+        return self.x2 is None
+
+    @property
+    def columns(self) -> np.ndarray:
+        return self.x1 if self.x2 is None else self.x2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.x1), len(self.columns)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the matrix."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 def gram(
@@ -45,133 +60,207 @@ def gram(
     x1: Shaped[Array | np.ndarray, "n1 ..."],
     x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
     *,
-    memory_limit: float = 1e9,
+    memory_limit: float | None = None,
     tile: int | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> Float[np.ndarray, "n1 n2"]:
+    dtype: Literal["float32", "float64"] = "float32",
+    path: Path | str | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    process_index: int = 0,
+    process_count: int = 1,
+    progress: Callable[[float], None] | bool = False,
+) -> Float[np.ndarray, "n1 n2"] | None:
     """Computes a kernel of all pairs of inputs, tile by tile.
 
     All tiles have one shape, so one program serves all: a tile that sticks out is filled up with
     copies of the last example, whose values are thrown away. Without `x2` only the tiles on and
     above the diagonal are computed, and the matrix is exactly symmetric.
 
-    Time for n1 n2 pairs, without `x2` for little more than half of them. On the device, memory for
-    one tile; on the host, 4 n1 n2 bytes.
+    Time for n1 n2 pairs, without `x2` for little more than half of them, shared by the devices. On
+    each device, memory for one tile (two on accelerators, which compute one while the last is
+    fetched); on the host, 4 or 8 n1 n2 bytes, in memory or in the file.
+
+    With `path`, a call that was killed goes on where it was, and computes again only the tiles that
+    were in flight: the matrix ends bit-identical on the same kind of machine. A matrix that is
+    whole is read. The file is refused where it was computed from another kernel (told by its
+    program, constants included, so also by another version of jax), other inputs or options.
+
+    Several processes, on hosts that share a file system or as jobs one after the other, share the
+    work if each passes its index and their count. A last call with one process finishes what any of
+    them has left.
 
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`; a pure function that jax can
             trace. It is compiled once for each function object: pass the same one again.
         x1: first inputs.
         x2: second inputs; None means x1 against itself.
-        memory_limit: bytes that computing a tile may take. The tile is chosen so that the compiled
-            program's own account of arguments, temporaries and result stays within it.
-        tile: examples a side of a tile, instead of the size chosen from `memory_limit`.
-        progress: called with the fraction of tiles done, after each.
+        memory_limit: bytes that computing a tile may take on a device. The tile is chosen so that
+            the compiled program's own account of arguments, temporaries and result stays within it.
+            None takes half of what an accelerator has free; on a CPU 1e9, or half of what is
+            available if that is less, divided among the devices.
+        tile: examples a side of a tile, instead of the size chosen from the memory.
+        dtype: "float64" computes the kernel and its sums in float64 from inputs so widened.
+        path: file that keeps the matrix, a name that ends in .npy; see `kernels.gram_file`.
+        devices: where to compute; None means all of this process's.
+        process_index: which process this is, from 0.
+        process_count: how many share the work; more than one need a path.
+        progress: called with the fraction of tiles done, after each; or True for a bar with the
+            time left.
 
     Returns:
-        The matrix, in float32.
+        The matrix; with `path`, mapped from the file and read-only. None if tiles of other
+        processes are still missing.
 
     Raises:
-        InputError: shapes, limit or tile are not accepted, or the tile does not fit the limit.
+        InputError: shapes or options are not accepted; matrix or tile do not fit the memory, the
+            disk or the limit; or the file is another matrix, or being written.
         NumericalError: the kernel of some pair is not finite.
     """
-    symmetric = x2 is None
-    x1 = _as_numpy("x1", x1)
-    x2 = x1 if symmetric else _as_numpy("x2", x2)
-    _check(x1, x2, memory_limit, tile)
-    if tile is None:
-        program = _choose_program(kernel, x1, x2, memory_limit)
-    else:
-        program = _compile(kernel, x1, x2, (tile, tile))
-        _check_memory(program, memory_limit, "a smaller tile or a higher limit")
-    result = np.empty((len(x1), len(x2)), np.float32)
-    places = _places(result.shape, program.sides, symmetric=symmetric)
-    for done, place in enumerate(places, start=1):
-        _fill(result, place, program, x1, x2, symmetric=symmetric)
-        if progress is not None:
-            progress(done / len(places))
-    return result
+    path = None if path is None else Path(path)
+    _check_options(memory_limit, tile, dtype, path, process_index, process_count)
+    with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
+        first = _as_numpy("x1", x1, dtype)
+        second = None if x2 is None else _as_numpy("x2", x2, dtype)
+        devices = tuple(devices or jax.local_devices())
+        job = _Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices)
+        _check_shapes(job)
+        if path is None:
+            return _in_memory(job, progress)
+        return _in_file(job, path, process_index, process_count, progress)
 
 
-def _as_numpy(name: str, x: Any) -> np.ndarray:
+def _check_options(
+    memory_limit: float | None,
+    tile: int | None,
+    dtype: str,
+    path: Path | None,
+    process_index: int,
+    process_count: int,
+) -> None:
+    if memory_limit is not None and not memory_limit > 0:
+        raise InputError(f"memory_limit is {memory_limit!r}; accepted: None or bytes, more than 0")
+    if tile is not None and not (isinstance(tile, int) and tile >= 1):
+        raise InputError(f"tile is {tile!r}; accepted: None or a whole number, 1 or more")
+    if dtype not in _DTYPES:
+        raise InputError(f"dtype is {dtype!r}; accepted: {', '.join(_DTYPES)}")
+    if not 0 <= process_index < process_count:
+        raise InputError(
+            f"process_index is {process_index} and process_count is {process_count}; accepted: an "
+            "index from 0 up to, not including, the count"
+        )
+    if process_count > 1 and path is None:
+        raise InputError(f"path is None and process_count is {process_count}; accepted: a path")
+
+
+def _as_numpy(name: str, x: Any, dtype: str) -> np.ndarray:
     x = np.asarray(x)
     if x.ndim == 0 or len(x) == 0:
         raise InputError(f"{name} is {x.shape}; accepted: [n, ...] with one example or more")
+    if dtype == "float64" and np.issubdtype(x.dtype, np.floating):
+        return x.astype(np.float64, copy=False)
     return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 
 
-def _check(x1: np.ndarray, x2: np.ndarray, memory_limit: float, tile: int | None) -> None:
-    if x1.shape[1:] != x2.shape[1:]:
+def _check_shapes(job: _Job) -> None:
+    if job.x1.shape[1:] != job.columns.shape[1:]:
         raise InputError(
-            f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first axis"
+            f"x1 is {job.x1.shape} and x2 is {job.columns.shape}; accepted: equal shapes but for "
+            "the first axis"
         )
-    if not memory_limit > 0:
-        raise InputError(f"memory_limit is {memory_limit!r}; accepted: bytes, more than 0")
-    if tile is not None and not (isinstance(tile, int) and tile >= 1):
-        raise InputError(f"tile is {tile!r}; accepted: None or a whole number, 1 or more")
 
 
-def _choose_program(
-    kernel: Callable, x1: np.ndarray, x2: np.ndarray, memory_limit: float
-) -> TileProgram:
-    """Returns the kernel compiled for the largest tile that fits the memory and suits the cache."""
-    longer = max(len(x1), len(x2))
+def _in_memory(job: _Job, progress: Callable[[float], None] | bool) -> np.ndarray:
+    memory.check_fits_host(job.shape, job.size)
+    program = _make_program(job, None, held=job.size)
+    result = np.empty(job.shape, job.dtype)
+    places = _places(job.shape, program.sides, symmetric=job.symmetric)
+    with _reporter(progress, 0, len(places)) as report:
+        for done, tile in enumerate(_tiles(job, program, places), start=1):
+            gram_file.put(result, tile, symmetric=job.symmetric)
+            report(done)
+    return result
 
-    def at_most(side: int) -> TileProgram:
-        # An even share of the longer axis leaves little to fill up. The other axis follows, so that
-        # the tiles of a train-train and of a test-train matrix are the same program.
-        side = math.ceil(longer / math.ceil(longer / side))
-        return _compile(kernel, x1, x2, (min(side, len(x1)), min(side, len(x2))))
 
-    on_cpu = jax.default_backend() == "cpu"
-    program = at_most(_LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE)
-    while program.memory > memory_limit:
-        if program.sides == (1, 1):
-            _check_memory(program, memory_limit, "a higher limit")
-        # At least halved, so that few programs are compiled where memory grows less than pairs do.
-        program = at_most(min(max(program.sides) // 2, _side_for(memory_limit, program)))
-    if on_cpu and program.memory > _CACHE:
-        smaller = at_most(_side_for(_CACHE, program))
-        # Where memory grows like the side (Jacobians of a finite network: exponent 1/2 in pairs)
-        # rather than like the pairs (exponent 1), what a tile sets up is used by all of its pairs,
-        # and a large tile is worth more than the cache.
-        share_of_pairs = math.prod(smaller.sides) / math.prod(program.sides)
-        if smaller.memory / program.memory < share_of_pairs**0.75:
-            program = smaller
+def _in_file(
+    job: _Job,
+    path: Path,
+    process_index: int,
+    process_count: int,
+    progress: Callable[[float], None] | bool,
+) -> np.ndarray | None:
+    gram_file.check_path(path)
+    memory.check_fits_disk(path, job.shape, job.size)
+    record, program = gram_file.read_record(path), None
+    if record is None:
+        program = _make_program(job, None, held=0)
+        sides = program.sides
+    elif job.tile is None:
+        # Whatever memory there is now: other tiles could round otherwise.
+        sides = tuple(record["tile"])
+    else:
+        sides = (job.tile, job.tile)
+    with gram_file.opened(path, _identity(job, sides), process_index, process_count) as file:
+        places = _places(job.shape, sides, symmetric=job.symmetric)
+        mine, before = places[process_index::process_count], file.done()
+        missing = [place for place in mine if place not in before]
+        if missing:
+            program = program or _make_program(job, sides, held=0)
+            with _reporter(progress, len(mine) - len(missing), len(mine)) as report:
+                for done, tile in enumerate(_tiles(job, program, missing), start=1):
+                    file.add(tile)
+                    report(done)
+            file.flush()
+        whole = file.done().issuperset(places)
+    return np.load(path, mmap_mode="r") if whole else None
+
+
+def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> TileProgram:
+    """Compiles the kernel for tiles of these sides, or of those that suit the memory.
+
+    Args:
+        job: what is to be computed.
+        sides: None leaves the choice to the memory, unless the job has a tile.
+        held: bytes of host memory that the matrix takes.
+    """
+    limit = job.memory_limit
+    if limit is None:
+        limit = memory.tile_limit(job.devices[0], len(job.devices), held)
+    if sides is None and job.tile is None:
+        return tile_programs.choose(job.kernel, job.x1, job.columns, limit, len(job.devices))
+    sides = sides or (job.tile, job.tile)
+    program = tile_programs.compile_tile(job.kernel, job.x1, job.columns, sides)
+    tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
     return program
 
 
-def _side_for(memory: float, program: TileProgram) -> int:
-    """Returns the side that takes this memory, if memory grows like the number of pairs."""
-    return max(1, int(max(program.sides) * math.sqrt(memory / program.memory)))
+def _identity(job: _Job, sides: tuple[int, int]) -> dict[str, Any]:
+    """Returns all that decides the bits of the matrix, for a person and for the next call."""
+    program = tile_programs.lower(job.kernel, job.x1, job.columns, sides).as_text()
+    function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
+    return {
+        "kernel": getattr(function, "__qualname__", type(function).__qualname__),
+        "program": hashlib.sha256(program.encode()).hexdigest(),
+        "x1": gram_file.digest(job.x1),
+        "x2": None if job.symmetric else gram_file.digest(job.columns),
+        "symmetric": job.symmetric,
+        "shape": job.shape,
+        "dtype": job.dtype.name,
+        "tile": sides,
+        "device": job.devices[0].device_kind,
+    }
 
 
-def _check_memory(program: TileProgram, memory_limit: float, fix: str) -> None:
-    if program.memory > memory_limit:
-        raise InputError(
-            f"memory_limit is {memory_limit:.3g} bytes, and a tile of {program.sides[0]} x "
-            f"{program.sides[1]} pairs takes {program.memory:.3g}; accepted: {fix}"
-        )
-
-
-def _compile(
-    kernel: Callable, x1: np.ndarray, x2: np.ndarray, sides: tuple[int, int]
-) -> TileProgram:
-    """Compiles the kernel for tiles of one shape, and reads how much memory they take."""
-    block1, block2 = (
-        jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype)
-        for side, x in zip(sides, (x1, x2), strict=True)
-    )
-    lowered = jax.jit(kernel).lower(block1, block2)
-    shape = getattr(lowered.out_info, "shape", None)
-    if shape != sides:
-        raise InputError(
-            f"kernel turns {block1.shape} and {block2.shape} into {shape}; accepted: {sides}"
-        )
-    compiled = lowered.compile()
-    memory = compiled.memory_analysis()
-    needed = (memory.argument_size_in_bytes, memory.temp_size_in_bytes, memory.output_size_in_bytes)
-    return TileProgram(sides, compiled, sum(needed))
+@contextlib.contextmanager
+def _reporter(
+    progress: Callable[[float], None] | bool, before: int, total: int
+) -> Iterator[Callable[[int], None]]:
+    """Gives what is to be told how many tiles this call has computed."""
+    if callable(progress):
+        yield lambda done: progress((before + done) / total)
+    elif progress:
+        with Progress(total - before, unit="tile") as bar:
+            yield lambda done: bar.advance_to(done, f"of {total} in all")
+    else:
+        yield lambda done: None
 
 
 def _places(shape: tuple[int, int], sides: tuple[int, int], *, symmetric: bool) -> list[Place]:
@@ -183,33 +272,33 @@ def _places(shape: tuple[int, int], sides: tuple[int, int], *, symmetric: bool) 
     ]
 
 
-def _fill(
-    result: np.ndarray,
-    place: Place,
-    program: TileProgram,
-    x1: np.ndarray,
-    x2: np.ndarray,
-    *,
-    symmetric: bool,
-) -> None:
-    """Computes one tile, and writes it and its mirror image where they belong."""
-    blocks = [
-        _block(x, start, side)
-        for x, start, side in zip((x1, x2), place, program.sides, strict=True)
-    ]
-    rows, columns = (
-        slice(start, min(start + side, n))
-        for start, side, n in zip(place, program.sides, result.shape, strict=True)
-    )
-    values = np.asarray(program.run(*blocks))[
-        : rows.stop - rows.start, : columns.stop - columns.start
-    ]
-    _check_finite(values, place)
-    if symmetric and place.row == place.column:
-        values = np.triu(values) + np.triu(values, 1).T
-    result[rows, columns] = values
-    if symmetric and place.row != place.column:
-        result[columns, rows] = values.T
+def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Tile]:
+    """Computes tiles in rounds, one on each device, and yields them in order."""
+    devices = job.devices[: len(places)]
+    run = tile_programs.on_devices(job.kernel, program, devices)
+    ahead = 0 if devices[0].platform == "cpu" else _AHEAD
+    running: collections.deque[tuple[list[Place], Array]] = collections.deque()
+    for start in range(0, len(places), len(devices)):
+        some = places[start : start + len(devices)]
+        # The last round may be short: its last tile is computed by all devices that are left.
+        padded = some + some[-1:] * (len(devices) - len(some))
+        blocks = (
+            np.stack([_block(x, place[axis], program.sides[axis]) for place in padded])
+            for axis, x in enumerate((job.x1, job.columns))
+        )
+        running.append((some, run(*blocks)))
+        if len(running) > ahead:
+            yield from _fetch(job, *running.popleft())
+    while running:
+        yield from _fetch(job, *running.popleft())
+
+
+def _fetch(job: _Job, places: list[Place], values: Array) -> Iterator[Tile]:
+    """Yields the tiles of a round, without what sticks out of the matrix."""
+    for place, one in zip(places, np.asarray(values), strict=False):
+        one = one[: job.shape[0] - place.row, : job.shape[1] - place.column]
+        _check_finite(one, place)
+        yield Tile(place, one)
 
 
 def _block(x: np.ndarray, start: int, side: int) -> np.ndarray:

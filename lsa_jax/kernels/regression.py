@@ -1,4 +1,4 @@
-"""Kernel ridge regression, solved exactly in float64."""
+"""Kernel ridge regression, solved exactly."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,13 +9,11 @@ import scipy.linalg
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels import blocks, cholesky, problem, spectral
+from lsa_jax.kernels.cholesky import Precision
 
-# Reciprocal condition number below which a solution need not have one correct digit, and LAPACK's
-# expert drivers call the matrix singular.
-_SINGULAR = np.finfo(float).eps
-
-# Rounding of a float32 kernel stays far below this share of the mean diagonal; mistakes do not.
-_LARGEST_ASYMMETRY = 1e-3
+# An eigendecomposition, which serves all ridges, takes as long as about this many factorisations.
+_FACTORISATIONS = 30
 
 
 class Regression(NamedTuple):
@@ -38,94 +36,95 @@ def regress(
     gram_test: Float[Array | np.ndarray, "m n"],
     *,
     ridge: float,
+    precision: Precision = "float64",
+    overwrite: bool = False,
 ) -> Regression:
-    """Solves kernel ridge regression by a Cholesky factorisation in float64.
+    """Solves kernel ridge regression by a Cholesky factorisation, to float64's precision.
 
     With y0 the mean target, predictions = y0 + K_test (K + ridge trace(K)/n I)^{-1} (Y - y0).
     Taking out the mean makes the result independent of a constant added to all targets.
 
-    O(n^3) time; 8 n (n + m) bytes beside the inputs.
+    O(n^3) time. Beside the inputs, 8 n^2 bytes; half of that, and about half the time, with
+    precision "float32"; none with `overwrite`. For matrices that do not fit, `regress_cg`.
 
     Args:
         gram_train: K, symmetric.
         targets: Y.
         gram_test: K_test, test against training examples.
         ridge: ridge over the mean diagonal of K, 0 or more.
+        precision: "float32" factorises in float32, and refines the solution by residuals in float64
+            until it is as good as that of "float64", or says that it cannot.
+        overwrite: factorise in the memory of K, a float64 array that is then lost.
 
     Returns:
         Predictions on the test examples.
 
     Raises:
-        InputError: sizes that do not fit, a K that is not symmetric, or a negative ridge.
+        InputError: sizes that do not fit each other or the memory, a K that is not symmetric or
+            cannot be overwritten, a negative ridge, or an unknown precision.
         NumericalError: entries that are not finite, or a matrix that is not positive definite to
-            float64 precision; the message says which ridge it takes.
+            this precision; the message says which ridge it takes.
     """
     gram_train, targets, gram_test = map(np.asarray, (gram_train, targets, gram_test))
-    _check_ridge(ridge)
-    _check(gram_train, targets, gram_test)
-    fit = _solve(gram_train, targets, gram_test, ridge)
+    problem.check_ridge(ridge)
+    if precision not in cholesky.PRECISIONS:
+        raise InputError(f"precision is {precision!r}; accepted: {', '.join(cholesky.PRECISIONS)}")
+    if overwrite and precision == "float32":
+        raise InputError(
+            "overwrite is True and precision is 'float32', which needs K for its residuals; "
+            "accepted: one or the other"
+        )
+    problem.check(gram_train, targets, gram_test)
+    n = len(gram_train)
+    if not overwrite:
+        needed = np.dtype(precision).itemsize * n**2
+        problem.check_memory(n, needed, "overwrite=True, precision='float32' or regress_cg")
+    fit = _solve(gram_train, targets, gram_test, ridge, precision, overwrite=overwrite)
     if fit is None:
-        raise _not_positive_definite(gram_train, ridge)
+        raise _refusal(gram_train, ridge, precision, overwritten=overwrite)
     return fit
 
 
-def _check_ridge(ridge: float) -> None:
-    if not 0 <= ridge < np.inf:
-        raise InputError(f"ridge is {ridge}; accepted: 0 or more")
-
-
-def _check(gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray) -> None:
-    n = len(targets)
-    if not n:
-        raise InputError("there are 0 targets; accepted: 1 or more")
-    if targets.ndim != 2 or gram_train.shape != (n, n) or gram_test.shape[1:] != (n,):
-        raise InputError(
-            f"targets are {targets.shape}, gram_train is {gram_train.shape} and gram_test "
-            f"{gram_test.shape}; accepted with {n} targets: ({n}, c), ({n}, {n}) and (m, {n})"
-        )
-    named = {"gram_train": gram_train, "targets": targets, "gram_test": gram_test}
-    for name, values in named.items():
-        if not np.isfinite(values).all():
-            raise NumericalError(f"{name} has entries that are not finite; check the kernel")
-    if not np.trace(gram_train) > 0:
-        raise InputError(f"gram_train has trace {np.trace(gram_train):g}; accepted: more than 0")
-    asymmetry = np.abs(gram_train - gram_train.T).max() / (np.trace(gram_train) / n)
-    if asymmetry > _LARGEST_ASYMMETRY:
-        raise InputError(
-            f"gram_train differs from its transpose by {asymmetry:.2g} of its mean diagonal; "
-            "accepted: a symmetric matrix, as gram(kernel, x) gives"
-        )
-
-
 def _solve(
-    gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray, ridge: float
+    gram_train: np.ndarray,
+    targets: np.ndarray,
+    gram_test: np.ndarray,
+    ridge: float,
+    precision: Precision = "float64",
+    *,
+    overwrite: bool = False,
 ) -> Regression | None:
-    """Returns the regression; None where the matrix is not positive definite to float64."""
-    matrix = np.array(gram_train, dtype=float, order="F")
-    matrix[np.diag_indices_from(matrix)] += ridge * np.trace(matrix) / len(matrix)
-    norm = scipy.linalg.lapack.dlange("1", matrix)
-    try:
-        factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return None
-    reciprocal, _ = scipy.linalg.lapack.dpocon(factor, norm, uplo="L")
-    if reciprocal < _SINGULAR:
+    """Returns the regression; None where the matrix is not positive definite to the precision."""
+    factor = cholesky.factorize(gram_train, ridge, precision, overwrite=overwrite)
+    if factor is None:
         return None
     mean = targets.mean(axis=0, dtype=float)
-    weights = scipy.linalg.cho_solve((factor, True), targets - mean, check_finite=False)
-    return Regression(gram_test @ weights + mean, float(ridge), float(1 / reciprocal))
+    if precision == "float64":
+        weights = cholesky.solve(factor, targets - mean)
+    else:
+        weights = cholesky.refine(factor, gram_train, targets - mean)
+    predictions = blocks.multiply(gram_test, weights) + mean
+    return Regression(predictions, float(ridge), factor.condition)
 
 
-def _not_positive_definite(gram_train: np.ndarray, ridge: float) -> NumericalError:
+def _refusal(
+    gram_train: np.ndarray, ridge: float, precision: Precision, *, overwritten: bool
+) -> NumericalError:
     """Says what ridge it takes, from the smallest eigenvalue. O(n^3), like what has failed."""
-    mean_diagonal = np.trace(gram_train, dtype=float) / len(gram_train)
+    n = len(gram_train)
+    if precision == "float32":
+        return NumericalError(
+            f"the kernel matrix of {n} examples is not positive definite in float32 with ridge "
+            f"{ridge:g}; use precision='float64', or a larger ridge"
+        )
+    if overwritten:
+        return NumericalError(
+            f"the kernel matrix of {n} examples is not positive definite with ridge {ridge:g}; use "
+            "a larger ridge, or remove examples that are equal"
+        )
+    mean_diagonal = np.trace(gram_train, dtype=float) / n
     smallest = scipy.linalg.eigvalsh(gram_train.astype(float), subset_by_index=[0, 0])[0]
-    relative = smallest / mean_diagonal
-    return NumericalError(
-        f"the kernel matrix of {len(gram_train)} examples is not positive definite with ridge "
-        f"{ridge:g}: its smallest eigenvalue is {relative:.2g} of its mean diagonal; use a ridge "
-        f"well above {max(-relative, np.finfo(float).eps):.2g}, or remove examples that are equal"
-    )
+    return problem.not_positive_definite(n, ridge, smallest / mean_diagonal)
 
 
 def select_ridge(
@@ -139,7 +138,8 @@ def select_ridge(
     """Returns the ridge with the least squared error on held-out training examples.
 
     A single ridge is returned as it is. Ridges at which the matrix is not positive definite are
-    passed over. Of equally good ones the smallest is taken. O(n^3) time for each ridge.
+    passed over. Of equally good ones the smallest is taken. O(n^3) time for each ridge; many ridges
+    share one eigendecomposition, which costs as much as about 30. See also `leave_one_out_ridge`.
 
     Args:
         key: draws which examples are held out.
@@ -152,14 +152,11 @@ def select_ridge(
         InputError: no ridge, or too few examples to hold any out, or what `regress` refuses.
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
-    if not len(ridges):
-        raise InputError("there are no ridges to choose among; accepted: at least one")
+    problem.check_ridges(ridges)
     if len(ridges) == 1:
         return float(ridges[0])
     gram_train, targets = np.asarray(gram_train), np.asarray(targets)
-    for ridge in ridges:
-        _check_ridge(ridge)
-    _check(gram_train, targets, gram_train)
+    problem.check(gram_train, targets, gram_train)
     count = round(held_out * len(targets))
     if not 0 < count < len(targets):
         raise InputError(
@@ -172,11 +169,20 @@ def select_ridge(
         gram_train[np.ix_(rest, rest)],
         gram_train[np.ix_(validation, rest)],
     )
-    errors: dict[float, float] = {}
-    for ridge in sorted(ridges):
-        fit = _solve(gram_rest, targets[rest], gram_validation, ridge)
-        if fit is not None:
-            errors[ridge] = float(np.mean((fit.predictions - targets[validation]) ** 2))
+    ordered = sorted(ridges)
+    if len(ordered) > _FACTORISATIONS:
+        spectrum = spectral.decompose(gram_rest)
+        fits = spectral.predict_path(spectrum, targets[rest], gram_validation, ordered)
+    else:
+        fits = (
+            fit and fit.predictions
+            for fit in (_solve(gram_rest, targets[rest], gram_validation, r) for r in ordered)
+        )
+    errors = {
+        ridge: float(np.mean((predictions - targets[validation]) ** 2))
+        for ridge, predictions in zip(ordered, fits, strict=True)
+        if predictions is not None
+    }
     if not errors:
-        raise _not_positive_definite(gram_rest, max(ridges))
+        raise _refusal(gram_rest, ordered[-1], "float64", overwritten=False)
     return float(min(errors, key=errors.get))

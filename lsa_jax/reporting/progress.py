@@ -1,4 +1,4 @@
-"""How far a sweep is, and how long it still takes."""
+"""How far a sweep, or another long piece of work, is, and how long it still takes."""
 
 import sys
 import time
@@ -20,22 +20,22 @@ class Progress:
     taken from the pace so far.
     """
 
-    def __init__(self, total: int, interval: float = 15.0) -> None:
-        """Starts the clock on `total` points."""
-        self._total, self._interval = total, interval
+    def __init__(self, total: int, interval: float = 15.0, unit: str = "run") -> None:
+        """Starts the clock on `total` points, which are called `unit`s."""
+        self._total, self._interval, self._units = total, interval, f"{unit}s"
         self._done = 0.0
         self._start = self._last_line = time.monotonic()
         self._bar = tqdm.tqdm(
             total=total,
-            unit="run",
+            unit=unit,
             disable=None,
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}",
-            desc="0 runs",
+            desc=f"0 {self._units}",
         )
 
     def advance_to(self, done: float, doing: str) -> None:
         """Tells that `done` points of the total are finished, and what is going on."""
-        self._bar.set_description_str(f"{int(done)} of {self._total} runs", refresh=False)
+        self._bar.set_description_str(f"{int(done)} of {self._total} {self._units}", refresh=False)
         self._bar.set_postfix_str(doing, refresh=False)
         self._bar.update(done - self._done)
         self._done = done
@@ -45,7 +45,7 @@ class Progress:
             spent = now - self._start
             left = spent / done * (self._total - done)
             print(
-                f"{done:.1f} of {self._total} runs, {_clock(spent)} spent, "
+                f"{done:.1f} of {self._total} {self._units}, {_clock(spent)} spent, "
                 f"about {_clock(left)} left: {doing}",
                 file=sys.stderr,
                 flush=True,

@@ -125,6 +125,16 @@ def test_exact_finite_ntk_without_ridge_fits_its_training_set(tmp_path):
     assert exact.metrics["train_accuracy"] == 1.0 and exact.metrics["ridge"] == 1e-6
 
 
+def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
+    points = make_small([{"learner": "ntk_infinite", "seed": 0}])
+    first = run(points, tmp_path)
+    matrices = sorted(tmp_path.glob(f"{points[0].id}/scratch/*.npy"))
+    assert [np.load(file, mmap_mode="r").shape for file in matrices] == [(12, 24), (24, 24)]
+    before = [file.stat().st_mtime_ns for file in matrices]
+    assert run(points, tmp_path) == first
+    assert [file.stat().st_mtime_ns for file in matrices] == before
+
+
 def _results(network, ntk, seeds=3, noises=(0.0, 1.0)):
     rows = []
     for learner, accuracies in (("network", network), ("ntk_finite", ntk)):

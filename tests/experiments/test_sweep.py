@@ -57,6 +57,7 @@ def test_results_have_the_columns_and_every_point(uninterrupted):
     assert len(results) == 3 * 2 * 2 and (results["status"] == "ok").all()
     for name in ("noise_curves.png", "noise_curves.svg", "report.md", "report.json", "config.json"):
         assert (uninterrupted / name).stat().st_size > 0
+    assert not list(uninterrupted.glob("groups/*/scratch"))
 
 
 def _kill_when(workdir, happened):
@@ -86,7 +87,7 @@ def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(uninterrup
         assert not (workdir / "results.csv").exists()
     finish(workdir)
     pd.testing.assert_frame_equal(read(workdir), read(uninterrupted), check_exact=True)
-    assert not list(workdir.rglob("*.partial"))
+    assert not list(workdir.rglob("*.partial")) + list(workdir.glob("groups/*/scratch"))
 
 
 def test_a_finished_sweep_repeated_does_no_work(uninterrupted):

@@ -1,5 +1,7 @@
 """Gram matrices in tiles equal those at once, for any sizes, within the memory."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import gram
+from lsa_jax.kernels import gram, memory
+
+# Most properties need one device, which compiles and runs fastest.
+ONE = jax.devices()[:1]
 
 
 def kernel(x1, x2):
@@ -23,7 +28,7 @@ def _points(n):
 @pytest.mark.parametrize("sizes", [(1, 1), (13, 7), (8, 16), (17, 1)])
 def test_gram_in_tiles_equals_gram_at_once(sizes, tile):
     x1, x2 = map(_points, sizes)
-    matrix = gram(kernel, x1, x2, tile=tile)
+    matrix = gram(kernel, x1, x2, tile=tile, devices=ONE)
     assert matrix.shape == sizes and matrix.dtype == np.float32
     np.testing.assert_allclose(matrix, kernel(x1, x2), rtol=1e-5)
 
@@ -53,9 +58,10 @@ def test_all_tiles_and_calls_share_one_compilation():
         traces.append(x1.shape)
         return kernel(x1, x2)
 
-    for _ in range(3):
-        gram(counting, _points(13), _points(7), tile=4)
-    assert traces == [(4, 3)]
+    for devices in ONE, jax.devices():
+        for _ in range(3):
+            gram(counting, _points(13), _points(7), tile=4, devices=devices)
+    assert traces == 2 * [(4, 3)]  # one for a single device, one for all of them
 
 
 def _recorded(kernel):
@@ -90,7 +96,7 @@ def _sorted_examples(x1, x2):
 def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     x1, x2 = map(_points, sizes)
     recording, sides = _recorded(_sorted_features)
-    matrix = gram(recording, x1, x2, memory_limit=limit)
+    matrix = gram(recording, x1, x2, memory_limit=limit, devices=ONE)
     blocks = [jax.ShapeDtypeStruct((side, 3), jnp.float32) for side in sides[-1]]
     memory = jax.jit(_sorted_features).lower(*blocks).compile().memory_analysis()
     assert memory.temp_size_in_bytes + memory.output_size_in_bytes < limit
@@ -103,15 +109,15 @@ def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
 def test_tiles_shrink_to_the_cache_only_where_memory_grows_with_pairs(numbers, num_tiles):
     recording, sides = _recorded(numbers)
     fractions = []
-    gram(recording, _points(150), progress=fractions.append)
+    gram(recording, _points(150), progress=fractions.append, devices=ONE)
     assert sides[0] == (150, 150) and sides[1] < (150, 150)  # both were looked at
     assert len(fractions) == num_tiles
 
 
 def test_train_and_test_matrices_share_one_program():
     recording, sides = _recorded(kernel)
-    gram(recording, _points(600))
-    gram(recording, _points(210), _points(600))
+    gram(recording, _points(600), devices=ONE)
+    gram(recording, _points(210), _points(600), devices=ONE)
     assert sides == [(200, 200)]
 
 
@@ -122,6 +128,54 @@ def test_what_cannot_fit_is_refused_with_the_numbers():
         gram(kernel, _points(8), memory_limit=1)
     with pytest.raises(InputError, match="8 x 8 pairs takes .* a smaller tile"):
         gram(kernel, _points(8), tile=8, memory_limit=100)
+
+
+def test_a_matrix_larger_than_the_memory_is_refused_before_it_starts(monkeypatch):
+    def never(x1, x2):
+        raise AssertionError("the kernel was traced")
+
+    monkeypatch.setattr(memory, "host_available", lambda: 1e6)
+    with pytest.raises(InputError, match=r"matrix \(600, 600\) takes 1.44e\+06 bytes, and 1e\+06"):
+        gram(never, _points(600))
+
+
+def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
+    recording, sides = _recorded(_sorted_features)
+    monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
+    gram(recording, _points(64), devices=ONE)
+    assert sides[0] == (64, 64) and sides[-1] < (32, 32)
+
+
+def test_what_the_system_says_it_has_is_plausible():
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 1e6 < memory.host_available() <= physical
+
+
+def test_many_devices_give_the_matrix_of_one():
+    x1, x2 = _points(70), _points(33)
+    for pair in ((x1,), (x1, x2)):
+        few, many = (gram(kernel, *pair, tile=16, devices=d) for d in (ONE, jax.devices()))
+        np.testing.assert_allclose(many, few, rtol=1e-6)
+
+
+def test_every_device_gets_tiles():
+    recording, sides = _recorded(kernel)
+    fractions = []
+    gram(recording, _points(400), progress=fractions.append)
+    assert len(fractions) >= 2 * len(jax.devices())
+
+
+def test_float64_keeps_what_float32_rounds_away():
+    x = 1 + 1e-9 * np.arange(5.0)[:, None]
+    matrix = gram(lambda a, b: a @ b.T, x, dtype="float64")
+    assert matrix.dtype == np.float64
+    np.testing.assert_array_equal(matrix, x @ x.T)
+    assert not jax.config.jax_enable_x64
+
+
+def test_a_bar_tells_how_many_tiles_there_are(capsys):
+    gram(kernel, _points(8), tile=4, progress=True)
+    assert capsys.readouterr().out == ""
 
 
 def test_an_entry_that_is_not_finite_is_located():
@@ -140,6 +194,12 @@ def test_wrong_inputs_are_refused():
         gram(kernel, _points(2), tile=0)
     with pytest.raises(InputError, match="memory_limit is 0"):
         gram(kernel, _points(2), memory_limit=0)
+    with pytest.raises(InputError, match="dtype is 'float16'; accepted: float32, float64"):
+        gram(kernel, _points(2), dtype="float16")
+    with pytest.raises(InputError, match="process_index is 2 and process_count is 2"):
+        gram(kernel, _points(2), process_index=2, process_count=2)
+    with pytest.raises(InputError, match="path is None and process_count is 2"):
+        gram(kernel, _points(2), process_count=2)
     with pytest.raises(InputError, match=r"into \(2, 2, 1\); accepted: \(2, 2\)"):
         gram(lambda a, b: kernel(a, b)[..., None], _points(2))
 
@@ -170,5 +230,7 @@ def test_whole_numbers_stay_whole():
 @given(n1=st.integers(1, 20), n2=st.integers(1, 20), tile=st.integers(1, 25))
 def test_any_sizes_and_any_tile_give_the_same_matrix(n1, n2, tile):
     x1, x2 = _points(n1), _points(n2 + 1)[1:]
-    np.testing.assert_allclose(gram(kernel, x1, x2, tile=tile), kernel(x1, x2), rtol=1e-5)
-    np.testing.assert_allclose(gram(kernel, x1, tile=tile), kernel(x1, x1), rtol=1e-5)
+    np.testing.assert_allclose(
+        gram(kernel, x1, x2, tile=tile, devices=ONE), kernel(x1, x2), rtol=1e-5
+    )
+    np.testing.assert_allclose(gram(kernel, x1, tile=tile, devices=ONE), kernel(x1, x1), rtol=1e-5)

@@ -5,7 +5,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import regress, select_ridge
+from lsa_jax.kernels import cholesky, memory, regress, select_ridge
 
 
 @pytest.fixture
@@ -155,3 +155,58 @@ def test_ridges_that_fail_are_passed_over(key):
     assert select_ridge(key, ones, targets, (0.0, 0.5)) == 0.5
     with pytest.raises(NumericalError, match="not positive definite"):
         select_ridge(key, ones, targets, (0.0, 1e-12))
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 0.1])
+def test_float32_with_refinement_is_as_good_as_float64(problem, ridge):
+    single = [a.astype(np.float32) for a in problem[:3]]
+    exact = regress(*single, ridge=ridge)
+    refined = regress(*single, ridge=ridge, precision="float32")
+    np.testing.assert_allclose(refined.predictions, exact.predictions, rtol=1e-8, atol=1e-9)
+    assert refined.condition == pytest.approx(exact.condition, rel=0.1)
+
+
+def test_float32_says_when_it_cannot_be_refined(problem):
+    gram_train, targets, gram_test, _ = problem
+    with pytest.raises(
+        NumericalError, match="in float32 with ridge 1e-12; use precision='float64'"
+    ):
+        regress(np.ones((30, 30)), targets, gram_test, ridge=1e-12, precision="float32")
+    # A factor of another matrix stands for one that rounding has spoilt.
+    spoilt = cholesky.factorize(3 * np.eye(30) - 0.09, 0.0, "float32")
+    with pytest.raises(NumericalError, match="refinement of a float32 factorisation stopped at"):
+        cholesky.refine(spoilt, 20 * gram_train, targets)
+
+
+def test_the_memory_of_the_kernel_can_be_used(problem):
+    gram_train, targets, gram_test, _ = problem
+    expected = regress(gram_train, targets, gram_test, ridge=0.1).predictions
+    for order in "CF":
+        own = np.array(gram_train, order=order)
+        fit = regress(own, targets, gram_test, ridge=0.1, overwrite=True)
+        np.testing.assert_allclose(fit.predictions, expected, rtol=1e-12)
+        assert not np.array_equal(own, gram_train)
+    with pytest.raises(
+        InputError, match="gram_train is float32; accepted: a contiguous, writeable"
+    ):
+        regress(gram_train.astype(np.float32), targets, gram_test, ridge=0.1, overwrite=True)
+    with pytest.raises(InputError, match="overwrite is True and precision is 'float32'"):
+        regress(gram_train, targets, gram_test, ridge=0.1, overwrite=True, precision="float32")
+    with pytest.raises(NumericalError, match="not positive definite with ridge 0; use a larger"):
+        regress(np.ones((30, 30)), targets, gram_test, ridge=0, overwrite=True)
+
+
+def test_a_single_class_is_predicted_everywhere(problem):
+    gram_train, _, gram_test, _ = problem
+    for precision in ("float64", "float32"):
+        fit = regress(gram_train, np.ones((30, 1)), gram_test, ridge=0.1, precision=precision)
+        np.testing.assert_array_equal(fit.predictions, 1.0)
+
+
+def test_what_does_not_fit_the_memory_is_refused_with_the_numbers(problem, monkeypatch):
+    monkeypatch.setattr(memory, "host_available", lambda: 7000.0)
+    with pytest.raises(InputError, match=r"30 examples takes 7.2e\+03 bytes .* 7e\+03 are"):
+        regress(*problem[:3], ridge=0.1)
+    assert regress(*problem[:3], ridge=0.1, precision="float32").condition > 1
+    with pytest.raises(InputError, match="precision is 'half'; accepted: float64, float32"):
+        regress(*problem[:3], ridge=0.1, precision="half")

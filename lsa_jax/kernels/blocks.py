@@ -1,0 +1,49 @@
+"""Matrices that may be larger than memory, gone through block by block."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+# Bytes of a block of rows, widened to float64: few blocks, and little beside the matrix.
+_ROWS = 64e6
+
+# Side of a square block, of which two are compared within the cache.
+_SIDE = 1024
+
+
+def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
+    """Yields the rows of one block after the other."""
+    rows = max(1, int(_ROWS / (8 * max(1, shape[1]))))
+    for start in range(0, shape[0], rows):
+        yield slice(start, min(start + rows, shape[0]))
+
+
+def multiply(
+    matrix: Shaped[np.ndarray, "m n"], vectors: Float[np.ndarray, "n c"]
+) -> Float[np.ndarray, "m c"]:
+    """Returns the product in float64, without a copy of the matrix in float64."""
+    product = np.empty((len(matrix), vectors.shape[1]))
+    for rows in row_blocks(matrix.shape):
+        product[rows] = np.asarray(matrix[rows], dtype=float) @ vectors
+    return product
+
+
+def is_finite(matrix: Shaped[np.ndarray, "m n"]) -> bool:
+    """Says whether all entries are finite."""
+    return all(np.isfinite(matrix[rows]).all() for rows in row_blocks(matrix.shape))
+
+
+def asymmetry(matrix: Shaped[np.ndarray, "n n"]) -> float:
+    """Returns the largest difference of a matrix from its transpose."""
+    starts = range(0, len(matrix), _SIDE)
+    return max(
+        float(
+            np.abs(
+                matrix[i : i + _SIDE, j : j + _SIDE] - matrix[j : j + _SIDE, i : i + _SIDE].T
+            ).max()
+        )
+        for i in starts
+        for j in starts
+        if i <= j
+    )

@@ -1,0 +1,260 @@
+"""A Gram matrix in a file that outlives the process which computes it.
+
+Beside `NAME.npy`, which numpy reads by itself, lie `NAME.npy.json`, which says what it is, and
+`NAME.npy.<process>.journal` with a line for every tile that is done. A line is written only once
+the bytes of its tile are on the disk, so what a journal lists is there, whenever a job is killed.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import filelock
+import numpy as np
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
+
+# Tiles that may wait for the disk before the computation waits too; a kill loses about as many.
+_LONGEST_QUEUE = 8
+
+# Seconds that another process may take to lay out an empty file.
+_OPENING = 60
+
+
+class Place(NamedTuple):
+    """Where a tile starts in the matrix."""
+
+    row: int
+    column: int
+
+
+class Tile(NamedTuple):
+    """Values of a tile, without what sticks out of the matrix."""
+
+    place: Place
+    values: np.ndarray
+
+
+def digest(x: np.ndarray) -> str:
+    """Returns what tells arrays apart: the SHA-256 of type, shape and bytes."""
+    head = hashlib.sha256(f"{x.dtype.str} {x.shape} ".encode())
+    head.update(np.ascontiguousarray(x).data)
+    return head.hexdigest()
+
+
+def put(matrix: np.ndarray, tile: Tile, *, symmetric: bool) -> None:
+    """Writes a tile, and its mirror image in a symmetric matrix, where they belong."""
+    (row, column), values = tile
+    rows, columns = (
+        slice(start, start + length) for start, length in zip(tile.place, values.shape, strict=True)
+    )
+    if symmetric and row == column:
+        values = np.triu(values) + np.triu(values, 1).T
+    matrix[rows, columns] = values
+    if symmetric and row != column:
+        matrix[columns, rows] = values.T
+
+
+def check_path(path: Path) -> None:
+    """Raises InputError unless a matrix can be kept there."""
+    if path.suffix != ".npy":
+        raise InputError(f"path is {path}; accepted: a name that ends in .npy")
+    if path.exists() and not _beside(path, ".json").exists():
+        raise InputError(
+            f"path is {path}: without {_beside(path, '.json').name} beside it, nobody knows "
+            "which matrix it is; accepted: a new name, or a file that gram wrote"
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"path is {path}: its folder cannot be made: {error.strerror}") from None
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Returns what the file at `path` says it is; None where there is none yet."""
+    record = _beside(path, ".json")
+    return files.read_json(record) if record.exists() else None
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _of_processes(path: Path, ending: str) -> list[Path]:
+    """Lists the files of this ending beside a matrix, one for each process that has written."""
+    name = re.compile(re.escape(path.name) + r"\.\d+" + re.escape(ending))
+    return sorted(file for file in path.parent.iterdir() if name.fullmatch(file.name))
+
+
+def remove(path: Path) -> None:
+    """Removes a matrix and all that lies beside it, the record last."""
+    locks = [*_of_processes(path, ".lock"), _beside(path, ".lock")]
+    for file in (path, *_of_processes(path, ".journal"), *locks, _beside(path, ".json")):
+        file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def opened(
+    path: Path, identity: dict[str, Any], process_index: int, process_count: int
+) -> Iterator["GramFile"]:
+    """Opens a matrix to write tiles into, or lays out an empty one.
+
+    Args:
+        path: where it is; a name that ends in .npy.
+        identity: what it is, as JSON can hold it, with its `shape`, `dtype` and `symmetric`.
+        process_index: which of the writers this is.
+        process_count: how many writers share the work; a single one must be alone.
+
+    Raises:
+        InputError: the file there is another matrix, or another process is writing it.
+    """
+    with contextlib.ExitStack() as stack:
+        mine = _beside(path, f".{process_index}.lock")
+        theirs = _of_processes(path, ".lock") if process_count == 1 else ()
+        try:
+            stack.enter_context(
+                opening := filelock.FileLock(_beside(path, ".lock"), timeout=_OPENING)
+            )
+            for lock in sorted({mine, *theirs}):
+                stack.enter_context(filelock.FileLock(lock, timeout=0))
+        except filelock.Timeout:
+            raise InputError(
+                f"path is {path}: another process is writing it; wait for it"
+            ) from None
+        except OSError as error:
+            raise InputError(f"path is {path}: it cannot be written: {error.strerror}") from None
+        _lay_out(path, identity)
+        opening.release()
+        file = GramFile(path, identity["symmetric"], _beside(path, f".{process_index}.journal"))
+        stack.callback(file.close)
+        yield file
+
+
+def _lay_out(path: Path, identity: dict[str, Any]) -> None:
+    """Makes an empty matrix, unless there is this one already."""
+    found, shape, dtype = read_record(path), tuple(identity["shape"]), np.dtype(identity["dtype"])
+    if found is not None:
+        wanted = files.plain(identity)
+        names = [name for name in wanted if found.get(name) != wanted[name]]
+        if names:
+            name = names[0]
+            raise InputError(
+                f"path is {path}, which holds a Gram matrix of another {', '.join(names)} "
+                f"({name}: {found.get(name)}, not {wanted[name]}); accepted: another path, or the "
+                "same kernel, inputs and options"
+            )
+    else:
+        files.write_json(_beside(path, ".json"), identity)
+    if path.exists():
+        _check_matrix(path, shape, dtype)
+        return
+    # A journal without its matrix is worth nothing.
+    for journal in _of_processes(path, ".journal"):
+        journal.unlink()
+    partial = path.with_name(f".{path.name}.partial")
+    np.lib.format.open_memmap(partial, "w+", dtype, shape).flush()
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        _reserve(partial)
+    partial.replace(path)
+
+
+def _reserve(path: Path) -> None:
+    """Has the disk give all blocks: a mapped file with holes kills its process on a full disk."""
+    with open(path, "r+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            path.unlink()
+            raise InputError(f"path is {path}: the disk has no room: {error.strerror}") from None
+
+
+def _check_matrix(path: Path, shape: tuple[int, int], dtype: np.dtype) -> None:
+    try:
+        matrix = np.load(path, mmap_mode="r")
+        found = f"{matrix.shape} of {matrix.dtype}"
+    except ValueError:
+        found = "damaged"
+    if found != f"{shape} of {dtype}":
+        raise InputError(
+            f"path is {path}, which is {found}, not {shape} of {dtype} as "
+            f"{_beside(path, '.json').name} says; remove both"
+        )
+
+
+class GramFile:
+    """A matrix on disk that takes tiles in any order and remembers those that it has.
+
+    A thread of its own writes, so that the computation does not wait for the disk. What is in
+    flight, and computed again after a kill, are the tiles that the thread has not yet journalled:
+    at most `_LONGEST_QUEUE` that it is writing and as many that wait, beside those being computed.
+    """
+
+    def __init__(self, path: Path, symmetric: bool, journal: Path) -> None:
+        """Opens what `_lay_out` has made; tiles are journalled in `journal`."""
+        self._path, self._symmetric = path, symmetric
+        self._matrix = np.load(path, mmap_mode="r+")
+        self._journal = open(journal, "ab", buffering=0)
+        self._cut_torn_line(journal)
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._writing: Future | None = None
+        self._waiting: list[Tile] = []
+
+    def _cut_torn_line(self, journal: Path) -> None:
+        """Takes away the beginning of a line that a kill has left without its end."""
+        content = journal.read_bytes()
+        self._journal.truncate(content.rfind(b"\n") + 1)
+
+    def done(self) -> set[Place]:
+        """Returns where the tiles start that any process has journalled."""
+        lines: list[bytes] = []
+        for journal in _of_processes(self._path, ".journal"):
+            # What follows the last end of a line is none.
+            lines += journal.read_bytes().split(b"\n")[:-1]
+        pairs = [line.split() for line in lines]
+        return {
+            Place(int(pair[0]), int(pair[1]))
+            for pair in pairs
+            if len(pair) == 2 and pair[0].isdigit() and pair[1].isdigit()
+        }
+
+    def add(self, tile: Tile) -> None:
+        """Takes a tile, to be written as soon as the disk is ready for more."""
+        self._waiting.append(tile)
+        full = len(self._waiting) >= _LONGEST_QUEUE
+        if self._writing is None or self._writing.done() or full:
+            self._start_writing()
+
+    def _start_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+        tiles, self._waiting = self._waiting, []
+        self._writing = self._thread.submit(self._write, tiles)
+
+    def _write(self, tiles: list[Tile]) -> None:
+        for tile in tiles:
+            put(self._matrix, tile, symmetric=self._symmetric)
+        self._matrix.flush()
+        # Only now: a journalled tile must be on the disk.
+        self._journal.write(b"".join(b"%d %d\n" % tile.place for tile in tiles))
+        os.fsync(self._journal.fileno())
+
+    def flush(self) -> None:
+        """Waits until all tiles that were added are on the disk and journalled."""
+        if self._waiting:
+            self._start_writing()
+        if self._writing is not None:
+            self._writing.result()
+
+    def close(self) -> None:
+        """Writes what is waiting, and lets go of the files."""
+        try:
+            self.flush()
+        finally:
+            self._thread.shutdown()
+            self._journal.close()

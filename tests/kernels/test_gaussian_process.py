@@ -1,0 +1,54 @@
+"""The posterior of a Gaussian process against neural-tangents and the textbook's formula."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax._neural_tangents import predict
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels import posterior
+
+
+@pytest.fixture
+def given():
+    rng = np.random.default_rng(0)
+    x, test = rng.normal(size=(20, 3)), rng.normal(size=(6, 3))
+    rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
+    return rbf(x, x), rng.normal(size=(20, 2)), rbf(test, x), rbf(test, test)
+
+
+def test_mean_and_covariance_are_those_of_neural_tangents(given):
+    gram_train, targets, gram_test, prior = given
+    ours = posterior(*given, ridge=0.05)
+    infer = predict.gp_inference(jnp.asarray(gram_train), jnp.asarray(targets), diag_reg=0.05)
+    mean, covariance = infer("nngp", jnp.asarray(gram_test), jnp.asarray(prior))
+    np.testing.assert_allclose(ours.mean, mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.covariance, covariance, rtol=1e-4, atol=1e-5)
+
+
+def test_variances_are_the_diagonal_of_the_covariance(given):
+    gram_train, targets, gram_test, prior = given
+    few = posterior(gram_train, targets, gram_test, np.diagonal(prior), ridge=0.05)
+    np.testing.assert_allclose(
+        few.covariance, np.diagonal(posterior(*given, ridge=0.05).covariance)
+    )
+    assert few.condition < 1e4
+
+
+def test_there_is_no_variance_where_targets_are_known(given):
+    gram_train, targets, _, _ = given
+    known = posterior(gram_train, targets, gram_train, np.diagonal(gram_train), ridge=0.0)
+    np.testing.assert_allclose(known.mean, targets, atol=1e-8)
+    assert (known.covariance >= 0).all() and known.covariance.max() < 1e-9
+
+
+def test_what_does_not_fit_together_is_refused(given):
+    gram_train, targets, gram_test, prior = given
+    with pytest.raises(InputError, match=r"prior is \(5, 6\); accepted with 6 test examples"):
+        posterior(gram_train, targets, gram_test, prior[:5], ridge=0.1)
+    with pytest.raises(NumericalError, match="6 of 6 variances are negative, down to .* larger"):
+        posterior(gram_train, targets, 10 * gram_test, prior, ridge=0.1)
+    with pytest.raises(NumericalError, match="prior has entries that are not finite"):
+        posterior(gram_train, targets, gram_test, np.inf * prior, ridge=0.1)
+    with pytest.raises(NumericalError, match="not positive definite with ridge 0"):
+        posterior(np.ones((2, 2)), np.eye(2), np.ones((1, 2)), np.ones(1), ridge=0.0)

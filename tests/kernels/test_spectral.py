@@ -1,0 +1,154 @@
+"""One eigendecomposition gives what a solve for every ridge, or training to every time, gives."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.integrate
+
+from lsa_jax._neural_tangents import predict
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels import (
+    decompose,
+    gradient_flow,
+    leave_one_out,
+    leave_one_out_ridge,
+    predict_path,
+    regress,
+    select_ridge,
+)
+
+RIDGES = (1e-6, 1e-3, 0.1, 10.0)
+TIMES = (0.0, 0.5, 30.0, 1e4)
+
+
+@pytest.fixture
+def given():
+    rng = np.random.default_rng(0)
+    x, test = rng.normal(size=(25, 4)), rng.normal(size=(8, 4))
+    rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
+    targets = np.tanh(x @ rng.normal(size=(4, 3))) + 0.2 * rng.normal(size=(25, 3))
+    return rbf(x, x), targets, rbf(test, x)
+
+
+def test_the_path_is_a_regression_for_every_ridge(given):
+    gram_train, targets, gram_test = given
+    path = predict_path(decompose(gram_train), targets, gram_test, RIDGES)
+    for ridge, predictions in zip(RIDGES, path, strict=True):
+        expected = regress(gram_train, targets, gram_test, ridge=ridge).predictions
+        np.testing.assert_allclose(predictions, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_leaving_one_out_in_closed_form_is_leaving_one_out(given):
+    gram_train, targets, _ = given
+    errors = leave_one_out(decompose(gram_train), targets, RIDGES)
+    for ridge, error in zip(RIDGES, errors, strict=True):
+        each = []
+        for i in range(25):
+            rest = np.arange(25) != i
+            kernel, mean = gram_train[np.ix_(rest, rest)], targets[rest].mean(0)
+            # The ridge stays the same number, over the trace of all examples.
+            shifted = kernel + ridge * np.trace(gram_train) / 25 * np.eye(24)
+            fit = gram_train[i, rest] @ np.linalg.solve(shifted, targets[rest] - mean) + mean
+            each.append((targets[i] - fit) ** 2)
+        np.testing.assert_allclose(error, np.mean(each), rtol=1e-6)
+    assert leave_one_out_ridge(gram_train, targets, RIDGES[::-1]) == RIDGES[np.argmin(errors)]
+
+
+def test_many_ridges_are_chosen_among_as_few_are(key, given):
+    gram_train, targets, _ = given
+    many = tuple(np.geomspace(1e-6, 10, 40))
+    chosen = select_ridge(key, gram_train, targets, many)  # by one eigendecomposition
+    near = many[max(0, many.index(chosen) - 10) : many.index(chosen) + 10]
+    assert select_ridge(key, gram_train, targets, near) == chosen  # by a factorisation for each
+
+
+def test_ridges_that_leave_the_matrix_singular_are_passed_over(given):
+    ones, targets = np.ones((20, 20)) - 1e-6 * np.eye(20), np.arange(20.0)[:, None]
+    spectrum = decompose(ones)
+    assert np.isinf(leave_one_out(spectrum, targets, (0.0, 0.5))).tolist() == [True, False]
+    assert [p is None for p in predict_path(spectrum, targets, ones, (0.0, 0.5))] == [True, False]
+    with pytest.raises(NumericalError, match="not positive definite with ridge 1e-12"):
+        leave_one_out_ridge(ones, targets, (0.0, 1e-12))
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_gradient_flow_is_that_of_neural_tangents(given, started):
+    gram_train, targets, gram_test = given
+    rng = np.random.default_rng(1)
+    outputs = (rng.normal(size=(25, 3)), rng.normal(size=(8, 3)))
+    flow = gradient_flow(
+        decompose(gram_train),
+        targets,
+        gram_test,
+        TIMES,
+        train_outputs=outputs[0] if started else None,
+        test_outputs=outputs[1] if started else None,
+        ridge=1e-2,
+    )
+    peer = predict.gradient_descent_mse(
+        jnp.asarray(gram_train), jnp.asarray(targets), diag_reg=1e-2
+    )
+    first = outputs if started else (np.zeros((25, 3)), np.zeros((8, 3)))
+    for index, time in enumerate(TIMES):
+        train, test = peer(time, *map(jnp.asarray, first), jnp.asarray(gram_test))
+        np.testing.assert_allclose(flow.train[index], train, rtol=1e-4, atol=2e-5)
+        np.testing.assert_allclose(flow.test[index], test, rtol=1e-4, atol=2e-5)
+
+
+def test_gradient_flow_solves_its_differential_equation(given):
+    gram_train, targets, gram_test = given
+    n, c = targets.shape
+
+    def velocity(_, state):
+        missing = state.reshape(-1, c)[:n] - targets
+        return -(np.concatenate([gram_train, gram_test]) @ missing).ravel() / (n * c)
+
+    solved = scipy.integrate.solve_ivp(
+        velocity, (0, 30), np.zeros((n + 8) * c), rtol=1e-9, atol=1e-11
+    ).y[:, -1]
+    flow = gradient_flow(decompose(gram_train), targets, gram_test, (30.0,))
+    np.testing.assert_allclose(
+        np.concatenate([flow.train[0], flow.test[0]]), solved.reshape(-1, c), atol=1e-7
+    )
+
+
+def test_gradient_flow_begins_at_the_start_and_ends_at_interpolation(given):
+    gram_train, targets, gram_test = given
+    flow = gradient_flow(decompose(gram_train), targets, gram_test, (0.0, np.inf))
+    assert not flow.train[0].any() and not flow.test[0].any()
+    np.testing.assert_allclose(flow.train[1], targets, atol=1e-9)
+    np.testing.assert_allclose(
+        flow.test[1], gram_test @ np.linalg.solve(gram_train, targets), rtol=1e-6, atol=1e-7
+    )
+
+
+def test_gradient_flow_stays_finite_where_the_kernel_is_singular(given):
+    gram_train, targets, gram_test = given
+    twice = [*range(25), 0]
+    gram_train, targets = gram_train[np.ix_(twice, twice)], targets[twice]
+    # A float32 kernel is indefinite by rounding; that must not grow with time.
+    spectrum = decompose(gram_train.astype(np.float32) - 1e-7 * np.eye(26))
+    assert spectrum.values[0] < 0
+    flow = gradient_flow(spectrum, targets, gram_test[:, twice], (1e12,))
+    assert np.abs(flow.train).max() < 3 and np.isfinite(flow.test).all()
+    with pytest.raises(NumericalError, match="not positive definite with ridge 0"):
+        gradient_flow(spectrum, targets, gram_test[:, twice], (np.inf,))
+    with pytest.raises(NumericalError, match="its smallest eigenvalue is -0.75"):
+        gradient_flow(decompose(np.diag([2.5, 2.5, -1.0]) / 4 * 3), np.eye(3), np.eye(3), (1.0,))
+
+
+def test_wrong_arguments_are_refused(given):
+    gram_train, targets, gram_test = given
+    spectrum = decompose(gram_train)
+    with pytest.raises(InputError, match=r"gram_train is \(0, 0\)"):
+        decompose(np.zeros((0, 0)))
+    with pytest.raises(InputError, match=r"targets are \(24, 3\); accepted with 25 examples"):
+        leave_one_out(spectrum, targets[:24], RIDGES)
+    with pytest.raises(InputError, match="there is 1 example; accepted: 2 or more"):
+        leave_one_out_ridge(np.eye(1), np.eye(1), RIDGES)
+    with pytest.raises(InputError, match=r"times are \(-1.0,\)"):
+        gradient_flow(spectrum, targets, gram_test, (-1.0,))
+    with pytest.raises(InputError, match=r"test_outputs are \(25, 3\); accepted: None or \(8, 3\)"):
+        gradient_flow(spectrum, targets, gram_test, (1.0,), test_outputs=targets)
+    with pytest.raises(InputError, match=r"gram_test is \(8, 24\)"):
+        list(predict_path(spectrum, targets, gram_test[:, 1:], RIDGES))
