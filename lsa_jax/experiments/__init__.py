@@ -7,6 +7,7 @@ from lsa_jax.errors import InputError
 
 NAMES = (
     "activation_sparsity",
+    "decision_lists",
     "image_examples",
     "kernel_bound",
     "lemmas",

@@ -1,0 +1,52 @@
+"""Figure 4.1, Karp 2024 (thesis): one step of descent on V picks up the permutation P.
+
+    python -m launch.sweep --config=configs/transformers/fig4_1.py --workdir=runs/fig4_1
+
+L = 200 tokens, sequences of n = 25, L_a = (a + 10, a + 20, a + 30, a) and pi(a) = a + 20 modulo L,
+V_0 ~ N(0, 1e-8), W = 0, eta = L^2: on the whole population, by counting, and on sampled sequences.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import decision_lists
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {"sweep.num_sequences": (100, 1000, 10_000), "sweep.seed": (0, 1, 2)}
+
+_QUICK = {
+    "list_step": 2,
+    "label_shift": 3,
+    "vocabulary_size": 20,
+    "sequence_length": 5,
+    "list_length": 3,
+    "sweep.cases": ((20, 5, 3),),
+    "sweep.num_sequences": (50, 700),
+    "sweep.seed": (0, 1),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        decision_lists.default_config(),
+        {
+            "title": "V after one step of gradient descent (figure 4.1)",
+            "question": "value_step",
+            "lists": "cyclic",
+            "list_step": 10,
+            "label_shift": 20,
+            "value_std": 1e-4,
+            "vocabulary_size": 200,
+            "sequence_length": 25,
+            "list_length": 4,
+            "sweep.cases": ((200, 25, 4),),
+            "sweep.num_sequences": (100, 1000, 10_000, 100_000),
+            "sweep.seed": (0, 1, 2),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: the exact step, then number of sequences x seed."""
+    return decision_lists.sweep(config)

@@ -1,0 +1,57 @@
+"""Left open by Karp 2024 (thesis, section 4.3.4): W and V trained together from a random V.
+
+    python -m launch.sweep --config=configs/transformers/random_value.py --workdir=runs/random_value
+
+Theorem 4.4 starts near cP. Here V_0 = c ((1 - r) P + r U), the entries of U uniform on [-1, 1],
+goes from cP at r = 0 to a random V at r = 1, and W_0 = 0; descent is on the whole population.
+The share of runs that classify perfectly by the strict rule, against V_0's distance from cP.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import decision_lists
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "steps": 1000,
+    "sweep.cases": ((8, 3, 2),),
+    "sweep.value_scale": (0.01, 3.0),
+    "sweep.randomness": (0.0, 0.5, 1.0),
+    "sweep.seed": (0, 1, 2),
+}
+
+_QUICK = {
+    "steps": 40,
+    "eval_every": 20,
+    "checkpoint_every": 1,
+    "sweep.cases": ((5, 3, 2),),
+    "sweep.value_scale": (3.0,),
+    "sweep.randomness": (0.0, 1.0),
+    "sweep.seed": (0,),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the question in one of the variants full, small, quick."""
+    config = set_fields(
+        decision_lists.default_config(),
+        {
+            "title": "W and V trained from a V that is more or less random (thesis, chapter 4)",
+            "question": "value_random",
+            "lists": "random",
+            "learning_rate": 10.0,
+            "steps": 5000,
+            "eval_every": 50,
+            "checkpoint_every": 10,
+            "sweep.cases": ((8, 3, 2), (10, 4, 3), (12, 4, 3)),
+            "sweep.value_scale": (0.01, 1.0, 3.0, 10.0),
+            "sweep.randomness": (0.0, 0.25, 0.5, 0.75, 1.0),
+            "sweep.seed": (0, 1, 2, 3, 4),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: case x scale x randomness x seed."""
+    return decision_lists.sweep(config)

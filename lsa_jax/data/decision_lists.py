@@ -1,0 +1,193 @@
+"""Sequences whose every token is labelled by a decision list of its own.
+
+Token a has a list L_a of tokens that ends with a. In a sequence without repetition its label is pi
+of the first member of L_a that is present. Tokens are numbered from 0; sequences are uniform over
+all n-permutations of the vocabulary.
+"""
+
+import itertools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.errors import InputError
+
+# Streams of a key, split by meaning.
+_PERMUTATION, _LENGTHS, _MEMBERS = 0, 1, 2
+
+
+class DecisionLists(NamedTuple):
+    """A permutation and one list a token; L tokens, lists of up to M.
+
+    Attributes:
+        pi: [L], the label that each token stands for.
+        lists: [L, M]; row a is L_a, which ends with a, and then a again: that changes no label.
+    """
+
+    pi: Int[np.ndarray, " L"]
+    lists: Int[np.ndarray, "L M"]
+
+
+def cyclic_lists(
+    vocabulary_size: int, list_length: int, step: int = 1, shift: int = 0
+) -> DecisionLists:
+    """Returns lists that are shifted copies of one another.
+
+    L_a = (a + step, a + 2 step, ..., a + (M - 1) step, a) and pi(a) = a + shift, modulo L.
+
+    Raises:
+        InputError: a list would hold a token twice.
+
+    Source: Karp (thesis, 2024), figure 4.1, has step = 10, shift = 20, M = 4, L = 200. It prints
+    i mod (L + 1), which is no permutation of L tokens; this is modulo L.
+    """
+    tokens = np.arange(vocabulary_size)
+    offsets = step * np.append(np.arange(1, list_length), 0)
+    if len(set(offsets % vocabulary_size)) < list_length:
+        raise InputError(
+            f"list_length is {list_length} with step {step} and vocabulary_size {vocabulary_size}; "
+            "accepted: lists of distinct tokens"
+        )
+    return DecisionLists(
+        (tokens + shift) % vocabulary_size,
+        (tokens[:, None] + offsets[None]) % vocabulary_size,
+    )
+
+
+def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) -> DecisionLists:
+    """Draws pi uniformly, the lists' lengths uniformly from 1 to M and their members uniformly.
+
+    Raises:
+        InputError: the lists would be longer than there are tokens.
+    """
+    if list_length > vocabulary_size:
+        raise InputError(
+            f"list_length is {list_length}; accepted: at most vocabulary_size = {vocabulary_size}"
+        )
+    pi = jax.random.permutation(jax.random.fold_in(key, _PERMUTATION), vocabulary_size)
+    shape, tokens = (vocabulary_size,), np.arange(vocabulary_size)
+    lengths = jax.random.randint(jax.random.fold_in(key, _LENGTHS), shape, 1, list_length + 1)
+    keys = jax.random.split(jax.random.fold_in(key, _MEMBERS), vocabulary_size)
+    members = np.asarray(jax.vmap(lambda k: jax.random.permutation(k, vocabulary_size - 1))(keys))
+    # Numbers from a on stand for the tokens after a, so that a itself is left out.
+    members = (members + (members >= tokens[:, None]))[:, : list_length - 1]
+    inside = np.arange(list_length - 1)[None] < np.asarray(lengths)[:, None] - 1
+    lists = np.where(inside, members, tokens[:, None])
+    return DecisionLists(np.asarray(pi), np.append(lists, tokens[:, None], axis=1))
+
+
+def list_lengths(lists: Int[np.ndarray, "L M"]) -> Int[np.ndarray, " L"]:
+    """Returns how long every list is, without the repetitions of its token at the end."""
+    return np.argmax(lists == np.arange(len(lists))[:, None], axis=1) + 1
+
+
+def permutation_matrix(pi: Int[np.ndarray, " L"]) -> Float[np.ndarray, "L L"]:
+    """Returns P with P[pi(k), k] = 1 and zeros elsewhere, in float64."""
+    matrix = np.zeros((len(pi), len(pi)))
+    matrix[pi, np.arange(len(pi))] = 1
+    return matrix
+
+
+def all_sets(vocabulary_size: int, sequence_length: int) -> Int[np.ndarray, "sets n"]:
+    """Returns every set of n tokens once, as a sequence in rising order: [L! / (n! (L - n)!), n].
+
+    Without positional encoding neither labels nor loss depend on the order, so the mean over these
+    is the mean over all sequences.
+    """
+    found = itertools.combinations(range(vocabulary_size), sequence_length)
+    return np.array(list(found), np.int32).reshape(-1, sequence_length)
+
+
+def all_sequences(vocabulary_size: int, sequence_length: int) -> Int[np.ndarray, "sequences n"]:
+    """Returns every sequence of n distinct tokens once: [L! / (L - n)!, n]."""
+    found = itertools.permutations(range(vocabulary_size), sequence_length)
+    return np.array(list(found), np.int32).reshape(-1, sequence_length)
+
+
+def sample_sequences(
+    key: Key[Array, ""], num_sequences: int, vocabulary_size: int, sequence_length: int
+) -> Int[Array, "sequences n"]:
+    """Draws independent sequences, uniform over all n-permutations of the vocabulary."""
+    # The order of random numbers is a uniform permutation.
+    order = jax.random.bits(key, (num_sequences, vocabulary_size))
+    return lax.top_k(order, sequence_length)[1]
+
+
+def determining_positions(
+    lists: Int[Array, "L M"], sequences: Int[Array, "sequences n"]
+) -> Int[Array, "sequences n"]:
+    """Returns where each token's label-determining token is: the first of its list that is there.
+
+    Returns:
+        Positions in the sequence; `sequences` at these positions are the tokens.
+    """
+    lists = jnp.asarray(lists)
+
+    def of_one(sequence: Int[Array, " n"]) -> Int[Array, " n"]:
+        absent = jnp.full(len(lists), -1, jnp.int32)
+        place = absent.at[sequence].set(jnp.arange(len(sequence), dtype=jnp.int32))
+        places = place[lists[sequence]]
+        first = jnp.argmax(places >= 0, axis=1)
+        return jnp.take_along_axis(places, first[:, None], axis=1)[:, 0]
+
+    return jax.vmap(of_one)(jnp.asarray(sequences))
+
+
+def label_sequences(
+    task: DecisionLists, sequences: Int[Array, "sequences n"]
+) -> Int[Array, "sequences n"]:
+    """Returns the labels: pi of every token's label-determining token."""
+    sequences = jnp.asarray(sequences)
+    positions = determining_positions(task.lists, sequences)
+    return jnp.asarray(task.pi)[jnp.take_along_axis(sequences, positions, axis=1)]
+
+
+def presence_probability(
+    vocabulary_size: int, sequence_length: int, present: int, absent: int
+) -> float:
+    """Returns the probability that given tokens are in a sequence and given others are not.
+
+    Args:
+        vocabulary_size: L.
+        sequence_length: n.
+        present: how many tokens must be there.
+        absent: how many others must not.
+    """
+    free, open_places = vocabulary_size - present - absent, sequence_length - present
+    if free < 0 or open_places < 0:
+        return 0.0
+    return math.comb(free, open_places) / math.comb(vocabulary_size, sequence_length)
+
+
+def least_triple_probability(lists: Int[np.ndarray, "L M"], sequence_length: int) -> float:
+    """Returns delta of assumption 4.3, the one that is needed where V is fixed.
+
+    It is the least positive probability, over tokens a, members b of L_a and tokens c that are
+    later in L_a or not in it, that a, b and c are in the sequence and b determines a's label.
+
+    Source: Karp (thesis, 2024), assumption 4.3; probabilities by counting, for uniform sequences.
+    """
+    vocabulary_size = len(lists)
+    found = []
+    for length in set(list_lengths(lists).tolist()):
+        for before in range(length):
+            # b is a where the list ends; c may be a before that, or any third token.
+            tokens = (2,) if before == length - 1 else (2, 3)
+            found += [
+                presence_probability(vocabulary_size, sequence_length, present, before)
+                for present in tokens
+            ]
+    return min(probability for probability in found if probability > 0)
+
+
+def least_set_probability(vocabulary_size: int, sequence_length: int) -> float:
+    """Returns delta of assumption 4.4: the probability of every set of n tokens.
+
+    Source: Karp (thesis, 2024), assumption 4.4, for uniform sequences.
+    """
+    return 1 / math.comb(vocabulary_size, sequence_length)
