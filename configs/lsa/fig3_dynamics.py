@@ -7,8 +7,8 @@ examples, 10,000 steps, 5,000 fresh test examples every 100 steps. The caption's
 noise scale, so sigma = log(k) / sqrt(k) = 0.218. Left panel: w.w* and b; centre: |b| / (w.w*);
 right: test accuracy. The curves are in trajectories.csv.
 
-Cost on 2 CPU cores: 27 s in all for the three seeds (one seed 14 s; 47 s for three when the cores
-were busy with other work), 0.75 GB of memory. `--config.sampler=plain` draws every row instead,
+Cost on 2 CPU cores: 27 to 55 s in all for the three seeds (one seed 14 s; the most where the cores
+were busy or slower), 0.75 GB of memory. `--config.sampler=plain` draws every row instead,
 with the same law, in 20 minutes a seed. ":small" takes 3,000 steps with two seeds, 15 s.
 
 What came out, means over three seeds ± their standard deviation (the paper prints no numbers):
