@@ -12,10 +12,9 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.experiments.lemmas_report import make_report
-from lsa_jax.experiments.signal_population import measure, population_flow, typical_start
+from lsa_jax.experiments.signal_population import flow_to_target, measure
 from lsa_jax.settings.points import Point
 
 
@@ -82,16 +81,7 @@ def run(
     """Follows the population gradient's flow of one point and checks the lemmas along it."""
     del data, directory, progress
     ((_, _, config),) = group
-    ratio = config.bias_learning_rate_ratio
-    sigma = noise_std(config.k, config.noise_scale)
-    flow = population_flow(
-        typical_start(config.init_scale, config.d),
-        1 / config.k if ratio is None else ratio,
-        sigma,
-        config.k,
-        target_error=config.target_error,
-        duration=config.duration,
-    )
+    flow, sigma = flow_to_target(config)
     history = [
         {"time": time, **measure(state, sigma, config.k)}
         for time, state in zip(flow.times.tolist(), flow.states, strict=True)

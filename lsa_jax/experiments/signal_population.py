@@ -27,11 +27,13 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import ml_collections
 import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.special import ndtr, wofz
 
+from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.errors import NumericalError
 
 # 1 / sinh(pi t) is below float64's resolution from here on.
@@ -363,3 +365,22 @@ def population_flow(
     if not solution.success:
         raise NumericalError(f"the gradient flow at k = {k} was not solved: {solution.message}")
     return Flow(solution.t, [state_of(y) for y in solution.y.T], solution.status == 1)
+
+
+def flow_to_target(config: ml_collections.ConfigDict) -> tuple[Flow, float]:
+    """Follows the flow that an experiment's settings describe, from a typical start.
+
+    Returns:
+        The flow, and sigma, the standard deviation of the noise rows' entries.
+    """
+    ratio = config.bias_learning_rate_ratio
+    sigma = noise_std(config.k, config.noise_scale)
+    flow = population_flow(
+        typical_start(config.init_scale, config.d),
+        1 / config.k if ratio is None else ratio,
+        sigma,
+        config.k,
+        target_error=config.target_error,
+        duration=config.duration,
+    )
+    return flow, sigma

@@ -15,12 +15,7 @@ from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments import signal_dynamics
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.experiments.signal_dynamics import Runs, load
-from lsa_jax.experiments.signal_population import (
-    measure,
-    misclassification,
-    population_flow,
-    typical_start,
-)
+from lsa_jax.experiments.signal_population import flow_to_target, measure, misclassification
 from lsa_jax.experiments.signal_scaling_report import make_report
 from lsa_jax.settings.points import Point
 
@@ -102,16 +97,7 @@ def _run_sgd(
 
 
 def _run_flow(config: ml_collections.ConfigDict) -> Outcome:
-    ratio = config.bias_learning_rate_ratio
-    sigma = noise_std(config.k, config.noise_scale)
-    flow = population_flow(
-        typical_start(config.init_scale, config.d),
-        1 / config.k if ratio is None else ratio,
-        sigma,
-        config.k,
-        target_error=config.target_error,
-        duration=config.duration,
-    )
+    flow, sigma = flow_to_target(config)
     measures = measure(flow.states[-1], sigma, config.k)
     steps = float(flow.times[-1]) / config.learning_rate
     results = {

@@ -63,9 +63,8 @@ def draw_directions(key: Key[Array, ""], m: int, d: int) -> Float[np.ndarray, "m
     filters = np.asarray(jax.random.normal(key, (m, d)), np.float64)
     vectors = np.concatenate([np.eye(1, d), filters])
     coordinates = np.linalg.qr(vectors.T, mode="r")
-    coordinates *= np.sign(
-        coordinates[0, 0]
-    )  # w* itself is the first basis vector, not its negative
+    # w* itself is the first basis vector, not its negative.
+    coordinates *= np.sign(coordinates[0, 0])
     rows = coordinates[:, 1:].T
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
