@@ -46,6 +46,7 @@ def draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
     figure, axes = plt.subplots(1, 4, figsize=(15, 3.8), layout="constrained")
     if len(fine):
         _steps_beside_bounds(axes[0], fine)
+        longest = int(fine["list_length"].max())
         for place, (case, runs) in enumerate(paths.groupby(_CASE)):
             label = "(L, n, M) = " + str(tuple(int(size) for size in case))
             for _, rows in runs.groupby("id"):
@@ -55,10 +56,14 @@ def draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
                 label = None
                 names = [n for n in rows if n.startswith("weight_") and rows[n].notna().all()]
                 if names:
-                    last = rows[names].iloc[-1]
-                    places = [n.removeprefix("weight_").replace("outside", "none") for n in names]
-                    axes[3].plot(places, last / last.abs().max(), "o-", markersize=3, **style)
+                    places = [n.removeprefix("weight_") for n in names]
+                    # Tokens outside of the list are drawn behind the end of the longest list.
+                    at = [longest + 1 if p == "outside" else int(p) for p in places]
+                    last = pd.Series(rows[names].iloc[-1].to_numpy(), at).sort_index()
+                    axes[3].plot(last / last.abs().max(), "o-", markersize=3, **style)
         axes[2].legend(frameon=False, fontsize="x-small")
+        ticks = range(1, longest + 2)
+        axes[3].set_xticks(ticks, [*map(str, ticks[:-1]), "none"])
     axes[1].set(xlabel="step", title="population loss")
     axes[2].set(xlabel="step", title="accuracy, strict")
     axes[3].set(xlabel="place in the list", title="W at the end, over its largest")

@@ -4,13 +4,12 @@ At W = 0 a token attends equally to all tokens of its sequence. There the gradie
 loss follows from how often tokens meet, which is counting; or it is taken over sampled sequences.
 """
 
-from typing import Any
+import functools
 
 import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data.decision_lists import (
@@ -91,27 +90,30 @@ def sampled_gradient(
         then have the same prediction, so it is the share of the commonest label.
     """
     lists = jax.tree.map(jnp.asarray, task)
-
-    def piece(index: Int[Array, ""], size: int) -> tuple[Array, Array]:
+    whole, rest = divmod(num_sequences, _PIECE)
+    sums = jnp.zeros_like(v), jnp.zeros(())
+    for index, size in enumerate([_PIECE] * whole + [rest] * (rest > 0)):
         piece_key = jax.random.fold_in(key, index)
-        sequences = sample_sequences(piece_key, size, v.shape[0], sequence_length)
-        labels = label_sequences(lists, sequences)
-        same = jnp.sum(labels[:, :, None] == labels[:, None, :], axis=2)
-        commonest = jnp.sum(jnp.max(same, axis=1)) / sequence_length
-        gradient = jax.grad(mean_loss_at_uniform_attention)(v, sequences, labels)
-        return size * gradient, commonest
+        piece = _piece_sums(piece_key, lists, sequence_length, v, size)
+        sums = jax.tree.map(jnp.add, sums, piece)
+    return jax.tree.map(lambda total: total / num_sequences, sums)
 
-    @jax.jit
-    def total() -> tuple[Array, Array]:
-        whole, rest = divmod(num_sequences, _PIECE)
-        sums = piece(jnp.int32(whole), rest) if rest else (jnp.zeros_like(v), jnp.float32(0))
 
-        def add(sums: tuple[Array, Array], index: Int[Array, ""]) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, sums, piece(index, _PIECE)), None
-
-        return lax.scan(add, sums, jnp.arange(whole))[0] if whole else sums
-
-    return jax.tree.map(lambda a: a / num_sequences, total())
+@functools.partial(jax.jit, static_argnames=("sequence_length", "size"))
+def _piece_sums(
+    key: Key[Array, ""],
+    task: DecisionLists,
+    sequence_length: int,
+    v: Float[Array, "L L"],
+    size: int,
+) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
+    """Sums, over `size` sequences, the gradient and the share of the commonest label."""
+    sequences = sample_sequences(key, size, v.shape[0], sequence_length)
+    labels = label_sequences(task, sequences)
+    same = jnp.sum(labels[:, :, None] == labels[:, None, :], axis=2)
+    commonest = jnp.sum(jnp.max(same, axis=1)) / sequence_length
+    gradient = jax.grad(mean_loss_at_uniform_attention)(v, sequences, labels)
+    return size * gradient, commonest
 
 
 def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[str, float]:
