@@ -8,7 +8,7 @@ k. The theorem's noise is noise scale 1; at scales 0.25 and 0.5 the error is wit
 rows and steps. At noise scale 1 the rate 0.1 is too large for w_perp from k of about 8,000 on
 (0.1 log(k)^2 / 4 is above 2), so there the flow says what smaller rates tend to.
 
-Cost: ":small" 2 min 18 s on one busy CPU core (58 s of computing), with a third seed.
+Cost: ":small" 45 s on 2 shared CPU cores (51 s of processor time).
 
 What came out, steps at rate 0.1 (samples are 500 times as many):
 
