@@ -32,7 +32,7 @@ from lsa_jax.models.transformer.one_layer import (
     mean_loss_at_permutation,
     strictly_correct,
 )
-from lsa_jax.training.curvature import hessian_product, largest_eigenvalue
+from lsa_jax.training.curvature import largest_eigenvalue
 
 # Streams of a seed's key, split by meaning; the first is the lists'.
 _VALUE_NOISE = 1
@@ -41,6 +41,7 @@ _VALUE_NOISE = 1
 _LARGER = 1 + 1e-6
 
 Params = dict[str, Array]
+Data = dict[str, Array]
 Row = dict[str, float]
 
 
@@ -48,18 +49,20 @@ class Descent(NamedTuple):
     """What descends, and what the theorem says of it.
 
     Attributes:
-        loss: the population loss of what is trained, {"w"} or {"w", "v"}.
-        complete: adds V = cP to what is trained where V is not.
+        loss: the population loss, of what is trained, {"w"} or {"w", "v"}, and of `data`.
+        data: all sequences, and what the loss needs of them.
         start: what is trained, before the first step.
+        fixed: what is not: {"v"} or nothing.
         c: scale of V.
         delta: least probability of the assumption.
         threshold: misclassification implies that the squared slope in W is above this.
         steps_per_eigenvalue: the theorem's bound on the steps over lambda_max.
     """
 
-    loss: Callable[[Params], Array]
-    complete: Callable[[Params], Params]
+    loss: Callable[[Params, Data], Array]
+    data: Data
     start: Params
+    fixed: Params
     c: float
     delta: float
     threshold: float
@@ -92,18 +95,45 @@ def trained_value_scale(
     return (slope + 6 * epsilon / sequence_length) * 10 * sequence_length**2 / delta + 4 * epsilon
 
 
+# Losses take their data as an argument: as constants they would be compiled anew for every point.
+def _fixed_value_loss(params: Params, data: Data) -> Array:
+    at = data["sequences"], data["positions"]
+    return mean_loss_at_permutation(params["w"], data["c"], *at)
+
+
+def _trained_value_loss(params: Params, data: Data) -> Array:
+    return mean_loss(params, data["sequences"], data["labels"])
+
+
+_slope = jax.jit(
+    lambda loss, params, data: jax.value_and_grad(loss)(params, data), static_argnums=0
+)
+
+
+@jax.jit
+def _strict_accuracy(params: Params, data: Data) -> Float[Array, ""]:
+    """Returns the share of tokens, over all sequences, that are right by the strict rule."""
+    right = strictly_correct(params, data["sequences"], data["labels"])
+    # In float64, so that one wrong token among millions does not round to none.
+    return jnp.mean(right, dtype=jnp.float64)
+
+
 def fixed_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) -> Descent:
     """Returns theorem 4.3: V = cP, W from 0."""
     tokens, n = config.vocabulary_size, config.sequence_length
     sequences = jnp.asarray(all_sets(tokens, n))
-    positions = determining_positions(task.lists, sequences)
     delta = least_triple_probability(task.lists, n)
     c = fixed_value_scale(tokens, n, delta)
-    v = c * jnp.asarray(permutation_matrix(task.pi))
     return Descent(
-        loss=lambda params: mean_loss_at_permutation(params["w"], c, sequences, positions),
-        complete=lambda params: {**params, "v": v},
+        loss=_fixed_value_loss,
+        data={
+            "sequences": sequences,
+            "labels": label_sequences(task, sequences),
+            "positions": determining_positions(task.lists, sequences),
+            "c": jnp.asarray(c),
+        },
         start={"w": jnp.zeros((tokens, tokens))},
+        fixed={"v": c * jnp.asarray(permutation_matrix(task.pi))},
         c=c,
         delta=delta,
         threshold=math.log(tokens) ** 2 / (16 * config.list_length),
@@ -115,12 +145,11 @@ def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists
     """Returns theorem 4.4: V from cP + noise uniform on [-epsilon/2, epsilon/2], W from 0."""
     tokens, n, epsilon = config.vocabulary_size, config.sequence_length, config.epsilon
     sequences = jnp.asarray(all_sets(tokens, n))
-    labels = label_sequences(task, sequences)
+    data = {"sequences": sequences, "labels": label_sequences(task, sequences)}
     delta = least_set_probability(tokens, n)
     key = jax.random.fold_in(jax.random.key(config.seed), _VALUE_NOISE)
     noise = jax.random.uniform(key, (tokens, tokens), minval=-epsilon / 2, maxval=epsilon / 2)
     permutation = jnp.asarray(permutation_matrix(task.pi))
-    loss = jax.jit(lambda params: mean_loss(params, sequences, labels))
 
     def start_at(c: float) -> Params:
         return {"w": jnp.zeros((tokens, tokens)), "v": c * permutation + noise}
@@ -129,12 +158,13 @@ def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists
     c, start_loss = 0.0, 0.0
     while c <= (least := trained_value_scale(n, config.list_length, delta, epsilon, start_loss)):
         c = 1.001 * least
-        start_loss = float(loss(start_at(c)))
+        start_loss = float(_slope(_trained_value_loss, start_at(c), data)[0])
     mean = max(1.0, start_loss)
     return Descent(
-        loss=loss,
-        complete=lambda params: params,
+        loss=_trained_value_loss,
+        data=data,
         start=start_at(c),
+        fixed={},
         c=c,
         delta=delta,
         threshold=16 * mean**2 / epsilon,
@@ -184,34 +214,11 @@ class Path(NamedTuple):
     eigenvalue: float
 
 
-def _strict_accuracy(
-    descent: Descent, config: ml_collections.ConfigDict, task: DecisionLists
-) -> Callable[[Params], Array]:
-    """Compiles the share of tokens, over all sequences, that are right by the strict rule."""
-    sequences = jnp.asarray(all_sets(config.vocabulary_size, config.sequence_length))
-    labels = label_sequences(task, sequences)
-
-    def share(params: Params) -> Array:
-        right = strictly_correct(descent.complete(params), sequences, labels)
-        # In float64, so that one wrong token among millions does not round to none.
-        return jnp.mean(right, dtype=jnp.float64)
-
-    return jax.jit(share)
-
-
-class _Measures(NamedTuple):
-    """Compiled functions of what is trained: loss and slope, strict accuracy, Hessian product."""
-
-    slope: Callable[[Params], tuple[Array, Params]]
-    accuracy: Callable[[Params], Array]
-    product: Callable[[Params, Params], Params]
-
-
-def _row(params: Params, descent: Descent, task: DecisionLists, measures: _Measures) -> Row:
+def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
     """Returns the measures of one step; its gradient is left to the caller."""
     w = np.asarray(params["w"])
     row = {
-        "accuracy": float(measures.accuracy(params)),
+        "accuracy": float(_strict_accuracy({**descent.fixed, **params}, descent.data)),
         "ordered": float(ordered_columns(w, task.lists).mean()),
         **list_weights(w, task.lists),
     }
@@ -221,27 +228,30 @@ def _row(params: Params, descent: Descent, task: DecisionLists, measures: _Measu
     return row
 
 
+def _eigenvalue(descent: Descent, params: Params) -> float:
+    return largest_eigenvalue(descent.loss, params, descent.data)
+
+
 def _walk(
     config: ml_collections.ConfigDict,
     task: DecisionLists,
     descent: Descent,
-    measures: _Measures,
     assumed: float,
 ) -> Path:
     """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end."""
     params, rows, perfect, step = descent.start, [], None, 0
     while True:
-        loss, gradient = measures.slope(params)
+        loss, gradient = _slope(descent.loss, params, descent.data)
         if not np.isfinite(loss):
             raise NumericalError(f"the loss is not finite at step {step}")
-        row = _row(params, descent, task, measures)
+        row = _row(params, descent, task)
         perfect = step if perfect is None and row["accuracy"] == 1 else perfect
         slope = float(jnp.linalg.norm(gradient["w"]))
         half, after = (
             jax.tree.map(lambda p, g, part=part: p - part / assumed * g, params, gradient)
             for part in (0.5, 1.0)
         )
-        met = max(largest_eigenvalue(measures.product, place) for place in (params, half))
+        met = max(_eigenvalue(descent, params), _eigenvalue(descent, half))
         rows.append({"step": step, "loss": float(loss), "slope": slope, "eigenvalue": met, **row})
         last = config.max_steps if perfect is None else perfect + config.steps_after
         if met > assumed * _LARGER or step == last:
@@ -255,13 +265,8 @@ def descend(config: ml_collections.ConfigDict, task: DecisionLists, descent: Des
     Raises:
         NumericalError: a loss or a Hessian is not finite, or Lanczos does not converge.
     """
-    measures = _Measures(
-        slope=jax.jit(jax.value_and_grad(descent.loss)),
-        accuracy=_strict_accuracy(descent, config, task),
-        product=hessian_product(descent.loss),
-    )
-    assumed = largest_eigenvalue(measures.product, descent.start)
-    while (path := _walk(config, task, descent, measures, assumed)).eigenvalue > assumed:
+    assumed = _eigenvalue(descent, descent.start)
+    while (path := _walk(config, task, descent, assumed)).eigenvalue > assumed:
         assumed = path.eigenvalue
     return path
 

@@ -1,5 +1,6 @@
 """The largest eigenvalue of a loss's Hessian, from products with vectors."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,21 +17,22 @@ Tree = Any
 _TOLERANCE = 1e-8
 
 
-def hessian_product(loss: Callable[[Tree], jax.Array]) -> Callable[[Tree, Tree], Tree]:
-    """Returns the compiled function (params, direction) -> Hessian at params times direction."""
+@functools.partial(jax.jit, static_argnames="loss")
+def hessian_product(
+    loss: Callable[[Tree, Tree], jax.Array], params: Tree, data: Tree, direction: Tree
+) -> Tree:
+    """Computes the Hessian of loss(params, data) in params times a direction shaped like them."""
+    slope = jax.grad(loss)
+    return jax.jvp(lambda p: slope(p, data), (params,), (direction,))[1]
 
-    def product(params: Tree, direction: Tree) -> Tree:
-        return jax.jvp(jax.grad(loss), (params,), (direction,))[1]
 
-    return jax.jit(product)
-
-
-def largest_eigenvalue(product: Callable[[Tree, Tree], Tree], params: Tree) -> float:
+def largest_eigenvalue(loss: Callable[[Tree, Tree], jax.Array], params: Tree, data: Tree) -> float:
     """Computes the Hessian's largest (most positive) eigenvalue by Lanczos, without the Hessian.
 
     Args:
-        product: what `hessian_product` returned.
+        loss: of params and data; compiled once for their shapes.
         params: where; more than one number. Accuracy is that of their type.
+        data: what else the loss depends on.
 
     Raises:
         NumericalError: a product is not finite, or Lanczos does not converge.
@@ -39,7 +41,9 @@ def largest_eigenvalue(product: Callable[[Tree, Tree], Tree], params: Tree) -> f
 
     def multiply(vector: np.ndarray) -> np.ndarray:
         direction = unravel(vector.reshape(-1).astype(flat.dtype))
-        found = np.asarray(ravel_pytree(product(params, direction))[0], np.float64)
+        found = np.asarray(
+            ravel_pytree(hessian_product(loss, params, data, direction))[0], np.float64
+        )
         if not np.isfinite(found).all():
             raise NumericalError("the Hessian is not finite; lower the learning rate")
         return found

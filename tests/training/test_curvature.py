@@ -6,7 +6,7 @@ import pytest
 from lsa_jax.data.decision_lists import all_sets, label_sequences, random_lists
 from lsa_jax.errors import NumericalError
 from lsa_jax.models.transformer.one_layer import mean_loss
-from lsa_jax.training.curvature import hessian_product, largest_eigenvalue
+from lsa_jax.training.curvature import largest_eigenvalue
 
 
 def test_the_largest_eigenvalue_is_the_dense_hessians():
@@ -16,22 +16,26 @@ def test_the_largest_eigenvalue_is_the_dense_hessians():
     with jax.enable_x64(True):
         params = {name: jnp.asarray(generator.normal(size=(4, 4))) for name in ("w", "v")}
 
-        def loss(params):
-            return mean_loss(params, sets, labels)
+        def loss(params, data):
+            return mean_loss(params, *data)
 
-        found = largest_eigenvalue(hessian_product(loss), params)
+        found = largest_eigenvalue(loss, params, (sets, labels))
         flat, unravel = jax.flatten_util.ravel_pytree(params)
-        dense = np.asarray(jax.hessian(lambda p: loss(unravel(p)))(flat))
+        dense = np.asarray(jax.jit(jax.hessian(lambda p: loss(unravel(p), (sets, labels))))(flat))
     assert found == pytest.approx(np.linalg.eigvalsh(dense)[-1], rel=1e-6)
     assert dense.shape == (32, 32) and found > 0
 
 
+def bowl(params, curvatures):
+    return 0.5 * jnp.sum(curvatures * params**2)
+
+
 def test_it_is_the_most_positive_one_and_may_be_repeated():
-    diagonal = np.array([-9.0, 2.0, 2.0, 1.0])
-    assert largest_eigenvalue(lambda p, d: diagonal * d, np.zeros(4)) == pytest.approx(2)
-    assert largest_eigenvalue(lambda p, d: 0 * d, np.zeros(4)) == 0
+    curvatures = jnp.array([-9.0, 2.0, 2.0, 1.0])
+    assert largest_eigenvalue(bowl, jnp.zeros(4), curvatures) == pytest.approx(2)
+    assert largest_eigenvalue(bowl, jnp.zeros(4), 0 * curvatures) == 0
 
 
 def test_a_hessian_that_is_not_finite_is_refused():
     with pytest.raises(NumericalError, match="the Hessian is not finite"):
-        largest_eigenvalue(lambda p, d: np.inf * d, np.zeros(3))
+        largest_eigenvalue(bowl, jnp.zeros(4), jnp.full(4, np.inf))
