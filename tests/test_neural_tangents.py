@@ -37,7 +37,11 @@ NETWORKS = {
         stax.Dense(2, 1.1, 0.3),
     ),
 }
-METHODS = [NtkImplementation.JACOBIAN_CONTRACTION, NtkImplementation.NTK_VECTOR_PRODUCTS]
+METHODS = [
+    NtkImplementation.JACOBIAN_CONTRACTION,
+    NtkImplementation.NTK_VECTOR_PRODUCTS,
+    NtkImplementation.STRUCTURED_DERIVATIVES,
+]
 
 
 def _inputs(key, name, n=4):

@@ -3,16 +3,19 @@
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lsa_jax import kernels, models
-from lsa_jax._neural_tangents import batch
+from lsa_jax._neural_tangents import NtkImplementation, batch, empirical_ntk_fn
+from lsa_jax.benchmarks import learning
 from lsa_jax.benchmarks.measure import Contest
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Model, Relu
+from lsa_jax.models.convolution import convolve_directly
 
 # Inputs are noise around a patch of brightness, as the images of the noise experiments are.
 _SEED = 0
@@ -39,6 +42,7 @@ def contests(*, quick: bool) -> Iterator[Contest]:
     for width in (1, 4):
         for n in (4,) if quick else (200, 800 // width):
             yield from _finite(width, n)
+    yield from learning.contests(quick=quick)
 
 
 def _images(n: int, shape: tuple[int, ...]) -> Array:
@@ -86,16 +90,35 @@ def _finite(width: int, n: int) -> Iterator[Contest]:
     model, x = models.cnn(width), _images(n, (42, 42, 1))
     params = model.init(jax.random.key(_SEED), x.shape[1:])
 
-    def run(method: str, *, full: bool) -> Callable[[], Array]:
-        ntk = jax.jit(partial(kernels.finite_ntk, model.apply, full=full, method=method))
-        return partial(ntk, params, x)
-
     for full in (False, True):
+
+        def theirs(method: NtkImplementation, apply: Callable, full: bool = full) -> Callable:
+            ntk = empirical_ntk_fn(
+                apply, trace_axes=() if full else (-1,), vmap_axes=0, implementation=method
+            )
+            return partial(jax.jit(lambda params, x: ntk(x, None, params)), params, x)
+
         yield Contest(
             f"finite NTK, CNN width {width}, {'all logits' if full else 'trace over logits'}",
             f"{n} x {n}",
             n * n,
-            run("auto", full=full),
+            partial(jax.jit(partial(kernels.finite_ntk, model.apply, full=full)), params, x),
             "neural-tangents",
-            {"Jacobian contraction": run("jacobian", full=full)},
+            {
+                "structured derivatives": theirs(
+                    NtkImplementation.STRUCTURED_DERIVATIVES, _apply_by_operations
+                ),
+                "Jacobian contraction": theirs(NtkImplementation.JACOBIAN_CONTRACTION, model.apply),
+            },
         )
+
+
+def _apply_by_operations(params: dict[str, Any], x: Array) -> Array:
+    """The CNN of the contest in single operations of XLA, as structured derivatives need it."""
+    for name in ("Conv_0", "Conv_1"):
+        weight = params[name]["weight"]
+        weight = weight * sqrt(2 / prod(weight.shape[:-1]))
+        x = convolve_directly(x, weight, (2, 2), ((0, 0), (0, 0)))
+        x = jnp.where(x > 0, x, 0.0)
+    weight = params["Dense_0"]["weight"]
+    return x.reshape(len(x), len(weight)) @ (weight / sqrt(len(weight)))

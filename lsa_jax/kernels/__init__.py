@@ -1,6 +1,12 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
-from lsa_jax.kernels.finite import finite_ntk, linearize
+from lsa_jax.kernels.finite import (
+    Expansion,
+    expansion_bytes,
+    finite_ntk,
+    linearize,
+    linearize_on,
+)
 from lsa_jax.kernels.gaussian_process import Posterior, posterior
 from lsa_jax.kernels.gram import gram
 from lsa_jax.kernels.infinite import infinite_kernel
@@ -17,12 +23,14 @@ from lsa_jax.kernels.spectral import (
 )
 
 __all__ = [
+    "Expansion",
     "Flow",
     "IterativeRegression",
     "Posterior",
     "Regression",
     "Spectrum",
     "decompose",
+    "expansion_bytes",
     "finite_ntk",
     "gradient_flow",
     "gram",
@@ -30,6 +38,7 @@ __all__ = [
     "leave_one_out",
     "leave_one_out_ridge",
     "linearize",
+    "linearize_on",
     "posterior",
     "predict_path",
     "regress",

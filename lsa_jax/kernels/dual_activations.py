@@ -126,6 +126,42 @@ def error_function_variance(variance: Float[Array, "..."]) -> Float[Array, "..."
     return 2 / pi * _arcsin(2 * variance * share, (1 + 4 * variance) * share**2)
 
 
+def gaussian_error(
+    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
+) -> tuple[Array, Array]:
+    """Computes the duals of GeLU, x P(z <= x) for a standard normal number z.
+
+    With a = s^2 / (1 + s^2), d = 1 + s^2 + s'^2 + s^2 s'^2 - K^2 and t = P(both of two numbers
+    correlated by K / sqrt((1 + s^2)(1 + s'^2)) are above 0), E[phi phi'] = K t + (a a' / (2 pi))
+    (rho^2 / sqrt(d) + sqrt(d)).
+
+    Source: Tsuchida et al. (2021), Avoiding kernel fixed points, for the first; the second is its
+    derivative by K, arranged so that nothing cancels for large s.
+    """
+    variance1, variance2 = std1**2, std2**2
+    rest1, rest2 = 1 / (1 + variance1), 1 / (1 + variance2)
+    share1, share2 = variance1 * rest1, variance2 * rest2
+    complement = rest1 * rest2 + share1 * rest2 + rest1 * share2
+    complement = complement + share1 * share2 * cosine.gap * (1 + cosine.size)
+    roots = std1 * jnp.sqrt(rest1) * (std2 * jnp.sqrt(rest2))
+    angle = _arcsin(cosine.size * roots, complement)
+    both = 1 / 4 + jnp.where(cosine.value >= 0, angle, -angle) / (2 * pi)
+    inverse = lax.rsqrt(complement)  # of sqrt(d / ((1 + s^2) (1 + s'^2)))
+    scale = jnp.sqrt(rest1 * rest2)
+    spread = cosine.value**2 * scale * inverse + complement * inverse / scale
+    values = cosine.value * (std1 * std2) * both + share1 * share2 * spread / (2 * pi)
+    slope = cosine.value * roots * inverse / (2 * pi)
+    return values, both + slope * (rest1 * rest2 * inverse**2 + rest1 + rest2)
+
+
+def gaussian_error_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Computes E[gelu(z)^2] for z of this variance."""
+    positive = variance > 0
+    std = jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), 0)
+    one = jnp.ones_like(std)
+    return gaussian_error(Cosine(one, one, jnp.zeros_like(std)), std, std)[0]
+
+
 def _arcsin(sine: Float[Array, "..."], complement: Float[Array, "..."]) -> Float[Array, "..."]:
     """Computes arcsin of 0 <= sine <= 1 to float32 relative precision; complement = 1 - sine^2."""
     small = sine < 1 / 2

@@ -1,7 +1,7 @@
 """Kernels of a finite network at given parameters: its linearisation and its tangent kernel."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 from jax import lax
@@ -23,6 +23,18 @@ _PASSES = 4
 
 # Examples whose diagonal is computed at a time.
 _DIAGONAL_BATCH = 16
+
+
+class Expansion(NamedTuple):
+    """First-order expansions of a network in its parameters, one an example.
+
+    Attributes:
+        outputs: [n, c] where it is expanded.
+        factors: the derivatives, layer by layer, [n, ...].
+    """
+
+    outputs: Float[Array, "n c"]
+    factors: layerwise.Factors
 
 
 def linearize(
@@ -50,6 +62,54 @@ def linearize(
         return outputs + change
 
     return apply_lin
+
+
+def linearize_on(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array, "..."]],
+    x: Shaped[Array, "n ..."],
+) -> tuple[Expansion, Callable[[Any, Expansion], Array]]:
+    """Linearises a network on examples that are known beforehand.
+
+    The linearisation is linear in its parameters, with derivatives that never change. They are
+    computed once here, layer by layer as in `finite_ntk`, so that a step of training is a few
+    small products: on a small convolutional network a tenth of the operations of `linearize`. Each
+    example takes c P numbers of memory, P the parameters beside dense layers, which take inputs +
+    c outputs; see `expansion_bytes`. What it computes equals `linearize` to rounding, and may be
+    trained by any optimiser.
+
+        examples, apply_lin = linearize_on(apply, params, inputs)
+        batch = jax.tree.map(lambda a: a[index], examples)
+        outputs = apply_lin(new_params, batch)
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
+        params: where to expand; all leaves are floating point.
+        x: the examples.
+
+    Returns:
+        The examples' expansions, and `(params, expansions) -> outputs [n, c]`, affine in params.
+    """
+    example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
+
+    def apply_lin(new_params: PyTree[Float[Array, "..."]], examples: Expansion) -> Array:
+        step = jax.tree.map(lambda new, old: new - old, new_params, params)
+        change = layerwise.directional_derivative(apply, step, examples.factors, example)
+        return examples.outputs + change
+
+    # One at a time as in the factors, so that memory beside the result is that of a few examples.
+    outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_DIAGONAL_BATCH)
+    return Expansion(outputs, layerwise.derivative_factors(apply, params, x)), apply_lin
+
+
+def expansion_bytes(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array, "..."]],
+    x: Shaped[Array, "n ..."],
+) -> int:
+    """Returns how much memory the expansions of `linearize_on` take, without computing them."""
+    expansion = jax.eval_shape(lambda p, x: linearize_on(apply, p, x)[0], params, x)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(expansion))
 
 
 def finite_ntk(

@@ -76,7 +76,10 @@ def _why_not(steps: tuple[recursion.Step, ...] | None, x1: Array, x2: Array | No
     if steps is None:
         return "it has no step for a layer of this network"
     if not recursion.is_supported(steps, x1.shape[1:]):
-        return "the network does not begin with weights, or ends in more than [n, c]"
+        return (
+            "the network does not begin with weights, ends in more than [n, c], or has a "
+            "nonlinearity, a normalisation or a sum of features that are not Gaussian"
+        )
     dtypes = {jnp.result_type(x) for x in (x1, x2) if x is not None}
     if dtypes != {jnp.dtype("float32")}:
         return f"inputs are {', '.join(sorted(map(str, dtypes)))}, not float32"

@@ -25,13 +25,16 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax.kernels import tiles
 
-# Examples a side of a tile: enough to keep matrix products efficient, few enough that the tiles on
-# the diagonal waste little.
-_SMALLEST_SIDE, _LARGEST_SIDE = 64, 256
+# Examples a side of a tile. Each tile reads its factors from memory, which takes longer than the
+# products of a small one; what the tiles on the diagonal waste then counts less.
+_SIDE = 256
 
 # Examples that are differentiated at a time. What one needs on the way (activations, for each
 # output) then stays in the cache.
 _BATCH = 4
+
+# Entries from which a parameter's Jacobian is a matrix of its own.
+_LARGE = 1000
 
 # A program inside the program, and what only moves a parameter's entries around.
 _NESTED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
@@ -69,7 +72,8 @@ class Factors(NamedTuple):
     Attributes:
         inputs: for each dense layer, a [n, positions, fan_in].
         cotangents: for each dense layer, df/dy [n, c, positions, fan_out].
-        jacobian: of all other parameters, [n, c, parameters]; none if there are none.
+        jacobian: of all other parameters, [n, c, parameters]: of each large one, and of all small
+            ones together.
     """
 
     inputs: tuple[Array, ...]
@@ -95,7 +99,7 @@ def layerwise_ntk(
     factors1 = _factors(apply, params, dense, x1)
     factors2 = factors1 if x2 is None else _factors(apply, params, dense, x2)
     shape = (len(x1), len(x1 if x2 is None else x2))
-    sides = [tiles.even_share(n, _side(max(shape))) for n in shape]
+    sides = [tiles.even_share(n, _SIDE) for n in shape]
     return tiles.all_pairs(
         partial(_contract, [layer.scale for layer in dense], full),
         _in_tiles(factors1, sides[0]),
@@ -103,6 +107,59 @@ def layerwise_ntk(
         shape,
         symmetric=x2 is None,
     )
+
+
+def derivative_factors(
+    apply: Callable[[Any, Array], Array], params: PyTree[Float[Array, "..."]], x: Array
+) -> Factors:
+    """Computes what `directional_derivative` needs of some examples."""
+    dense = dense_layers(apply, params, x.shape[1:], x.dtype, full=True)
+    return _factors(apply, params, dense, x)
+
+
+def directional_derivative(
+    apply: Callable[[Any, Array], Array],
+    step: PyTree[Float[Array, "..."]],
+    factors: Factors,
+    example: jax.ShapeDtypeStruct,
+) -> Float[Array, "n c"]:
+    """Computes df/dparams . step for examples whose factors are known.
+
+    Args:
+        apply: of which the factors were computed.
+        step: in the parameters' structure; linear, so any function of it may be differentiated.
+        factors: from `derivative_factors`, or some rows of each array.
+        example: shape and dtype of one example.
+    """
+    dense = dense_layers(apply, step, example.shape, example.dtype, full=True)
+    weights = _weight_matrices(apply, step, dense, example)
+    found = {layer.leaf for layer in dense}
+    rest = [leaf for i, leaf in enumerate(jax.tree.leaves(step)) if i not in found]
+    parts = []
+    for inputs, cotangents, weight in zip(*factors[:2], weights, strict=True):
+        moved = jnp.einsum("npk,kf->npf", inputs, weight)
+        parts.append(jnp.einsum("nopf,npf->no", cotangents, moved))
+    for jacobian, flat in zip(factors.jacobian, _joined(rest, 0), strict=True):
+        parts.append(jnp.einsum("nop,p->no", jacobian, flat))
+    return sum(parts)
+
+
+def _weight_matrices(
+    apply: Callable, params: PyTree[Array], dense: Sequence[Dense], example: jax.ShapeDtypeStruct
+) -> list[Float[Array, "fan_in fan_out"]]:
+    """Returns dense layers' weights as matrices, with the factor that the network gives them."""
+    program, _ = _trace(apply, params, example.shape, example.dtype)
+    matrices = {}
+
+    def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
+        del data
+        matrices[scaled.leaf] = weight
+        return result
+
+    # What the program computes beside the matrices is not used, and not compiled.
+    x = jnp.zeros((1, *example.shape), example.dtype)
+    _run(program, jax.tree.leaves(params), x, note, lambda leaf: None)
+    return [matrices[layer.leaf] for layer in dense]
 
 
 def layerwise_cost(
@@ -139,7 +196,8 @@ def dense_layers(
         uses.setdefault(leaf, []).append(layer)
 
     def run(leaves: Sequence[Array], x: Array) -> None:
-        def note(scaled: Scaled, data: Array, result: Array) -> Array:
+        def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
+            del weight
             positions, fan_in = data.shape
             fan_out = result.size // positions
             record(scaled.leaf, Dense(*scaled, positions, fan_in, fan_out))
@@ -185,7 +243,8 @@ def _factors(
         """Adds taps (zeros) to what dense layers give; returns what goes into them beside."""
         inputs: list[Any] = [None] * len(dense)
 
-        def tap(scaled: Scaled, data: Array, result: Array) -> Array:
+        def tap(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
+            del weight
             if scaled.leaf not in order:
                 return result
             inputs[order[scaled.leaf]] = data.astype(leaves[scaled.leaf].dtype)
@@ -204,15 +263,18 @@ def _factors(
             lambda taps, rest: tapped(taps, rest, example), taps, rest, has_aux=True
         )
         cotangents, gradients = jax.vmap(pull)(jnp.eye(c, dtype=outputs.dtype))
-        flat = [g.reshape(c, math.prod(g.shape[1:])) for g in gradients]
-        return inputs, cotangents, (jnp.concatenate(flat, axis=1),) if flat else ()
+        return inputs, cotangents, _joined(gradients, 1)
 
     inputs, cotangents, jacobian = lax.map(of_one, x, batch_size=_BATCH)
     return Factors(tuple(inputs), tuple(cotangents), jacobian)
 
 
-def _side(n: int) -> int:
-    return min(_LARGEST_SIDE, max(_SMALLEST_SIDE, math.ceil(n / 8)))
+def _joined(leaves: Sequence[Array], before: int) -> tuple[Float[Array, "... parameters"], ...]:
+    """Flattens what follows the first axes; keeps large parameters apart, which saves a copy."""
+    flat = [a.reshape(*a.shape[:before], math.prod(a.shape[before:])) for a in leaves]
+    small = [a for a in flat if a.shape[-1] < _LARGE]
+    large = [a for a in flat if a.shape[-1] >= _LARGE]
+    return (*large, *([jnp.concatenate(small, axis=-1)] if small else []))
 
 
 def _in_tiles(factors: Factors, size: int) -> Factors:
@@ -254,7 +316,7 @@ def _run(
     program: ClosedJaxpr,
     leaves: Sequence[Array],
     x: Array,
-    on_dense: Callable[[Scaled, Array, Array], Array],
+    on_dense: Callable[[Scaled, Array, Array, Array], Array],
     on_other: Callable[[int], None],
 ) -> list[Array]:
     """Evaluates a traced `apply`, and reports every use of a parameter.
@@ -263,9 +325,9 @@ def _run(
         program: of (*leaves, x).
         leaves: the parameters.
         x: one example, [1, ...].
-        on_dense: given the weight, the inputs [positions, fan_in] and the result of a product with
-            a parameter, returns the result to go on with, of the same shape; as a matrix it is
-            [positions, fan_out].
+        on_dense: given which parameter is the weight, the inputs [positions, fan_in], the weight as
+            a matrix [fan_in, fan_out] and their product, returns the result to go on with, of the
+            product's shape.
         on_other: given a parameter that is used in another way.
     """
     scaled = [Scaled(i, 1.0) for i in range(len(leaves))]
@@ -374,13 +436,21 @@ def _dense(
     """Reports the product of data and a weight; positions come first in what is reported."""
     side = 0 if marks[0] is None else 1  # of the data
     data, weight = inputs[side], inputs[1 - side]
-    contracted = equation.params["dimension_numbers"][0][side]
-    free = [axis for axis in range(data.ndim) if axis not in contracted]
-    fan_in = math.prod(data.shape[axis] for axis in contracted)
-    matrix = lax.transpose(data, [*free, *contracted]).reshape(data.size // fan_in, fan_in)
+    contracted = equation.params["dimension_numbers"][0]
+    matrix = _as_matrix(data, contracted[side])
+    matrix_weight = _as_matrix(weight, contracted[1 - side]).T
+    fan_in = matrix.shape[1]
     # The result's axes are those of the left operand, then those of the right one.
     if side == 0:
         rows = result.reshape(len(matrix), weight.size // fan_in)
-        return on_dense(marks[1], matrix, rows).reshape(result.shape)
+        return on_dense(marks[1], matrix, matrix_weight, rows).reshape(result.shape)
     columns = result.reshape(weight.size // fan_in, len(matrix))
-    return on_dense(marks[0], matrix, columns.T).T.reshape(result.shape)
+    return on_dense(marks[0], matrix, matrix_weight, columns.T).T.reshape(result.shape)
+
+
+def _as_matrix(operand: Array, contracted: Sequence[int]) -> Float[Array, "rest contracted"]:
+    """Lays an operand out with the axes that a product sums over last."""
+    free = [axis for axis in range(operand.ndim) if axis not in contracted]
+    fan_in = math.prod(operand.shape[axis] for axis in contracted)
+    transposed = lax.transpose(operand, [*free, *contracted])
+    return transposed.reshape(operand.size // fan_in, fan_in)

@@ -11,14 +11,18 @@ in `MODELS`) and `patch_cnn` (the theory's network). Any other is a sequence of 
 
 from lsa_jax.models.cnn import cnn
 from lsa_jax.models.layers import (
+    AvgPool,
     BatchNorm,
     Conv,
     Dense,
+    Elementwise,
     Erf,
     Flatten,
+    Gelu,
     GlobalAvgPool,
     Layer,
     LayerModule,
+    LayerNorm,
     LeakyRelu,
     Relu,
     Residual,
@@ -34,14 +38,18 @@ MODELS = {"cnn": cnn, "wide_resnet": wide_resnet, "mlp": mlp}
 
 __all__ = [
     "MODELS",
+    "AvgPool",
     "BatchNorm",
     "Conv",
     "Dense",
+    "Elementwise",
     "Erf",
     "Flatten",
+    "Gelu",
     "GlobalAvgPool",
     "Layer",
     "LayerModule",
+    "LayerNorm",
     "LeakyRelu",
     "Model",
     "Relu",

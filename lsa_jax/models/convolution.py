@@ -1,6 +1,5 @@
 """Two-dimensional convolution, computed the way that is fast where it runs."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -51,23 +50,38 @@ def gather_and_multiply(x: Array, weight: Array, strides: Sequence[int], pads: S
     """Convolves by one matrix product over the windows of `x`, laid out along its channels."""
     *window, channels, features = weight.shape
     x = jnp.pad(x, ((0, 0), *pads, (0, 0)))
-    out = [(x.shape[axis + 1] - window[axis]) // strides[axis] + 1 for axis in (0, 1)]
-    # The last pixel that the windows read at offset 0, and one beyond it.
-    ends = [strides[axis] * (out[axis] - 1) + 1 for axis in (0, 1)]
     shifted = [
-        lax.slice(
-            x,
-            (0, top, left, 0),
-            (x.shape[0], top + ends[0], left + ends[1], channels),
-            (1, *strides, 1),
-        )
-        for top, left in itertools.product(range(window[0]), range(window[1]))
+        part
+        for rows in shifts(x, 1, window[0], strides[0])
+        for part in shifts(rows, 2, window[1], strides[1])
     ]
     windows = jnp.concatenate(shifted, axis=-1)
     # As plain matrices: a product over the last of four axes takes twice as long on a CPU.
     rows = windows.reshape(math.prod(windows.shape[:-1]), windows.shape[-1])
     product = rows @ weight.reshape(windows.shape[-1], features)
     return product.reshape(*windows.shape[:-1], features)
+
+
+def shifts(x: Array, axis: int, window: int, stride: int) -> list[Array]:
+    """Returns, for each offset in a window, what the windows along an axis have there.
+
+    Every `stride`-th entry is split off first, and slices are contiguous. A derivative then adds
+    contiguous slices too: on a CPU the Jacobians of a small network took half to two thirds of the
+    time that they take with strided ones.
+    """
+    out = (x.shape[axis] - window) // stride + 1
+    groups = math.ceil(window / stride) - 1 + out
+    length = groups * stride
+    spread = [(0, max(0, length - x.shape[axis])) if i == axis else (0, 0) for i in range(x.ndim)]
+    x = lax.slice_in_dim(jnp.pad(x, spread), 0, length, axis=axis)
+    x = x.reshape(*x.shape[:axis], groups, stride, *x.shape[axis + 1 :])
+    phases = [lax.squeeze(phase, [axis + 1]) for phase in lax.split(x, [1] * stride, axis + 1)]
+    return [
+        lax.slice_in_dim(
+            phases[offset % stride], offset // stride, offset // stride + out, axis=axis
+        )
+        for offset in range(window)
+    ]
 
 
 def convolve_directly(x: Array, weight: Array, strides: Sequence[int], pads: Spread) -> Array:

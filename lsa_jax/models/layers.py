@@ -9,7 +9,8 @@ A layer is a frozen dataclass with two short methods, and a third where it pays:
 * `steps(parameterization)` returns the layer's steps for `kernels.recursion`, our own faster
   evaluation of that kernel. Without it, neural-tangents evaluates the networks that hold the layer.
 
-A new layer is one such class; nothing else changes. Images are [n, height, width, channels].
+A new layer is one such class; nothing else changes. A new nonlinearity derives from `Elementwise`,
+which makes all three from the function and its duals. Images are [n, height, width, channels].
 """
 
 import abc
@@ -157,9 +158,7 @@ class Conv(Layer):
 
     def __post_init__(self) -> None:
         _check_affine(self)
-        require("Conv.window", self.window, _PAIR)
-        require("Conv.strides", self.strides, _PAIR)
-        require("Conv.padding", self.padding, one_of("VALID", "SAME"))
+        _check_windows(self)
 
     def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q f"]:
         """Returns one output a window and channel.
@@ -168,13 +167,7 @@ class Conv(Layer):
             InputError: no window fits into the images.
         """
         _check_images("Conv", x)
-        if self.padding == "VALID" and any(
-            size < window for size, window in zip(x.shape[1:3], self.window, strict=True)
-        ):
-            raise InputError(
-                f"images are {x.shape[1]} x {x.shape[2]} where a convolution has windows of "
-                f"{self.window[0]} x {self.window[1]}; accepted: larger inputs, or padding='SAME'"
-            )
+        _check_fits(self, x)
         weight = module.weight((*self.window, x.shape[-1], self.features), self.w_std)
         return module.add_bias(convolve(x, weight, self.strides, self.padding), self.b_std)
 
@@ -196,6 +189,48 @@ class Conv(Layer):
             return None
         affine = recursion.Affine(self.features, self.w_std, self.b_std, parameterization)
         return (affine._replace(window=self.window, strides=self.strides, padding=self.padding),)
+
+
+class Elementwise(Layer):
+    """A nonlinearity phi of single numbers, given with its duals: what a new one derives from.
+
+    A subclass is a frozen dataclass, so that equal ones share a compiled program.
+    """
+
+    @abc.abstractmethod
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Applies phi to every number."""
+
+    @abc.abstractmethod
+    def duals(
+        self,
+        covariance: Float[Array, "..."],
+        variance1: Float[Array, "..."],
+        variance2: Float[Array, "..."],
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Returns E[phi(z) phi(z')] and E[phi'(z) phi'(z')].
+
+        Args:
+            covariance: of the centred Gaussian numbers z and z'.
+            variance1: of z; broadcasts against the covariance.
+            variance2: of z'.
+        """
+
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+        """Applies phi to every number."""
+        return self.phi(x)
+
+    def infinite(self, parameterization: str) -> Any:
+        """Returns the kernel that the duals make."""
+        return stax.Elementwise(
+            self.phi,
+            lambda *moments: self.duals(*moments)[0],
+            lambda *moments: self.duals(*moments)[1],
+        )
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.Elementwise(self),)
 
 
 @dataclass(frozen=True)
@@ -259,6 +294,51 @@ class Erf(Layer):
 
 
 @dataclass(frozen=True)
+class Gelu(Layer):
+    """x times the probability that a standard normal number is below x."""
+
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+        """Returns x (1 + erf(x / sqrt(2))) / 2."""
+        return jax.nn.gelu(x, approximate=False)
+
+    def infinite(self, parameterization: str) -> Any:
+        """Returns the kernel of Tsuchida et al. (2021)."""
+        return stax.Gelu()
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.GaussianError(),)
+
+
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    """Standardises the features at each position, without parameters.
+
+    Its kernel is that of features with mean 0: it must follow weights.
+
+    Attributes:
+        epsilon: added to the variance.
+    """
+
+    epsilon: float = 1e-12
+
+    def __post_init__(self) -> None:
+        require("LayerNorm.epsilon", self.epsilon, number(0, above=True))
+
+    def finite(self, x: Float[Array, "... c"], module: LayerModule) -> Float[Array, "... c"]:
+        """Returns (x - mean) / sqrt(variance + epsilon), statistics in float32."""
+        return jax.nn.standardize(x.astype(jnp.float32), epsilon=self.epsilon).astype(x.dtype)
+
+    def infinite(self, parameterization: str) -> Any:
+        """Returns the kernel over the standard deviations."""
+        return stax.LayerNorm(eps=self.epsilon)
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.LayerNorm(self.epsilon),)
+
+
+@dataclass(frozen=True)
 class Flatten(Layer):
     """Lays all features of an example in a row."""
 
@@ -287,6 +367,46 @@ class GlobalAvgPool(Layer):
     def infinite(self, parameterization: str) -> Any:
         """Returns the mean of the kernels over pairs of positions."""
         return stax.GlobalAvgPool()
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.Pool(None),)
+
+
+@dataclass(frozen=True)
+class AvgPool(Layer):
+    """Averages over windows of an image.
+
+    Attributes:
+        window: height and width.
+        strides: step between windows.
+        padding: "VALID" or "SAME" (zeros around the image, which count in the average).
+    """
+
+    window: tuple[int, int] = (2, 2)
+    strides: tuple[int, int] = (2, 2)
+    padding: Padding = "VALID"
+
+    def __post_init__(self) -> None:
+        _check_windows(self)
+
+    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
+        """Returns one mean a window and channel.
+
+        Raises:
+            InputError: no window fits into the images.
+        """
+        _check_images("AvgPool", x)
+        _check_fits(self, x)
+        return nn.avg_pool(x, self.window, self.strides, self.padding)
+
+    def infinite(self, parameterization: str) -> Any:
+        """Returns the mean of the kernels over pairs of positions in two windows."""
+        return stax.AvgPool(self.window, self.strides, self.padding)
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+        """Returns one step."""
+        return (recursion.Pool(self.window, self.strides, self.padding),)
 
 
 @dataclass(frozen=True)
@@ -407,12 +527,36 @@ class Residual(Layer):
             return None
         return stax.serial(stax.FanOut(2), stax.parallel(branch, shortcut), stax.FanInSum())
 
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns one step that holds those of both paths; None if a layer has none."""
+        branch = Serial(self.branch).steps(parameterization)
+        shortcut = Serial(self.shortcut).steps(parameterization)
+        return None if branch is None or shortcut is None else (recursion.Sum(branch, shortcut),)
+
 
 def _check_affine(layer: Dense | Conv) -> None:
     kind = type(layer).__name__
     require(f"{kind}.features", layer.features, integer(1))
     require(f"{kind}.w_std", layer.w_std, number(0))
     require(f"{kind}.b_std", layer.b_std, optional(number(0)))
+
+
+def _check_windows(layer: "Conv | AvgPool") -> None:
+    kind = type(layer).__name__
+    require(f"{kind}.window", layer.window, _PAIR)
+    require(f"{kind}.strides", layer.strides, _PAIR)
+    require(f"{kind}.padding", layer.padding, one_of("VALID", "SAME"))
+
+
+def _check_fits(layer: "Conv | AvgPool", x: Array) -> None:
+    if layer.padding == "VALID" and any(
+        size < window for size, window in zip(x.shape[1:3], layer.window, strict=True)
+    ):
+        kind = {Conv: "convolution", AvgPool: "pool"}[type(layer)]
+        raise InputError(
+            f"images are {x.shape[1]} x {x.shape[2]} where a {kind} has windows of "
+            f"{layer.window[0]} x {layer.window[1]}; accepted: larger inputs, or padding='SAME'"
+        )
 
 
 def _check_images(kind: str, x: Array) -> None:

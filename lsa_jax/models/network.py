@@ -111,7 +111,9 @@ def _checked(kernel: Callable, init: Callable) -> Callable:
             warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
             try:
                 return kernel(x1, x2, get, method)
-            except NotImplementedError as error:
+            except InputError:
+                raise
+            except (NotImplementedError, ValueError) as error:
                 why = str(error).splitlines()[0]
                 raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
 

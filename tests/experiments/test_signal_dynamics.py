@@ -19,6 +19,7 @@ from lsa_jax.settings import signal_dynamics as settings
 from lsa_jax.settings.points import make_points
 from lsa_jax.settings.variants import set_fields
 
+# As many runs everywhere as in TINY: the same program, compiled once.
 TINY = {
     "k": 20,
     "d": 2,
@@ -27,7 +28,7 @@ TINY = {
     "eval_every": 5,
     "num_test": 40,
     "checkpoint_every": 1,
-    "sweep.seed": (0, 1, 2),
+    "sweep.seed": (0, 1, 2, 3),
 }
 
 
@@ -65,8 +66,8 @@ def test_rows_are_taken_before_the_first_step_and_after_the_last(uninterrupted):
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
-    config = configure(sampler=sampler, sweep_seed=(5,), bias_learning_rate_ratio=0.25)
-    (outcome,) = run(make(config), tmp_path)
+    config = configure(sampler=sampler, sweep_seed=(5, 1, 2, 3), bias_learning_rate_ratio=0.25)
+    outcome = run(make(config), tmp_path)[0]
     key = jax.random.key(5)
     replica = signal_dynamics.make_replica(make(config)[0].config)
     start = signal_dynamics.init_state(config, replica).params
@@ -170,8 +171,9 @@ def test_a_killed_run_resumes_bit_identical(tmp_path, uninterrupted):
 
 
 def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, uninterrupted):
-    config = configure(sweep_seed=(1,), sweep_learning_rate=(0.1, 3e38))
-    fine, failed = run(make(config), tmp_path)
+    config = configure(sweep_seed=(1,), sweep_learning_rate=(0.1, 3e38, 0.2, 0.3))
+    fine, failed, *others = run(make(config), tmp_path)
+    assert all(other.status == "ok" for other in others)
     assert same(fine, uninterrupted[1][1])
     assert failed.status == "failed" and not failed.metrics
     assert failed.message == "the loss was not finite at step 1; lower config.learning_rate"
@@ -200,10 +202,10 @@ def test_no_step_is_taken_from_the_first_that_is_not_finite(monkeypatch):
 
 
 def test_nothing_is_computed_once_every_run_has_failed(tmp_path):
-    config = configure(sweep_seed=(0,), learning_rate=3e38, steps=1000)
+    config = configure(learning_rate=3e38, steps=1000)
     fractions = []
-    (outcome,) = run(make(config), tmp_path, fractions.append)
-    assert outcome.status == "failed" and len(fractions) == 1
+    outcomes = run(make(config), tmp_path, fractions.append)
+    assert {outcome.status for outcome in outcomes} == {"failed"} and len(fractions) == 1
 
 
 def test_points_that_share_a_program_form_a_group():

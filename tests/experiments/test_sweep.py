@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def start(workdir, *, devices=1, script="sweep", arguments=()):
     """Starts the quick variant of the quickstart in a process of its own."""
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    # Compiled as cheaply as in the tests, whose own number of devices is another.
+    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
     return subprocess.Popen(
         [
             *(sys.executable, "-m", f"launch.{script}", "--config=configs/quickstart.py:quick"),

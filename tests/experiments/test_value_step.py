@@ -46,7 +46,7 @@ def test_meetings_are_counted(task, population):
 def test_counting_gives_the_gradient_of_the_whole_population(task, population):
     v = 1e-3 * np.random.default_rng(0).normal(size=(L, L))
     with jax.enable_x64(True):
-        expected = jax.grad(mean_loss_at_uniform_attention)(jnp.asarray(v), *population)
+        expected = jax.jit(jax.grad(mean_loss_at_uniform_attention))(jnp.asarray(v), *population)
         expected = np.asarray(expected)
     found = population_gradient(task, N, v)
     # Of second order in V.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import finite_ntk, gram, linearize
+from lsa_jax.kernels import expansion_bytes, finite_ntk, gram, linearize, linearize_on
 
 
 def _apply(params, inputs):
@@ -72,6 +72,25 @@ def test_linearize_is_the_first_order_expansion(key, params):
     )
 
 
+def test_the_linearisation_on_known_examples_and_its_gradient_equal_those_of_linearize(key, params):
+    inputs = jax.random.normal(key, (5, 4))
+    moved = jax.tree.map(lambda a: a + 0.3, params)
+
+    @jax.jit
+    def by_expansions(params, moved):
+        examples, apply_lin = linearize_on(_apply, params, inputs)
+        rows = jax.tree.map(lambda a: a[1:4], examples)
+        return jax.value_and_grad(lambda p: jnp.sum(apply_lin(p, rows) ** 2))(moved), examples
+
+    ours, examples = by_expansions(params, moved)
+    linear = linearize(_apply, params)
+    expected = jax.jit(jax.value_and_grad(lambda p: jnp.sum(linear(p, inputs[1:4]) ** 2)))(moved)
+    for a, b in zip(*map(jax.tree.leaves, (ours, expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * float(jnp.abs(b).max()))
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves(examples))
+    assert expansion_bytes(_apply, params, inputs) == held
+
+
 def test_linearize_leaves_an_error_of_second_order(key, params):
     inputs = jax.random.normal(key, (5, 4))
     errors = []
@@ -111,7 +130,7 @@ def test_unknown_methods_and_shapes_that_differ_are_refused(params):
 
 
 def test_finite_ntk_goes_through_gram(key, params):
-    kernel = functools.partial(finite_ntk, _apply, params)
+    kernel = jax.jit(functools.partial(finite_ntk, _apply, params))
     x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in (7, 5))
     np.testing.assert_allclose(gram(kernel, x1, x2, tile=3), kernel(x1, x2), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(gram(kernel, x1, tile=3), kernel(x1), rtol=1e-4, atol=1e-5)

@@ -111,7 +111,7 @@ def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
 
 
 def test_many_tiles_give_the_same_symmetric_matrix(key, monkeypatch):
-    monkeypatch.setattr(layerwise, "_SMALLEST_SIDE", 2)
+    monkeypatch.setattr(layerwise, "_SIDE", 2)
     apply, params, x = _left_multiplied(key)
     ours = ntk(apply, params, x, full=True, method="layerwise")
     expected = ntk(apply, params, x, full=True, method="jacobian")

@@ -10,7 +10,20 @@ import scipy.special
 
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import dual_activations, recursion
-from lsa_jax.models import Conv, Dense, Erf, Flatten, GlobalAvgPool, LeakyRelu, Relu, network
+from lsa_jax.models import (
+    AvgPool,
+    Conv,
+    Dense,
+    Erf,
+    Flatten,
+    Gelu,
+    GlobalAvgPool,
+    LayerNorm,
+    LeakyRelu,
+    Relu,
+    Residual,
+    network,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -21,6 +34,7 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", False)
 
 
+SHORTCUT = Conv(3, (1, 1), (2, 2))
 NETS = {
     "valid": ([Conv(3, (3, 2), (2, 1), "VALID", 1.4), Relu(), Flatten(), Dense(1)], (6, 5, 2)),
     "same": (
@@ -31,6 +45,21 @@ NETS = {
         (4, 5, 2),
     ),
     "dense": ([Dense(4, 1.4), Relu(), Dense(3, 1.4), Erf(), Dense(2), Dense(1)], (7,)),
+    "pool": ([Conv(2, (2, 2), w_std=1.4), GlobalAvgPool(), Relu(), Dense(1)], (3, 2, 1)),
+    "residual": (
+        [
+            *(Conv(3, w_std=1.4), Residual((Relu(), Conv(3, (3, 3), (2, 2))), (SHORTCUT,))),
+            *(LayerNorm(), Residual((Gelu(), Conv(3))), Flatten(), Dense(2)),
+        ],
+        (4, 3, 2),
+    ),
+    "pools": (
+        [
+            *(Conv(3, b_std=0.3), Relu(), AvgPool((2, 2), (2, 1), "SAME"), Conv(2, w_std=1.4)),
+            *(Gelu(), GlobalAvgPool(), Dense(3, 1.4), LayerNorm(), Relu(), Dense(1)),
+        ],
+        (4, 3, 2),
+    ),
 }
 
 
@@ -60,12 +89,18 @@ def assert_close(ours, expected, variances=None, tolerance=1e-5):
 
 @pytest.mark.parametrize(
     ("net", "parameterization", "get"),
-    [("valid", "ntk", "ntk"), ("same", "standard", "ntk"), ("dense", "ntk", "nngp")],
+    [
+        ("valid", "ntk", "ntk"),
+        ("same", "standard", "ntk"),
+        ("dense", "ntk", "nngp"),
+        ("residual", "ntk", "ntk"),
+        ("pools", "standard", "ntk"),
+    ],
 )
 def test_kernels_equal_those_of_neural_tangents_in_float64(net, parameterization, get):
     layers, shape = NETS[net]
     kernel = network(layers, parameterization=parameterization).kernel
-    x = special(shape, biases=net == "same")
+    x = special(shape, biases=net in ("same", "pools"))
     expected = in_float64(kernel, x, None, get=get)
     assert expected.dtype == np.float64
     assert_close(np.asarray(kernel(x, None, get, "recursion"), float), expected)
@@ -83,8 +118,9 @@ def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
     np.testing.assert_allclose(kernel(x[:7], x[4:]), matrix[:7, 4:], rtol=1e-6)
 
 
-def test_derivatives_with_respect_to_inputs_equal_those_in_float64():
-    layers, shape = NETS["valid"]
+@pytest.mark.parametrize("net", ["valid", "pool"])
+def test_derivatives_with_respect_to_inputs_equal_those_in_float64(net):
+    layers, shape = NETS[net]
     kernel = network(layers).kernel
     x1, x2 = np.random.default_rng(2).normal(size=(2, 2, *shape)).astype(np.float32)
 
@@ -96,11 +132,22 @@ def test_derivatives_with_respect_to_inputs_equal_those_in_float64():
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
-def test_derivatives_are_finite_where_inputs_are_equal_opposite_or_zero():
-    kernel = network(NETS["dense"][0]).kernel
-    x = jnp.array([[1.0, 0, 0], [1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, 0, 0]])
-    gradient = jax.jit(jax.grad(lambda x: jnp.sum(kernel(x, method="recursion"))))(x)
-    assert np.all(np.isfinite(gradient))
+def test_derivatives_equal_those_in_float64_where_inputs_are_equal_opposite_or_zero():
+    kernel = network([Dense(2, 1.4), Relu(), Dense(2, 1.4), Relu(), Dense(1)]).kernel
+    one = np.array([1.0, -2.0, 0.5], np.float32)
+    x1, x2 = np.stack([one, one, one, 0 * one]), np.stack([one, -one, 0 * one, one])
+
+    def gradients(x1, x2, **settings):
+        def of_pair(one, other):
+            return kernel(one[None], other[None], **settings)[0, 0]
+
+        return jax.vmap(jax.grad(of_pair))(x1, x2)
+
+    expected = in_float64(gradients, x1, x2)
+    ours = jax.jit(partial(gradients, method="recursion"))(x1, x2)
+    np.testing.assert_allclose(ours[:3], expected[:3], rtol=1e-5, atol=1e-6)
+    # At x1 = 0 the kernel has derivatives along each direction, but no gradient.
+    assert np.all(np.isfinite(ours[3]))
 
 
 def test_duals_equal_their_closed_forms_in_float64():
@@ -128,6 +175,20 @@ def test_duals_equal_their_closed_forms_in_float64():
         if std1 < 100:
             expected = 4 / np.pi / np.sqrt(determinant - covariance**2)
             np.testing.assert_allclose(slopes, expected, rtol=2e-6)
+    gelu = jax.jit(dual_activations.gaussian_error)
+    for std1, std2 in ((1e-3, 2e-3), (1.0, 0.5), (1e3, 3e3)):
+        values, slopes = gelu(ours, std1, std2)
+        product = (1 + std1**2) * (1 + std2**2)
+        covariance = rho * std1 * std2
+        delta = 1 + std1**2 + std2**2 + (std1 * std2) ** 2 * (1 - rho**2)
+        both = 1 / 4 + np.arctan2(covariance, np.sqrt(delta)) / (2 * np.pi)
+        expected = (covariance**2 + (std1 * std2) ** 2 * delta) / (product * np.sqrt(delta))
+        expected = covariance * both + expected / (2 * np.pi)
+        np.testing.assert_allclose(values, expected, atol=3e-7 * std1 * std2)
+        if std1 < 100:
+            rest = 1 / delta + (1 - (std1 * std2) ** 2) / product + 1
+            expected = both + covariance / np.sqrt(delta) * rest / (2 * np.pi)
+            np.testing.assert_allclose(slopes, expected, atol=1e-6)
     z = np.polynomial.hermite_e.hermegauss(60)
     for variance in (0.01, 1.0):
         mean_square = z[1] @ scipy.special.erf(np.sqrt(variance) * z[0]) ** 2 / np.sqrt(2 * np.pi)
@@ -136,11 +197,12 @@ def test_duals_equal_their_closed_forms_in_float64():
 
 
 def test_the_method_is_chosen_by_layers_and_type_and_can_be_named():
-    pooled = network([Conv(2), Relu(), GlobalAvgPool(), Dense(1)]).kernel
-    x = jnp.ones((2, 4, 4, 1))
-    assert jax.eval_shape(pooled, x).shape == (2, 2)
-    with pytest.raises(InputError, match="method is 'recursion', and it has no step for a layer"):
-        pooled(x, method="recursion")
+    normed = network([Conv(2), LayerNorm(), Flatten(), Relu(), Dense(1)]).kernel
+    # A nonlinearity of features that are not Gaussian is refused by both.
+    with pytest.raises(InputError, match="method is 'recursion', and the network"):
+        normed(jnp.ones((2, 4, 4, 1)), method="recursion")
+    with pytest.raises(InputError, match="neural-tangents has no kernel of these layers"):
+        normed(jnp.ones((2, 4, 4, 1)))
     dense = network([Dense(3), Relu(), Dense(1)]).kernel
     with pytest.raises(InputError, match="inputs are bfloat16, not float32"):
         dense(jnp.ones((2, 3), jnp.bfloat16), method="recursion")

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {
+    **{"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"},
+    "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiling takes longest here
+}
 
 
 def launch(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "launch.benchmark", *arguments],
         cwd=ROOT,
-        env={"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
