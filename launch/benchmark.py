@@ -3,11 +3,13 @@
 Examples:
     python -m launch.benchmark --suite=kernels
     python -m launch.benchmark --suite=kernels --quick --json=kernels.json
+    XLA_FLAGS=--xla_force_host_platform_device_count=2 python -m launch.benchmark --suite=stability
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
 difference of the results, and how much memory each took.
 """
 
+import importlib
 from pathlib import Path
 
 from absl import flags
@@ -15,7 +17,7 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 
-_SUITES = ("kernels",)
+_SUITES = ("kernels", "stability")
 _SUITE = flags.DEFINE_enum("suite", None, _SUITES, "What to measure.")
 _JSON = flags.DEFINE_string("json", None, "File to write the rows to, as a list of objects.")
 _QUICK = flags.DEFINE_bool("quick", False, "Tiny sizes, to see that everything runs.")
@@ -32,12 +34,12 @@ def main() -> None:
         raise InputError(f"--json is {_JSON.value!r}; accepted: a file in a folder that exists")
 
     # Only now: these imports take seconds, and mistakes should not.
-    from lsa_jax.benchmarks import kernels
     from lsa_jax.benchmarks.measure import measure
     from lsa_jax.reporting import files
 
+    suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
     rows = []
-    for contest in kernels.contests(quick=_QUICK.value):
+    for contest in suite.contests(quick=_QUICK.value):
         if _ONLY.value is None or _ONLY.value in contest.work:
             rows.append(measure(contest, _ROUNDS.value))
             _print(rows[-1])

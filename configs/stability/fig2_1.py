@@ -1,0 +1,44 @@
+"""Figure 2.1, Karp 2024 (thesis): stability and generalisation of logistic regression on MNIST.
+
+    XLA_FLAGS=--xla_force_host_platform_device_count=2 \
+    python -m launch.sweep --config=configs/stability/fig2_1.py --workdir=runs/fig2_1 \
+        --data_dir=DIR
+
+Digits 0 to 4 against 5 to 9, 90 pairs a size, 100,000 updates; measured after 10,000, 30,000 and
+100,000 of them. The flag lets pairs run on as many CPU cores, one each.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import stability
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {"stops": (1000, 3000, 10_000), "checkpoint_every": 1000}
+
+_QUICK = {
+    "data.dataset": "digits",
+    "sweep.m": (50, 100, 200),
+    "sweep.num_pairs": 3,
+    "training.batch_size": 16,
+    "stops": (20, 40),
+    "checkpoint_every": 20,
+    "fit.resamples": 20,
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        stability.default_config(),
+        {
+            "title": "Stability of logistic regression (figure 2.1)",
+            "paper": "fig2_1",
+            "stops": (10_000, 30_000, 100_000),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: size x pair."""
+    return stability.sweep(config)

@@ -1,0 +1,25 @@
+"""Figures 2.2 to 2.4, A.2, A.5, A.8 and A.11 to A.14 of configuration 1a, Karp 2024 (thesis).
+
+    python -m launch.sweep --config=configs/stability/fig2_2_1a.py --workdir=runs/fig2_2_1a \
+        --data_dir=DIR
+
+ResNet-20 on SVHN, batches of 32, rate 0.01, no momentum: three trials, eight sizes, 40 pairs, after
+50,000, 100,000 and 150,000 updates; 76 places on the line through both models at the smallest and
+the largest size. `:small` is on CIFAR-10. The full size needs accelerators.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import stability
+from lsa_jax.settings.stability_networks import configuration
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figures in one of the variants full, small, quick."""
+    title = "Stability of ResNet-20 on SVHN (configuration 1a)"
+    return configuration("1a", variant, {"title": title, "paper": "1a"})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: trial x size x pair."""
+    return stability.sweep(config)

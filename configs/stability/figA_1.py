@@ -1,0 +1,34 @@
+"""Figure A.1, Karp 2024 (thesis): configuration 1a over a wide range of sizes.
+
+    python -m launch.sweep --config=configs/stability/figA_1.py --workdir=runs/figA_1 \
+        --data_dir=DIR
+
+ResNet-20 on SVHN, 20 pairs a size, after 50,000 and 150,000 updates, with plain and with
+logarithmic axes. The thesis does not print its sizes: here they are 1,000 to 50,000. The full size
+needs accelerators.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import stability
+from lsa_jax.settings.stability_networks import configuration
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figures in one of the variants full, small, quick."""
+    fields = {
+        "title": "The loss gap over a wide range of sizes (figure A.1)",
+        "stops": (50_000, 150_000),
+        "report_step": None,
+        "connectivity.sizes": (),
+        "fit.plain_axes": True,
+        "sweep.seed": (0,),
+        "sweep.m": (1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 40_000, 50_000),
+        "sweep.num_pairs": 20,
+    }
+    return configuration("1a", variant, fields, {"connectivity.sizes": ()})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: size x pair."""
+    return stability.sweep(config)

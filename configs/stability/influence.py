@@ -1,0 +1,39 @@
+"""Leave-one-out by influence functions beside retraining, logistic regression on MNIST.
+
+    python -m launch.sweep --config=configs/stability/influence.py --workdir=runs/influence \
+        --data_dir=DIR
+
+The model of figure 2.1 with a ridge, at its optimum; the examples left out are those of removal.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import stability
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {"sweep.m": (800, 1600, 3200), "influence.removed": 20}
+
+_QUICK = {
+    "data.dataset": "digits",
+    "sweep.m": (50, 100),
+    "influence.removed": 4,
+    "influence.ridge": 0.01,
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the comparison in one of the variants full, small, quick."""
+    config = set_fields(
+        stability.default_config(),
+        {
+            "title": "Leaving one out: influence functions and retraining",
+            "question": "influence",
+            "perturbation": "removal",
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: one a size."""
+    return stability.sweep(config)

@@ -1,0 +1,32 @@
+"""Is non-convexity needed? Stability of ResNet-20 beside that of its linearisation at the start.
+
+    python -m launch.sweep --config=configs/stability/linearized_resnet.py \
+        --workdir=runs/linearized_resnet --data_dir=DIR
+
+Both on CIFAR-10 with momentum, from one start and in one order; the linearised network keeps the
+statistics of batch normalisation at the start, and its loss is convex in its parameters. Karp 2024
+(thesis) closes section 2.4 with the question; it has no such figure. The full size needs
+accelerators.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import stability
+from lsa_jax.settings.stability_networks import configuration
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figures in one of the variants full, small, quick."""
+    fields = {
+        "title": "Stability of ResNet-20 and of its linearisation",
+        "training.learning_rate": 0.01,
+        "stops": (50_000, 100_000),
+        "sweep.learner": ("resnet", "linearized_resnet"),
+        "sweep.seed": (0,),
+    }
+    return configuration("2b", variant, fields, {"sweep.num_pairs": 2})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: learner x size x pair."""
+    return stability.sweep(config)

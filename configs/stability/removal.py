@@ -1,0 +1,42 @@
+"""Stability by removing an example beside swapping it, for the logistic model of figure 2.1.
+
+    XLA_FLAGS=--xla_force_host_platform_device_count=2 \
+    python -m launch.sweep --config=configs/stability/removal.py --workdir=runs/removal \
+        --data_dir=DIR
+
+The pairs of figure 2.1 once with z in place of the i-th example of S, once without it.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import stability
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {"stops": (10_000,), "checkpoint_every": 1000, "sweep.num_pairs": 40}
+
+_QUICK = {
+    "data.dataset": "digits",
+    "sweep.m": (50, 100, 200),
+    "sweep.num_pairs": 2,
+    "training.batch_size": 16,
+    "stops": (20,),
+    "checkpoint_every": 20,
+    "fit.resamples": 20,
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the comparison in one of the variants full, small, quick."""
+    config = set_fields(
+        stability.default_config(),
+        {
+            "title": "Stability to removing and to swapping an example",
+            "sweep.perturbation": ("swap", "removal"),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: kind of S' x size x pair."""
+    return stability.sweep(config)

@@ -1,0 +1,100 @@
+"""How fast a quantity falls with the size of the sample: a m^b through the largest of each size.
+
+Karp (thesis, 2024), section 2.2 and appendix A.1: `scipy.optimize.curve_fit` on the maxima, which
+is least squares in the quantity itself, so that the small sizes count most. Beside it the slope on
+logarithmic axes and the fit through the means; the bootstrap interval is ours.
+"""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import scipy.optimize
+from jaxtyping import Float
+
+# Resamples of the pairs are drawn from here: equal tables give equal reports.
+_SEED = 0
+
+
+class Decay(NamedTuple):
+    """A quantity against m.
+
+    Attributes:
+        exponent: b of a m^b through the maxima.
+        factor: a.
+        low: lower end of the bootstrap's 95% interval of b.
+        high: upper end.
+        log_slope: slope of the logarithms of the maxima.
+        mean_exponent: b through the means.
+    """
+
+    exponent: float
+    factor: float
+    low: float
+    high: float
+    log_slope: float
+    mean_exponent: float
+
+
+def _power(m: np.ndarray, factor: float, exponent: float) -> np.ndarray:
+    return factor * m**exponent
+
+
+def fit_power(
+    m: Float[np.ndarray, " sizes"], values: Float[np.ndarray, " sizes"]
+) -> tuple[float, float] | None:
+    """Returns (a, b) of the least-squares curve a m^b.
+
+    Returns None for fewer than three sizes, values that are not positive, or no convergence.
+    """
+    m, values = np.asarray(m, float), np.asarray(values, float)
+    if len(m) < 3 or not (values > 0).all():
+        return None
+    # In units of a typical size: the same curve, but a of the values' own order of magnitude.
+    unit = np.exp(np.mean(np.log(m)))
+    slope, intercept = np.polyfit(np.log(m / unit), np.log(values), 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.optimize.OptimizeWarning)  # its errors are not used
+        try:
+            found, _ = scipy.optimize.curve_fit(
+                _power, m / unit, values, p0=(np.exp(intercept), slope), maxfev=5000
+            )
+        except RuntimeError:
+            return None
+    return float(found[0] * unit ** -found[1]), float(found[1])
+
+
+def fit_decay(
+    m: Float[np.ndarray, " sizes"], samples: list[Float[np.ndarray, " pairs"]], resamples: int
+) -> Decay | None:
+    """Fits the maxima of each size, with an interval from resampled pairs.
+
+    Args:
+        m: sizes, rising.
+        samples: the quantity of every pair, by size.
+        resamples: of the bootstrap. Those without a fit (a maximum that is not positive) are left
+            out.
+
+    Returns:
+        The fit, or None where the maxima have none. Missing parts are not-a-number.
+    """
+    maxima = np.array([values.max() for values in samples])
+    fit = fit_power(m, maxima)
+    if fit is None:
+        return None
+    rng = np.random.default_rng(_SEED)
+    exponents = []
+    for _ in range(resamples):
+        drawn = [rng.choice(values, len(values)).max() for values in samples]
+        if (again := fit_power(m, np.array(drawn))) is not None:
+            exponents.append(again[1])
+    low, high = np.quantile(exponents, [0.025, 0.975]) if exponents else (np.nan, np.nan)
+    mean_fit = fit_power(m, np.array([values.mean() for values in samples]))
+    return Decay(
+        exponent=fit[1],
+        factor=fit[0],
+        low=float(low),
+        high=float(high),
+        log_slope=float(np.polyfit(np.log(m), np.log(maxima), 1)[0]),
+        mean_exponent=np.nan if mean_fit is None else mean_fit[1],
+    )
