@@ -36,6 +36,16 @@ def map_devices(function: Callable, devices: Sequence[jax.Device]) -> Callable:
     return jax.pmap(function, devices=devices)
 
 
+def replicas_at_once(num_replicas: int) -> int:
+    """Returns how many replicas to hand to a `ReplicaLayout` where more are waiting.
+
+    All of them on an accelerator. On CPUs one a device: replicas run one after the other there, so
+    that more would gain nothing, and a program of one can be used for any number of replicas.
+    """
+    devices = jax.local_devices()
+    return min(num_replicas, len(devices)) if devices[0].platform == "cpu" else num_replicas
+
+
 class ReplicaLayout:
     """Independent runs of the same program, dealt out over the devices.
 

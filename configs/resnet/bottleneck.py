@@ -1,0 +1,67 @@
+"""Beyond Allen-Zhu and Li 2019: is it the skip or the bottleneck that learns?
+
+    python -m launch.sweep --config=configs/resnet/bottleneck.py --workdir=runs/bottleneck
+
+The paper's ResNet has both a skip and, through U = V A, a bottleneck of the outputs' width. Here
+each is also there without the other, every layer trained, in the setting of figure 2 (a).
+"""
+
+import ml_collections
+
+from lsa_jax.settings import hierarchical
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "search.learning_rates": (0.05, 0.1),
+    "search.weight_decays": (0.002, 0.005, 0.01),
+    "search.rung_epochs": (100, 400),
+    "search.rung_keep": (4, 2),
+    "search.kernel_rung_keep": (2, 1),
+    "sweep.width": (100, 200),
+}
+
+_QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "batch_size": 20,
+    "epochs": 2,
+    "fall_epoch": 1,
+    "eval_every": 2,
+    "search.learning_rates": (0.05,),
+    "search.weight_decays": (0.001,),
+    "search.rung_epochs": (),
+    "search.rung_keep": (),
+    "search.kernel_rung_keep": (),
+    "sweep.seed": (0,),
+    "sweep.width": (10,),
+    "sweep.series": (("3layer_bottleneck", "all"),),
+    "sweep.baselines": (("3resnet_full", "all"),),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the question in one of the variants full, small, quick."""
+    config = set_fields(
+        hierarchical.default_config(),
+        {
+            "title": "Test error with and without skip and bottleneck, N = 500",
+            "question": "nets",
+            "num_train": 500,
+            "search.learning_rates": (0.005, 0.02, 0.05, 0.1, 0.2),
+            "search.weight_decays": (0.001, 0.002, 0.005, 0.01, 0.02),
+            "search.rung_epochs": (30, 100, 200, 400),
+            "search.rung_keep": (14, 7, 4, 2),
+            "search.kernel_rung_keep": (8, 4, 2, 1),
+            "sweep.series": (("3resnet", "all"), ("3layer_bottleneck", "all")),
+            "sweep.baselines": (("3resnet_full", "all"), ("3layer", "all"), ("2layer", "all")),
+            "sweep.seed": (0, 1, 2),
+            "sweep.width": (20, 50, 100, 200, 500),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: net x width x seed."""
+    return hierarchical.sweep(config)

@@ -1,0 +1,89 @@
+"""Figure 2 (a), Allen-Zhu and Li 2019: all layers trained, beside kernels, N = 500.
+
+    python -m launch.sweep --config=configs/resnet/fig2a.py --workdir=runs/fig2a
+
+Test error against the width for three-layer ResNet, three- and two-layer networks: every layer
+trained, the last alone (conjugate kernel), and the NTK, each by SGD with the best of a grid of
+learning rates and weight decays; beside them the kernels solved exactly, at width 200 and infinite.
+The ResNet has three seeds, each with its own search, the others one.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import hierarchical
+from lsa_jax.settings.variants import choose, set_fields
+
+_NETS = ("3resnet", "3layer", "2layer")
+
+_SMALL = {
+    "search.learning_rates": (0.05, 0.1),
+    "search.weight_decays": (0.002, 0.005, 0.01),
+    "search.kernel_learning_rates": (0.02, 0.05),
+    "search.kernel_weight_decays": (0.005, 0.05),
+    "search.rung_epochs": (100, 400),
+    "search.rung_keep": (4, 2),
+    "search.kernel_rung_keep": (2, 1),
+    "sweep.width": (50, 100, 200),
+    "sweep.exact": tuple((net, "last_exact") for net in _NETS),
+}
+
+_QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "batch_size": 20,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "search.learning_rates": (0.02, 0.05),
+    "search.weight_decays": (0.001,),
+    "search.kernel_learning_rates": (0.01,),
+    "search.kernel_weight_decays": (0.001,),
+    "search.rung_epochs": (2,),
+    "search.rung_keep": (1,),
+    "search.kernel_rung_keep": (1,),
+    "sweep.seed": (0,),
+    "sweep.width": (50,),
+    "sweep.baselines": (("3layer", "ntk"), ("2layer", "last")),
+    "sweep.exact": (("3resnet", "last_exact"), ("2layer", "ntk_exact")),
+    "sweep.exact_width": (6,),
+    "sweep.limits": (("3layer", "ntk_infinite"),),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        hierarchical.default_config(),
+        {
+            "title": "Test error against the width, all layers trained, N = 500 (figure 2 a)",
+            "question": "width",
+            "num_train": 500,
+            "search.learning_rates": (0.005, 0.02, 0.05, 0.1, 0.2),
+            "search.weight_decays": (0.001, 0.002, 0.005, 0.01, 0.02),
+            "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
+            "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
+            "search.rung_epochs": (30, 100, 200, 400),
+            "search.rung_keep": (14, 7, 4, 2),
+            "search.kernel_rung_keep": (8, 4, 2, 1),
+            "sweep.series": (("3resnet", "all"),),
+            "sweep.baselines": (
+                ("3layer", "all"),
+                ("2layer", "all"),
+                *((net, learner) for learner in ("last", "ntk") for net in _NETS),
+            ),
+            "sweep.seed": (0, 1, 2),
+            "sweep.width": (20, 50, 100, 200, 500, 1000),
+            "sweep.exact": tuple((n, k) for k in ("last_exact", "ntk_exact") for n in _NETS),
+            "sweep.exact_width": (200,),
+            "sweep.limits": tuple(
+                (n, k) for k in ("ntk_infinite", "conjugate_infinite") for n in _NETS
+            ),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: series x width x seed, then the kernels."""
+    return hierarchical.sweep(config)

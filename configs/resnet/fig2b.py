@@ -1,0 +1,85 @@
+"""Figure 2 (b), Allen-Zhu and Li 2019: hidden layers trained, beside kernels, N = 1,000.
+
+    python -m launch.sweep --config=configs/resnet/fig2b.py --workdir=runs/fig2b
+
+As figure 2 (a), with the output layer fixed at its initial values in the networks. The full finite
+NTK is solved exactly in (a) alone: with 1,000 examples it has 15,000 rows.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import hierarchical
+from lsa_jax.settings.variants import choose, set_fields
+
+_NETS = ("3resnet", "3layer", "2layer")
+
+_SMALL = {
+    "search.learning_rates": (0.2, 0.5),
+    "search.weight_decays": (0.0002, 0.0005, 0.001),
+    "search.kernel_learning_rates": (0.02, 0.05),
+    "search.kernel_weight_decays": (0.005, 0.05),
+    "search.rung_epochs": (100, 400),
+    "search.rung_keep": (4, 2),
+    "search.kernel_rung_keep": (2, 1),
+    "sweep.width": (50, 100, 200),
+}
+
+_QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "batch_size": 20,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "search.learning_rates": (0.05,),
+    "search.weight_decays": (0.001,),
+    "search.kernel_learning_rates": (0.01,),
+    "search.kernel_weight_decays": (0.001,),
+    "search.rung_epochs": (),
+    "search.rung_keep": (),
+    "search.kernel_rung_keep": (),
+    "sweep.seed": (0, 1),
+    "sweep.width": (200,),
+    "sweep.baselines": (("2layer", "hidden"),),
+    "sweep.exact": (),
+    "sweep.limits": (("2layer", "conjugate_infinite"),),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        hierarchical.default_config(),
+        {
+            "title": "Test error against the width, hidden layers trained, N = 1,000 (figure 2 b)",
+            "question": "width",
+            "num_train": 1000,
+            "search.learning_rates": (0.05, 0.1, 0.2, 0.5, 1.0),
+            "search.weight_decays": (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01),
+            "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
+            "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
+            "search.rung_epochs": (30, 100, 200, 400),
+            "search.rung_keep": (14, 7, 4, 2),
+            "search.kernel_rung_keep": (8, 4, 2, 1),
+            "sweep.series": (("3resnet", "hidden"),),
+            "sweep.baselines": (
+                ("3layer", "hidden"),
+                ("2layer", "hidden"),
+                *((net, learner) for learner in ("last", "ntk") for net in _NETS),
+            ),
+            "sweep.seed": (0, 1, 2),
+            "sweep.width": (20, 50, 100, 200, 500, 1000),
+            "sweep.exact": tuple((net, "last_exact") for net in _NETS),
+            "sweep.exact_width": (200,),
+            "sweep.limits": tuple(
+                (n, k) for k in ("ntk_infinite", "conjugate_infinite") for n in _NETS
+            ),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: series x width x seed, then the kernels."""
+    return hierarchical.sweep(config)

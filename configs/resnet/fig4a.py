@@ -1,0 +1,63 @@
+"""Figures 1 and 4 (a), Allen-Zhu and Li 2019: SGD misses a network of small norm, d = 40.
+
+    python -m launch.sweep --config=configs/resnet/fig4a.py --workdir=runs/fig4a
+
+y = d^3 x_1 ... x_6 and N = 5,000: Frobenius norm against error of networks made by hand, and of
+everything that SGD finds over widths, learning rates and weight decays. The full widths, to
+100,000, need a GPU.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import minimal_norm
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "epochs": 400,
+    "fall_epoch": 200,
+    "search.learning_rates": (5.0, 10.0),
+    "search.weight_decays": (1e-6, 1e-5, 2e-5, 5e-5),
+    "sweep.width": (200, 500),
+}
+
+_QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "small_width": 20,
+    "steps": 20,
+    "batch_size": 20,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "search.learning_rates": (1.0, 1e30),
+    "search.weight_decays": (1e-5,),
+    "search.check_epoch": 2,
+    "sweep.penalty": (1e-3, 1e-2),
+    "sweep.hand_width": (20,),
+    "sweep.width": (10,),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        minimal_norm.default_config(),
+        {
+            "title": "Frobenius norm against error, d = 40, N = 5,000 (figure 4 a)",
+            "d": 40,
+            "num_train": 5000,
+            "batch_size": 50,
+            "epochs": 800,
+            "fall_epoch": 400,
+            "search.learning_rates": (1.0, 2.0, 5.0, 10.0, 20.0),
+            "search.weight_decays": (1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4),
+            "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: networks by hand, then searches by width."""
+    return minimal_norm.sweep(config)

@@ -1,0 +1,63 @@
+"""Figure 4 (b), Allen-Zhu and Li 2019: SGD misses a network of small norm, d = 100.
+
+    python -m launch.sweep --config=configs/resnet/fig4b.py --workdir=runs/fig4b
+
+As figure 4 (a), with N = 50,000 and batches of 100. The full sizes, widths to 50,000, need a GPU.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import minimal_norm
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "epochs": 40,
+    "fall_epoch": 20,
+    "eval_every": 20,
+    "search.learning_rates": (5.0, 10.0),
+    "search.weight_decays": (1e-6, 1e-5),
+    "search.check_epoch": 5,
+    "sweep.width": (200,),
+}
+
+_QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "small_width": 20,
+    "steps": 20,
+    "batch_size": 20,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "search.learning_rates": (1.0, 1e30),
+    "search.weight_decays": (1e-5,),
+    "search.check_epoch": 2,
+    "sweep.penalty": (1e-3, 1e-2),
+    "sweep.hand_width": (20,),
+    "sweep.width": (10,),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        minimal_norm.default_config(),
+        {
+            "title": "Frobenius norm against error, d = 100, N = 50,000 (figure 4 b)",
+            "d": 100,
+            "num_train": 50_000,
+            "batch_size": 100,
+            "epochs": 800,
+            "fall_epoch": 400,
+            "search.learning_rates": (1.0, 2.0, 5.0, 10.0, 20.0),
+            "search.weight_decays": (1e-7, 1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5),
+            "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: networks by hand, then searches by width."""
+    return minimal_norm.sweep(config)

@@ -1,0 +1,75 @@
+"""Allen-Zhu and Li 2019, section 3: the base signal is learned first, then the composite one.
+
+    python -m launch.sweep --config=configs/resnet/forward_learning.py \
+        --workdir=runs/forward_learning
+
+The winner of a search as in figure 2 (a) is trained once more and looked at every few epochs: how
+well the first layer's features give F by a linear read-out, and how much of F and of G(F) is in the
+outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import hierarchical
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "search.learning_rates": (0.1,),
+    "search.weight_decays": (0.005,),
+    "search.kernel_learning_rates": (0.02, 0.05),
+    "search.kernel_weight_decays": (0.005, 0.05),
+    "search.rung_epochs": (100, 400),
+    "search.rung_keep": (4, 2),
+    "search.kernel_rung_keep": (2, 1),
+    "watch_every": 10,
+    "sweep.seed": (0,),
+}
+
+_QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "num_probe": 60,
+    "batch_size": 20,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "watch_every": 2,
+    "search.learning_rates": (0.05,),
+    "search.weight_decays": (0.001,),
+    "search.rung_epochs": (),
+    "search.rung_keep": (),
+    "search.kernel_rung_keep": (),
+    "sweep.seed": (0,),
+    "sweep.width": (10,),
+    "sweep.baselines": (("2layer", "ntk"),),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        hierarchical.default_config(),
+        {
+            "title": "What is learned when: base signal first, composite one after",
+            "question": "epochs",
+            "num_train": 500,
+            "search.learning_rates": (0.05, 0.1, 0.2),
+            "search.weight_decays": (0.001, 0.002, 0.005, 0.01),
+            "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
+            "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
+            "search.rung_epochs": (30, 100, 200, 400),
+            "search.rung_keep": (10, 6, 4, 2),
+            "search.kernel_rung_keep": (8, 4, 2, 1),
+            "sweep.series": (("3resnet", "all"),),
+            "sweep.baselines": (("3layer", "all"), ("3resnet", "ntk")),
+            "sweep.seed": (0, 1, 2),
+            "sweep.width": (200,),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: series x seed."""
+    return hierarchical.sweep(config)
