@@ -1,0 +1,264 @@
+"""Text for language models: read, cut into tokens, packed into windows of one length.
+
+    text = load(("text",), Path("data"), vocabulary="wordpiece", vocabulary_size=1000, length=64)
+    text.train  # [windows, 64], token ids
+
+A source is a text file, a folder whose `*.txt` are documents, or a Hugging Face data set,
+`hf:PATH[:CONFIGURATION]`, with a column `text` (needs the `datasets` library). The vocabulary is
+trained on the sources by the `tokenizers` library, beginning with the special tokens.
+"""
+
+import functools
+import itertools
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from lsa_jax.data.objectives import SEPARATOR, SPECIAL_TOKENS
+from lsa_jax.errors import InputError
+
+if TYPE_CHECKING:
+    import tokenizers
+
+VOCABULARIES = ("wordpiece", "bytes")
+
+# Runs of this many windows go to training or to validation together, so that validation text is
+# seldom a neighbour of training text.
+_RUN = 16
+
+_HUGGING_FACE = "hf:"
+
+
+class Text(NamedTuple):
+    """Windows of token ids.
+
+    Attributes:
+        train: windows to train on, source after source.
+        validation: windows to measure the loss on.
+        sizes: training windows of each source.
+        vocabulary_size: token ids are below it.
+    """
+
+    train: Int[np.ndarray, "windows n"]
+    validation: Int[np.ndarray, "held_out n"]
+    sizes: tuple[int, ...]
+    vocabulary_size: int
+
+    @property
+    def checksum(self) -> int:
+        """A number that tells texts and vocabularies apart, for checkpoints."""
+        return zlib.crc32(self.validation.tobytes(), zlib.crc32(self.train.tobytes()))
+
+
+def _hugging_face(source: str, data_dir: Path | None) -> Iterator[str]:
+    try:
+        import datasets  # optional, and slow to import
+    except ImportError:
+        raise InputError(
+            f"config.data.sources has {source!r}, which needs the datasets library; accepted: "
+            "`pip install datasets`, or a text file or folder below --data_dir"
+        ) from None
+    path, _, name = source.removeprefix(_HUGGING_FACE).partition(":")
+    if data_dir is not None and (data_dir / path).is_dir():
+        rows = datasets.load_from_disk(str(data_dir / path))
+    else:
+        rows = datasets.load_dataset(path, name or None, split="train", streaming=True)
+    for row in rows:
+        yield row["text"]
+
+
+def _text_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text: {error.reason}") from None
+
+
+def read_documents(source: str, data_dir: Path | None) -> Iterator[str]:
+    """Yields a source's documents, those of a folder by file name.
+
+    Raises:
+        InputError: there is no such file or folder, it holds no text, or a library is missing.
+    """
+    if source.startswith(_HUGGING_FACE):
+        yield from _hugging_face(source, data_dir)
+        return
+    if data_dir is None:
+        raise InputError(
+            f"config.data.sources has {source!r}, looked for below --data_dir (or LSA_DATA_DIR); "
+            "accepted: a folder given there"
+        )
+    path = data_dir / source
+    if not path.exists():
+        raise InputError(f"{path} does not exist; accepted: a text file, or a folder with *.txt")
+    paths = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    if not paths:
+        raise InputError(f"{path} holds no *.txt; accepted: a text file, or a folder with *.txt")
+    yield from map(_text_file, paths)
+
+
+def take_characters(documents: Iterable[str], limit: int | None) -> Iterator[str]:
+    """Yields documents up to `limit` characters in all, the last one cut; None yields all."""
+    left = limit
+    for document in documents:
+        if left is None:
+            yield document
+        elif left > 0:
+            yield document[:left]
+            left -= len(document)
+        else:
+            return
+
+
+def _lines(document: str) -> list[str]:
+    """Cuts a document into lines, which with their ends make it up again."""
+    return document.splitlines(keepends=True)
+
+
+def train_vocabulary(
+    pieces: Iterable[str], kind: str, vocabulary_size: int, num_sentinels: int = 0
+) -> "tokenizers.Tokenizer":
+    """Trains a vocabulary whose first ids are the special tokens, then the sentinels.
+
+    Args:
+        pieces: the text.
+        kind: "wordpiece" (lower case, as BERT's) or "bytes" (pairs of bytes, joined).
+        vocabulary_size: the most tokens there may be; "bytes" needs 256 and the special ones.
+        num_sentinels: of span corruption.
+
+    Raises:
+        InputError: there is no such kind, or the vocabulary is too small for it.
+    """
+    import tokenizers
+
+    special = [*SPECIAL_TOKENS, *(f"[SPAN{i}]" for i in range(num_sentinels))]
+    settings = {"vocab_size": vocabulary_size, "special_tokens": special, "show_progress": False}
+    least = len(special) + (256 if kind == "bytes" else 1)
+    if vocabulary_size < least:
+        raise InputError(
+            f"vocabulary_size is {vocabulary_size}; accepted for {kind!r}: {least} or more"
+        )
+    if kind == "wordpiece":
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+        tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+        trainer = tokenizers.trainers.WordPieceTrainer(**settings)
+    elif kind == "bytes":
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = tokenizers.decoders.ByteLevel()
+        alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+        # Sorted: the library gives a set, and ids must not differ from run to run.
+        trainer = tokenizers.trainers.BpeTrainer(initial_alphabet=sorted(alphabet), **settings)
+    else:
+        raise InputError(f"vocabulary is {kind!r}; accepted: {', '.join(VOCABULARIES)}")
+    tokenizer.train_from_iterator(pieces, trainer)
+    return tokenizer
+
+
+def encode(
+    documents: Iterable[str], tokenizer: "tokenizers.Tokenizer"
+) -> Int[np.ndarray, " tokens"]:
+    """Returns the documents' token ids, each document followed by a separator."""
+    wide = tokenizer.get_vocab_size() > np.iinfo(np.uint16).max
+    kind = np.uint32 if wide else np.uint16
+    parts = [np.zeros(0, kind)]
+    for document in documents:
+        encodings = tokenizer.encode_batch(_lines(document), add_special_tokens=False)
+        ids = itertools.chain.from_iterable(encoding.ids for encoding in encodings)
+        parts += [np.fromiter(ids, kind), np.full(1, SEPARATOR, kind)]
+    return np.concatenate(parts)
+
+
+def pack(tokens: Int[np.ndarray, " tokens"], length: int) -> Int[np.ndarray, "windows n"]:
+    """Cuts a stream of tokens into windows; the tokens after the last whole one are left out."""
+    count = len(tokens) // length
+    return tokens[: count * length].reshape(count, length)
+
+
+def hold_out(
+    windows: Int[np.ndarray, "windows n"], every: int
+) -> tuple[Int[np.ndarray, "train n"], Int[np.ndarray, "held_out n"]]:
+    """Splits windows: of every `every` runs of 16 neighbours the last goes to validation."""
+    is_held = np.arange(len(windows)) // _RUN % every == every - 1
+    return windows[~is_held], windows[is_held]
+
+
+def load(
+    sources: tuple[str, ...],
+    data_dir: Path | None,
+    *,
+    vocabulary: str,
+    vocabulary_size: int,
+    length: int,
+    num_sentinels: int = 0,
+    validation_every: int = 10,
+    max_characters: int | None = None,
+) -> Text:
+    """Reads sources, trains a vocabulary on all of them and packs them into windows.
+
+    Args:
+        sources: see the module.
+        data_dir: where files lie.
+        vocabulary: "wordpiece" or "bytes".
+        vocabulary_size: the most tokens there may be.
+        length: tokens of a window.
+        num_sentinels: tokens to reserve for span corruption.
+        validation_every: of every so many runs of 16 windows one is held out.
+        max_characters: of each source; None reads all.
+
+    Raises:
+        InputError: a source is missing, or too short for a window to train on and one to hold out.
+    """
+    if not sources:
+        raise InputError("config.data.sources is (); accepted: one source or more")
+    texts = [list(take_characters(read_documents(s, data_dir), max_characters)) for s in sources]
+    pieces = (piece for text in texts for document in text for piece in _lines(document))
+    tokenizer = train_vocabulary(pieces, vocabulary, vocabulary_size, num_sentinels)
+    parts = [hold_out(pack(encode(t, tokenizer), length), validation_every) for t in texts]
+    for source, (train, held_out) in zip(sources, parts, strict=True):
+        if not len(train) or not len(held_out):
+            raise InputError(
+                f"config.data.sources has {source!r} with {len(train)} windows of {length} tokens "
+                f"to train on and {len(held_out)} to hold out; accepted: longer texts, or shorter "
+                "windows"
+            )
+    return Text(
+        np.concatenate([train for train, _ in parts]),
+        np.concatenate([held_out for _, held_out in parts]),
+        tuple(len(train) for train, _ in parts),
+        tokenizer.get_vocab_size(),
+    )
+
+
+@functools.lru_cache(maxsize=4)  # the steps of an epoch ask for it one after the other
+def epoch_order(
+    sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, epoch: int
+) -> Int[np.ndarray, " rows"]:
+    """Returns the order in which an epoch visits the training windows.
+
+    Without shares every window comes once. With shares an epoch is as long, and every source has
+    its share of it; a source that has fewer windows than that is gone through several times.
+    """
+    random = np.random.default_rng((seed, epoch))
+    total, starts = sum(sizes), np.cumsum((0, *sizes))
+    wanted = [round(total * share) for share in shares] if shares else sizes
+    parts = []
+    for start, size, count in zip(starts[:-1], sizes, wanted, strict=True):
+        passes = [random.permutation(size) for _ in range(-(-count // size))]
+        parts.append(start + np.concatenate([*passes, np.zeros(0, np.int64)])[:count])
+    return random.permutation(np.concatenate(parts))
+
+
+def batch_rows(
+    sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, batch_size: int, step: int
+) -> Int[np.ndarray, " b"]:
+    """Returns the windows of a step, a function of (seed, step): the same for every model."""
+    rows = len(epoch_order(sizes, shares, seed, 0))
+    places = step * batch_size + np.arange(batch_size)
+    orders = {epoch: epoch_order(sizes, shares, seed, epoch) for epoch in set(places // rows)}
+    return np.stack([orders[place // rows][place % rows] for place in places])

@@ -1,0 +1,132 @@
+"""Growing a network in depth: which old layer each new one comes from, and how to move there.
+
+Works on any network whose parameters are a dictionary with an entry "layers", every leaf of which
+has a leading axis of layers in order; the rest of the parameters stays as it is. The optimiser's
+state has the same entry wherever it holds something for each parameter, and moves the same way.
+"""
+
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from lsa_jax.errors import InputError
+
+Tree = TypeVar("Tree")
+
+NEW = -1  # in a layer map: drawn afresh
+LAYERS = "layers"
+SOURCES = ("copy", "random")
+
+
+class Operator(NamedTuple):
+    """A way to grow by k layers: k consecutive ones become 2k.
+
+    Attributes:
+        index: the first of the k layers, from 0.
+        block_size: b; the k layers are cut in k / b blocks, and b new ones follow each block.
+        source: what new layers hold: a "copy" of their block, or "random" values.
+
+    Source: Karp (thesis, 2024), section 5.2.1, where the index counts from 1 in the text and from 0
+    in the experiments.
+    """
+
+    index: int
+    block_size: int
+    source: Literal["copy", "random"]
+
+    @property
+    def name(self) -> str:
+        """How tables and figures call it."""
+        return f"i={self.index} b={self.block_size} {self.source}"
+
+
+def layer_map(num_layers: int, added: int, operator: Operator) -> tuple[int, ...]:
+    """Returns the old layer that each of the num_layers + added layers comes from, or NEW.
+
+    Raises:
+        InputError: the operator does not fit this growth.
+    """
+    index, size, source = operator
+    if not 0 <= index <= num_layers - added:
+        raise InputError(
+            f"index is {index}; accepted where {num_layers} layers grow by {added}: "
+            f"0 to {num_layers - added}"
+        )
+    if size < 1 or added % size:
+        raise InputError(f"block_size is {size}; accepted: divisors of {added}, the layers added")
+    if source not in SOURCES:
+        raise InputError(f"source is {source!r}; accepted: {', '.join(SOURCES)}")
+    out = list(range(index))
+    for start in range(index, index + added, size):
+        block = list(range(start, start + size))
+        out += block + (block if source == "copy" else [NEW] * size)
+    return (*out, *range(index + added, num_layers))
+
+
+def search_space(
+    num_layers: int,
+    added: int,
+    *,
+    indices: tuple[int, ...] | None = None,
+    block_sizes: tuple[int, ...] | None = None,
+    sources: tuple[str, ...] = SOURCES,
+) -> list[Operator]:
+    """Returns every operator with these settings; the default is all that there are.
+
+    Raises:
+        InputError: one of them does not fit.
+    """
+    indices = tuple(range(num_layers - added + 1)) if indices is None else indices
+    if block_sizes is None:
+        block_sizes = tuple(b for b in range(1, added + 1) if added % b == 0)
+    operators = [Operator(i, b, s) for i in indices for b in block_sizes for s in sources]
+    for operator in operators:
+        layer_map(num_layers, added, operator)
+    return operators
+
+
+def stack_last(num_layers: int, added: int, source: str = "copy") -> Operator:
+    """Returns the operator that puts a block on top: a copy of the last one, or a random one."""
+    return Operator(num_layers - added, added, source)
+
+
+def _is_layers(path: tuple[Any, ...]) -> bool:
+    return any(getattr(entry, "key", None) == LAYERS for entry in path)
+
+
+def grow(tree: Tree, fresh: Tree, sources: Int[Array, " grown"]) -> Tree:
+    """Returns parameters, or an optimiser's state, of the deeper network.
+
+    Args:
+        tree: of the shallow network.
+        fresh: the same of a deep one as it is initialised: what new layers get. (For an optimiser's
+            state that is nought, whereas copies take the moments of their layer with them.)
+        sources: the layer map; may be traced, so that one program serves all operators.
+
+    Returns:
+        The layers by the map; everything else, an optimiser's step counter too, as it was.
+    """
+    sources = jnp.asarray(sources)
+
+    def leaf(path: tuple[Any, ...], old: Array, new: Array) -> Array:
+        # Adafactor has fillings of shape [1] where a parameter has no factored moments.
+        if not _is_layers(path) or jnp.shape(old) == jnp.shape(new):
+            return jnp.asarray(old)
+        wanted = (len(sources), *jnp.shape(old)[1:])
+        if jnp.shape(new) != wanted:
+            raise InputError(
+                f"{jax.tree_util.keystr(path)} has shape {jnp.shape(new)} in the deeper network; "
+                f"accepted: {wanted}"
+            )
+        is_new = (sources == NEW).reshape(-1, *(1 for _ in wanted[1:]))
+        return jnp.where(is_new, new, jnp.asarray(old)[jnp.maximum(sources, 0)])
+
+    return jax.tree_util.tree_map_with_path(leaf, tree, fresh)
+
+
+def num_layers_of(params: dict[str, Any]) -> int:
+    """Returns how many layers parameters have."""
+    return int(np.shape(jax.tree.leaves(params[LAYERS])[0])[0])

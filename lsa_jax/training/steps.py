@@ -1,0 +1,284 @@
+"""Training counted in steps: batches in a given order, losses measured at given steps.
+
+For networks that begin anywhere, grown ones too, where `training.train` begins at initialisation
+and counts epochs. A run goes from checkpoint to checkpoint in segments, each one compiled scan.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from lsa_jax.errors import InputError
+from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout
+from lsa_jax.training import checkpoints
+
+PyTree = Any
+
+
+class State(NamedTuple):
+    """One network between two steps, or many with a leading axis of replicas."""
+
+    params: PyTree
+    opt_state: PyTree
+
+
+class Problem(NamedTuple):
+    """What is minimised, by what, and where it is measured.
+
+    Problems whose functions are the same objects share their compiled programs.
+
+    Attributes:
+        loss: `(params, batch) -> (sum of losses, how many)`; a batch's axes begin with examples.
+        optimizer: an optax transformation.
+        batches: `(first step, steps) -> batches [steps, ...]`, the same whoever is trained on them.
+        validation: batches [parts, ...] whose mean loss is measured.
+        checksum: a number that tells data apart; a checkpoint is refused where it differs.
+    """
+
+    loss: Callable[[PyTree, PyTree], tuple[Array, Array]]
+    optimizer: optax.GradientTransformation
+    batches: Callable[[int, int], PyTree]
+    validation: PyTree
+    checksum: int = 0
+
+
+class Programs(NamedTuple):
+    """A problem compiled for a layout; the same for all networks of one shape.
+
+    Attributes:
+        advance: `(states, batches [steps, ...], measured [steps], validation) -> (states, losses
+            [steps])`; the loss before each step that is measured, NaN elsewhere.
+        measure: `(states, validation) -> losses`.
+        place: `(states) -> states`, lying as `advance` returns them: else its first call and its
+            second would be compiled apart.
+    """
+
+    advance: Callable
+    measure: Callable
+    place: Callable
+
+
+def make_measure(loss: Callable, layout: Layout) -> Callable[[PyTree, PyTree], Array]:
+    """Returns `(params, validation) -> mean loss`."""
+
+    def measure(params: PyTree, validation: PyTree) -> Float[Array, ""]:
+        def add(sums: tuple[Array, Array], batch: PyTree) -> tuple[tuple[Array, Array], None]:
+            found = layout.total(loss(params, layout.part(batch)))
+            return jax.tree.map(lambda a, b: a + jnp.float32(b), sums, found), None
+
+        (total, count), _ = lax.scan(add, (jnp.float32(0), jnp.float32(0)), validation)
+        return total / count
+
+    return measure
+
+
+@functools.lru_cache(maxsize=16)
+def make_programs(
+    loss: Callable, optimizer: optax.GradientTransformation, layout: Layout
+) -> Programs:
+    """Returns the programs of a problem's functions, the same ones for the same functions."""
+    measure = make_measure(loss, layout)
+
+    def take(state: State, batch: PyTree) -> State:
+        batch = layout.part(batch)
+
+        def total(params: PyTree) -> tuple[Array, Array]:
+            value, count = loss(params, batch)
+            return value, jnp.float32(count)
+
+        gradient, count = layout.total(jax.grad(total, has_aux=True)(state.params))
+        gradient = jax.tree.map(lambda g: g / count, gradient)
+        updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+        return State(optax.apply_updates(state.params, updates), opt_state)
+
+    def advance(
+        state: State, batches: PyTree, measured: Bool[Array, " steps"], validation: PyTree
+    ) -> tuple[State, Float[Array, " steps"]]:
+        def step(state: State, item: tuple[PyTree, Array]) -> tuple[State, Array]:
+            batch, is_measured = item
+            value = lax.cond(
+                is_measured,
+                lambda: measure(state.params, validation),
+                lambda: jnp.float32(jnp.nan),
+            )
+            return take(state, batch), value
+
+        return lax.scan(step, state, (batches, measured))
+
+    return Programs(
+        layout.map(advance, 1, donate=True),
+        layout.map(lambda state, validation: measure(state.params, validation), 1),
+        layout.map(lambda state: state, 1),
+    )
+
+
+def _segments(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+    return [(first, min(first + size, stop)) for first in range(start, stop, size)]
+
+
+def train_steps(
+    problem: Problem,
+    states: State,
+    layout: Layout,
+    *,
+    start: int,
+    stop: int,
+    measured: Int[np.ndarray, " evaluations"],
+    segment: int,
+    directory: Path | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
+) -> tuple[State, Float[np.ndarray, "evaluations replicas"]]:
+    """Takes the steps start, start + 1, ... stop - 1 on every replica.
+
+    Args:
+        problem: what is minimised.
+        states: [replicas, ...].
+        layout: how the replicas, or one network's batches, lie on the devices.
+        start: number of the first step.
+        stop: number after the last.
+        measured: at which numbers to measure the loss, before that step, `stop` for the end.
+        segment: steps between checkpoints.
+        directory: of the checkpoints; None keeps nothing.
+        progress: called with the fraction done after each segment.
+
+    Returns:
+        The states as numpy arrays, and the losses measured, NaN where they are not finite.
+
+    Raises:
+        InputError: the checkpoint is of other data.
+    """
+    programs = make_programs(problem.loss, problem.optimizer, layout)
+    place = {int(step): row for row, step in enumerate(measured)}
+    losses = np.full((len(place), layout.num_replicas), np.nan, np.float32)
+    checksum = np.asarray(problem.checksum, np.uint32)
+    states = jax.tree.map(np.asarray, states)
+    if directory and (saved := checkpoints.restore(directory, (states, losses, checksum))):
+        start, (states, losses, found) = saved
+        if found != checksum:
+            raise InputError(
+                f"checkpoint {directory} is of other text or another vocabulary than this run's; "
+                "remove the folder to start the run again"
+            )
+    on_devices = programs.place(layout.spread(states))
+    validation = layout.share(problem.validation)
+    begin = start
+    for first, last in _segments(start, stop, segment):
+        flags = np.isin(np.arange(first, last), measured)
+        shared = layout.share((problem.batches(first, last - first), jnp.asarray(flags)))
+        on_devices, found = programs.advance(on_devices, *shared, validation)
+        found = layout.gather(found)
+        for offset in np.flatnonzero(flags):
+            losses[place[first + int(offset)]] = found[:, offset]
+        if last == stop and stop in place:
+            losses[place[stop]] = layout.gather(programs.measure(on_devices, validation))
+        if directory:
+            checkpoints.save(directory, last, (layout.gather(on_devices), losses, checksum))
+        progress((last - begin) / (stop - begin))
+    if start == stop and stop in place and np.isnan(losses[place[stop]]).all():
+        losses[place[stop]] = layout.gather(programs.measure(on_devices, validation))
+    return layout.gather(on_devices), losses
+
+
+@functools.lru_cache(maxsize=16)  # programs are shared by layout
+def _layout(batch_size: int | None, count: int) -> Layout:
+    return BatchLayout(batch_size) if batch_size else ReplicaLayout(count)
+
+
+class Placement(NamedTuple):
+    """How many networks are trained at once, and how they lie on the devices.
+
+    Attributes:
+        at_once: networks side by side; the others wait for them. None means all.
+        batch_size: if given, networks are trained one after the other, each with its batches of
+            this size dealt out over the devices.
+    """
+
+    at_once: int | None = None
+    batch_size: int | None = None
+
+    def parts(self, count: int) -> list[tuple[int, int, Layout]]:
+        """Returns first network, number after the last, and layout, part by part."""
+        size = 1 if self.batch_size else min(self.at_once or count, count)
+        bounds = _segments(0, count, size)
+        return [(start, stop, _layout(self.batch_size, stop - start)) for start, stop in bounds]
+
+
+EVERYWHERE = Placement()
+
+
+class Part(NamedTuple):
+    """Networks that were trained at once.
+
+    Attributes:
+        start: number of the first.
+        stop: number after the last.
+        states: [networks, ...].
+        losses: of each of them at every measured step.
+    """
+
+    start: int
+    stop: int
+    states: State
+    losses: Float[np.ndarray, "evaluations networks"]
+
+
+def train_parts(
+    problem: Problem,
+    begin: Callable[[int, int], State],
+    count: int,
+    placement: Placement,
+    *,
+    directory: Path | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
+    **steps: Any,
+) -> Iterator[Part]:
+    """Trains many networks part by part, each part resumable by itself.
+
+    Args:
+        problem: what is minimised.
+        begin: `(start, stop) -> states` of those networks, asked for when their turn comes, so that
+            memory holds one part alone.
+        count: networks.
+        placement: how many at once.
+        directory: of the parts' checkpoints; None keeps nothing.
+        progress: called with the fraction done.
+        steps: `start`, `stop`, `measured` and `segment` of `train_steps`.
+    """
+    for start, stop, layout in placement.parts(count):
+        share = (stop - start) / count
+        states, losses = train_steps(
+            problem,
+            begin(start, stop),
+            layout,
+            directory=directory and directory / f"part_{start:03d}",
+            progress=lambda fraction: progress(start / count + share * fraction),  # noqa: B023
+            **steps,
+        )
+        yield Part(start, stop, states, losses)
+
+
+def train_one(
+    problem: Problem, state: State, batch_size: int, **settings: Any
+) -> tuple[State, Float[np.ndarray, " evaluations"]]:
+    """Trains one network, its batches of `batch_size` dealt out over all devices.
+
+    Args:
+        problem: what is minimised.
+        state: of the one network, without an axis of replicas.
+        batch_size: examples of a batch.
+        settings: the other arguments of `train_steps`.
+
+    Raises:
+        InputError: the devices cannot share a batch evenly.
+    """
+    single = jax.tree.map(lambda a: np.asarray(a)[None], state)
+    states, losses = train_steps(problem, single, _layout(batch_size, 1), **settings)
+    return jax.tree.map(lambda a: a[0], states), losses[:, 0]

@@ -1,0 +1,188 @@
+"""Layer maps, and moving parameters and optimisers' states to a deeper network, exactly."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.training.growth import (
+    NEW,
+    Operator,
+    grow,
+    layer_map,
+    search_space,
+    stack_last,
+)
+from lsa_jax.training.lag import grow_all, grow_and_select
+from lsa_jax.training.steps import Placement, Problem, State, train_one
+
+R = NEW
+
+
+@pytest.mark.parametrize(
+    "operator, expected",
+    [
+        # The thesis' own examples, whose indices and layers count from 1 there.
+        (Operator(1, 1, "copy"), (0, 1, 1, 2, 2, 3, 3, 4, 5)),
+        (Operator(1, 3, "copy"), (0, 1, 2, 3, 1, 2, 3, 4, 5)),
+        (Operator(1, 1, "random"), (0, 1, R, 2, R, 3, R, 4, 5)),
+        (Operator(1, 3, "random"), (0, 1, 2, 3, R, R, R, 4, 5)),
+        (stack_last(6, 3), (0, 1, 2, 3, 4, 5, 3, 4, 5)),
+        (stack_last(6, 3, "random"), (0, 1, 2, 3, 4, 5, R, R, R)),
+    ],
+)
+def test_layer_maps_are_those_of_the_thesis(operator, expected):
+    assert layer_map(6, 3, operator) == expected
+
+
+def test_the_search_space_of_the_thesis_has_thirty_operators_and_all_differ():
+    space = search_space(12, 4, indices=(0, 2, 4, 6, 8))
+    assert len(space) == 30
+    assert len({layer_map(12, 4, operator) for operator in space}) == 30
+    for operator in space:
+        kept = [layer for layer in layer_map(12, 4, operator) if layer != NEW]
+        assert sorted(set(kept)) == list(range(12)) and len(layer_map(12, 4, operator)) == 16
+
+
+@pytest.mark.parametrize(
+    "operator", [Operator(4, 1, "copy"), Operator(0, 2, "copy"), Operator(0, 1, "zero")]
+)
+def test_operators_that_do_not_fit_are_refused(operator):
+    with pytest.raises(InputError, match="accepted"):
+        layer_map(6, 3, operator)
+
+
+def params_of(layers, shift):
+    count = 128  # Adafactor factors axes from 128 up
+    values = np.arange(layers * count * count, dtype=np.float32).reshape(layers, count, count)
+    bias = np.arange(layers, dtype=np.float32)[:, None] * np.ones(3, np.float32)
+    return {
+        "tokens": jnp.full((4, 3), shift),
+        "layers": {"w": jnp.asarray(np.cos(values + shift)), "bias": jnp.asarray(bias + shift)},
+    }
+
+
+@pytest.mark.parametrize("name", ["adamw", "adafactor"])
+def test_moments_move_with_their_layers_and_new_layers_have_none(name):
+    rule = optax.adamw(1e-2) if name == "adamw" else optax.adafactor(1e-2)
+    old, fresh = params_of(3, 0.5), params_of(5, 9.0)
+    gradient = jax.tree.map(jnp.sin, old)
+    _, state = rule.update(gradient, rule.init(old), old)
+    sources = layer_map(3, 2, Operator(1, 1, "random"))
+    assert sources == (0, 1, R, 2, R)
+    grown = grow(state, rule.init(fresh), np.array(sources))
+    expected = jax.tree.leaves(rule.init(fresh))
+    pairs = zip(jax.tree.leaves(grown), jax.tree.leaves(state), expected, strict=True)
+    moved = 0
+    for new, before, zero in pairs:
+        assert new.shape == zero.shape and new.dtype == before.dtype
+        if before.shape == zero.shape:
+            np.testing.assert_array_equal(new, before)  # counters, other parameters, fillings
+        else:
+            moved += 1
+            np.testing.assert_array_equal(new[np.array([0, 1, 3])], before)
+            np.testing.assert_array_equal(new[np.array([2, 4])], 0)
+    # Adam's two moments of w and bias; Adafactor's rows and columns of w, and bias unfactored.
+    assert moved == (4 if name == "adamw" else 3)
+
+
+def test_copies_take_their_layers_parameters_and_moments():
+    rule = optax.adam(1e-2)
+    old = params_of(3, 0.5)
+    _, opt_state = rule.update(jax.tree.map(jnp.sin, old), rule.init(old), old)
+    fresh = params_of(4, 9.0)
+    grown = grow_all(State(old, opt_state), fresh, rule, [Operator(2, 1, "copy")])
+    w, mu = grown.params["layers"]["w"][0], grown.opt_state[0].mu["layers"]["w"][0]
+    np.testing.assert_array_equal(w[[2, 3]], np.stack([old["layers"]["w"][2]] * 2))
+    np.testing.assert_array_equal(mu[3], opt_state[0].mu["layers"]["w"][2])
+    np.testing.assert_array_equal(grown.params["tokens"][0], old["tokens"])
+    assert grown.opt_state[0].count.tolist() == [1]
+
+
+def chain_loss(params, batch):
+    """Layers multiply: y = x w_1 ... w_n, so that growing changes the function in a known way."""
+    product = jnp.prod(params["layers"]["w"])
+    errors = 0.5 * jnp.square(batch["x"] * product - batch["y"])
+    return errors.sum(), jnp.float32(len(errors))
+
+
+def chain_problem():
+    x = np.linspace(1, 2, 8, dtype=np.float32)
+
+    def batches(first, steps):
+        return {"x": np.stack([x] * steps), "y": np.stack([2 * x] * steps)}
+
+    validation = {"x": jnp.asarray(x)[None], "y": 2 * jnp.asarray(x)[None]}
+    return Problem(chain_loss, optax.sgd(0.01), batches, validation)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return chain_problem()
+
+
+def chain_state(problem, *weights):
+    params = {"layers": {"w": jnp.asarray(weights)}}
+    return State(params, problem.optimizer.init(params))
+
+
+OPERATORS = [Operator(0, 1, "copy"), Operator(1, 1, "copy"), Operator(1, 1, "random")]
+
+
+def test_growing_without_training_keeps_what_raises_the_loss_least(problem):
+    state = chain_state(problem, 2.0, 1.1)
+    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
+    found = grow_and_select(problem, state, fresh, OPERATORS, steps=0)
+    squares = np.mean(np.linspace(1, 2, 8) ** 2) / 2
+    by_hand = [squares * (product - 2) ** 2 for product in (4.4, 2.42, 0.22)]
+    assert found.operator == OPERATORS[1]
+    np.testing.assert_allclose(list(found.scores.values()), by_hand, rtol=1e-5)
+    np.testing.assert_array_equal(found.state.params["layers"]["w"], np.float32([2, 1.1, 1.1]))
+
+
+def test_selection_is_by_the_loss_after_training_and_parts_change_nothing(problem, tmp_path):
+    state = chain_state(problem, 2.0, 1.1)
+    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
+    whole = grow_and_select(problem, state, fresh, OPERATORS, steps=6, window=7)
+    place = Placement(at_once=1)
+    again = [
+        grow_and_select(
+            problem, state, fresh, OPERATORS, steps=6, window=7, placement=place, directory=tmp_path
+        )
+        for _ in range(2)  # the second time all comes from the checkpoints
+    ]
+    for parts in again:
+        assert parts.operator == whole.operator and parts.scores == whole.scores
+        np.testing.assert_array_equal(parts.losses, whole.losses)
+    # By hand: descent on three numbers, in float64.
+    x = np.linspace(1, 2, 8)
+    for column, operator in enumerate(OPERATORS):
+        w = np.array([[2, 2, 1.1], [2, 1.1, 1.1], [2, 1.1, 0.1]][column])
+        losses = []
+        for _ in range(7):
+            error = x * w.prod() - 2 * x
+            losses.append(0.5 * np.mean(error**2))
+            w = w - 0.01 * np.mean(error * x) * w.prod() / w
+        np.testing.assert_allclose(
+            whole.losses[:, column], losses, rtol=1e-4, err_msg=operator.name
+        )
+
+
+def test_a_batch_over_eight_devices_trains_like_one(problem):
+    state = chain_state(problem, 2.0, 1.1)
+    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
+    found = grow_and_select(problem, state, fresh, OPERATORS[:1], steps=6, window=7)
+    grown = jax.tree.map(lambda a: a[0], grow_all(state, fresh, problem.optimizer, OPERATORS[:1]))
+    settings = {"start": 0, "stop": 6, "measured": np.arange(7), "segment": 6}
+    _, losses = train_one(problem, grown, 8, **settings)
+    np.testing.assert_allclose(losses, found.losses[:, 0], rtol=1e-5)
+
+
+def test_checkpoints_of_other_data_are_refused(problem, tmp_path):
+    state = chain_state(problem, 2.0, 1.1)
+    settings = {"start": 0, "stop": 2, "measured": np.array([2]), "segment": 2}
+    train_one(problem, state, 8, **settings, directory=tmp_path)
+    with pytest.raises(InputError, match="other text or another vocabulary"):
+        train_one(problem._replace(checksum=1), state, 8, **settings, directory=tmp_path)
