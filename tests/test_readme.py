@@ -43,5 +43,5 @@ def test_how_to_add_things_takes_under_twenty_lines_each():
         re.search(r"^def .*?(?=\n\n\n|\Z)", block, re.MULTILINE | re.DOTALL)[0]
         for block in _blocks("python")
     ]
-    assert len(definitions) == 3
+    assert len(definitions) == 4
     assert max(len(definition.splitlines()) for definition in definitions) < 20

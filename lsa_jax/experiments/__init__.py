@@ -8,12 +8,21 @@ from lsa_jax.errors import InputError
 NAMES = (
     "activation_sparsity",
     "decision_lists",
+    "feature_learning",
+    "filter_clouds",
+    "fixed_features",
+    "growing",
+    "hierarchical",
     "image_examples",
+    "input_structure",
     "kernel_bound",
     "lemmas",
+    "minimal_norm",
     "noise_curves",
     "signal_dynamics",
     "signal_scaling",
+    "stability",
+    "weight_clouds",
 )
 
 __all__ = ["NAMES", "load_experiment", "load_settings"]

@@ -1,0 +1,60 @@
+"""Figure 26, Shi, Wei and Liang 2022: a student's best size follows its teacher's.
+
+    python -m launch.sweep --config=configs/feature_learning/structure_sizes.py --workdir=runs/sizes
+
+Needs --data_dir=DIR with the data set. Test loss against size of networks FC(m) on MNIST, and
+of students on Gaussian inputs alone that teachers FC(9), FC(50) and FC(500) label. The paper gives
+no optimiser, epochs or weight of the regulariser; those in lsa_jax/settings/input_structure.py are
+ours.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import input_structure
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "data.num_train": 5000,
+    "data.num_test": 5000,
+    "sweep.direct_size": (2, 5, 9, 20, 50, 150),
+    "sweep.size": (2, 5, 9, 20, 50, 150),
+    "sweep.teacher_size": (9, 50),
+    "epochs": 30,
+    "teacher_epochs": 20,
+    "eval_every": 30,
+    "sweep.seed": (0,),
+}
+
+_QUICK = {
+    "data.num_train": 40,
+    "data.num_test": 20,
+    "batch_size": 10,
+    "teacher_epochs": 1,
+    "epochs": 2,
+    "sweep.seed": (0,),
+    "sweep.direct_size": (2, 3),
+    "sweep.size": (2, 3),
+    "sweep.teacher_size": (2, 3),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the comparison in one of the variants full, small, quick."""
+    config = set_fields(
+        input_structure.default_config(),
+        {
+            "title": "Loss against size, by teacher (figure 26)",
+            "data.dataset": "mnist",
+            "sweep.direct_size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
+            "sweep.size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
+            "sweep.teacher_size": (9, 50, 500),
+            "sweep.share": (1.0,),
+            "sweep.seed": (0, 1, 2),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: networks on the data set directly, then students."""
+    return input_structure.sweep(config)

@@ -1,0 +1,27 @@
+"""Table 5 and figures 13, 14, Shi, Wei and Liang 2022: table 1 on 10,000 examples, m = 50.
+
+    python -m launch.sweep --config=configs/feature_learning/table5_10000.py --workdir=runs/n10000
+
+m = 50 (100 neurons), as in the paper.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import feature_learning
+from lsa_jax.settings.feature_tables import table
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the table in one of the variants full, small, quick."""
+    fields = {
+        "title": "Parity labels, 10,000 examples (table 5)",
+        "paper_item": "feature_learning/table5_10000",
+        "data.num_train": 10000,
+        "m": 50,
+    }
+    return table(variant, fields, {"data.num_train": 10_000, "m": 50})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: learner x seed, with structure and without, then other rates."""
+    return feature_learning.sweep(config)

@@ -1,0 +1,26 @@
+"""Table 5 and figures 13, 14, Shi, Wei and Liang 2022: table 1 on 25,000 examples.
+
+    python -m launch.sweep --config=configs/feature_learning/table5_25000.py --workdir=runs/n25000
+
+The same network, m = 300.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import feature_learning
+from lsa_jax.settings.feature_tables import table
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the table in one of the variants full, small, quick."""
+    fields = {
+        "title": "Parity labels, 25,000 examples (table 5)",
+        "paper_item": "feature_learning/table5_25000",
+        "data.num_train": 25000,
+    }
+    return table(variant, fields, {"data.num_train": 10_000})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: learner x seed, with structure and without, then other rates."""
+    return feature_learning.sweep(config)

@@ -1,0 +1,46 @@
+"""Table 7 and figures 20, 21, Shi, Wei and Liang 2022: filters of ResNet(m) on binary CIFAR-10.
+
+    python -m launch.sweep --config=configs/feature_learning/table7.py --workdir=runs/table7
+
+Needs --data_dir=DIR with the data set. ResNet(128) and ResNet(256) on airplane/automobile, 20
+epochs; directions of the filters of each block at epochs 0, 3 and 20, and how far the gradients of
+the first 30 steps agree. The full size needs a GPU; ":small" is ResNet(8) on 2,000 images. The
+paper gives no optimiser, batch or augmentation: SGD with momentum 0.9, rate 0.1, weight decay
+0.0005, batches of 128, no augmentation are ours.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import filter_clouds
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "data.num_train": 2000,
+    "data.num_test": 500,
+    "batch_size": 50,
+    "epochs": (2, 6),
+    "sweep.filters": (8, 16),
+}
+
+_QUICK = {
+    "data.num_train": 12,
+    "data.num_test": 6,
+    "batch_size": 6,
+    "epochs": (1,),
+    "gradient_steps": 3,
+    "sweep.filters": (2, 4),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the networks in one of the variants full, small, quick."""
+    config = set_fields(
+        filter_clouds.default_config(),
+        {"title": "Filters of ResNet(m) on CIFAR-10 airplane/automobile (table 7)"},
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: width x seed."""
+    return filter_clouds.sweep(config)

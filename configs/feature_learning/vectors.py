@@ -1,0 +1,30 @@
+"""Figure 15, Shi, Wei and Liang 2022: relevant patterns are one of 100 random binary vectors.
+
+    python -m launch.sweep --config=configs/feature_learning/vectors.py --workdir=runs/vectors
+
+D = 250, k = 50, 50 vectors a label. The paper gives no numbers; its picture shows clusters after
+two steps. The stars are plus and minus E[y x], as the paper does not say what they are.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import feature_learning
+from lsa_jax.settings.feature_tables import table
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the table in one of the variants full, small, quick."""
+    fields = {
+        "title": "Hidden vectors as labels (figure 15)",
+        "data.labels": "vectors",
+        "data.num_patterns": 250,
+        "data.k": 50,
+        "feature_scale": 0.5,
+        "sweep.unstructured_learner": (),
+    }
+    return table(variant, fields, {"data.num_train": 20_000})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: learner x seed, with structure and without, then other rates."""
+    return feature_learning.sweep(config)

@@ -1,0 +1,44 @@
+"""Figures 3 and 17, Shi, Wei and Liang 2022: neurons on the digits 0 and 1 form two clusters.
+
+    python -m launch.sweep --config=configs/feature_learning/weights_mnist.py --workdir=runs/mnist
+
+Needs --data_dir=DIR with the data set. m = 50, momentum 0.95, no regularisation are the paper's;
+the loss, rate, batch and the small initial weights are ours, as it gives none.
+
+":small" on a busy 2-core CPU: 17 s of processor time. Neurons whose output weights have the same
+sign have a mean cosine of 0.00 at the start, 0.04 after 3 steps, 0.47 after 10, 0.81 after 50 and
+0.82 ± 0.06 after 200, those of opposite sign the negative of it: two clusters, as in the paper.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import weight_clouds
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {"sweep.seed": (0, 1)}
+
+_QUICK = {
+    "m": 6,
+    "batch_size": 16,
+    "data.num_train": 40,
+    "data.num_test": 20,
+    "pictures": (0, 2),
+    "sweep.seed": (0, 1),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the network in one of the variants full, small, quick."""
+    config = set_fields(
+        weight_clouds.default_config(),
+        {
+            "title": "Neurons on MNIST 0/1 (figure 3)",
+            "data.dataset": "mnist",
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: the seeds."""
+    return weight_clouds.sweep(config)

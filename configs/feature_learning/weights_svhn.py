@@ -1,0 +1,43 @@
+"""Figure 19, Shi, Wei and Liang 2022: neurons on the digits 0 and 1 of SVHN form four clusters.
+
+    python -m launch.sweep --config=configs/feature_learning/weights_svhn.py --workdir=runs/svhn
+
+Needs --data_dir=DIR with the data set. m = 50, momentum 0.95, no regularisation are the paper's;
+the loss, rate, batch and the small initial weights are ours, as it gives none.
+"""
+
+import ml_collections
+
+from lsa_jax.settings import weight_clouds
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {"sweep.seed": (0, 1)}
+
+_QUICK = {
+    "m": 6,
+    "batch_size": 16,
+    "data.num_train": 40,
+    "data.num_test": 20,
+    "pictures": (0, 2),
+    "sweep.seed": (0, 1),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the network in one of the variants full, small, quick."""
+    config = set_fields(
+        weight_clouds.default_config(),
+        {
+            "title": "Neurons on SVHN 0/1 (figure 19)",
+            "data.dataset": "svhn",
+            "init_std": 1 / 3072,
+            "clusters": 4,
+            "pictures": (0, 10, 50, 200, 1000),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+
+
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: the seeds."""
+    return weight_clouds.sweep(config)

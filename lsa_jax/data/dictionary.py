@@ -1,0 +1,306 @@
+"""Inputs made of hidden patterns: a dictionary, the patterns present, and a label that counts some.
+
+x = M phi + zeta. The columns of M are the patterns, phi in {0, 1}^D says which are present, zeta is
+noise. The label depends on phi_A alone, A being k class-relevant patterns. With input structure the
+law of phi tells which patterns matter; without, every phi_j is a fair coin and only the label does.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+
+# Streams of a key, split by meaning.
+_PATTERNS, _MIXTURE, _ALIKE, _VECTORS, _NOISE, _ORDER, _CENTRES = range(7)
+
+
+class PatternLaw(NamedTuple):
+    """The law of hidden patterns and labels.
+
+    Attributes:
+        num_patterns: D.
+        relevant: A, numbers of the k class-relevant patterns.
+        draw: `(key, n) -> (phi [n, D], y [n])`, patterns 0.0 or 1.0 and labels -1.0 or 1.0.
+        label: `(phi [n, D]) -> y [n]`; None where only patterns that `draw` gives have a label.
+    """
+
+    num_patterns: int
+    relevant: Int[np.ndarray, " k"]
+    draw: Callable[[Key[Array, ""], int], tuple[Array, Array]]
+    label: Callable[[Array], Array] | None
+
+
+def draw_relevant(key: Key[Array, ""], num_patterns: int, k: int) -> Int[np.ndarray, " k"]:
+    """Draws A, k of the patterns.
+
+    Raises:
+        InputError: k is not between 1 and the number of patterns.
+    """
+    if not 1 <= k <= num_patterns:
+        raise InputError(f"k is {k}; accepted: 1 to the number of patterns, {num_patterns}")
+    return np.sort(np.asarray(jax.random.permutation(key, num_patterns))[:k])
+
+
+def count_label(
+    relevant: Int[np.ndarray, " k"], positive_counts: tuple[int, ...]
+) -> Callable[[Float[Array, "n D"]], Float[Array, " n"]]:
+    """Returns phi -> 1 where the number of relevant patterns is in P, and -1 elsewhere.
+
+    Args:
+        relevant: A.
+        positive_counts: P, a subset of 0 to k.
+    """
+    sign = np.full(len(relevant) + 1, -1.0, np.float32)
+    sign[list(positive_counts)] = 1.0
+
+    def label(phi: Float[Array, "n D"]) -> Float[Array, " n"]:
+        return jnp.asarray(sign)[jnp.sum(phi[:, relevant], axis=1).astype(int)]
+
+    return label
+
+
+def parity_label(
+    relevant: Int[np.ndarray, " k"],
+) -> Callable[[Float[Array, "n D"]], Float[Array, " n"]]:
+    """Returns phi -> 1 where the number of relevant patterns is odd."""
+    return count_label(relevant, tuple(range(1, len(relevant) + 1, 2)))
+
+
+def independent_patterns(
+    probabilities: Float[np.ndarray, " D"],
+    relevant: Int[np.ndarray, " k"],
+    label: Callable[[Array], Array],
+) -> PatternLaw:
+    """Every pattern is there with a probability of its own, whatever the others.
+
+    Source: Shi, Wei and Liang (2022), section 3; appendix E.1.2 with the label of an interval.
+    """
+    chances = np.asarray(probabilities, np.float32)
+
+    def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
+        uniform = jax.random.uniform(
+            jax.random.fold_in(key, _PATTERNS), (num_examples, len(chances))
+        )
+        phi = (uniform < chances[None]).astype(jnp.float32)
+        return phi, label(phi)
+
+    return PatternLaw(len(chances), relevant, draw, label)
+
+
+def parity_mixture(
+    num_patterns: int,
+    relevant: Int[np.ndarray, " k"],
+    p0: float,
+    *,
+    probabilities: Float[np.ndarray, " D"] | None = None,
+    ones_share: float = 0.5,
+) -> PatternLaw:
+    """The mixture of the lower bound: parities of fair coins, and relevant patterns all alike.
+
+    With probability p0 all patterns are independent. Otherwise the relevant ones are all there, or
+    none is, and each other is there with probability p0 / (2 - 2 p0). The label is the parity.
+
+    Args:
+        num_patterns: D.
+        relevant: A; k is odd, so that all ones and all zeros differ in their label.
+        p0: share of the first part, at most 2/3.
+        probabilities: of each pattern in the first part; None takes 1/2. Others than 1/2 give
+            relevant patterns of unequal correlation with the label (appendix F).
+        ones_share: probability of all ones in the second part; others than 1/2 unbalance classes.
+
+    Raises:
+        InputError: k is even, or p0 is out of range.
+
+    Source: Shi, Wei and Liang (2022), section 5.2 and appendices C, E.1.1.
+    """
+    if len(relevant) % 2 == 0:
+        raise InputError(f"k is {len(relevant)}; accepted for the parity mixture: odd numbers")
+    if not 0 <= p0 <= 2 / 3:
+        raise InputError(f"p0 is {p0}; accepted: 0 to 2/3, so that p0 / (2 - 2 p0) is at most 1")
+    if probabilities is None:
+        probabilities = np.full(num_patterns, 0.5)
+    first = independent_patterns(probabilities, relevant, parity_label(relevant))
+    others = np.full(num_patterns, p0 / (2 - 2 * p0), np.float32)
+    is_relevant = np.isin(np.arange(num_patterns), relevant)
+
+    def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
+        phi, _ = first.draw(key, num_examples)
+        second, _ = independent_patterns(others, relevant, parity_label(relevant)).draw(
+            jax.random.fold_in(key, _MIXTURE), num_examples
+        )
+        picks = jax.random.uniform(jax.random.fold_in(key, _ALIKE), (2, num_examples))
+        alike = (picks[0] < ones_share).astype(jnp.float32)
+        second = jnp.where(is_relevant[None], alike[:, None], second)
+        phi = jnp.where(picks[1][:, None] < p0, phi, second)
+        return phi, first.label(phi)
+
+    return first._replace(draw=draw)
+
+
+def hidden_vectors(
+    key: Key[Array, ""], num_patterns: int, relevant: Int[np.ndarray, " k"], vectors_per_class: int
+) -> PatternLaw:
+    """Relevant patterns are one of a few random binary vectors, each of which has a label.
+
+    phi_A is uniform over `vectors_per_class` vectors of either label; others are fair coins.
+
+    Source: Shi, Wei and Liang (2022), appendix E.3.1: 50 vectors a label, D = 250, k = 50.
+    """
+    shape = (2 * vectors_per_class, len(relevant))
+    vectors = jax.random.bernoulli(key, 0.5, shape).astype(jnp.float32)
+
+    def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
+        coins = jax.random.bernoulli(
+            jax.random.fold_in(key, _PATTERNS), 0.5, (num_examples, num_patterns)
+        )
+        which = jax.random.randint(
+            jax.random.fold_in(key, _VECTORS), (num_examples,), 0, len(vectors)
+        )
+        phi = coins.astype(jnp.float32).at[:, relevant].set(vectors[which])
+        return phi, jnp.where(which < vectors_per_class, 1.0, -1.0)
+
+    return PatternLaw(num_patterns, relevant, draw, None)
+
+
+def without_structure(law: PatternLaw) -> PatternLaw:
+    """Returns the law with the same labels in which every pattern is a fair coin.
+
+    Raises:
+        InputError: the labels are known for the law's own patterns alone.
+    """
+    if law.label is None:
+        raise InputError("labels are known for hidden vectors alone; accepted: a rule of counts")
+    return independent_patterns(np.full(law.num_patterns, 0.5), law.relevant, law.label)
+
+
+def draw_patterns(
+    key: Key[Array, ""], num_examples: int, law: PatternLaw, negative_share: float | None = None
+) -> tuple[Float[np.ndarray, "n D"], Float[np.ndarray, " n"]]:
+    """Draws patterns and labels, with a given share of negative labels by rejection where asked.
+
+    Args:
+        key: a function of it and the other arguments alone.
+        num_examples: n.
+        law: of patterns and labels.
+        negative_share: share of the examples that have label -1, exactly up to rounding; None
+            leaves it to the law.
+
+    Raises:
+        InputError: the law gives a label so rarely that its share cannot be drawn.
+    """
+    if negative_share is None:
+        phi, y = law.draw(key, num_examples)
+        return np.asarray(phi), np.asarray(y)
+    due = {-1: round(negative_share * num_examples)}
+    due[1] = num_examples - due[-1]
+    found: dict[int, list[np.ndarray]] = {-1: [], 1: []}
+    for attempt in range(100):
+        phi, y = map(np.asarray, law.draw(jax.random.fold_in(key, attempt), num_examples))
+        for sign in found:
+            found[sign].append(phi[y == sign])
+        if all(sum(map(len, found[sign])) >= due[sign] for sign in found):
+            break
+    else:
+        raise InputError(
+            f"negative_share is {negative_share}; accepted: shares of labels that the law gives at "
+            "least once in a hundred examples"
+        )
+    phi = np.concatenate([np.concatenate(found[sign])[: due[sign]] for sign in (-1, 1)])
+    y = np.repeat(np.float32([-1, 1]), [due[-1], due[1]])
+    order = np.asarray(jax.random.permutation(jax.random.fold_in(key, _ORDER), num_examples))
+    return phi[order], y[order]
+
+
+def correlations(
+    phi: Float[np.ndarray, "n D"], y: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " D"]:
+    """Returns gamma_j = E[y phi_j] - E[y] E[phi_j] of a sample.
+
+    Source: Shi, Wei and Liang (2022), section 3, assumption (A1).
+    """
+    return (y - y.mean()) @ (phi - phi.mean(axis=0, keepdims=True)) / len(y)
+
+
+def orthonormal_dictionary(key: Key[Array, ""], d: int, num_patterns: int) -> Float[Array, "d D"]:
+    """Draws a dictionary with orthonormal columns, uniform over all of them.
+
+    Raises:
+        InputError: there are more patterns than dimensions.
+    """
+    if num_patterns > d:
+        raise InputError(f"num_patterns is {num_patterns}; accepted with d = {d}: at most {d}")
+    q, r = jnp.linalg.qr(jax.random.normal(key, (d, num_patterns)))
+    return q * jnp.sign(jnp.diagonal(r))[None]
+
+
+def incoherent_dictionary(key: Key[Array, ""], d: int, num_patterns: int) -> Float[Array, "d D"]:
+    """Draws a dictionary of independent columns, uniform on the sphere.
+
+    Source: Shi, Wei and Liang (2022), appendix F, (D): unit columns whose products are small.
+    """
+    columns = jax.random.normal(key, (d, num_patterns))
+    return columns / jnp.linalg.norm(columns, axis=0, keepdims=True)
+
+
+def coherence(dictionary: Float[Array, "d D"]) -> float:
+    """Returns mu, the largest |<M_i, M_j>| of two columns times sqrt(d); 0 if orthonormal."""
+    products = np.array(dictionary.T @ dictionary)
+    np.fill_diagonal(products, 0)
+    return float(np.abs(products).max() * math.sqrt(dictionary.shape[0]))
+
+
+def compose(
+    key: Key[Array, ""],
+    phi: Float[Array, "n D"],
+    dictionary: Float[Array, "d D"],
+    noise_std: float = 0.0,
+) -> Float[Array, "n d"]:
+    """Returns x = M phi + zeta, zeta independent N(0, noise_std^2) in every coordinate."""
+    x = phi @ dictionary.T
+    if noise_std == 0:
+        return x
+    return x + noise_std * jax.random.normal(jax.random.fold_in(key, _NOISE), x.shape)
+
+
+def normalisation(x: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " d"], float]:
+    """Returns the mean of training inputs and s, s^2 being the sum of their variances.
+
+    (x - mean) / s then has a mean squared length of 1; with an orthonormal dictionary s^2 is the
+    sum of the variances of the patterns.
+
+    Source: Shi, Wei and Liang (2022), section 3.
+    """
+    mean = x.mean(axis=0, dtype=np.float64)
+    scale = math.sqrt(np.square(x - mean[None]).sum(axis=1).mean())
+    return mean.astype(np.float32), scale
+
+
+def gaussian_mixture(
+    key: Key[Array, ""], num_examples: int, centres: Float[Array, "d k"], noise_std: float
+) -> Dataset:
+    """Draws from 2^k Gaussian clusters around sum_i eps_i M_i, labelled by the parity prod_i eps_i.
+
+    Args:
+        key: a function of it and the other arguments alone.
+        num_examples: n.
+        centres: M, orthonormal columns.
+        noise_std: standard deviation of every coordinate around a centre.
+
+    Returns:
+        Inputs [n, d] and targets [n], -1.0 or 1.0.
+
+    Source: Shi, Wei and Liang (2022), eq. 290.
+    """
+    d, k = centres.shape
+    signs = jax.random.rademacher(
+        jax.random.fold_in(key, _CENTRES), (num_examples, k), dtype=jnp.float32
+    )
+    noise = jax.random.normal(jax.random.fold_in(key, _NOISE), (num_examples, d))
+    return Dataset(signs @ centres.T + noise_std * noise, jnp.prod(signs, axis=1))

@@ -1,0 +1,140 @@
+"""The report on the lower bound: linear models on fixed features against N, and the network."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.reporting.report import Claim, Report
+
+_COLORS = {"neurons": "#009E73", "rbf": "#CC79A7", "network": "#0072B2"}
+_HEADINGS = {"neurons": "random neurons", "rbf": "random features of an RBF"}
+_CASE = ["num_patterns", "k"]
+
+
+def _cell(values: pd.Series) -> str:
+    spread = f" ± {values.std():.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{spread}"
+
+
+def _table(linear: pd.DataFrame, network: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row a case, kind and N: test accuracy, hinge losses, norm, bound; and network."""
+    shown = {
+        "test_accuracy": "test accuracy",
+        "train_accuracy": "train accuracy",
+        "test_hinge": "test hinge loss",
+        "norm": "norm B",
+        "bound": "bound of theorem 2",
+    }
+    rows = linear.groupby([*_CASE, "learner", "N"], sort=False)
+    table = pd.DataFrame({label: rows[name].apply(_cell) for name, label in shown.items()})
+    table = table.reset_index().rename(columns={"num_patterns": "D", "learner": "features"})
+    for (d, k), at in network.groupby(_CASE):
+        line = {"D": d, "k": k, "features": "learned (network)", "N": ""}
+        line |= {shown[name]: _cell(at[name]) for name in ("test_accuracy", "train_accuracy")}
+        table = pd.concat([table, pd.DataFrame([line])], ignore_index=True)
+    return table.fillna("")
+
+
+def make_claims(results: pd.DataFrame) -> list[Claim]:
+    """Returns what theorem 2 says beside what came out.
+
+    The hinge loss is at least the bound for every model that was fitted, and the network's accuracy
+    is above that of every linear model, whatever its N.
+    """
+    fine = results[results["status"] == "ok"]
+    claims = []
+    for d, k in results[_CASE].drop_duplicates().itertuples(index=False):
+        of_case = fine[(fine["num_patterns"] == d) & (fine["k"] == k)]
+        linear, network = (
+            of_case[(of_case["learner"] == "network") == side] for side in (False, True)
+        )
+        items = (
+            (
+                f"models on fixed features with a hinge loss below the bound, D = {d}, k = {k}",
+                "none (theorem 2)",
+            ),
+            (
+                f"points of test accuracy, network minus the best on fixed features, D = {d}, "
+                f"k = {k}",
+                "above 0",
+            ),
+        )
+        if linear.empty:
+            claims += [Claim(*item, "", None, "not run") for item in items]
+            continue
+        below = int((linear["test_hinge"] < linear["bound"]).sum())
+        status = "shown" if below == 0 else "not shown"
+        claims.append(Claim(*items[0], f"{below} of {len(linear)}", None, status))
+        if network.empty:
+            claims.append(Claim(*items[1], "", None, "not run"))
+            continue
+        best = linear.groupby(["learner", "N"])["test_accuracy"].mean().max()
+        gap = 100 * (network["test_accuracy"] - best)
+        spread = float(gap.std()) if len(gap) > 1 else None
+        status = "shown" if gap.mean() > 0 else "not shown"
+        claims.append(Claim(*items[1], round(float(gap.mean()), 2), spread, status))
+    return claims
+
+
+def draw(linear: pd.DataFrame, network: pd.DataFrame) -> Any:
+    """Draws test accuracy and hinge loss against N, one column of panels a case."""
+    import matplotlib.pyplot as plt
+
+    cases = list(linear.groupby(_CASE)) if len(linear) else []
+    columns = max(len(cases), 1)
+    figure, axes = plt.subplots(
+        2, columns, figsize=(4.5 * columns, 6), squeeze=False, layout="constrained", sharex="col"
+    )
+    for column, ((d, k), rows) in enumerate(cases):
+        for name, of_kind in rows.groupby("learner"):
+            for axis, measure in zip(axes[:, column], ("test_accuracy", "test_hinge"), strict=True):
+                stats = of_kind.groupby("N")[measure].agg(["mean", "std"])
+                style = {"color": _COLORS[name], "label": _HEADINGS[name]}
+                axis.errorbar(
+                    stats.index,
+                    stats["mean"],
+                    stats["std"].fillna(0),
+                    fmt="o-",
+                    markersize=4,
+                    **style,
+                )
+        if len(network):
+            at = network[(network["num_patterns"] == d) & (network["k"] == k)]
+            level = at["test_accuracy"].mean()
+            axes[0, column].axhline(level, color=_COLORS["network"], ls="--", label="network")
+        axes[0, column].set(title=f"D = {d}, k = {k}", ylabel="test accuracy", ylim=(0.45, 1.02))
+        axes[1, column].set(xscale="log", xlabel="features, N", ylabel="test hinge loss")
+        axes[0, column].legend(frameon=False, fontsize="small")
+    for axis in axes.flat:
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the table, the claims and the figure of a sweep."""
+    del workdir
+    fine = results[results["status"] == "ok"]
+    network = fine[fine["learner"] == "network"]
+    linear = fine[fine["learner"] != "network"]
+    tables = []
+    if len(linear):
+        tables = [("Linear models on N fixed features", _table(linear, network))]
+    notes = [
+        "Means over seeds ± their standard deviation. Features are in [-1, 1] and drawn before the "
+        "examples; those of a smaller N are the first ones of a larger. Models are fitted by the "
+        f"hinge loss (L-BFGS, {config.max_iterations} iterations at most), penalty and kernel "
+        "scale chosen on validation examples. The theorem is about the worst choice of relevant "
+        "patterns; seeds draw them at random."
+    ]
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=make_claims(results),
+        figures={"fixed_features": functools.partial(draw, linear, network)},
+        extra_tables={},
+        notes=notes,
+    )

@@ -1,0 +1,147 @@
+"""Where neurons point, as pictures in the plane: scaling of cosine distances, and clusters.
+
+Shi, Wei and Liang (ICLR 2022), section 6: multidimensional scaling of 1 - cosine, not of distances,
+as the analysis is about directions.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Integer
+
+# A neuron within this cosine of a mark at the end is drawn in the mark's colour at all steps.
+NEAR = 0.9
+
+_COLORS = ("#D62728", "#FF8C00")
+_REST = "#4C78A8"
+
+
+def unit_rows(vectors: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Returns the rows at length 1; rows of zeros stay as they are."""
+    # Weights may be so small that their squares underflow.
+    rows = vectors.astype(np.float64)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1)
+
+
+def scale_directions(
+    vectors: Float[np.ndarray, "n d"], max_iterations: int = 100
+) -> Float[np.ndarray, "n 2"]:
+    """Places directions in the plane so that distances come near 1 - cosine.
+
+    Metric multidimensional scaling by SMACOF from the classical solution, so that the same vectors
+    always give the same picture, up to the sign of its axes.
+    """
+    from sklearn.manifold import smacof  # here: seconds of import that no other experiment needs
+
+    rows = unit_rows(vectors)
+    distances = np.clip(1 - rows @ rows.T, 0, 2)
+    np.fill_diagonal(distances, 0)
+    centred = distances**2 - (distances**2).mean(axis=0, keepdims=True)
+    values, axes = np.linalg.eigh(-0.5 * (centred - centred.mean(axis=1, keepdims=True)))
+    start = axes[:, -2:] * np.sqrt(np.maximum(values[-2:], 0))[None]
+    placed, _ = smacof(distances, init=start, n_init=1, max_iter=max_iterations)
+    return placed
+
+
+def picture_rows(
+    steps: list[int],
+    weights: list[Float[np.ndarray, "neurons d"]],
+    marks: Float[np.ndarray, "marks d"],
+) -> list[dict[str, Any]]:
+    """Returns one row a step: where neurons and marks lie in the plane.
+
+    Neurons of weight zero are left out. A neuron belongs to the mark within `NEAR` of it at the
+    last step, and to none (-1) elsewhere.
+
+    Args:
+        steps: what each picture is called.
+        weights: of the same neurons at each step.
+        marks: directions to mark, the ground truth; none for an empty array.
+    """
+    last = unit_rows(weights[-1]) @ unit_rows(marks).T
+    nearest = np.full(len(last), -1)
+    if len(marks):
+        nearest = np.where(last.max(axis=1) >= NEAR, last.argmax(axis=1), -1)
+    rows = []
+    for step, now in zip(steps, weights, strict=True):
+        alive = np.linalg.norm(now, axis=1) > 0
+        placed = scale_directions(np.concatenate([now[alive], marks]))
+        rows.append(
+            {
+                "picture": step,
+                "places": placed[: len(placed) - len(marks)].round(5),
+                "marks": placed[len(placed) - len(marks) :].round(5),
+                "nearest": nearest[alive],
+            }
+        )
+    return rows
+
+
+def table_of_pictures(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Returns one row a neuron or mark and picture: place, kind and nearest mark."""
+    parts = []
+    for row in rows:
+        for kind, places in (("neuron", row["places"]), ("mark", row["marks"])):
+            part = pd.DataFrame(np.reshape(places, (-1, 2)), columns=["x", "y"])
+            part["nearest"] = row["nearest"] if kind == "neuron" else range(len(part))
+            parts.append(part.assign(picture=row["picture"], kind=kind))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def draw_places(axis: Any, row: dict[str, Any], colors: tuple[str, ...]) -> None:
+    """Draws one picture: neurons as dots, marks as stars, in the colour of the mark."""
+    places, nearest = np.reshape(row["places"], (-1, 2)), np.asarray(row["nearest"])
+    color = np.array([_REST, *colors])[np.where(nearest < 0, 0, 1 + nearest % len(colors))]
+    axis.scatter(places[:, 0], places[:, 1], s=6, c=color, linewidths=0)
+    for place, mark in enumerate(np.reshape(row["marks"], (-1, 2))):
+        star = {"marker": "*", "s": 130, "edgecolors": "black", "linewidths": 0.5}
+        axis.scatter(*mark, color=colors[place % len(colors)], zorder=3, **star)
+    # Square whatever the shape of the cloud: all of it may lie on a line.
+    half = 1.1 * max(np.abs(places).max(initial=0.0), 1e-9)
+    axis.set(xticks=[], yticks=[], xlim=(-half, half), ylim=(-half, half), aspect="equal")
+
+
+def draw_pictures(
+    rows: list[dict[str, Any]], titles: list[str], colors: tuple[str, ...] = _COLORS
+) -> Any:
+    """Draws one panel a picture, the marks in the colours given in turn."""
+    import matplotlib.pyplot as plt
+
+    count = len(rows)
+    figure, axes = plt.subplots(
+        1, count, figsize=(4 * count, 4), squeeze=False, layout="constrained"
+    )
+    for axis, row, title in zip(axes[0], rows, titles, strict=True):
+        draw_places(axis, row, colors)
+        axis.set(title=title)
+    return figure
+
+
+def spherical_means(
+    vectors: Float[np.ndarray, "n d"], num_clusters: int, iterations: int = 100
+) -> tuple[Float[np.ndarray, "k d"], Integer[np.ndarray, " n"]]:
+    """Clusters directions by spherical k-means.
+
+    It starts from the two directions that are furthest apart and adds, one by one, the direction
+    whose largest cosine with those chosen is least, so that nothing is random.
+
+    Returns:
+        The centres at length 1, and the cluster of each direction.
+    """
+    rows = unit_rows(vectors)
+    products = rows @ rows.T
+    chosen = [int(place) for place in np.unravel_index(products.argmin(), products.shape)]
+    while len(chosen) < num_clusters:
+        chosen.append(int(products[:, chosen].max(axis=1).argmin()))
+    centres, cluster = rows[chosen], np.full(len(rows), -1)
+    for _ in range(iterations):
+        before, cluster = cluster, (rows @ centres.T).argmax(axis=1)
+        if (cluster == before).all():
+            break
+        sums = np.stack([rows[cluster == c].sum(axis=0) for c in range(num_clusters)])
+        # A cluster that lost all its members keeps its centre.
+        empty = np.linalg.norm(sums, axis=1, keepdims=True) == 0
+        centres = unit_rows(np.where(empty, centres, sums))
+    return centres, cluster
