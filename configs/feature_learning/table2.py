@@ -5,6 +5,14 @@
 y = 1 where 20 to 30 of the 30 relevant patterns are there, m = 100, 200 updates. Without structure
 95 % of the labels are -1, so an accuracy of 95 % there is that of a constant; the column of
 balanced accuracies tells. The rates of NTK and random features are ours, as the paper gives none.
+
+What came out for seed 0 (train %, test %, cosine), 45 s of processor time on a busy 2-core CPU:
+
+    Network        100.0  100.0  0.9995
+    NTK             99.7   99.5
+    random feat.    74.7   74.6  0.145
+    Two Step       100.0  100.0  0.998
+    w/o structure  100.0  100.0  0.999
 """
 
 import ml_collections

@@ -4,6 +4,9 @@
 
 Training and test examples have that share exactly, by rejection; steps 1 and 2 weigh both classes
 alike, as in the paper's appendix F. A constant has an accuracy of 80 %.
+
+Seed 0 of Network and Two Step, 35 s of processor time on a busy 2-core CPU: 100 % on training and
+test examples, cosines 0.999 and 0.998.
 """
 
 import ml_collections
