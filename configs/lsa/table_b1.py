@@ -6,7 +6,7 @@ DIR holds cifar-10-batches-bin/. Images of 16 x 16 on 32 x 32 and of 32 x 32 on 
 location, in a random corner and in a fixed corner; the noise is the standard deviation of the
 background. Full: WRN-10-10 and its linearisation, 200 epochs, 48 runs a seed; the paper took 2 to
 10 hours a run on one RTX 2080 Ti. On 64 x 64 the WRN has batches of 50 and rate 0.05. ":small":
-WRN-10-1 on 5,000 images of 16 x 16 on 32 x 32, in a random and a fixed corner, at zero and at the
+WRN-10-1 on 2,500 images of 16 x 16 on 32 x 32, in a random and a fixed corner, at zero and at the
 highest noise, 8 runs. Not run at either size.
 """
 

@@ -6,6 +6,10 @@ The one-layer Transformer f(X) = softmax(V X softmax(X^T W X)) on decision lists
 and lengths: c = 4 n^2 log(L) / delta, W from 0, eta = 1 / lambda_max, the whole population in
 float64. Steps to perfect classification (strict rule) beside the bound 32 M lambda_max / log L,
 the order of W's columns, and the gradient that a misclassification implies.
+
+":small", 56 s of processor time: every token of every sequence is right after 2 to 4 steps in all
+7 cases, 1e-6 of the bound at most; all columns of W then follow their lists, the loss falls at
+every step, and the squared slope while a token is wrong is 2e4 times the proof's or more.
 """
 
 import ml_collections

@@ -65,7 +65,8 @@ def search_claims(d: int, runs: pd.DataFrame) -> list[Claim]:
         "best test error by SGD",
         f"least |W|_F / sqrt(d) by SGD with training error at most {error:g}",
     )
-    paper = BEST_SGD_ERROR.get(d, "")
+    paper = f"{BEST_SGD_ERROR[d]}, " if d in BEST_SGD_ERROR else ""
+    paper += f"above {GENERALISES}"
     if runs.empty:
         return [
             Claim(items[0], paper, "", None, "not run"),
