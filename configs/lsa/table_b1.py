@@ -10,7 +10,8 @@ WRN-10-1 on 2,500 images of 16 x 16 on 32 x 32, in a random and a fixed corner, 
 highest noise, 8 runs: 24 minutes of processor time.
 
 ":small" kept, of the accuracy without noise (one seed), network / finite NTK: random corner 94.9 /
-80.2 % (paper 98.2 / 85.5), fixed corner 96.1 / 80.5 % (98.4 / 87.0). The full size has not been run.
+80.2 % (paper 98.2 / 85.5), fixed corner 96.1 / 80.5 % (98.4 / 87.0). The full size has not been
+run.
 """
 
 import ml_collections
