@@ -28,9 +28,9 @@ from lsa_jax.settings.variants import choose, set_fields
 
 _SMALL = {
     "network.steps": 4000,
-    "sweep.k": (3000,),
-    "sweep.m": (1, 2, 4, 8, 16),
-    "sweep.seed": tuple(range(8)),
+    "max_features": 5376,
+    "sweep.k": (1000, 3000),
+    "sweep.seed": tuple(range(3)),
 }
 
 _QUICK = {

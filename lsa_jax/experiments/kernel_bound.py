@@ -10,7 +10,7 @@ regression, whichever errs least on validation examples; the error is that on fr
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
@@ -97,30 +97,33 @@ def fit_logistic(
     features: Float[np.ndarray, "n f"],
     start: Float[np.ndarray, " f"],
     covariance: Float[np.ndarray, "f f"],
-    penalty: float,
-) -> Float[np.ndarray, " f"]:
-    """Fits logistic regression through the origin, pulled towards given weights.
+    penalties: Sequence[float],
+) -> Float[np.ndarray, "penalties f"]:
+    """Fits logistic regressions through the origin, pulled towards given weights.
 
-    Minimises mean log(1 + exp(-<w, F>)) + penalty / 2 (w - start)^T C (w - start). The fit is done
-    in features that C turns into white ones, where it is well conditioned.
+    Each minimises mean log(1 + exp(-<w, F>)) + penalty / 2 (w - start)^T C (w - start). The fits
+    are done in features that C turns into white ones, where they are well conditioned.
 
     Args:
         features: y F(X), so that every label is 1.
         start: the weights that it is pulled towards.
         covariance: C, positive definite.
-        penalty: its strength.
+        penalties: the pull's strength in each fit.
     """
     factor = scipy.linalg.cholesky(covariance, lower=True)
     white = scipy.linalg.solve_triangular(factor, features.T, lower=True).T
     center = factor.T @ start
 
-    def loss_and_slope(weights: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss_and_slope(weights: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
         margins, away = white @ weights, weights - center
         loss = np.logaddexp(0, -margins).mean() + penalty / 2 * (away @ away)
         return loss, penalty * away - white.T @ expit(-margins) / len(white)
 
-    found = scipy.optimize.minimize(loss_and_slope, center, jac=True, method="L-BFGS-B")
-    return scipy.linalg.solve_triangular(factor.T, found.x, lower=False)
+    found = [
+        scipy.optimize.minimize(loss_and_slope, center, (p,), jac=True, method="L-BFGS-B").x
+        for p in penalties
+    ]
+    return scipy.linalg.solve_triangular(factor.T, np.transpose(found), lower=False).T
 
 
 def _errors(features: Float[np.ndarray, "n f"], weights: Float[np.ndarray, "c f"]) -> np.ndarray:
@@ -143,7 +146,7 @@ def fit_kernel(
     covariance = k * sigma**2 * row_covariance(design, design)
     # Filters that let the same rows pass make it singular.
     covariance[np.diag_indices_from(covariance)] *= 1 + 1e-6
-    fits = [fit_logistic(features[_TRAIN], start, covariance, p) for p in config.penalties]
+    fits = fit_logistic(features[_TRAIN], start, covariance, config.penalties)
     weights = np.stack([start, *fits])
     train, validation, test = (_errors(features[s], weights) for s in (_TRAIN, _VALIDATION, _TEST))
     penalties = [np.inf, *config.penalties]

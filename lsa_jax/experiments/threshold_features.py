@@ -235,9 +235,9 @@ def search_thresholds(
 ) -> Design:
     """Searches for the thresholds at which the population's separation is largest.
 
-    First each candidate is tried for all filters at once, and for all but the first while that one
-    lets every row pass. From the best of these starts each filter's threshold is then chosen anew,
-    the others' fixed, in turn.
+    First each candidate is tried for all filters at once. With sweeps it is also tried for all but
+    the first while that one lets every row pass, and from the best of these starts each filter's
+    threshold is then chosen anew, the others' fixed, in turn.
 
     Args:
         directions: the filters.
@@ -252,7 +252,9 @@ def search_thresholds(
     choices = candidates(directions, sigma, pass_fractions)
     filters, size = choices.shape
     everything = np.repeat(np.arange(size)[:, None], filters, axis=1)
-    tried = [everything, np.where(np.arange(filters) == 0, 0, everything)]
+    tried = [everything]
+    if sweeps:
+        tried.append(np.where(np.arange(filters) == 0, 0, everything))
     if known is not None:
         kept = np.argmin(np.abs(choices[: len(known)] - known[:, None]), axis=1)
         tried.append(np.concatenate([np.tile(kept, (size, 1)), everything[:, len(known) :]], 1))
@@ -264,9 +266,9 @@ def search_thresholds(
     pool = sorted(np.unique(np.concatenate(tried), axis=0), key=score, reverse=True)
     if sweeps and filters > 1:
         table = _tabulate(directions, choices, sigma)
-        pool = [_search_in_turn(table, picks, sweeps) for picks in pool[:starts]]
-    best = max(pool, key=score)
-    return Design(directions, np.take_along_axis(choices, best[:, None], axis=1)[:, 0])
+        searched = [_search_in_turn(table, picks, sweeps) for picks in pool[:starts]]
+        pool = sorted(searched, key=score, reverse=True)
+    return Design(directions, np.take_along_axis(choices, pool[0][:, None], axis=1)[:, 0])
 
 
 def _search_in_turn(

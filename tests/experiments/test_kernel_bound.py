@@ -114,7 +114,7 @@ def test_the_fit_is_that_of_sklearn_where_the_start_is_zero():
     penalty = 0.2
     reference = LogisticRegression(C=1 / (penalty * 60), fit_intercept=False, tol=1e-8)
     reference.fit(features * labels[:, None], labels)
-    found = fit_logistic(features, np.zeros(3), np.eye(3), penalty)
+    (found,) = fit_logistic(features, np.zeros(3), np.eye(3), [penalty])
     np.testing.assert_allclose(found, reference.coef_[0], rtol=1e-3, atol=1e-4)
 
 
@@ -122,7 +122,7 @@ def test_the_fit_balances_loss_and_distance_from_the_start():
     generator = np.random.default_rng(1)
     features, start = generator.normal(size=(50, 2)) + 0.4, np.array([1.0, -0.5])
     covariance, penalty = np.array([[2.0, 0.6], [0.6, 0.5]]), 0.3
-    found = fit_logistic(features, start, covariance, penalty)
+    _, found = fit_logistic(features, start, covariance, [1.0, penalty])
     residual = 1 / (1 + np.exp(features @ found))
     slope = penalty * covariance @ (found - start) - features.T @ residual / 50
     np.testing.assert_allclose(slope, 0, atol=1e-4)
