@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -17,6 +16,8 @@ from lsa_jax.training.growth import Operator, grow, layer_map, num_layers_of
 from lsa_jax.training.steps import EVERYWHERE, Placement, Problem, State, train_parts
 
 PyTree = Any
+
+_grow = jax.jit(grow)  # one program for all operators, where each leaf would take several
 
 
 class Selection(NamedTuple):
@@ -49,9 +50,9 @@ def grow_all(state: State, fresh: PyTree, optimizer: Any, operators: Sequence[Op
     added = num_layers_of(fresh) - old
     if added < 1:
         raise InputError(f"fresh has {old + added} layers; accepted: more than {old}, to be grown")
-    maps = jnp.asarray([layer_map(old, added, operator) for operator in operators])
+    maps = np.array([layer_map(old, added, operator) for operator in operators])
     template = State(fresh, optimizer.init(fresh))
-    grown = [jax.tree.map(np.asarray, grow(state, template, sources)) for sources in maps]
+    grown = [jax.tree.map(np.asarray, _grow(state, template, sources)) for sources in maps]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *grown)
 
 

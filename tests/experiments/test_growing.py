@@ -37,6 +37,7 @@ TINY = {
     "dense_steps": 4,
     "lag_steps": 2,
     "checkpoint_every": 2,
+    "max_replicas": 2,  # two parts of two operators: one program
     "sweep.kind": ("decoder",),
     "sweep.index": (0, 1),
     "sweep.block_size": (1,),
@@ -78,7 +79,7 @@ def test_operators_share_the_shallow_network_and_differ_once_grown(grown):
 
 
 def test_a_run_that_died_goes_on_operator_by_operator(grown, folder, tmp_path, monkeypatch):
-    config, points = make(max_replicas=2)
+    _, points = make()
     data = growing.EXPERIMENT.load(points, folder)
     save, saved = training_steps.checkpoints.save, []
 

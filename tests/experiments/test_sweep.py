@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def start(workdir, *, devices=1, script="sweep", arguments=()):
     """Starts the quick variant of the quickstart in a process of its own."""
     # Compiled as cheaply as in the tests, whose own number of devices is another.
-    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
+    flags = os.environ["XLA_FLAGS"].replace("device_count=8", f"device_count={devices}")
     return subprocess.Popen(
         [
             *(sys.executable, "-m", f"launch.{script}", "--config=configs/quickstart.py:quick"),
@@ -80,8 +80,7 @@ def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(uninterrup
     moments = [
         lambda: (workdir / "config.json").exists(),
         lambda: count("groups/*/step_*") > 0,
-        lambda: count("runs/*/result.json") >= 2,
-        lambda: count("runs/*/result.json") >= 9,
+        lambda: count("runs/*/result.json") >= 6,  # the first group's, and part of the second's
     ]
     for happened in moments:
         _kill_when(workdir, happened)
