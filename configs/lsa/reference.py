@@ -15,7 +15,10 @@ batch normalisation uses the statistics of the batch in evaluation as well, the 
 is in NTK parameterisation and starts from the network's outputs.
 For photographs add --config.data.background=photographs --config.data.photographs=plants
 --config.sweep.noise="(0.0, 0.25, 0.5, 0.75, 1.0)".
-Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed. Not run at any size.
+Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; not run.
+":small" with --config.data.num_train=1000, one seed: the network falls from 84.5 to 54.3 %, the
+finite NTK from 72.0 to 54.2 %. At noise 2 the background has standard deviation 4 here, and neither
+learns much from so few images; the order of the paper does not show at this size.
 """
 
 import ml_collections
