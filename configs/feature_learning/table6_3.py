@@ -11,45 +11,12 @@ the other reading. Loss, rate, batch and number of examples are ours, as the pap
 import ml_collections
 
 from lsa_jax.settings import weight_clouds
-from lsa_jax.settings.variants import choose, set_fields
-
-_SMALL = {"m": 400, "data.num_train": 10000, "pictures": (0, 2500, 4000), "sweep.seed": (0, 1)}
-
-_QUICK = {
-    "m": 6,
-    "batch_size": 16,
-    "data.num_train": 40,
-    "data.num_test": 20,
-    "pictures": (0, 2),
-    "sweep.seed": (0, 1),
-    "clusters": 4,
-    "data.d": 8,
-    "data.k": 2,
-}
+from lsa_jax.settings.feature_tables import mixture
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the network in one of the variants full, small, quick."""
-    config = set_fields(
-        weight_clouds.default_config(),
-        {
-            "title": "Mixture of 2^5 Gaussians, d = 100 (table 6)",
-            "data.dataset": "gaussian_mixture",
-            "data.d": 100,
-            "data.k": 5,
-            "data.sigma_r": 1.0,
-            "m": 800,
-            "init_std": 100**-0.5,
-            "output_std": 800**-0.5,
-            "loss": "logistic",
-            "learning_rate": 0.1,
-            "momentum": 0.9,
-            "batch_size": 200,
-            "pictures": (0, 5000, 8000),
-            "clusters": 32,
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+    return mixture(variant, d=100, k=5, sigma_r=1.0, pictures=(0, 5000, 8000))
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:

@@ -10,57 +10,19 @@ larger one. The paper does not give N; with 1,000 examples the threshold is at b
 import ml_collections
 
 from lsa_jax.settings import hierarchical
-from lsa_jax.settings.variants import choose, set_fields
-
-_SMALL = {
-    "search.learning_rates": (0.2, 0.5),
-    "search.weight_decays": (0.0002, 0.0005, 0.001, 0.002),
-    "search.rung_epochs": (100, 400),
-    "search.rung_keep": (4, 2),
-    "search.kernel_rung_keep": (2, 1),
-    "sweep.seed": (0,),
-    "sweep.width": (200,),
-}
-
-_QUICK = {
-    "d": 8,
-    "num_train": 40,
-    "num_test": 30,
-    "batch_size": 20,
-    "epochs": 2,
-    "fall_epoch": 1,
-    "eval_every": 2,
-    "search.learning_rates": (0.05,),
-    "search.weight_decays": (0.001,),
-    "search.rung_epochs": (),
-    "search.rung_keep": (),
-    "search.kernel_rung_keep": (),
-    "sweep.seed": (0,),
-    "sweep.width": (10,),
-    "sweep.beta": (1.0, 0.0),
-}
+from lsa_jax.settings.hierarchical_figures import figure3
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        hierarchical.default_config(),
-        {
-            "title": "Test error on beta F + alpha G(F), hidden layers trained (figure 3 b)",
-            "question": "beta",
-            "num_train": 1000,
-            "search.learning_rates": (0.1, 0.2, 0.5, 1.0),
-            "search.weight_decays": (0.0002, 0.0005, 0.001, 0.002),
-            "search.rung_epochs": (30, 100, 200, 400),
-            "search.rung_keep": (12, 8, 5, 3),
-            "search.kernel_rung_keep": (8, 4, 2, 1),
-            "sweep.series": (("3resnet", "hidden"),),
-            "sweep.seed": (0, 1, 2),
-            "sweep.beta": (1.0, 0.5, 0.3, 0.2, 0.0),
-            "sweep.width": (20, 50, 100, 200, 500, 1000),
-        },
+    return figure3(
+        variant,
+        panel="b",
+        trained="hidden",
+        weight_decays=(0.0002, 0.0005, 0.001, 0.002),
+        learning_rates=(0.1, 0.2, 0.5, 1.0),
+        small_rates=(0.2, 0.5),
     )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:

@@ -1,0 +1,76 @@
+"""What both panels of figure 3 of Allen-Zhu and Li (2019) share."""
+
+import ml_collections
+
+from lsa_jax.settings import hierarchical
+from lsa_jax.settings.variants import choose, set_fields
+
+_SMALL = {
+    "search.rung_epochs": (100, 400),
+    "search.rung_keep": (4, 2),
+    "search.kernel_rung_keep": (2, 1),
+    "sweep.seed": (0,),
+    "sweep.width": (200,),
+}
+
+_QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "batch_size": 20,
+    "epochs": 2,
+    "fall_epoch": 1,
+    "eval_every": 2,
+    "search.learning_rates": (0.05,),
+    "search.weight_decays": (0.001,),
+    "search.rung_epochs": (),
+    "search.rung_keep": (),
+    "search.kernel_rung_keep": (),
+    "sweep.seed": (0,),
+    "sweep.width": (10,),
+    "sweep.beta": (1.0, 0.0),
+}
+
+
+def figure3(
+    variant: str,
+    *,
+    panel: str,
+    trained: str,
+    weight_decays: tuple[float, ...],
+    learning_rates: tuple[float, ...],
+    small_rates: tuple[float, ...],
+) -> ml_collections.ConfigDict:
+    """Returns one panel: the ResNet's error on beta F + alpha G(F) against beta.
+
+    Args:
+        variant: "full", "small" (one width and seed) or "quick" (tests).
+        panel: "a" or "b".
+        trained: which layers: "all" or "hidden".
+        weight_decays: that are searched.
+        learning_rates: likewise.
+        small_rates: learning rates that the small variant searches.
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    title = f"Test error on beta F + alpha G(F), {trained} layers trained (figure 3 {panel})"
+    config = set_fields(
+        hierarchical.default_config(),
+        {
+            "title": title,
+            "question": "beta",
+            "num_train": 1000,
+            "search.learning_rates": learning_rates,
+            "search.weight_decays": weight_decays,
+            "search.rung_epochs": (30, 100, 200, 400),
+            "search.rung_keep": (12, 8, 5, 3),
+            "search.kernel_rung_keep": (8, 4, 2, 1),
+            "sweep.series": (("3resnet", trained),),
+            "sweep.seed": (0, 1, 2),
+            "sweep.beta": (1.0, 0.5, 0.3, 0.2, 0.0),
+            "sweep.width": (20, 50, 100, 200, 500, 1000),
+        },
+    )
+    small = _SMALL | {"search.learning_rates": small_rates}
+    return choose(config, variant, {"small": small, "quick": _QUICK})
