@@ -1,5 +1,6 @@
 """Kernels of a network whose layers are infinitely wide."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -58,7 +59,7 @@ def infinite_kernel(
                 raise InputError(
                     f"method is 'recursion', and {refusal}; accepted here: neural_tangents, auto"
                 )
-        values = kernel_fn(x1, x2, get)
+        values = _by_neural_tangents(kernel_fn, x1, x2, get)
         if values.shape != (len(x1), len(x1 if x2 is None else x2)):
             raise InputError(
                 f"the network's kernel of {x1.shape} is {values.shape}; accepted: networks that "
@@ -67,6 +68,17 @@ def infinite_kernel(
         return values
 
     return kernel
+
+
+def _by_neural_tangents(kernel_fn: Callable, x1: Array, x2: Array | None, get: str) -> Array:
+    with warnings.catch_warnings():
+        # models.Residual sees to the independence that this warning asks for.
+        warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
+        try:
+            return kernel_fn(x1, x2, get)
+        except (NotImplementedError, ValueError) as error:
+            why = str(error).splitlines()[0]
+            raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
 
 
 def _why_not(steps: tuple[recursion.Step, ...] | None, x1: Array, x2: Array | None) -> str | None:

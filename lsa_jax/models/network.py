@@ -1,6 +1,5 @@
 """From one description of a network to its finite and its infinite-width form."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -97,7 +96,7 @@ def network(
 
 
 def _checked(kernel: Callable, init: Callable) -> Callable:
-    """Lets a kernel refuse what the finite network refuses, and what neural-tangents cannot do."""
+    """Lets a kernel refuse inputs that the finite network refuses."""
 
     def checked(
         x1: Float[Array, "n1 ..."],
@@ -106,15 +105,6 @@ def _checked(kernel: Callable, init: Callable) -> Callable:
         method: Literal["auto", "recursion", "neural_tangents"] = "auto",
     ) -> Float[Array, "n1 n2"]:
         jax.eval_shape(lambda key: init(key, x1.shape[1:]), jax.random.key(0))
-        with warnings.catch_warnings():
-            # Residual sees to the independence that this warning asks for.
-            warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
-            try:
-                return kernel(x1, x2, get, method)
-            except InputError:
-                raise
-            except (NotImplementedError, ValueError) as error:
-                why = str(error).splitlines()[0]
-                raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
+        return kernel(x1, x2, get, method)
 
     return checked
