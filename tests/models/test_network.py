@@ -333,7 +333,7 @@ MISTAKES = {
     r"Conv.strides is \(0, 1\)": lambda: Conv(3, strides=(0, 1)),
     "layers hold 'relu'; accepted: instances of models.Layer": lambda: network([Dense(1), "relu"]),
     "input_shape is 4;": lambda: network([Dense(1)]).init(jax.random.key(0), 4),
-    "images are 2 x 3 where a convolution has windows of 3 x 3": lambda: cnn().init(
+    "images are 2 x 3 where Conv has windows of 3 x 3": lambda: cnn().init(
         jax.random.key(0), (6, 7, 1)
     ),
     "images are 1 x 1 where": lambda: cnn().kernel(jnp.ones((2, 4, 4, 1))),

@@ -1,0 +1,43 @@
+"""The layers a network is described with, and the two ways in which a description is read.
+
+A layer is a frozen dataclass with two short methods, and a third where it pays:
+
+* `finite(x, module)` computes its outputs at finite width, as part of a flax module that holds its
+  parameters;
+* `infinite(parameterization)` returns the same layer of neural-tangents, whose kernel is exact at
+  infinite width, or None where there is no such limit;
+* `steps(parameterization)` returns the layer's steps for `kernels.recursion`, our own faster
+  evaluation of that kernel. Without it, neural-tangents evaluates the networks that hold the layer.
+
+A new layer is one such class; nothing else changes. A new nonlinearity derives from `Elementwise`,
+which makes all three from the function and its duals. Images are [n, height, width, channels].
+"""
+
+from lsa_jax.models.layers.affine import Conv, Dense
+from lsa_jax.models.layers.base import DTYPES, PARAMETERIZATIONS, Layer, LayerModule, shape_of
+from lsa_jax.models.layers.composition import Residual, Serial
+from lsa_jax.models.layers.elementwise import Elementwise, Erf, Gelu, LeakyRelu, Relu
+from lsa_jax.models.layers.normalization import BatchNorm, LayerNorm
+from lsa_jax.models.layers.pooling import AvgPool, Flatten, GlobalAvgPool
+
+__all__ = [
+    "DTYPES",
+    "PARAMETERIZATIONS",
+    "AvgPool",
+    "BatchNorm",
+    "Conv",
+    "Dense",
+    "Elementwise",
+    "Erf",
+    "Flatten",
+    "Gelu",
+    "GlobalAvgPool",
+    "Layer",
+    "LayerModule",
+    "LayerNorm",
+    "LeakyRelu",
+    "Relu",
+    "Residual",
+    "Serial",
+    "shape_of",
+]

@@ -1,0 +1,79 @@
+"""What every layer is, and what holds its parameters."""
+
+import abc
+from math import prod, sqrt
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lsa_jax.kernels import recursion
+from lsa_jax.settings.fields import one_of
+
+PARAMETERIZATIONS = one_of("ntk", "standard")
+DTYPES = one_of("float32", "bfloat16")
+
+
+class Layer(abc.ABC):
+    """One step of a network, described apart from its parameters."""
+
+    @abc.abstractmethod
+    def finite(self, x: Float[Array, "n ..."], module: "LayerModule") -> Float[Array, "n ..."]:
+        """Returns the outputs; parameters come from `module`."""
+
+    @abc.abstractmethod
+    def infinite(self, parameterization: str) -> Any | None:
+        """Returns neural-tangents' (init, apply, kernel) of this layer; None without a limit."""
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns the steps of this layer's kernel; None where neural-tangents is to compute it."""
+        return None
+
+
+class LayerModule(nn.Module):
+    """Holds the parameters of one layer; the one place that knows parameterisation and dtype.
+
+    With fan_in the number of inputs to one output, a weight acts as w_std / sqrt(fan_in) * N(0, 1)
+    and a bias as b_std * N(0, 1). In the "ntk" parameterisation the parameter is the N(0, 1) and
+    the factor is part of the computation; in the "standard" one the parameter is the product.
+    Jacot, Gabriel and Hongler (2018); Sohl-Dickstein et al. (2020).
+
+    Attributes:
+        layer: what to compute.
+        parameterization: "ntk" or "standard".
+        dtype: what to compute in; parameters are float32.
+    """
+
+    layer: Layer
+    parameterization: str
+    dtype: str
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
+        """Computes the layer's outputs."""
+        return self.layer.finite(x, self)
+
+    def run(self, layer: Layer, x: Float[Array, "n ..."], name: str) -> Float[Array, "n ..."]:
+        """Computes a layer inside this one, with parameters of its own under `name`."""
+        return LayerModule(layer, self.parameterization, self.dtype, name=name)(x)
+
+    def weight(self, shape: tuple[int, ...], std: float) -> Float[Array, "..."]:
+        """Returns the weight [..., features] that the layer computes with."""
+        return self._gaussian("weight", shape, std / sqrt(prod(shape[:-1])))
+
+    def add_bias(self, x: Float[Array, "... c"], std: float | None) -> Float[Array, "... c"]:
+        """Adds one parameter a feature; none where `std` is None."""
+        if std is None:
+            return x
+        return x + jnp.broadcast_to(self._gaussian("bias", x.shape[-1:], std), x.shape)
+
+    def _gaussian(self, name: str, shape: tuple[int, ...], std: float) -> Array:
+        drawn_std, factor = (1.0, std) if self.parameterization == "ntk" else (std, 1.0)
+        parameter = self.param(name, nn.initializers.normal(drawn_std, jnp.float32), shape)
+        return (factor * parameter).astype(self.dtype)
+
+
+def shape_of(x: Array) -> str:
+    """Returns an array's shape in words, whatever its number of examples."""
+    return f"[{', '.join(['n', *map(str, x.shape[1:])])}]"

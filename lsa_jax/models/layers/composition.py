@@ -1,0 +1,101 @@
+"""Layers of layers."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Array, Float
+
+from lsa_jax._neural_tangents import stax
+from lsa_jax.errors import InputError
+from lsa_jax.kernels import recursion
+from lsa_jax.models.layers.base import Layer, LayerModule, shape_of
+
+
+@dataclass(frozen=True)
+class Serial(Layer):
+    """Layers one after another; none at all is the identity."""
+
+    layers: tuple[Layer, ...] = ()
+
+    def __post_init__(self) -> None:
+        for layer in self.layers:
+            if not isinstance(layer, Layer):
+                raise InputError(f"layers hold {layer!r}; accepted: instances of models.Layer")
+
+    def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
+        """Returns the last layer's outputs; parameters are named Conv_0, Conv_1, Dense_0, ..."""
+        for name, layer in self._named():
+            x = module.run(layer, x, name)
+        return x
+
+    def infinite(self, parameterization: str) -> Any | None:
+        """Returns the kernels' composition; None if a layer has no limit."""
+        parts = [layer.infinite(parameterization) for layer in self.layers]
+        if None in parts:
+            return None
+        return stax.serial(*parts) if parts else stax.Identity()
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns all steps; None if a layer has none."""
+        parts = [layer.steps(parameterization) for layer in self.layers]
+        return None if None in parts else tuple(itertools.chain.from_iterable(parts))
+
+    def _named(self) -> Iterator[tuple[str, Layer]]:
+        seen: Counter[str] = Counter()
+        for layer in self.layers:
+            kind = type(layer).__name__
+            yield f"{kind}_{seen[kind]}", layer
+            seen[kind] += 1
+
+
+@dataclass(frozen=True)
+class Residual(Layer):
+    """The sum of two paths through the network.
+
+    The kernel of a sum is the sum of the kernels because the paths' outputs are uncorrelated over
+    initialisations. The weights of `branch` make them so; without any it would not hold.
+
+    Attributes:
+        branch: layers of the one path, with weights among them.
+        shortcut: layers of the other path; none for the identity.
+    """
+
+    branch: tuple[Layer, ...]
+    shortcut: tuple[Layer, ...] = ()
+
+    def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
+        """Returns branch(x) + shortcut(x).
+
+        Raises:
+            InputError: the two differ in shape, or the branch has no parameters.
+        """
+        branch = module.run(Serial(self.branch), x, "branch")
+        if not module.has_variable("params", "branch"):
+            raise InputError(
+                f"Residual.branch is {self.branch}, without parameters; accepted: layers with "
+                "weights, such as Conv or Dense, among them"
+            )
+        shortcut = module.run(Serial(self.shortcut), x, "shortcut")
+        if branch.shape != shortcut.shape:
+            raise InputError(
+                f"Residual.branch gives {shape_of(branch)} and Residual.shortcut "
+                f"{shape_of(shortcut)}; accepted: equal shapes"
+            )
+        return branch + shortcut
+
+    def infinite(self, parameterization: str) -> Any | None:
+        """Returns the sum of the kernels; None if a layer has no limit."""
+        branch = Serial(self.branch).infinite(parameterization)
+        shortcut = Serial(self.shortcut).infinite(parameterization)
+        if branch is None or shortcut is None:
+            return None
+        return stax.serial(stax.FanOut(2), stax.parallel(branch, shortcut), stax.FanInSum())
+
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+        """Returns one step that holds those of both paths; None if a layer has none."""
+        branch = Serial(self.branch).steps(parameterization)
+        shortcut = Serial(self.shortcut).steps(parameterization)
+        return None if branch is None or shortcut is None else (recursion.Sum(branch, shortcut),)
