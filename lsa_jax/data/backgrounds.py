@@ -158,7 +158,7 @@ def compose(
     composition: Composition,
     key: Key[Array, ""],
     images: Float[Array | np.ndarray, "n a a c"],
-    index: Integer[Array | np.ndarray, "n"],
+    index: Integer[Array | np.ndarray, " n"],
     epoch: int | Integer[Array | np.ndarray, ""],
     *,
     noise: float | Float[Array | np.ndarray, ""],

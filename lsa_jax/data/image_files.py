@@ -72,7 +72,7 @@ def read_tar_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
     return found
 
 
-def check_labels(labels: Integer[np.ndarray, "n"], num_classes: int, path: Path) -> None:
+def check_labels(labels: Integer[np.ndarray, " n"], num_classes: int, path: Path) -> None:
     """Raises unless all labels are classes.
 
     Raises:
@@ -120,7 +120,7 @@ def read_idx(contents: bytes, path: Path, *, num_axes: int) -> UInt8[np.ndarray,
 
 def read_cifar10_batch(
     contents: bytes, path: Path
-) -> tuple[UInt8[np.ndarray, "n 32 32 3"], Integer[np.ndarray, "n"]]:
+) -> tuple[UInt8[np.ndarray, "n 32 32 3"], Integer[np.ndarray, " n"]]:
     """Returns images and labels of one file of the binary version of CIFAR-10.
 
     The format: 10,000 records of a label and the red, green and blue planes, each row by row.
@@ -144,7 +144,7 @@ def read_cifar10_batch(
 
 def read_svhn(
     contents: bytes, path: Path
-) -> tuple[UInt8[np.ndarray, "n 32 32 3"], Integer[np.ndarray, "n"]]:
+) -> tuple[UInt8[np.ndarray, "n 32 32 3"], Integer[np.ndarray, " n"]]:
     """Returns images and labels of a MATLAB file of SVHN's cropped digits.
 
     The format: X [32, 32, 3, n] of bytes, y [n, 1] with 1 to 10, where 10 means the digit 0.

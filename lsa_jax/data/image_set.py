@@ -44,7 +44,7 @@ def compare(path: Path, name: str, contents: bytes) -> SourceFile:
     return SourceFile(path, digest == CONTENTS_MD5[name])
 
 
-def from_bytes(images: UInt8[np.ndarray, "n h w c"], labels: Integer[np.ndarray, "n"]) -> Dataset:
+def from_bytes(images: UInt8[np.ndarray, "n h w c"], labels: Integer[np.ndarray, " n"]) -> Dataset:
     """Returns images of bytes as pixels in [0, 1], without further normalisation."""
     inputs = images.astype(np.float32, order="C")
     inputs /= 255
@@ -52,7 +52,7 @@ def from_bytes(images: UInt8[np.ndarray, "n h w c"], labels: Integer[np.ndarray,
 
 
 def split_every_fifth(
-    inputs: np.ndarray, labels: Integer[np.ndarray, "n"]
+    inputs: np.ndarray, labels: Integer[np.ndarray, " n"]
 ) -> tuple[Dataset, Dataset]:
     """Splits examples that come without a test set, in the same way on every machine.
 

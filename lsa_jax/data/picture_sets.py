@@ -24,7 +24,7 @@ def _names(classes: Classes) -> list[str]:
     return list(itertools.chain.from_iterable(classes.values()))
 
 
-def _labels(classes: Classes) -> Integer[np.ndarray, "n"]:
+def _labels(classes: Classes) -> Integer[np.ndarray, " n"]:
     counts = [len(names) for names in classes.values()]
     return np.repeat(np.arange(len(classes), dtype=np.int32), counts)
 

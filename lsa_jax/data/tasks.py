@@ -40,7 +40,7 @@ class TaskData(NamedTuple):
 
 def _grouping(
     class_names: tuple[str, ...], task: str, classes: Sequence[int]
-) -> tuple[tuple[str, ...], Integer[np.ndarray, "old"]]:
+) -> tuple[tuple[str, ...], Integer[np.ndarray, " old"]]:
     """Returns the names of the task's classes, and the new label of each old one (-1: none)."""
     if task not in TASKS:
         raise InputError(f"task is {task!r}; accepted: {', '.join(TASKS)}")
@@ -66,8 +66,8 @@ def _grouping(
 
 
 def subset_order(
-    labels: Integer[np.ndarray, "n"], seed: tuple[int, ...]
-) -> Integer[np.ndarray, "n"]:
+    labels: Integer[np.ndarray, " n"], seed: tuple[int, ...]
+) -> Integer[np.ndarray, " n"]:
     """Returns an order whose every beginning is a class-balanced random subset.
 
     In each round comes one example of every class that has examples left, in random order; which
@@ -94,7 +94,7 @@ def subset_order(
 
 def _take(
     dataset: Dataset,
-    new_label: Integer[np.ndarray, "old"],
+    new_label: Integer[np.ndarray, " old"],
     num_classes: int,
     *,
     field: str,
@@ -113,7 +113,7 @@ def _take(
     return Dataset(dataset.inputs if everything else dataset.inputs[index], one_hot)
 
 
-def _distractors(dataset: Dataset, new_label: Integer[np.ndarray, "old"]) -> np.ndarray:
+def _distractors(dataset: Dataset, new_label: Integer[np.ndarray, " old"]) -> np.ndarray:
     return dataset.inputs[new_label[np.asarray(dataset.targets)] < 0]
 
 

@@ -122,7 +122,7 @@ def finite_ntk(
     diagonal: bool = False,
     selected: PyTree[bool] = True,
     method: Literal["auto", "jacobian", "vector_products", "layerwise"] = "auto",
-) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"] | Float[Array, "n"] | Float[Array, "n c c"]:
+) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"] | Float[Array, " n"] | Float[Array, "n c c"]:
     """Computes the neural tangent kernel of a finite network at its parameters.
 
     Theta(x, x')_ij = df_i(x)/dtheta . df_j(x')/dtheta, an [n1, n2, c, c] array. Its average over

@@ -24,7 +24,7 @@ class Posterior(NamedTuple):
     """
 
     mean: Float[np.ndarray, "m c"]
-    covariance: Float[np.ndarray, "m"] | Float[np.ndarray, "m m"]
+    covariance: Float[np.ndarray, " m"] | Float[np.ndarray, "m m"]
     ridge: float
     condition: float
 
@@ -33,7 +33,7 @@ def posterior(
     gram_train: Float[Array | np.ndarray, "n n"],
     targets: Float[Array | np.ndarray, "n c"],
     gram_test: Float[Array | np.ndarray, "m n"],
-    prior: Float[Array | np.ndarray, "m"] | Float[Array | np.ndarray, "m m"],
+    prior: Float[Array | np.ndarray, " m"] | Float[Array | np.ndarray, "m m"],
     *,
     ridge: float,
 ) -> Posterior:

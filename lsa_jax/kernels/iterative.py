@@ -99,7 +99,7 @@ def _check_options(tolerance: float, max_iterations: int, rank: int) -> None:
 
 def _partial_cholesky(
     gram_train: np.ndarray, rank: int
-) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, "n"]]:
+) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, " n"]]:
     """Returns L with L^T L near K, row by row of the largest pivots, and the diagonal left over."""
     left = np.array(np.diagonal(gram_train), dtype=float)
     rows = np.zeros((rank, len(left)))

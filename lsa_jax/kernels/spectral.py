@@ -24,7 +24,7 @@ class Spectrum(NamedTuple):
         mean_diagonal: trace(K)/n.
     """
 
-    values: Float[np.ndarray, "n"]
+    values: Float[np.ndarray, " n"]
     vectors: Float[np.ndarray, "n n"]
     mean_diagonal: float
 
@@ -100,7 +100,7 @@ def predict_path(
 
 def leave_one_out(
     spectrum: Spectrum, targets: Float[Array | np.ndarray, "n c"], ridges: Sequence[float]
-) -> Float[np.ndarray, "r"]:
+) -> Float[np.ndarray, " r"]:
     """Returns the mean squared error on examples that are left out, one at a time.
 
     For G = K + lambda I, the error on example i of a fit without it is (G^{-1} Y)_i / (G^{-1})_ii.
