@@ -5,7 +5,7 @@ Gram matrices, <a, a'> <df/dy, df'/dy'>, and the gradient in W is never formed. 
 network does with its parameters (biases, convolutions, a parameter used twice) is contracted from
 Jacobians as usual, and so is a dense layer used at so many positions that this is cheaper.
 
-The network may be any function: dense layers are found in the program that jax traces it to.
+The network may be any function; see `dense_layers` for how its dense layers are found.
 
 Source: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent kernel, 2022, section
 3.4 (structured derivatives); the search for dense layers is ours.
@@ -18,12 +18,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax.kernels import tiles
+from lsa_jax.kernels.dense_layers import Dense, Scaled, dense_layers, gram_cost, run, trace
 
 # Examples a side of a tile. Each tile reads its factors from memory, which takes longer than the
 # products of a small one; what the tiles on the diagonal waste then counts less.
@@ -35,35 +34,6 @@ _BATCH = 4
 
 # Entries from which a parameter's Jacobian is a matrix of its own.
 _LARGE = 1000
-
-# A program inside the program, and what only moves a parameter's entries around.
-_NESTED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
-_PERMUTING = ("reshape", "transpose", "convert_element_type", "squeeze", "expand_dims", "copy")
-
-
-class Scaled(NamedTuple):
-    """A value that is a parameter times a number, its entries perhaps in another arrangement."""
-
-    leaf: int
-    scale: float
-
-
-class Dense(NamedTuple):
-    """A parameter whose one use is as the weight of a dense layer.
-
-    Attributes:
-        leaf: which parameter.
-        scale: what it is multiplied by.
-        positions: at how many places of one example the layer is used.
-        fan_in: inputs to one output.
-        fan_out: outputs at one place.
-    """
-
-    leaf: int
-    scale: float
-    positions: int
-    fan_in: int
-    fan_out: int
 
 
 class Factors(NamedTuple):
@@ -148,7 +118,7 @@ def _weight_matrices(
     apply: Callable, params: PyTree[Array], dense: Sequence[Dense], example: jax.ShapeDtypeStruct
 ) -> list[Float[Array, "fan_in fan_out"]]:
     """Returns dense layers' weights as matrices, with the factor that the network gives them."""
-    program, _ = _trace(apply, params, example.shape, example.dtype)
+    program, _ = trace(apply, params, example.shape, example.dtype)
     matrices = {}
 
     def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
@@ -158,7 +128,7 @@ def _weight_matrices(
 
     # What the program computes beside the matrices is not used, and not compiled.
     x = jnp.zeros((1, *example.shape), example.dtype)
-    _run(program, jax.tree.leaves(params), x, note, lambda leaf: None)
+    run(program, jax.tree.leaves(params), x, note, lambda leaf: None)
     return [matrices[layer.leaf] for layer in dense]
 
 
@@ -177,64 +147,14 @@ def layerwise_cost(
     found = {layer.leaf for layer in dense}
     rest = sum(leaf.size for i, leaf in enumerate(jax.tree.leaves(params)) if i not in found)
     pairs_of_outputs = c * c if full else c
-    return pairs_of_outputs * rest + sum(_gram_cost(layer, pairs_of_outputs) for layer in dense)
-
-
-def dense_layers(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Any],
-    example_shape: tuple[int, ...],
-    dtype: Any,
-    *,
-    full: bool,
-) -> list[Dense]:
-    """Finds the dense layers whose part of the kernel is cheaper from two Gram matrices."""
-    program, outputs = _trace(apply, params, example_shape, dtype)
-    uses: dict[int, list[Dense | None]] = {}
-
-    def record(leaf: int, layer: Dense | None) -> None:
-        uses.setdefault(leaf, []).append(layer)
-
-    def run(leaves: Sequence[Array], x: Array) -> None:
-        def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
-            del weight
-            positions, fan_in = data.shape
-            fan_out = result.size // positions
-            record(scaled.leaf, Dense(*scaled, positions, fan_in, fan_out))
-            return result
-
-        _run(program, leaves, x, note, lambda leaf: record(leaf, None))
-
-    jax.eval_shape(run, jax.tree.leaves(params), jax.ShapeDtypeStruct((1, *example_shape), dtype))
-    pairs_of_outputs = outputs ** (2 if full else 1)
-    alone = [layers[0] for layers in uses.values() if len(layers) == 1]
-    return [
-        layer
-        for layer in alone
-        if layer is not None
-        and _gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
-    ]
-
-
-def _gram_cost(layer: Dense, pairs_of_outputs: int) -> int:
-    return layer.positions**2 * (layer.fan_in + pairs_of_outputs * layer.fan_out)
-
-
-def _trace(
-    apply: Callable, params: PyTree[Any], example_shape: tuple[int, ...], dtype: Any
-) -> tuple[ClosedJaxpr, int]:
-    """Returns the program of one example, and its number of outputs."""
-    example = jax.ShapeDtypeStruct((1, *example_shape), dtype)
-    forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
-    program = jax.make_jaxpr(apply)(forms, example)
-    return program, program.out_avals[0].shape[1]
+    return pairs_of_outputs * rest + sum(gram_cost(layer, pairs_of_outputs) for layer in dense)
 
 
 def _factors(
     apply: Callable, params: PyTree[Array], dense: Sequence[Dense], x: Shaped[Array, "n ..."]
 ) -> Factors:
     """Runs every example forward once, and backward once for each output."""
-    program, c = _trace(apply, params, x.shape[1:], x.dtype)
+    program, c = trace(apply, params, x.shape[1:], x.dtype)
     leaves = jax.tree.leaves(params)
     order = {layer.leaf: i for i, layer in enumerate(dense)}
     others = [i for i in range(len(leaves)) if i not in order]
@@ -253,7 +173,7 @@ def _factors(
         merged = list(leaves)
         for i, leaf in zip(others, rest, strict=True):
             merged[i] = leaf
-        (outputs,) = _run(program, merged, example[None], tap, lambda leaf: None)
+        (outputs,) = run(program, merged, example[None], tap, lambda leaf: None)
         return outputs[0], inputs
 
     def of_one(example: Array) -> tuple[list[Array], list[Array], Array]:
@@ -314,147 +234,3 @@ def _contract(
 
 def _output_count(factors: Factors) -> int:
     return jax.tree.leaves((factors.cotangents, factors.jacobian))[0].shape[1]
-
-
-def _run(
-    program: ClosedJaxpr,
-    leaves: Sequence[Array],
-    x: Array,
-    on_dense: Callable[[Scaled, Array, Array, Array], Array],
-    on_other: Callable[[int], None],
-) -> list[Array]:
-    """Evaluates a traced `apply`, and reports every use of a parameter.
-
-    Args:
-        program: of (*leaves, x).
-        leaves: the parameters.
-        x: one example, [1, ...].
-        on_dense: given which parameter is the weight, the inputs [positions, fan_in], the weight as
-            a matrix [fan_in, fan_out] and their product, returns the result to go on with, of the
-            product's shape.
-        on_other: given a parameter that is used in another way.
-    """
-    scaled = [Scaled(i, 1.0) for i in range(len(leaves))]
-    results, marks = _run_jaxpr(
-        program.jaxpr, program.consts, [*leaves, x], [*scaled, None], on_dense, on_other
-    )
-    for mark in marks:
-        if mark is not None:
-            on_other(mark.leaf)
-    return results
-
-
-def _run_jaxpr(
-    jaxpr: Jaxpr,
-    consts: Sequence[Any],
-    arguments: Sequence[Any],
-    marks: Sequence[Scaled | None],
-    on_dense: Callable,
-    on_other: Callable,
-) -> tuple[list[Any], list[Scaled | None]]:
-    """Evaluates a program whose arguments may be marked as scaled parameters."""
-    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
-    marked = {v: m for v, m in zip(jaxpr.invars, marks, strict=True) if m is not None}
-
-    def read(atom: Any) -> Any:
-        return atom.val if isinstance(atom, Literal) else values[atom]
-
-    def mark_of(atom: Any) -> Scaled | None:
-        return None if isinstance(atom, Literal) else marked.get(atom)
-
-    for equation in jaxpr.eqns:
-        inputs = [read(atom) for atom in equation.invars]
-        given = [mark_of(atom) for atom in equation.invars]
-        outputs, out_marks = _step(jaxpr, equation, inputs, given, on_dense, on_other)
-        values.update(zip(equation.outvars, outputs, strict=True))
-        marked.update(
-            (v, m) for v, m in zip(equation.outvars, out_marks, strict=True) if m is not None
-        )
-    return [read(a) for a in jaxpr.outvars], [mark_of(a) for a in jaxpr.outvars]
-
-
-def _step(
-    around: Jaxpr,
-    equation: JaxprEqn,
-    inputs: Sequence[Any],
-    marks: Sequence[Scaled | None],
-    on_dense: Callable,
-    on_other: Callable,
-) -> tuple[list[Any], list[Scaled | None]]:
-    """Evaluates one equation of the program `around` it."""
-    name, present = equation.primitive.name, [m for m in marks if m is not None]
-    if present and name in _NESTED:
-        inner = equation.params[_NESTED[name]]
-        return _run_jaxpr(inner.jaxpr, inner.consts, inputs, marks, on_dense, on_other)
-    results = _evaluate(around, equation, inputs)
-    if not present:
-        return results, [None] * len(results)
-    if name in _PERMUTING and not jnp.issubdtype(results[0].dtype, jnp.integer):
-        return results, [present[0]]
-    factor = _factor(equation, marks)
-    if factor is not None:
-        return results, [present[0]._replace(scale=present[0].scale * factor)]
-    if name == "dot_general" and len(present) == 1 and not any(_batch_axes(equation)):
-        return [_dense(equation, inputs, marks, results[0], on_dense)], [None]
-    for mark in present:
-        on_other(mark.leaf)
-    return results, [None] * len(results)
-
-
-def _factor(equation: JaxprEqn, marks: Sequence[Scaled | None]) -> float | None:
-    """Returns the number that an equation multiplies a parameter by; None if it does not."""
-    name = equation.primitive.name
-    if name not in ("mul", "div") or None not in marks or (name == "div" and marks[0] is None):
-        return None
-    other = equation.invars[marks.index(None)]
-    if not isinstance(other, Literal) or np.ndim(other.val) > 0:
-        return None
-    return float(other.val) if name == "mul" else 1 / float(other.val)
-
-
-def _evaluate(around: Jaxpr, equation: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
-    """Evaluates an equation as a program of its own: the public way, the same in all versions."""
-    atoms = zip(equation.invars, inputs, strict=True)
-    given = {atom: value for atom, value in atoms if not isinstance(atom, Literal)}
-    alone = around.replace(
-        constvars=[],
-        invars=list(given),
-        outvars=list(equation.outvars),
-        eqns=[equation],
-        debug_info=around.debug_info.with_unknown_names(),
-    )
-    return jaxpr_as_fun(ClosedJaxpr(alone, ()))(*given.values())
-
-
-def _batch_axes(equation: JaxprEqn) -> tuple[Sequence[int], Sequence[int]]:
-    return equation.params["dimension_numbers"][1]
-
-
-def _dense(
-    equation: JaxprEqn,
-    inputs: Sequence[Array],
-    marks: Sequence[Scaled | None],
-    result: Array,
-    on_dense: Callable,
-) -> Array:
-    """Reports the product of data and a weight; positions come first in what is reported."""
-    side = 0 if marks[0] is None else 1  # of the data
-    data, weight = inputs[side], inputs[1 - side]
-    contracted = equation.params["dimension_numbers"][0]
-    matrix = _as_matrix(data, contracted[side])
-    matrix_weight = _as_matrix(weight, contracted[1 - side]).T
-    fan_in = matrix.shape[1]
-    # The result's axes are those of the left operand, then those of the right one.
-    if side == 0:
-        rows = result.reshape(len(matrix), weight.size // fan_in)
-        return on_dense(marks[1], matrix, matrix_weight, rows).reshape(result.shape)
-    columns = result.reshape(weight.size // fan_in, len(matrix))
-    return on_dense(marks[0], matrix, matrix_weight, columns.T).T.reshape(result.shape)
-
-
-def _as_matrix(operand: Array, contracted: Sequence[int]) -> Float[Array, "rest contracted"]:
-    """Lays an operand out with the axes that a product sums over last."""
-    free = [axis for axis in range(operand.ndim) if axis not in contracted]
-    fan_in = math.prod(operand.shape[axis] for axis in contracted)
-    transposed = lax.transpose(operand, [*free, *contracted])
-    return transposed.reshape(operand.size // fan_in, fan_in)

@@ -10,6 +10,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import finite_ntk, layerwise
+from lsa_jax.kernels.dense_layers import dense_layers
 from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
 
 
@@ -84,7 +85,7 @@ def test_dense_layers_are_found_where_two_gram_matrices_are_cheaper(key):
     ]
 
     def found(apply, params, x, **settings):
-        return layerwise.dense_layers(apply, params, x.shape[1:], x.dtype, **settings)
+        return dense_layers(apply, params, x.shape[1:], x.dtype, **settings)
 
     layers = found(apply, params, x, full=False)
     # Dense_0 acts at 12 positions.
@@ -103,7 +104,7 @@ def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
     def apply(weight, x):
         return jnp.sum(jnp.tanh(x @ weight), axis=(1, 2))[:, None] * jnp.ones((1, 4))
 
-    assert [d.positions for d in layerwise.dense_layers(apply, weight, (2, 40), x.dtype, full=True)]
+    assert [d.positions for d in dense_layers(apply, weight, (2, 40), x.dtype, full=True)]
     for full in (False, True):
         expected = ntk(apply, weight, x, full=full, method="jacobian")
         ours = ntk(apply, weight, x, full=full, method="layerwise")

@@ -1,0 +1,240 @@
+"""The dense layers of a network, found in the program that jax traces it to.
+
+The network may be any function of its parameters. A parameter counts as the weight of a dense layer
+where it is used once, in a product with data, perhaps scaled and with its axes rearranged before.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
+from jaxtyping import Array, Float, PyTree
+
+# A program inside the program, and what only moves a parameter's entries around.
+_NESTED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
+_PERMUTING = ("reshape", "transpose", "convert_element_type", "squeeze", "expand_dims", "copy")
+
+
+class Scaled(NamedTuple):
+    """A value that is a parameter times a number, its entries perhaps in another arrangement."""
+
+    leaf: int
+    scale: float
+
+
+class Dense(NamedTuple):
+    """A parameter whose one use is as the weight of a dense layer.
+
+    Attributes:
+        leaf: which parameter.
+        scale: what it is multiplied by.
+        positions: at how many places of one example the layer is used.
+        fan_in: inputs to one output.
+        fan_out: outputs at one place.
+    """
+
+    leaf: int
+    scale: float
+    positions: int
+    fan_in: int
+    fan_out: int
+
+
+def dense_layers(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Any],
+    example_shape: tuple[int, ...],
+    dtype: Any,
+    *,
+    full: bool,
+) -> list[Dense]:
+    """Finds the dense layers whose part of the kernel is cheaper from two Gram matrices."""
+    program, outputs = trace(apply, params, example_shape, dtype)
+    uses: dict[int, list[Dense | None]] = {}
+
+    def record(leaf: int, layer: Dense | None) -> None:
+        uses.setdefault(leaf, []).append(layer)
+
+    def visit(leaves: Sequence[Array], x: Array) -> None:
+        def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
+            del weight
+            positions, fan_in = data.shape
+            fan_out = result.size // positions
+            record(scaled.leaf, Dense(*scaled, positions, fan_in, fan_out))
+            return result
+
+        run(program, leaves, x, note, lambda leaf: record(leaf, None))
+
+    jax.eval_shape(visit, jax.tree.leaves(params), jax.ShapeDtypeStruct((1, *example_shape), dtype))
+    pairs_of_outputs = outputs ** (2 if full else 1)
+    alone = [layers[0] for layers in uses.values() if len(layers) == 1]
+    return [
+        layer
+        for layer in alone
+        if layer is not None
+        and gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
+    ]
+
+
+def gram_cost(layer: Dense, pairs_of_outputs: int) -> int:
+    """Returns how many multiplications a pair of examples takes by two Gram matrices."""
+    return layer.positions**2 * (layer.fan_in + pairs_of_outputs * layer.fan_out)
+
+
+def trace(
+    apply: Callable, params: PyTree[Any], example_shape: tuple[int, ...], dtype: Any
+) -> tuple[ClosedJaxpr, int]:
+    """Returns the program of one example, and its number of outputs."""
+    example = jax.ShapeDtypeStruct((1, *example_shape), dtype)
+    forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
+    program = jax.make_jaxpr(apply)(forms, example)
+    return program, program.out_avals[0].shape[1]
+
+
+def run(
+    program: ClosedJaxpr,
+    leaves: Sequence[Array],
+    x: Array,
+    on_dense: Callable[[Scaled, Array, Array, Array], Array],
+    on_other: Callable[[int], None],
+) -> list[Array]:
+    """Evaluates a traced `apply`, and reports every use of a parameter.
+
+    Args:
+        program: of (*leaves, x).
+        leaves: the parameters.
+        x: one example, [1, ...].
+        on_dense: given which parameter is the weight, the inputs [positions, fan_in], the weight as
+            a matrix [fan_in, fan_out] and their product, returns the result to go on with, of the
+            product's shape.
+        on_other: given a parameter that is used in another way.
+    """
+    scaled = [Scaled(i, 1.0) for i in range(len(leaves))]
+    results, marks = _run_jaxpr(
+        program.jaxpr, program.consts, [*leaves, x], [*scaled, None], on_dense, on_other
+    )
+    for mark in marks:
+        if mark is not None:
+            on_other(mark.leaf)
+    return results
+
+
+def _run_jaxpr(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    arguments: Sequence[Any],
+    marks: Sequence[Scaled | None],
+    on_dense: Callable,
+    on_other: Callable,
+) -> tuple[list[Any], list[Scaled | None]]:
+    """Evaluates a program whose arguments may be marked as scaled parameters."""
+    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+    marked = {v: m for v, m in zip(jaxpr.invars, marks, strict=True) if m is not None}
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
+    def mark_of(atom: Any) -> Scaled | None:
+        return None if isinstance(atom, Literal) else marked.get(atom)
+
+    for equation in jaxpr.eqns:
+        inputs = [read(atom) for atom in equation.invars]
+        given = [mark_of(atom) for atom in equation.invars]
+        outputs, out_marks = _step(jaxpr, equation, inputs, given, on_dense, on_other)
+        values.update(zip(equation.outvars, outputs, strict=True))
+        marked.update(
+            (v, m) for v, m in zip(equation.outvars, out_marks, strict=True) if m is not None
+        )
+    return [read(a) for a in jaxpr.outvars], [mark_of(a) for a in jaxpr.outvars]
+
+
+def _step(
+    around: Jaxpr,
+    equation: JaxprEqn,
+    inputs: Sequence[Any],
+    marks: Sequence[Scaled | None],
+    on_dense: Callable,
+    on_other: Callable,
+) -> tuple[list[Any], list[Scaled | None]]:
+    """Evaluates one equation of the program `around` it."""
+    name, present = equation.primitive.name, [m for m in marks if m is not None]
+    if present and name in _NESTED:
+        inner = equation.params[_NESTED[name]]
+        return _run_jaxpr(inner.jaxpr, inner.consts, inputs, marks, on_dense, on_other)
+    results = _evaluate(around, equation, inputs)
+    if not present:
+        return results, [None] * len(results)
+    if name in _PERMUTING and not jnp.issubdtype(results[0].dtype, jnp.integer):
+        return results, [present[0]]
+    factor = _factor(equation, marks)
+    if factor is not None:
+        return results, [present[0]._replace(scale=present[0].scale * factor)]
+    if name == "dot_general" and len(present) == 1 and not any(_batch_axes(equation)):
+        return [_report_dense(equation, inputs, marks, results[0], on_dense)], [None]
+    for mark in present:
+        on_other(mark.leaf)
+    return results, [None] * len(results)
+
+
+def _factor(equation: JaxprEqn, marks: Sequence[Scaled | None]) -> float | None:
+    """Returns the number that an equation multiplies a parameter by; None if it does not."""
+    name = equation.primitive.name
+    if name not in ("mul", "div") or None not in marks or (name == "div" and marks[0] is None):
+        return None
+    other = equation.invars[marks.index(None)]
+    if not isinstance(other, Literal) or np.ndim(other.val) > 0:
+        return None
+    return float(other.val) if name == "mul" else 1 / float(other.val)
+
+
+def _evaluate(around: Jaxpr, equation: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
+    """Evaluates an equation as a program of its own: the public way, the same in all versions."""
+    atoms = zip(equation.invars, inputs, strict=True)
+    given = {atom: value for atom, value in atoms if not isinstance(atom, Literal)}
+    alone = around.replace(
+        constvars=[],
+        invars=list(given),
+        outvars=list(equation.outvars),
+        eqns=[equation],
+        debug_info=around.debug_info.with_unknown_names(),
+    )
+    return jaxpr_as_fun(ClosedJaxpr(alone, ()))(*given.values())
+
+
+def _batch_axes(equation: JaxprEqn) -> tuple[Sequence[int], Sequence[int]]:
+    return equation.params["dimension_numbers"][1]
+
+
+def _report_dense(
+    equation: JaxprEqn,
+    inputs: Sequence[Array],
+    marks: Sequence[Scaled | None],
+    result: Array,
+    on_dense: Callable,
+) -> Array:
+    """Reports the product of data and a weight; positions come first in what is reported."""
+    side = 0 if marks[0] is None else 1  # of the data
+    data, weight = inputs[side], inputs[1 - side]
+    contracted = equation.params["dimension_numbers"][0]
+    matrix = _as_matrix(data, contracted[side])
+    matrix_weight = _as_matrix(weight, contracted[1 - side]).T
+    fan_in = matrix.shape[1]
+    # The result's axes are those of the left operand, then those of the right one.
+    if side == 0:
+        rows = result.reshape(len(matrix), weight.size // fan_in)
+        return on_dense(marks[1], matrix, matrix_weight, rows).reshape(result.shape)
+    columns = result.reshape(weight.size // fan_in, len(matrix))
+    return on_dense(marks[0], matrix, matrix_weight, columns.T).T.reshape(result.shape)
+
+
+def _as_matrix(operand: Array, contracted: Sequence[int]) -> Float[Array, "rest contracted"]:
+    """Lays an operand out with the axes that a product sums over last."""
+    free = [axis for axis in range(operand.ndim) if axis not in contracted]
+    fan_in = math.prod(operand.shape[axis] for axis in contracted)
+    transposed = lax.transpose(operand, [*free, *contracted])
+    return transposed.reshape(operand.size // fan_in, fan_in)
