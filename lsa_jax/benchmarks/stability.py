@@ -31,7 +31,7 @@ _SEED, _PIXELS, _TEST = 0, 784, 1000
 def contests(*, quick: bool) -> Iterator[Contest]:
     """Yields what is to be measured, at two sizes, or at a tiny one if `quick`."""
     for m in (40,) if quick else (800, 12_800):
-        yield _contest(m, num_pairs=2, num_steps=4 if quick else 1000)
+        yield _contest(m, num_pairs=2, num_steps=4 if quick else 4000)
 
 
 def _pool(num_train: int) -> Pool:
