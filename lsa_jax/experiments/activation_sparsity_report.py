@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.reporting import files
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Claim, Report, exceeds
 
 _PREFIX = "test_active_"
 _MEAN = "mean of the layers"
@@ -65,7 +65,6 @@ def make_claims(table: pd.DataFrame) -> list[Claim]:
     for noise in noises:
         for layer in layers:
             here = changes[(changes["noise"] == noise) & (changes["layer"] == layer)]["change"]
-            error = here.std() / np.sqrt(len(here)) if len(here) > 1 else 0.0
             where = f", noise {noise:g}" if len(noises) > 1 else ""
             claims.append(
                 Claim(
@@ -73,7 +72,7 @@ def make_claims(table: pd.DataFrame) -> list[Claim]:
                     "below 0",
                     round(here.mean(), 2),
                     float(here.std()) if len(here) > 1 else None,
-                    "shown" if here.mean() < -2 * error else "not shown",
+                    "shown" if exceeds(-here) else "not shown",
                 )
             )
     return claims

@@ -10,7 +10,7 @@ import pandas as pd
 from lsa_jax.experiments.weight_pictures import draw_pictures, table_of_pictures
 from lsa_jax.reporting import files
 from lsa_jax.reporting.paper_numbers import FEATURE_LEARNING
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Claim, Report, exceeds
 from lsa_jax.settings.feature_learning import rate_of
 
 # How far from the paper a result may be: percentage points of test accuracy, by row; cosines.
@@ -118,7 +118,7 @@ def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> lis
         fixed = rows_of(config, fine, name)["test_accuracy"]
         gap = 100 * (network.mean() - fixed).dropna()
         item = f"points of test accuracy, Network minus {_ROWS[name][2]}"
-        claims.append(_claim(item, "above 0", gap, bool(gap.mean() > 0), 2))
+        claims.append(_claim(item, "above 0", gap, exceeds(gap), 2))
     return claims
 
 

@@ -15,7 +15,7 @@ from lsa_jax.reporting.paper_numbers import (
     GRADIENT_COSINES,
     RESNET_TEST_ACCURACY,
 )
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Claim, Report, exceeds
 
 _CLUSTERS = ("first_cosine", "second_cosine", "centres_cosine")
 _BLOCKS = (1, 2, 3, 4)
@@ -70,12 +70,10 @@ def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> lis
             continue
         centres = rows[[f"block{b}_centres_cosine" for b in _BLOCKS]].mean(axis=1)
         item = f"cosine of the two centres, mean over blocks, {name}"
-        claims.append(_claim(item, "below 0: opposite", centres, bool(centres.mean() < 0)))
+        claims.append(_claim(item, "below 0: opposite", centres, exceeds(-centres)))
         gradients = rows[["v1_v", "v2_v", "v3_v"]].mean(axis=1)
         item = f"cosine of mean gradients with their mean, {name}"
-        claims.append(
-            _claim(item, "above 0.5: they agree", gradients, bool(gradients.mean() > 0.5))
-        )
+        claims.append(_claim(item, "above 0.5: they agree", gradients, exceeds(gradients, 0.5)))
         if len(epochs) > 2:
             early, late = (
                 rows[[f"block{b}_moved_{first}_{last}" for b in _BLOCKS]].mean(axis=1)
@@ -85,7 +83,7 @@ def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> lis
                 f"mean turn (1 - cosine) up to epoch {epochs[1]} minus from there to "
                 f"{epochs[-1]}, {name}"
             )
-            claims.append(_claim(item, "above 0", early - late, bool((early - late).mean() > 0)))
+            claims.append(_claim(item, "above 0", early - late, exceeds(early - late)))
         paper = RESNET_TEST_ACCURACY.get(int(filters))
         if paper is not None:
             accuracy = rows["test_accuracy"] * 100

@@ -7,7 +7,7 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Claim, Report, exceeds
 
 _COLORS = {"neurons": "#009E73", "rbf": "#CC79A7", "network": "#0072B2"}
 _HEADINGS = {"neurons": "random neurons", "rbf": "random features of an RBF"}
@@ -74,7 +74,7 @@ def make_claims(results: pd.DataFrame) -> list[Claim]:
         best = linear.groupby(["learner", "N"])["test_accuracy"].mean().max()
         gap = 100 * (network["test_accuracy"] - best)
         spread = float(gap.std()) if len(gap) > 1 else None
-        status = "shown" if gap.mean() > 0 else "not shown"
+        status = "shown" if exceeds(gap) else "not shown"
         claims.append(Claim(*items[1], round(float(gap.mean()), 2), spread, status))
     return claims
 

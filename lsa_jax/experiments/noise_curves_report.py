@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.reporting import paper_numbers
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Claim, Report, exceeds
 
 # A percentage counts as the paper's when it is this near, in points.
 TOLERANCE = 5.0
@@ -106,9 +106,8 @@ def _gap_claim(item: str, network: pd.Series, ntk: pd.Series, paper: float | str
     gap = (network - ntk).dropna()
     if gap.empty:
         return Claim(item, paper, "", None, "not run")
-    error = gap.std() / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
-    shown = gap.mean() > 2 * error
-    return Claim(item, paper, round(gap.mean(), 2), _spread(gap), "shown" if shown else "not shown")
+    status = "shown" if exceeds(gap) else "not shown"
+    return Claim(item, paper, round(gap.mean(), 2), _spread(gap), status)
 
 
 def _number_claim(item: str, paper: float, ours: pd.Series) -> Claim:

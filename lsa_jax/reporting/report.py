@@ -3,7 +3,19 @@
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
+
+
+def exceeds(values: pd.Series, bound: float = 0.0) -> bool:
+    """Tells whether a difference counts as shown: one value a seed, missing ones left out.
+
+    Its mean has to exceed the bound by twice its standard error over seeds; one seed's value by
+    itself has to exceed it. None at all is False.
+    """
+    values = values.dropna()
+    error = values.std() / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return bool(values.mean() - bound > 2 * error)
 
 
 class Claim(NamedTuple):
