@@ -1,4 +1,4 @@
-"""The two ways in which a run can be wrong, apart from bugs."""
+"""The two ways in which a run can be wrong, apart from bugs, and how other processes hear of it."""
 
 
 class InputError(ValueError):
@@ -9,9 +9,24 @@ class InputError(ValueError):
     """
 
 
+class MissingDataError(InputError):
+    """A data set is not where it was looked for: not there at all, rather than damaged.
+
+    A reproduction of a whole paper leaves out what needs it, and goes on.
+    """
+
+
 class NumericalError(ArithmeticError):
     """A computation left the numbers that it can be trusted on (overflow, singular matrix).
 
     The message says where (step, condition number) and what to change. A sweep records the run as
     failed and goes on with the others.
     """
+
+
+class ReportedError(InputError):
+    """An `InputError` that all processes of a command have found, and the first of them reports."""
+
+
+class ElsewhereError(RuntimeError):
+    """Another process of the same command has failed."""

@@ -3,6 +3,9 @@
 The only module that knows `jax.pmap`. A *layout* says how the work of a training loop lies on the
 devices: `ReplicaLayout` gives each device its share of independent runs, `BatchLayout` gives each
 its share of every batch of one run. Both offer the same few functions, so the loop is written once.
+
+Where several processes work together (see `processes`), each of them holds and maps the arrays of
+its own devices, and `gather` brings the same numpy arrays to all of them.
 """
 
 import math
@@ -14,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from lsa_jax import processes
 from lsa_jax.errors import InputError
 
 BATCH_AXIS = "batch_parts"
@@ -42,7 +46,7 @@ def replicas_at_once(num_replicas: int) -> int:
     All of them on an accelerator. On CPUs one a device: replicas run one after the other there, so
     that more would gain nothing, and a program of one can be used for any number of replicas.
     """
-    devices = jax.local_devices()
+    devices = jax.devices()
     return min(num_replicas, len(devices)) if devices[0].platform == "cpu" else num_replicas
 
 
@@ -57,26 +61,32 @@ class ReplicaLayout:
     num_parts = 1  # of a batch
 
     def __init__(self, num_replicas: int, devices: Sequence[jax.Device] | None = None) -> None:
-        """Lays `num_replicas` out over `devices` (default: all local ones), or fewer if few do."""
+        """Lays `num_replicas` out over `devices` (default: all there are), or fewer if few do."""
         self.num_replicas = num_replicas
-        self.devices = list(devices or jax.local_devices())[:num_replicas]
-        self._per_device = math.ceil(num_replicas / len(self.devices))
-        self._at_once = 1 if self.devices[0].platform == "cpu" else self._per_device
+        devices = list(devices or jax.devices())
+        self._crew = processes.crew_of(devices)
+        self._share = math.ceil(num_replicas / self._crew.size)  # of a process
+        self._own = processes.own(devices)[: self._share]
+        self.device_kinds = [device.device_kind for device in self._own] * self._crew.size
+        self._per_device = math.ceil(self._share / len(self._own))
+        self._at_once = 1 if self._own[0].platform == "cpu" else self._per_device
 
     def spread(self, tree: Tree) -> Tree:
         """Turns [replicas, ...] into [devices, replicas a device, ...], repeating the last one."""
-        shape = (len(self.devices), self._per_device)
-        index = np.minimum(np.arange(math.prod(shape)), self.num_replicas - 1).reshape(shape)
+        shape = (len(self._own), self._per_device)
+        place = np.minimum(np.arange(math.prod(shape)), self._share - 1).reshape(shape)
+        index = np.minimum(self._crew.index * self._share + place, self.num_replicas - 1)
         return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
 
     def share(self, tree: Tree) -> Tree:
         """Copies what all replicas read (data) to every device."""
-        return _copy_to_each(tree, self.devices)
+        return _copy_to_each(tree, self._own)
 
     def gather(self, tree: Tree) -> Tree:
         """Turns what `spread` made, or a mapped function returned, into numpy [replicas, ...]."""
+        own = jax.tree.map(lambda a: np.asarray(a).reshape(-1, *a.shape[2:])[: self._share], tree)
         return jax.tree.map(
-            lambda a: np.asarray(a).reshape(-1, *a.shape[2:])[: self.num_replicas], tree
+            lambda a: a.reshape(-1, *a.shape[2:])[: self.num_replicas], self._crew.gather(own)
         )
 
     def map(self, function: Callable, num_spread: int, *, donate: bool = False) -> Callable:
@@ -92,7 +102,7 @@ class ReplicaLayout:
             spread, shared = arguments[:num_spread], arguments[num_spread:]
             return lax.map(lambda one: function(*one, *shared), spread, batch_size=self._at_once)
 
-        return jax.pmap(on_device, devices=self.devices, donate_argnums=(0,) if donate else ())
+        return jax.pmap(on_device, devices=self._own, donate_argnums=(0,) if donate else ())
 
     def part(self, batch: Tree) -> Tree:
         """Returns a device's part of a batch: here, all of it."""
@@ -109,17 +119,19 @@ class BatchLayout:
     num_replicas = 1
 
     def __init__(self, batch_size: int, devices: Sequence[jax.Device] | None = None) -> None:
-        """Splits batches over `devices` (default: all local ones).
+        """Splits batches over `devices` (default: all there are).
 
         Raises:
             InputError: the batch cannot be split evenly.
         """
-        self.devices = list(devices or jax.local_devices())
-        self.num_parts = len(self.devices)
-        if batch_size % len(self.devices):
+        self._devices = list(devices or jax.devices())
+        processes.crew_of(self._devices)  # raises where they cannot work together
+        self.num_parts = len(self._devices)
+        self.device_kinds = [device.device_kind for device in self._devices]
+        if batch_size % self.num_parts:
             raise InputError(
-                f"batch_size is {batch_size}; data-parallel training on {len(self.devices)} "
-                f"devices accepts multiples of {len(self.devices)}"
+                f"batch_size is {batch_size}; data-parallel training on {self.num_parts} "
+                f"devices accepts multiples of {self.num_parts}"
             )
 
     def spread(self, tree: Tree) -> Tree:
@@ -128,7 +140,7 @@ class BatchLayout:
 
     def share(self, tree: Tree) -> Tree:
         """Copies what the run reads (data) to every device."""
-        return _copy_to_each(tree, self.devices)
+        return _copy_to_each(tree, processes.own(self._devices))
 
     def gather(self, tree: Tree) -> Tree:
         """Returns the first device's copy as numpy [1, ...]."""
@@ -140,7 +152,7 @@ class BatchLayout:
         return jax.pmap(
             function,
             axis_name=BATCH_AXIS,
-            devices=self.devices,
+            devices=self._devices,
             donate_argnums=(0,) if donate else (),
         )
 

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
+from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import gram_file, memory, tile_programs
 from lsa_jax.kernels.gram_file import Place, Tile
@@ -25,6 +26,9 @@ _DTYPES = ("float32", "float64")
 # would have to share its cores and its cache between them.
 _AHEAD = 1
 
+# Bytes of a finished matrix that the process which has the file sends to the others at a time.
+_BAND = 2**26
+
 
 class _Job(NamedTuple):
     """What is to be computed: the arguments of `gram`, inputs as numpy arrays."""
@@ -36,6 +40,12 @@ class _Job(NamedTuple):
     tile: int | None
     memory_limit: float | None
     devices: tuple[jax.Device, ...]
+    crew: processes.Crew
+
+    @property
+    def own(self) -> list[jax.Device]:
+        """This process's devices."""
+        return processes.own(self.devices)
 
     @property
     def symmetric(self) -> bool:
@@ -84,9 +94,13 @@ def gram(
     whole is read. The file is refused where it was computed from another kernel (told by its
     program, constants included, so also by another version of jax), other inputs or options.
 
-    Several processes, on hosts that share a file system or as jobs one after the other, share the
-    work if each passes its index and their count. A last call with one process finishes what any of
-    them has left.
+    The processes of jax.distributed share the work if all of them make the same call: tiles are
+    computed by the devices of all, and every process gets the matrix. The first alone reads and
+    writes the file; the others hold the matrix in memory.
+
+    Processes that know nothing of each other, on hosts that share a file system or as jobs one
+    after the other, share it if each passes its index and their count. A last call with one process
+    finishes what any of them has left.
 
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`; a pure function that jax can
@@ -100,15 +114,16 @@ def gram(
         tile: examples a side of a tile, instead of the size chosen from the memory.
         dtype: "float64" computes the kernel and its sums in float64 from inputs so widened.
         path: file that keeps the matrix, a name that ends in .npy; see `kernels.gram_file`.
-        devices: where to compute; None means all of this process's.
+        devices: where to compute; None means all there are, or this process's own where
+            `process_count` is given.
         process_index: which process this is, from 0.
         process_count: how many share the work; more than one need a path.
         progress: called with the fraction of tiles done, after each; or True for a bar with the
             time left.
 
     Returns:
-        The matrix; with `path`, mapped from the file and read-only. None if tiles of other
-        processes are still missing.
+        The matrix; with `path`, mapped from the file and read-only, but in memory in the processes
+        of jax.distributed after the first. None if tiles of other writers are still missing.
 
     Raises:
         InputError: shapes or options are not accepted; matrix or tile do not fit the memory, the
@@ -120,8 +135,10 @@ def gram(
     with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
         first = _as_numpy("x1", x1, dtype)
         second = None if x2 is None else _as_numpy("x2", x2, dtype)
-        devices = tuple(devices or jax.local_devices())
-        job = _Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices)
+        everywhere = jax.devices() if process_count == 1 else jax.local_devices()
+        devices = tuple(devices or everywhere)
+        crew = processes.crew_of(devices)
+        job = _Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, crew)
         _check_shapes(job)
         if path is None:
             return _in_memory(job, progress)
@@ -169,11 +186,11 @@ def _check_shapes(job: _Job) -> None:
 
 
 def _in_memory(job: _Job, progress: Callable[[float], None] | bool) -> np.ndarray:
-    memory.check_fits_host(job.shape, job.size)
+    job.crew.in_each(lambda: memory.check_fits_host(job.shape, job.size))
     program = _make_program(job, None, held=job.size)
     result = np.empty(job.shape, job.dtype)
     places = _places(job.shape, program.sides, symmetric=job.symmetric)
-    with _reporter(progress, 0, len(places)) as report:
+    with _reporter(job, progress, 0, len(places)) as report:
         for done, tile in enumerate(_tiles(job, program, places), start=1):
             gram_file.put(result, tile, symmetric=job.symmetric)
             report(done)
@@ -187,9 +204,10 @@ def _in_file(
     process_count: int,
     progress: Callable[[float], None] | bool,
 ) -> np.ndarray | None:
-    gram_file.check_path(path)
-    memory.check_fits_disk(path, job.shape, job.size)
-    record, program = gram_file.read_record(path), None
+    crew = job.crew
+    record, program = crew.from_first(lambda: _checked_record(job, path)), None
+    # What the first process keeps in the file, the others hold in memory.
+    crew.in_each(lambda: crew.is_first or memory.check_fits_host(job.shape, job.size))
     if record is None:
         program = _make_program(job, None, held=0)
         sides = program.sides
@@ -198,19 +216,45 @@ def _in_file(
         sides = tuple(record["tile"])
     else:
         sides = (job.tile, job.tile)
-    with gram_file.opened(path, _identity(job, sides), process_index, process_count) as file:
+    with contextlib.ExitStack() as stack:
+        file = crew.on_first(
+            lambda: stack.enter_context(
+                gram_file.opened(path, _identity(job, sides), process_index, process_count)
+            )
+        )
         places = _places(job.shape, sides, symmetric=job.symmetric)
-        mine, before = places[process_index::process_count], file.done()
+        mine, before = places[process_index::process_count], crew.from_first(lambda: file.done())
         missing = [place for place in mine if place not in before]
         if missing:
             program = program or _make_program(job, sides, held=0)
-            with _reporter(progress, len(mine) - len(missing), len(mine)) as report:
+            with _reporter(job, progress, len(mine) - len(missing), len(mine)) as report:
                 for done, tile in enumerate(_tiles(job, program, missing), start=1):
-                    file.add(tile)
+                    if file is not None:
+                        file.add(tile)
                     report(done)
-            file.flush()
-        whole = file.done().issuperset(places)
-    return np.load(path, mmap_mode="r") if whole else None
+            crew.on_first(lambda: file.flush())
+        whole = crew.from_first(lambda: file.done().issuperset(places))
+    return _read(job, path) if whole else None
+
+
+def _checked_record(job: _Job, path: Path) -> dict[str, Any] | None:
+    """Returns what the file says it is, once it is known that the matrix can be kept there."""
+    gram_file.check_path(path)
+    memory.check_fits_disk(path, job.shape, job.size)
+    return gram_file.read_record(path)
+
+
+def _read(job: _Job, path: Path) -> np.ndarray:
+    """Returns a whole matrix: mapped from its file, or what the process that has it sends."""
+    crew = job.crew
+    matrix = np.load(path, mmap_mode="r") if crew.is_first else np.empty(job.shape, job.dtype)
+    rows = max(1, _BAND // (job.shape[1] * job.dtype.itemsize))
+    if crew.size > 1:
+        for start in range(0, len(matrix), rows):
+            band = crew.from_first(lambda start=start: np.array(matrix[start : start + rows]))
+            if not crew.is_first:
+                matrix[start : start + rows] = band
+    return matrix
 
 
 def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> TileProgram:
@@ -221,15 +265,25 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
         sides: None leaves the choice to the memory, unless the job has a tile.
         held: bytes of host memory that the matrix takes.
     """
-    limit = job.memory_limit
+    crew, limit = job.crew, job.memory_limit
     if limit is None:
-        limit = memory.tile_limit(job.devices[0], len(job.devices), held)
+        limit = memory.tile_limit(job.own[0], len(job.own), held)
+    chosen = None
     if sides is None and job.tile is None:
-        return tile_programs.choose(job.kernel, job.x1, job.columns, limit, len(job.devices))
+        # By the first process: with other memory another would choose other tiles.
+        inputs = job.kernel, job.x1, job.columns
+        chosen = crew.on_first(lambda: tile_programs.choose(*inputs, limit, len(job.devices)))
+        sides = crew.from_first(lambda: chosen.sides)
     sides = sides or (job.tile, job.tile)
-    program = tile_programs.compile_tile(job.kernel, job.x1, job.columns, sides)
-    tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
-    return program
+
+    def compiled() -> TileProgram:
+        if chosen is not None:
+            return chosen
+        program = tile_programs.compile_tile(job.kernel, job.x1, job.columns, sides)
+        tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
+        return program
+
+    return crew.in_each(compiled)
 
 
 def _identity(job: _Job, sides: tuple[int, int]) -> dict[str, Any]:
@@ -251,13 +305,13 @@ def _identity(job: _Job, sides: tuple[int, int]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _reporter(
-    progress: Callable[[float], None] | bool, before: int, total: int
+    job: _Job, progress: Callable[[float], None] | bool, before: int, total: int
 ) -> Iterator[Callable[[int], None]]:
     """Gives what is to be told how many tiles this call has computed."""
     if callable(progress):
         yield lambda done: progress((before + done) / total)
     elif progress:
-        with Progress(total - before, unit="tile") as bar:
+        with Progress(total - before, unit="tile", shown=job.crew.is_first) as bar:
             yield lambda done: bar.advance_to(done, f"of {total} in all")
     else:
         yield lambda done: None
@@ -274,14 +328,15 @@ def _places(shape: tuple[int, int], sides: tuple[int, int], *, symmetric: bool) 
 
 def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Tile]:
     """Computes tiles in rounds, one on each device, and yields them in order."""
-    devices = job.devices[: len(places)]
-    run = tile_programs.on_devices(job.kernel, program, devices)
-    ahead = 0 if devices[0].platform == "cpu" else _AHEAD
+    own = job.own[: math.ceil(len(places) / job.crew.size)]
+    width, first = len(own) * job.crew.size, len(own) * job.crew.index
+    run = tile_programs.on_devices(job.kernel, program, own)
+    ahead = 0 if own[0].platform == "cpu" else _AHEAD
     running: collections.deque[tuple[list[Place], Array]] = collections.deque()
-    for start in range(0, len(places), len(devices)):
-        some = places[start : start + len(devices)]
+    for start in range(0, len(places), width):
+        some = places[start : start + width]
         # The last round may be short: its last tile is computed by all devices that are left.
-        padded = some + some[-1:] * (len(devices) - len(some))
+        padded = (some + some[-1:] * (width - len(some)))[first : first + len(own)]
         blocks = (
             np.stack([_block(x, place[axis], program.sides[axis]) for place in padded])
             for axis, x in enumerate((job.x1, job.columns))
@@ -294,8 +349,9 @@ def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Til
 
 
 def _fetch(job: _Job, places: list[Place], values: Array) -> Iterator[Tile]:
-    """Yields the tiles of a round, without what sticks out of the matrix."""
-    for place, one in zip(places, np.asarray(values), strict=False):
+    """Yields the tiles of a round, of all processes, without what sticks out of the matrix."""
+    tiles = job.crew.gather(values)
+    for place, one in zip(places, tiles.reshape(-1, *tiles.shape[2:]), strict=False):
         one = one[: job.shape[0] - place.row, : job.shape[1] - place.column]
         _check_finite(one, place)
         yield Tile(place, one)

@@ -20,15 +20,18 @@ class Progress:
     taken from the pace so far.
     """
 
-    def __init__(self, total: int, interval: float = 15.0, unit: str = "run") -> None:
-        """Starts the clock on `total` points, which are called `unit`s."""
+    def __init__(
+        self, total: int, interval: float = 15.0, unit: str = "run", *, shown: bool = True
+    ) -> None:
+        """Starts the clock on `total` points, called `unit`s, and shows nothing if not `shown`."""
+        self._shown = shown
         self._total, self._interval, self._units = total, interval, f"{unit}s"
         self._done = 0.0
         self._start = self._last_line = time.monotonic()
         self._bar = tqdm.tqdm(
             total=total,
             unit=unit,
-            disable=None,
+            disable=None if shown else True,  # None: where there is no terminal
             bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}",
             desc=f"0 {self._units}",
         )
@@ -40,7 +43,12 @@ class Progress:
         self._bar.update(done - self._done)
         self._done = done
         now = time.monotonic()
-        if self._bar.disable and now - self._last_line >= self._interval and done > 0:
+        if (
+            self._shown
+            and self._bar.disable
+            and now - self._last_line >= self._interval
+            and done > 0
+        ):
             self._last_line = now
             spent = now - self._start
             left = spent / done * (self._total - done)

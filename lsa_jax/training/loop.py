@@ -216,7 +216,7 @@ def train(
         frozen: top-level entries of the parameters that stay as they were initialised.
         eval_every: epochs between evaluations; the last epoch is always evaluated.
         eval_batch_size: examples a step in evaluation.
-        layout: how the work lies on the devices; default: replicas spread over all local ones.
+        layout: how the work lies on the devices; default: replicas spread over all devices.
         checkpoint_dir: where to save the state and to go on from; None keeps nothing.
         checkpoint_every: epochs between checkpoints; the last epoch is always saved.
         progress: called with the fraction done after each epoch.

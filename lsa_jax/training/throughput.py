@@ -107,7 +107,7 @@ def measure_throughput(
         return None
     num_replicas = len(state.step)
     pace = num_replicas * source.num_examples / float(np.median(seconds[1:] or seconds))
-    peaks = _total_peaks([device.device_kind for device in recipe.layout.devices])
+    peaks = _total_peaks(recipe.layout.device_kinds)
     if peaks is None:
         return Throughput(pace, None, None)
     params, replica = jax.tree.map(

@@ -1,0 +1,136 @@
+"""Flags with which several processes, on one host or on many, run one command together."""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+from absl import flags
+
+from launch import _cli
+from lsa_jax.errors import ElsewhereError, InputError, ReportedError
+
+if TYPE_CHECKING:
+    from lsa_jax import processes
+
+_DISTRIBUTED = flags.DEFINE_bool(
+    "distributed",
+    False,
+    "Run as one of several processes that were started with the same command, one a host or one a "
+    "GPU. SLURM's and a TPU's environment say which one; elsewhere the next three flags do.",
+)
+_COORDINATOR_ADDRESS = flags.DEFINE_string(
+    "coordinator_address", None, "HOST:PORT at which process 0 can be reached by the others."
+)
+_NUM_PROCESSES = flags.DEFINE_integer("num_processes", None, "How many processes there are.")
+_PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which of them this is, from 0.")
+
+_PATIENCE = 280.0  # seconds that processes wait for each other at the start; jax aborts after 300
+_LAST = 2.0  # seconds that process 0 stays after an error
+
+
+def _check() -> None:
+    """Raises InputError where the flags are wrong; imports nothing."""
+    settings = (_COORDINATOR_ADDRESS, _NUM_PROCESSES, _PROCESS_ID)
+    given = [flag.name for flag in settings if flag.value is not None]
+    if given and not _DISTRIBUTED.value:
+        raise InputError(f"--{given[0]} is given without --distributed; accepted: both")
+    address, count, index = (flag.value for flag in settings)
+    if address is not None:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+            raise InputError(
+                f"--coordinator_address is {address!r}; accepted: HOST:PORT with a port from 1 to "
+                "65535, such as 10.0.0.1:8476"
+            )
+    if count is not None and count < 1:
+        raise InputError(f"--num_processes is {count}; accepted: 1 or more")
+    if index is not None and (index < 0 or (count is not None and index >= count)):
+        most = " or more" if count is None else f" to {count - 1}, as --num_processes is {count}"
+        raise InputError(f"--process_id is {index}; accepted: 0{most}")
+
+
+def _end(crew: "processes.Crew", status: int, message: str | None = None) -> NoReturn:
+    """Ends this process without waiting for the others, which may wait for it."""
+    if message is not None:
+        where = "" if crew.is_first else f" in process {crew.index}"
+        print(f"error{where}: {' '.join(message.split())}", file=sys.stderr)
+    if crew.is_first:
+        # They talk through this one: where they have found the same mistake, let them end first.
+        time.sleep(_LAST)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _is_loss(error: Exception) -> bool:
+    """Tells whether an exchange failed because another process has ended."""
+    return any(word in str(error) for word in ("Gloo", "NCCL", "Connection", "UNAVAILABLE"))
+
+
+@contextlib.contextmanager
+def _patience() -> Iterator[None]:
+    """Ends the process with one line before jax, tired of waiting for others, would abort it."""
+
+    def give_up() -> None:
+        print(
+            f"error: --distributed: not all processes have come within {_PATIENCE:g} s; accepted: "
+            "the same command on every host, with an address that all of them reach",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(_cli.BAD_INPUT)
+
+    timer = threading.Timer(_PATIENCE, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextlib.contextmanager
+def joined() -> Iterator[bool]:
+    """Joins the other processes where --distributed asks for it; to be entered before jax is used.
+
+    Yields:
+        Whether this process is the one that writes and prints. The standard output of the others
+        goes nowhere. Where one of them fails, all end.
+
+    Raises:
+        InputError: flags are wrong, or the processes do not find each other.
+    """
+    _check()
+    if not _DISTRIBUTED.value:
+        yield True
+        return
+    from lsa_jax import processes
+
+    with _patience():
+        crew = processes.connect(
+            _COORDINATOR_ADDRESS.value, _NUM_PROCESSES.value, _PROCESS_ID.value
+        )
+    if not crew.is_first:
+        # The descriptor, because the libraries under jax write to it, too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        yield crew.is_first
+    except ReportedError:
+        _end(crew, _cli.BAD_INPUT)
+    except InputError as error:
+        _end(crew, _cli.BAD_INPUT, _cli.describe(error))
+    except ElsewhereError as error:
+        _end(crew, 1, str(error) if crew.is_first else None)
+    except KeyboardInterrupt:
+        _end(crew, 130)
+    except Exception as error:
+        if _is_loss(error):
+            message = "another process has ended, and says why, if it could; the same command of "
+            _end(crew, 1, f"{message} all processes goes on from here ({error})")
+        traceback.print_exc()
+        _end(crew, 1)

@@ -1,0 +1,224 @@
+"""How the processes of one command (`--distributed`) find each other, agree, and exchange arrays.
+
+All processes run the same program on the same arguments: each takes its share of the work, and what
+they find goes to all of them, so that every one takes the same turns. Only the first, process 0,
+writes and prints. What it alone can know (what is on disk), it tells the others.
+"""
+
+import collections
+import pickle
+import socket
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, NoReturn, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from lsa_jax.errors import ElsewhereError, InputError, NumericalError, ReportedError
+
+Tree = TypeVar("Tree")
+Value = TypeVar("Value")
+
+# Messages are filled up to a multiple of this many bytes: every length is compiled once.
+_MESSAGE = 4096
+
+
+class _Failure(NamedTuple):
+    """An error as another process can raise it."""
+
+    process: int
+    kind: type[InputError] | type[NumericalError] | None
+    message: str
+
+
+class Crew(NamedTuple):
+    """The processes that work together, as one of them sees it.
+
+    All its methods must be called by all of them, in the same order; in a crew of one they do
+    nothing beyond calling the function.
+
+    Attributes:
+        index: which of them this process is, from 0.
+        size: how many they are.
+    """
+
+    index: int
+    size: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes and prints."""
+        return self.index == 0
+
+    def gather(self, tree: Tree) -> Tree:
+        """Returns every process's arrays, stacked by process, to all of them.
+
+        Args:
+            tree: arrays, of the same shapes and types in every process.
+
+        Returns:
+            The same bits as numpy arrays [processes, ...].
+        """
+        leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, tree))
+        if self.size == 1 or not leaves:
+            return jax.tree.unflatten(structure, [leaf[None] for leaf in leaves])
+        # As bytes: one exchange for all arrays, and no type is narrowed on the way.
+        parts = [np.ascontiguousarray(leaf).reshape(-1).view(np.uint8) for leaf in leaves]
+        rows = multihost_utils.process_allgather(np.concatenate(parts))
+        stops = np.cumsum([len(part) for part in parts])
+        gathered = [
+            np.ascontiguousarray(columns).view(leaf.dtype).reshape(self.size, *leaf.shape)
+            for columns, leaf in zip(np.split(rows, stops[:-1], axis=1), leaves, strict=True)
+        ]
+        return jax.tree.unflatten(structure, gathered)
+
+    def in_each(self, function: Callable[[], Value]) -> Value:
+        """Calls a function in every process; if it fails in one of them, all raise.
+
+        Raises:
+            InputError: the first error of this kind, and so for NumericalError.
+            ElsewhereError: another error in another process.
+        """
+        value, error = _attempt(function)
+        if self.size > 1:
+            mine = b"" if error is None else pickle.dumps(_describe(error, self.index))
+            if messages := self._exchange(mine):
+                self._raise_first(pickle.loads(messages[0]), error)
+        if error is not None:
+            raise error
+        return value
+
+    def on_first(self, function: Callable[[], Value]) -> Value | None:
+        """Calls a function in the first process alone; the others get None, or its error."""
+        return self.in_each(function if self.is_first else lambda: None)
+
+    def from_first(self, function: Callable[[], Value]) -> Value:
+        """Calls a function in the first process alone; all get what it returns, or its error.
+
+        Args:
+            function: returns what pickle can take: numbers, numpy arrays, tuples and tables.
+        """
+        value = self.on_first(function)
+        if self.size == 1:
+            return value
+        content = pickle.dumps(value) if self.is_first else b""
+        size = int(multihost_utils.broadcast_one_to_all(np.int32(-(-len(content) // _MESSAGE))))
+        sent = multihost_utils.broadcast_one_to_all(_padded(content, size * _MESSAGE))
+        return value if self.is_first else pickle.loads(np.asarray(sent).tobytes())
+
+    def _exchange(self, content: bytes) -> list[bytes]:
+        """Returns what processes have to say, if they have, to all of them, filled up with 0s."""
+        sizes = self.gather(np.int32(-(-len(content) // _MESSAGE)))
+        if not sizes.any():
+            return []
+        rows = self.gather(_padded(content, int(sizes.max()) * _MESSAGE))
+        return [row.tobytes() for row, size in zip(rows, sizes, strict=True) if size]
+
+    def _raise_first(self, first: _Failure, mine: Exception | None) -> NoReturn:
+        """Raises the failure of the first process that failed, in each process as suits it."""
+        if first.kind is not None:
+            reported = issubclass(first.kind, InputError) and not self.is_first
+            raise (ReportedError if reported else first.kind)(first.message) from mine
+        if first.process == self.index:
+            raise mine
+        raise ElsewhereError(first.message)
+
+
+ALONE = Crew(0, 1)
+
+
+def _attempt(function: Callable[[], Value]) -> tuple[Value | None, Exception | None]:
+    try:
+        return function(), None
+    except Exception as error:
+        return None, error
+
+
+def _describe(error: Exception, process: int) -> _Failure:
+    where = f"process {process}: " if process else ""
+    if isinstance(error, InputError | NumericalError):
+        return _Failure(process, type(error), f"{where}{error}")
+    return _Failure(process, None, f"process {process} failed: {type(error).__name__}: {error}")
+
+
+def _padded(content: bytes, size: int) -> np.ndarray:
+    return np.frombuffer(content.ljust(size, b"\0"), np.uint8)
+
+
+def everyone() -> Crew:
+    """Returns all processes of this command."""
+    return Crew(jax.process_index(), jax.process_count())
+
+
+def crew_of(devices: Sequence[jax.Device]) -> Crew:
+    """Returns the processes whose devices these are: this one alone, or all.
+
+    Raises:
+        InputError: they are of some processes but not of all, or not as many of each.
+    """
+    counts = collections.Counter(device.process_index for device in devices)
+    if set(counts) == {jax.process_index()}:
+        return ALONE
+    if len(counts) < jax.process_count() or len(set(counts.values())) > 1:
+        raise InputError(
+            f"devices are {dict(counts)} by process; accepted: this process's own, or equally many "
+            "of each process"
+        )
+    return everyone()
+
+
+def own(devices: Sequence[jax.Device]) -> list[jax.Device]:
+    """Returns those of the devices that belong to this process."""
+    return [device for device in devices if device.process_index == jax.process_index()]
+
+
+def _check_port(address: str) -> None:
+    """Raises where another program listens already: jax would end with a segmentation fault."""
+    try:
+        socket.create_server(("", int(address.rpartition(":")[2]))).close()
+    except OSError as error:
+        raise InputError(
+            f"--coordinator_address is {address!r}, and that port cannot be opened here: "
+            f"{error.strerror}; accepted: a free port of process 0's host"
+        ) from None
+
+
+def connect(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+) -> Crew:
+    """Joins the other processes; to be called before anything else is asked of jax.
+
+    Args:
+        coordinator_address: HOST:PORT where process 0 can be reached. None leaves it, and the
+            other two, to what SLURM, a TPU's or another environment that jax knows says.
+        num_processes: how many there are.
+        process_id: which of them this is, from 0.
+
+    Returns:
+        All of them.
+
+    Raises:
+        InputError: the environment does not say what was not given, the port is taken, or the
+            processes have not equally many devices each. (Where some do not come within 300 s, jax
+            aborts the others.)
+    """
+    # On a CPU jax needs to be told how processes talk; accelerators bring their own way.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    # It would keep SIGTERM from ending the process, to save first what is saved here all the time.
+    jax.config.update("jax_enable_preemption_service", False)
+    if coordinator_address is not None and process_id == 0:
+        _check_port(coordinator_address)
+    try:
+        jax.distributed.initialize(coordinator_address, num_processes, process_id)
+    except ValueError as error:
+        raise InputError(
+            f"--distributed: no SLURM, TPU or other environment describes the processes ({error}); "
+            "accepted: --coordinator_address=HOST:PORT --num_processes=N --process_id=I"
+        ) from None
+    except RuntimeError as error:
+        raise InputError(f"--distributed: the processes cannot be joined: {error}") from None
+    crew_of(jax.devices())
+    return everyone()
