@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pooch
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, MissingDataError
 
 DATA_DIR_VARIABLE = "LSA_DATA_DIR"
 
@@ -122,13 +122,13 @@ def require(name: str, data_dir: Path) -> list[Path]:
     """Returns the places that hold the files of a data set, in the order of `DOWNLOADS[name]`.
 
     Raises:
-        InputError: one is missing; the message names the expected path and how to fetch it.
+        MissingDataError: one is missing; the message names the expected path and how to fetch it.
     """
     places = []
     for download in DOWNLOADS[name]:
         place = find(download, data_dir)
         if place is None:
-            raise InputError(
+            raise MissingDataError(
                 f"{data_dir / download.place} does not exist; fetch it with "
                 f"python -m launch.data --dataset={name} --data_dir={data_dir}"
             )

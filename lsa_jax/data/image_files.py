@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Integer, UInt8
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, MissingDataError
 
 CIFAR10_SHAPE = (3, 32, 32)
 CIFAR10_BATCH = 10_000
@@ -25,12 +25,13 @@ def read_bytes(path: Path) -> bytes:
     """Returns what a file holds.
 
     Raises:
-        InputError: it does not exist or cannot be read.
+        MissingDataError: it does not exist.
+        InputError: it cannot be read.
     """
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
+        raise MissingDataError(f"{path} does not exist") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
 

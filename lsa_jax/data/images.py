@@ -24,7 +24,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
 from lsa_jax.data.picture_sets import read_folder, read_tiny_imagenet
 from lsa_jax.data.pictures import photographs
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, MissingDataError
 
 __all__ = ["NAMES", "ChecksumWarning", "ImageSet", "load", "photographs", "read"]
 
@@ -124,7 +124,7 @@ def _other_folder(name: str, data_dir: Path | None) -> Path:
     """Returns the folder of a data set that is not a published one."""
     if data_dir is None or not (data_dir / name).is_dir():
         missing = "there is no data folder" if data_dir is None else f"{data_dir / name} is missing"
-        raise InputError(
+        raise MissingDataError(
             f"data set {name!r} is not known and {missing}; accepted: {', '.join(NAMES)}, or the "
             "name of a folder below the data folder"
         )

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from PIL import Image
 
 from lsa_jax.data.image_files import read_bytes
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, MissingDataError
 
 SUFFIXES = frozenset(".bmp .gif .jpeg .jpg .pgm .png .ppm .tif .tiff .webp".split())
 _GREY, _COLOUR = ("1", "L"), ("LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
@@ -55,10 +55,10 @@ def folder_tree(root: Path) -> FileTree:
     """Returns the files below a folder; links to folders are followed.
 
     Raises:
-        InputError: there is no such folder.
+        MissingDataError: there is no such folder.
     """
     if not root.is_dir():
-        raise InputError(f"{root} is not a folder; expected a folder of pictures")
+        raise MissingDataError(f"{root} is not a folder; expected a folder of pictures")
     names = [
         (Path(folder) / name).relative_to(root).as_posix()
         for folder, _, files in os.walk(root, followlinks=True)

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Int
 
 from lsa_jax.data.objectives import SEPARATOR, SPECIAL_TOKENS
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, MissingDataError
 
 if TYPE_CHECKING:
     import tokenizers
@@ -82,19 +82,22 @@ def read_documents(source: str, data_dir: Path | None) -> Iterator[str]:
     """Yields a source's documents, those of a folder by file name.
 
     Raises:
-        InputError: there is no such file or folder, it holds no text, or a library is missing.
+        MissingDataError: there is no such file or folder.
+        InputError: it holds no text, or a library is missing.
     """
     if source.startswith(_HUGGING_FACE):
         yield from _hugging_face(source, data_dir)
         return
     if data_dir is None:
-        raise InputError(
+        raise MissingDataError(
             f"config.data.sources has {source!r}, looked for below --data_dir (or LSA_DATA_DIR); "
             "accepted: a folder given there"
         )
     path = data_dir / source
     if not path.exists():
-        raise InputError(f"{path} does not exist; accepted: a text file, or a folder with *.txt")
+        raise MissingDataError(
+            f"{path} does not exist; accepted: a text file, or a folder with *.txt"
+        )
     paths = sorted(path.glob("*.txt")) if path.is_dir() else [path]
     if not paths:
         raise InputError(f"{path} holds no *.txt; accepted: a text file, or a folder with *.txt")

@@ -9,22 +9,24 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Claim, Report
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """Returns what stands in a cell of a Markdown table; numbers to four significant digits."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
 
 
-def markdown_table(table: pd.DataFrame) -> str:
+def markdown_table(table: pd.DataFrame, *, aligned: bool = True) -> str:
     """Returns the table in Markdown, columns aligned so that it also reads well on a terminal.
 
-    Numbers are shown to four significant digits; missing ones are left empty.
+    Numbers are shown to four significant digits; missing ones are left empty. `aligned` as False
+    leaves out the spaces that align columns, which fill the screen where a cell is long.
     """
     rows = [list(map(str, table.columns))]
-    rows += [[_cell(value) for value in row] for row in table.itertuples(index=False)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows += [[cell(value) for value in row] for row in table.itertuples(index=False)]
+    widths = [max(map(len, column)) if aligned else 1 for column in zip(*rows, strict=True)]
     lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
+        "| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
         for row in rows
     ]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"

@@ -1,0 +1,143 @@
+"""Copies of what runs measured, for TensorBoard and for Weights & Biases.
+
+Both are written from a run's `metrics.jsonl` and `result.json` once they are on disk, which is when
+its group is done, and never twice: what is there already is left alone. So a log can be asked for
+at any time, also of a sweep that is finished, and training knows nothing of it. Throughput
+(`images_per_second`) and the fraction of the devices' peak (`peak_fraction`) are among the results
+of trained runs, beside `seconds`.
+"""
+
+import functools
+import math
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
+
+# What may count the rows of `metrics.jsonl`, the first that a row has.
+_COUNTERS = ("step", "epoch")
+
+
+class Watch(NamedTuple):
+    """What looks on while a sweep runs; by default nothing.
+
+    Attributes:
+        stored: called with a point's id once its result is on disk, and at the start of a sweep
+            with those whose results were there before.
+        reported: called whenever a group of points tells how far it is.
+    """
+
+    stored: Callable[[str], None] = lambda run_id: None
+    reported: Callable[[], None] = lambda: None
+
+
+UNWATCHED = Watch()
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, float]:
+    """Returns what can be drawn against the steps."""
+    return {
+        name: float(value)
+        for name, value in row.items()
+        if name not in _COUNTERS and isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def _steps(rows: list[dict[str, Any]]) -> list[int]:
+    """Returns each row's place on the horizontal axis; its number where nothing counts."""
+    counter = next((c for c in _COUNTERS if all(c in row for row in rows)), None)
+    return [number if counter is None else int(row[counter]) for number, row in enumerate(rows)]
+
+
+def write_tensorboard(workdir: Path, run_id: str) -> None:
+    """Writes one run's metrics as event files into `tensorboard/<run id>/`, unless they are there.
+
+    Its results are scalars `result/NAME` at the last step.
+    """
+    target = workdir / "tensorboard" / run_id
+    if target.exists():
+        return
+    import tensorboardX  # optional
+
+    partial = target.with_name(f".{run_id}.partial")
+    if partial.exists():
+        shutil.rmtree(partial)  # of a process that was killed
+    rows, result = files.read_metrics(workdir, run_id), files.read_result(workdir, run_id)
+    steps = _steps(rows)
+    with tensorboardX.SummaryWriter(str(partial)) as writer:
+        for step, row in zip(steps, rows, strict=True):
+            for name, value in _numbers(row).items():
+                writer.add_scalar(name, value, step)
+        for name, value in _numbers(result).items():
+            writer.add_scalar(f"result/{name}", value, max(steps, default=0))
+    os.replace(partial, target)
+
+
+def write_wandb(workdir: Path, run_id: str, project: str) -> None:
+    """Logs one run to Weights & Biases, unless `wandb/<run id>.json` says that it was.
+
+    The run's group is the folder's name; where nothing may be sent, `WANDB_MODE=offline` keeps the
+    files below `wandb/`.
+    """
+    record = workdir / "wandb" / f"{run_id}.json"
+    if record.exists():
+        return
+    import wandb  # optional
+
+    record.parent.mkdir(exist_ok=True)
+    rows, result = files.read_metrics(workdir, run_id), files.read_result(workdir, run_id)
+    run = wandb.init(
+        project=project,
+        name=run_id,
+        group=workdir.absolute().name,
+        dir=str(workdir),
+        config=files.read_json(workdir / "config.json")["config"] | {"run": run_id},
+    )
+    for step, row in zip(_steps(rows), rows, strict=True):
+        run.log(_numbers(row), step=step)
+    run.summary.update(result)
+    run.finish()
+    files.write_json(record, {"project": project, "id": run.id})
+
+
+def _log_in(project: str) -> None:
+    """Finds out before training whether Weights & Biases will take what comes.
+
+    Raises:
+        InputError: it will not, as without an account's key.
+    """
+    import wandb  # optional
+
+    try:
+        wandb.login()
+    except wandb.Error as error:
+        raise InputError(
+            f"--wandb={project}: {str(error).rstrip('.')}; accepted: after `wandb login`, or with "
+            "WANDB_MODE=offline in the environment"
+        ) from None
+
+
+def make_log(
+    workdir: Path, *, tensorboard: bool, wandb_project: str | None
+) -> Callable[[str], None]:
+    """Returns what copies the run of an id to the logs that are asked for.
+
+    Raises:
+        InputError: Weights & Biases is asked for, and does not know who asks.
+    """
+    logs: list[Callable[[Path, str], None]] = []
+    if tensorboard:
+        logs.append(write_tensorboard)
+    if wandb_project:
+        _log_in(wandb_project)
+        logs.append(functools.partial(write_wandb, project=wandb_project))
+
+    def log(run_id: str) -> None:
+        for write in logs:
+            write(workdir, run_id)
+
+    return log

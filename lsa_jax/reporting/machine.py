@@ -1,0 +1,50 @@
+"""Which machine results come from, so that a time means something to a reader."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+
+def _cpu_model() -> str:
+    """Returns the processor's name; where the system does not tell, its architecture."""
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        for line in described.read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def describe_host() -> dict[str, Any]:
+    """Returns the processor's name, the cores that may be used, GiB of memory, Python's version.
+
+    Accelerators are not asked for, as that would take hold of them.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": _cpu_model(),
+        "cores": _cores(),
+        "memory_gib": round(memory / 2**30, 1),
+        "python": platform.python_version(),
+    }
+
+
+def duration(seconds: float) -> str:
+    """Returns a time as a reader says it: "27 s", "6 min 20 s", "2 h 5 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min"

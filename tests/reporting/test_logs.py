@@ -1,0 +1,91 @@
+"""Logs are copies of what is on disk, written once, whatever rows hold."""
+
+import json
+import os
+import shutil
+import sys
+import types
+
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files, logs
+
+ROWS = [
+    {"epoch": 1, "test_accuracy": 0.5, "note": "text", "curve": [1.0], "bound": None},
+    {"epoch": 2, "test_accuracy": 0.75, "note": "text", "curve": [1.0], "bound": None},
+]
+RESULT = {"id": "a", "test_accuracy": 0.75, "images_per_second": 9.0, "status": "ok"}
+
+
+@pytest.fixture
+def workdir(tmp_path):
+    files.write_run(tmp_path, "a", RESULT, ROWS)
+    files.write_json(tmp_path / "config.json", {"config": {"seed": 3}})
+    return tmp_path
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    """Returns what a stand-in for Weights & Biases was told."""
+    told = {"init": [], "log": [], "summary": {}, "finished": 0}
+
+    class Run:
+        id = "abc"
+        summary = told["summary"]
+
+        def log(self, row, step):
+            told["log"].append((step, row))
+
+        def finish(self):
+            told["finished"] += 1
+
+    def init(**settings):
+        told["init"].append(settings)
+        return Run()
+
+    module = types.SimpleNamespace(init=init, login=lambda: True, Error=LookupError)
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return told
+
+
+def test_weights_and_biases_gets_each_run_once(workdir, wandb):
+    for _ in range(2):
+        logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
+    (settings,) = wandb["init"]
+    assert settings["project"] == "digits" and settings["name"] == "a"
+    assert settings["config"]["seed"] == 3 and settings["dir"] == str(workdir)
+    assert wandb["log"] == [(1, {"test_accuracy": 0.5}), (2, {"test_accuracy": 0.75})]
+    assert wandb["summary"] == RESULT and wandb["finished"] == 1
+    record = json.loads((workdir / "wandb/a.json").read_text())
+    assert record == {"project": "digits", "id": "abc"}
+
+
+def test_without_a_key_weights_and_biases_is_refused_in_one_line(workdir, wandb, monkeypatch):
+    def login():
+        raise LookupError("no key")
+
+    monkeypatch.setattr(sys.modules["wandb"], "login", login)
+    with pytest.raises(InputError, match="--wandb=digits: no key; accepted: .*WANDB_MODE=offline"):
+        logs.make_log(workdir, tensorboard=False, wandb_project="digits")
+    assert not wandb["init"]
+
+
+def test_event_files_of_a_killed_process_are_written_again_and_whole_ones_left(workdir):
+    pytest.importorskip("tensorboardX")
+    (workdir / "tensorboard/.a.partial").mkdir(parents=True)
+    (workdir / "tensorboard/.a.partial/events.half").write_text("half")
+    log = logs.make_log(workdir, tensorboard=True, wandb_project=None)
+    log("a")
+    (event,) = (workdir / "tensorboard/a").iterdir()
+    assert os.listdir(workdir / "tensorboard") == ["a"] and event.name != "events.half"
+    before = event.stat().st_mtime_ns
+    log("a")
+    assert event.stat().st_mtime_ns == before
+
+
+def test_rows_that_nothing_counts_are_numbered(workdir, wandb):
+    shutil.rmtree(workdir / "runs/a")
+    files.write_run(workdir, "a", RESULT, [{"ridge": 1.0}, {"ridge": 0.5}])
+    logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
+    assert wandb["log"] == [(0, {"ridge": 1.0}), (1, {"ridge": 0.5})]
