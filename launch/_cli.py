@@ -16,7 +16,7 @@ from typing import NoReturn
 import ml_collections
 from absl import app, flags, logging
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.experiments import load_settings
 from lsa_jax.settings.fields import parse
 from lsa_jax.settings.points import Point, make_points
@@ -24,6 +24,9 @@ from lsa_jax.settings.variants import set_fields
 
 BAD_INPUT = 2
 _OVERRIDE = "--config."
+
+# How the line on missing data begins, by which `launch.reproduce` tells it from other mistakes.
+MISSING_DATA = "missing data: "
 
 CONFIG = flags.DEFINE_string(
     "config",
@@ -38,6 +41,11 @@ WORKDIR = flags.DEFINE_string(
 DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Folder of data sets in their standard layouts; default: LSA_DATA_DIR."
 )
+
+
+def describe(error: InputError) -> str:
+    """Returns what is printed of a mistake."""
+    return f"{MISSING_DATA}{error}" if isinstance(error, MissingDataError) else str(error)
 
 
 def _fail(message: str) -> NoReturn:
@@ -74,7 +82,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
         try:
             return main()
         except InputError as error:
-            _fail(str(error))
+            _fail(describe(error))
         except KeyboardInterrupt:
             print("\nstopped; the same command goes on from here", file=sys.stderr)
             sys.exit(130)

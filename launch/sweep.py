@@ -7,27 +7,98 @@ Examples:
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/wide \
         --config.width_factor=2 --config.sweep.seed="(0, 1, 2, 3, 4)"
 
-The same command again does only what is missing.
+    python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart \
+        --distributed --coordinator_address=10.0.0.1:8476 --num_processes=2 --process_id=0
+
+    python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart \
+        --tensorboard --wandb=quickstart --profile
+
+The same command again does only what is missing. With --distributed several processes share the
+work, on hosts of their own: each is started with the same command. Only process 0 needs to see the
+folder for results.
+
+`runs/<id>/metrics.jsonl` and `results.csv` are always written. --tensorboard and --wandb copy them,
+with throughput and the fraction of the devices' peak, as soon as the runs that train together are
+done; both can also be given to the command of a sweep that is finished.
 """
 
+import contextlib
+import importlib.util
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from launch import _cli
+from absl import flags
+
+from launch import _cli, _distributed
+from lsa_jax.errors import InputError
+
+if TYPE_CHECKING:
+    from lsa_jax.reporting.logs import Watch
+
+_TENSORBOARD = flags.DEFINE_bool(
+    "tensorboard",
+    False,
+    "Write the metrics for TensorBoard into the folder tensorboard of workdir.",
+)
+_WANDB = flags.DEFINE_string(
+    "wandb", None, "Log the metrics to this project of Weights & Biases (WANDB_MODE=offline works)."
+)
+_PROFILE = flags.DEFINE_bool(
+    "profile", False, "Write a JAX profile of some steps into the folder profile of workdir."
+)
+
+
+def _check_logs() -> None:
+    """Raises InputError where a library that a flag needs is missing; imports none."""
+    needed = [
+        (_TENSORBOARD.value, "--tensorboard", "tensorboardX", "pip install 'lsa_jax[logs]'"),
+        (_WANDB.value, f"--wandb={_WANDB.value}", "wandb", "pip install wandb"),
+    ]
+    for given, flag, library, command in needed:
+        if given and importlib.util.find_spec(library) is None:
+            raise InputError(f"{flag} needs {library}, which is not installed; accepted: {command}")
+    if _WANDB.value == "":
+        raise InputError("--wandb is empty; accepted: the name of a project")
+
+
+@contextlib.contextmanager
+def _watching(workdir: Path) -> Iterator["Watch"]:
+    """Yields what writes the logs and the profile that are asked for."""
+    from lsa_jax.reporting import logs
+
+    log = logs.make_log(workdir, tensorboard=_TENSORBOARD.value, wandb_project=_WANDB.value)
+    if not _PROFILE.value:
+        yield logs.Watch(stored=log)
+        return
+    from lsa_jax.reporting.profiler import Profiler
+
+    with Profiler(workdir / "profile") as profiler:
+        yield logs.Watch(log, profiler.report)
 
 
 def main(*, sweep: bool = True) -> int:
     """Runs what is missing, reports, and returns 1 if a run failed."""
     config, points = _cli.configured_points(sweep=sweep)
     workdir, data_dir = _cli.workdir(), _cli.data_dir()
+    _check_logs()
 
-    # Only now: jax takes seconds to import, and mistakes should not.
-    import jax
+    with _distributed.joined() as is_first:
+        # Only now: jax takes seconds to import, and mistakes should not.
+        import jax
 
-    from lsa_jax.experiments.sweep import run_sweep
+        from lsa_jax.experiments.sweep import run_sweep
+        from lsa_jax.reporting.logs import UNWATCHED
 
-    devices = jax.devices()
-    print(f"{len(points)} runs on {len(devices)} {devices[0].platform} device(s), into {workdir}")
-    results = run_sweep(config, points, workdir, data_dir=data_dir, command=sys.argv)
+        devices = jax.devices()
+        if is_first:
+            platform = devices[0].platform
+            print(f"{len(points)} runs on {len(devices)} {platform} device(s), into {workdir}")
+        with _watching(workdir) if is_first else contextlib.nullcontext(UNWATCHED) as watch:
+            results = run_sweep(
+                config, points, workdir, data_dir=data_dir, command=sys.argv, watch=watch
+            )
     return int((results["status"] == "failed").any())
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from lsa_jax import processes
 from lsa_jax.experiments import image_tasks
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.experiments.image_tasks import ImageTask
@@ -36,7 +37,7 @@ def run(
     composed = image_tasks.compose_training(point, task, point.config.num_examples)
     buffer = io.BytesIO()
     np.save(buffer, composed)
-    files.write_bytes(directory / _FILE, buffer.getvalue())
+    processes.everyone().on_first(lambda: files.write_bytes(directory / _FILE, buffer.getvalue()))
     progress(1.0)
     measures = {"pixel_mean": float(composed.mean()), "pixel_std": float(composed.std())}
     return [Outcome(measures, [measures])]

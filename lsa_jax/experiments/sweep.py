@@ -3,25 +3,32 @@
 A point is done when its `result.json` is there. A group is a fixed set of points that run together;
 it is run again, from its last checkpoint, as long as one of its points is missing. So a sweep that
 was killed at any moment goes on with the same command and ends with the same numbers.
+
+Either one process runs all groups, alone in the folder, or several run different groups at once, as
+the tasks of a cluster's array do. Processes that work together (see `processes`) count as one: they
+run every group together, and the first of them alone sees the folder.
 """
 
 import contextlib
+import functools
+import itertools
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import filelock
 import jax
 import ml_collections
 import pandas as pd
 
+from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.experiments import load_experiment
+from lsa_jax.experiments import folder_locks, load_experiment
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.reporting import files
+from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.progress import Progress
 from lsa_jax.reporting.write import write_report
 from lsa_jax.settings.points import Point
@@ -54,19 +61,6 @@ def _check_workdir(workdir: Path, identity: dict[str, Any]) -> None:
         )
 
 
-@contextlib.contextmanager
-def _locked(workdir: Path) -> Iterator[None]:
-    """Holds the folder's lock, which the system frees even if this process is killed."""
-    try:
-        workdir.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(workdir / ".lock", timeout=0):
-            yield
-    except filelock.Timeout:
-        raise InputError(f"--workdir {workdir} is in use by another sweep; wait for it") from None
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise InputError(f"--workdir {workdir} cannot be written: {error.strerror}") from None
-
-
 def _run_group(
     experiment: Experiment, group: list[Point], data: Any, directory: Path, progress: Any
 ) -> list[Outcome]:
@@ -93,32 +87,127 @@ def _remove_scratch(directory: Path) -> None:
         shutil.rmtree(directory / SCRATCH)
 
 
-def _run_missing(experiment: Experiment, points: list[Point], data: Any, workdir: Path) -> None:
-    groups = []
-    for group in experiment.groups(points):
-        if any(files.read_result(workdir, point.id) is None for point in group):
-            groups.append(group)
-        else:
-            _remove_scratch(_group_directory(workdir, group))
-    done = 0
-    with Progress(sum(map(len, groups))) as bar:
+def _is_missing(group: list[Point], workdir: Path) -> bool:
+    return any(files.read_result(workdir, point.id) is None for point in group)
+
+
+def _store(
+    group: list[Point], outcomes: list[Outcome], seconds: float, workdir: Path, watch: Watch
+) -> None:
+    for point, outcome in zip(group, outcomes, strict=True):
+        files.write_run(workdir, point.id, _result(point, outcome, seconds), outcome.history)
+        watch.stored(point.id)
+    _remove_scratch(_group_directory(workdir, group))
+
+
+def _progress(
+    bar: Progress, before: int, group: list[Point], watch: Watch
+) -> Callable[[float], None]:
+    """Returns what a group tells how much of it is done; `before` are the points of others."""
+    doing = group[0].id if len(group) == 1 else f"{group[0].id} and others"
+
+    def progress(fraction: float) -> None:
+        bar.advance_to(before + fraction * len(group), doing)
+        watch.reported()
+
+    return progress
+
+
+def _run_groups(
+    experiment: Experiment, groups: list[list[Point]], data: Any, workdir: Path, watch: Watch
+) -> None:
+    """Runs groups one after the other and stores what comes out."""
+    done, crew = 0, processes.everyone()
+    with Progress(sum(map(len, groups)), shown=crew.is_first) as bar:
         for group in groups:
-            before, doing = done, group[0].id if len(group) == 1 else f"{group[0].id} and others"
-            start = time.monotonic()
-            outcomes = _run_group(
-                experiment,
-                group,
-                data,
+            progress, directory = (
+                _progress(bar, done, group, watch),
                 _group_directory(workdir, group),
-                lambda fraction: bar.advance_to(before + fraction * len(group), doing),  # noqa: B023
             )
+            start = time.monotonic()
+            outcomes = _run_group(experiment, group, data, directory, progress)
             seconds = round((time.monotonic() - start) / len(group), 3)
-            for point, outcome in zip(group, outcomes, strict=True):
-                result = _result(point, outcome, seconds)
-                files.write_run(workdir, point.id, result, outcome.history)
-            _remove_scratch(_group_directory(workdir, group))
+            crew.on_first(functools.partial(_store, group, outcomes, seconds, workdir, watch))
             done += len(group)
-            bar.advance_to(done, doing)
+            progress(1.0)
+
+
+def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int]:
+    """Returns the numbers of groups of which a point is missing, and tidies up after the others."""
+    numbers = [number for number, group in enumerate(groups) if _is_missing(group, workdir)]
+    for point in itertools.chain(*groups):
+        if files.read_result(workdir, point.id) is not None:
+            watch.stored(point.id)
+    for number in set(range(len(groups))).difference(numbers):
+        _remove_scratch(_group_directory(workdir, groups[number]))
+    return numbers
+
+
+def _run_missing(
+    experiment: Experiment,
+    groups: list[list[Point]],
+    load: Callable[[], Any],
+    workdir: Path,
+    watch: Watch,
+) -> None:
+    """Runs those of the groups of which a point is missing; reads the data only if there are."""
+    crew = processes.everyone()
+    missing = crew.from_first(lambda: _missing(groups, workdir, watch))
+    if missing:
+        chosen = [groups[number] for number in missing]
+        _run_groups(experiment, chosen, load(), workdir, watch)
+    elif crew.is_first:
+        print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
+
+
+def missing_groups(
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path
+) -> list[int]:
+    """Returns the numbers of the sweep's groups of which a point is missing in a folder.
+
+    Raises:
+        InputError: the folder cannot take this sweep.
+    """
+    _check_workdir(workdir, _identity(config, points))
+    groups = load_experiment(config.experiment).groups(points)
+    return [number for number, group in enumerate(groups) if _is_missing(group, workdir)]
+
+
+@contextlib.contextmanager
+def recorded_sweep(
+    config: ml_collections.ConfigDict,
+    points: list[Point],
+    workdir: Path,
+    *,
+    load: Callable[[], Any],
+    command: list[str],
+    devices: list[str],
+) -> Iterator[None]:
+    """Holds a folder alone, with the sweep recorded in its `config.json`.
+
+    Args:
+        config: what all points share.
+        points: the sweep.
+        workdir: where everything is written.
+        load: reads the data; called before a folder is made that is not there yet.
+        command: the command line, for the record.
+        devices: what it runs on, for the record.
+
+    Raises:
+        InputError: the data are missing or damaged, or the folder cannot take this sweep; raised
+            before anything is written.
+    """
+    identity = _identity(config, points)
+    _check_workdir(workdir, identity)
+    if not workdir.exists():
+        load()
+    with folder_locks.alone(workdir):
+        _check_workdir(workdir, identity)  # again: another one may have been recorded meanwhile
+        if not (workdir / "config.json").exists():
+            versions = {name: metadata.version(name) for name in _PACKAGES}
+            record = {"command": command, "versions": versions, "devices": devices}
+            files.write_json(workdir / "config.json", {**record, **identity})
+        yield
 
 
 def run_sweep(
@@ -128,6 +217,7 @@ def run_sweep(
     *,
     data_dir: Path | None,
     command: list[str],
+    watch: Watch = UNWATCHED,
 ) -> pd.DataFrame:
     """Runs what is missing of a sweep and writes the report.
 
@@ -137,6 +227,7 @@ def run_sweep(
         workdir: where everything is written.
         data_dir: where data sets lie; None means the environment's or the cache.
         command: the command line, for the record.
+        watch: what looks on; the first process alone calls it when results are stored.
 
     Returns:
         One row a point: its settings, metrics, `seconds` (its share of its group's time), `status`.
@@ -146,26 +237,52 @@ def run_sweep(
             before anything is written.
     """
     experiment = load_experiment(config.experiment)
-    identity = _identity(config, points)
-    _check_workdir(workdir, identity)
-    # A folder that is not there yet is made only once the data have proved to be good.
-    data = None if workdir.exists() else experiment.load(points, data_dir)
-    with _locked(workdir):
-        missing = [p for p in points if files.read_result(workdir, p.id) is None]
-        if missing and data is None:
-            data = experiment.load(points, data_dir)
-        if not (workdir / "config.json").exists():
-            record = {
-                "command": command,
-                "versions": {name: metadata.version(name) for name in _PACKAGES},
-                "devices": [str(device) for device in jax.devices()],
-            }
-            files.write_json(workdir / "config.json", {**record, **identity})
-        if missing:
-            _run_missing(experiment, points, data, workdir)
-        else:
-            print(f"all {len(points)} runs are done already; nothing to run")
-        return report_sweep(config, points, workdir)
+    crew = processes.everyone()
+    load = functools.cache(lambda: crew.in_each(lambda: experiment.load(points, data_dir)))
+    devices = [f"{device} ({device.device_kind})" for device in jax.devices()]
+    if crew.from_first(lambda: not workdir.exists()):
+        load()  # here by all processes: what follows is done by the first alone
+    with contextlib.ExitStack() as stack:
+        held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)
+        crew.on_first(lambda: stack.enter_context(held))
+        _run_missing(experiment, experiment.groups(points), load, workdir, watch)
+        return crew.from_first(lambda: report_sweep(config, points, workdir))
+
+
+def run_groups(
+    config: ml_collections.ConfigDict,
+    points: list[Point],
+    workdir: Path,
+    numbers: list[int],
+    *,
+    data_dir: Path | None,
+) -> pd.DataFrame:
+    """Runs what is missing of some groups of a recorded sweep, beside others that run other groups.
+
+    Args:
+        config: what all points share.
+        points: the sweep; all of it, as its data and its groups are functions of all points.
+        workdir: where the sweep is recorded.
+        numbers: which of the groups, counted from 0.
+        data_dir: where data sets lie; None means the environment's or the cache.
+
+    Returns:
+        One row a point of these groups, as `run_sweep`.
+
+    Raises:
+        InputError: there is no such group, the data are missing or damaged, or another process
+            holds one of the groups or the whole folder.
+    """
+    experiment = load_experiment(config.experiment)
+    groups = experiment.groups(points)
+    unknown = [number for number in numbers if not 0 <= number < len(groups)]
+    if unknown:
+        raise InputError(f"--groups has {unknown[0]}; accepted: 0 to {len(groups) - 1}")
+    chosen = [groups[number] for number in numbers]
+    with folder_locks.holding(workdir, [group[0].id for group in chosen]):
+        load = functools.partial(experiment.load, points, data_dir)
+        _run_missing(experiment, chosen, load, workdir, UNWATCHED)
+        return files.read_results(workdir, [point.id for group in chosen for point in group])
 
 
 def report_sweep(
@@ -181,4 +298,6 @@ def report_sweep(
         raise InputError(f"--workdir {workdir} has no finished runs; start them with launch.sweep")
     report = load_experiment(config.experiment).report(config, results, workdir)
     print(write_report(workdir, results, report))
+    if len(results) < len(points):
+        print(f"{len(points) - len(results)} of {len(points)} runs are missing")
     return results

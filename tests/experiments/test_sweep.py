@@ -11,6 +11,10 @@ import filelock
 import pandas as pd
 import pytest
 
+from launch import _cli
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.sweep import run_groups
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -139,3 +143,24 @@ def test_one_point_runs_alone(tmp_path, uninterrupted):
     assert len(alone) == 1
     swept = read(uninterrupted).query("learner == 'network' and noise == 2 and seed == 1")
     assert alone["test_loss"].item() == pytest.approx(swept["test_loss"].item(), rel=1e-5)
+
+
+def test_groups_run_at_once_by_several_processes_give_the_same_report(uninterrupted, tmp_path):
+    (tmp_path / "config.json").write_bytes((uninterrupted / "config.json").read_bytes())
+    commands = [["groups", "--groups=0,2,4"], ["groups", "--groups=1,3,5"], ["report"]]
+    for at_once in (commands[:2], commands[2:]):
+        processes = [
+            start(tmp_path, script=script, arguments=arguments) for script, *arguments in at_once
+        ]
+        for process in processes:
+            _, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, errors
+    pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), check_exact=True)
+    for name in ("report.md", "report.json", "noise_curves.png"):
+        assert (tmp_path / name).read_bytes() == (uninterrupted / name).read_bytes()
+
+
+def test_a_group_that_is_not_there_is_refused(uninterrupted):
+    config, points = _cli.recorded_points(uninterrupted)
+    with pytest.raises(InputError, match="--groups has 6; accepted: 0 to 5"):
+        run_groups(config, points, uninterrupted, [0, 6], data_dir=None)

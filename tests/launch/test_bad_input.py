@@ -1,5 +1,6 @@
 """Every mistake costs one line that names it, exit status 2, and leaves nothing on disk."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -148,7 +149,8 @@ def test_missing_data_are_named_with_the_command_that_fetches_them(tmp_path):
     result = launch(
         "run", "--config=configs/lsa/fig6_mnist.py", f"--workdir={workdir}", f"--data_dir={data}"
     )
-    assert_refused(result, str(data), "launch.data --dataset=mnist")
+    # launch.reproduce tells missing data from other mistakes by these words.
+    assert_refused(result, f"error: missing data: {data}", "launch.data --dataset=mnist")
     assert not workdir.exists()
 
 
@@ -196,6 +198,26 @@ def test_a_report_on_a_damaged_record_is_refused(tmp_path, content):
 
 def test_a_report_on_nothing_is_refused(tmp_path):
     assert_refused(launch("report", f"--workdir={tmp_path}"), "config.json", "does not exist")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["--groups is missing", "--groups=0,3"]),
+        (["--groups=0,x"], ["--groups is '0,x'", "numbers from 0"]),
+        (["--groups=-1"], ["--groups is '-1'"]),
+        (["--groups=0"], ["config.json", "does not exist"]),
+    ],
+)
+def test_groups_of_no_sweep_are_refused(tmp_path, arguments, words):
+    assert_refused(launch("groups", f"--workdir={tmp_path}", *arguments), *words)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
+def test_a_log_without_its_library_is_refused(tmp_path):
+    result = launch("run", QUICKSTART, f"--workdir={tmp_path / 'out'}", "--wandb=digits")
+    assert_refused(result, "--wandb=digits needs wandb", "pip install wandb")
 
 
 def test_help_shows_worked_commands():

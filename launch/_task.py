@@ -1,0 +1,51 @@
+"""What a SLURM job of ours runs: one of our commands, queued again when its time is over."""
+
+import shutil
+import signal
+import subprocess
+import sys
+
+import submitit
+
+_WARNINGS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def _leave_warnings_to_the_task() -> None:
+    # SLURM sends them to every process of a job; the command would die, and the job count as failed
+    # before it is queued again.
+    for warning in _WARNINGS:
+        signal.signal(warning, signal.SIG_IGN)
+
+
+class Task(submitit.helpers.Checkpointable):
+    """A command in a process of its own, started again from its checkpoints where it was stopped.
+
+    In a process of its own, because Python answers SLURM's warning only between two calls into
+    compiled code, and an epoch can take longer than is left. The command may be killed at any
+    moment.
+    """
+
+    def __init__(self) -> None:
+        """Starts nothing yet."""
+        self._process: subprocess.Popen | None = None
+
+    def __call__(self, command: list[str]) -> None:
+        """Runs the command and ends with its exit status."""
+        self._process = subprocess.Popen(command, preexec_fn=_leave_warnings_to_the_task)
+        status = self._process.wait()
+        if status:
+            sys.exit(status if status > 0 else 128 - status)
+
+    def checkpoint(self, command: list[str]) -> submitit.helpers.DelayedSubmission:
+        """Stops the command and returns what submitit is to queue again.
+
+        Where that is impossible the job ends with status 1 and one line that says what to do.
+        """
+        if self._process is not None:
+            self._process.kill()
+        if shutil.which("scontrol") is None:
+            sys.exit(
+                "error: the time is over, and without scontrol on this node the task cannot queue "
+                "itself again; the same launch.slurm command goes on from here"
+            )
+        return submitit.helpers.DelayedSubmission(Task(), command)

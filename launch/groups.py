@@ -1,0 +1,45 @@
+"""Runs some groups of a sweep that is recorded in a folder, beside others that run other groups.
+
+Examples:
+    python -m launch.groups --workdir=runs/fig6 --groups=0
+    python -m launch.groups --workdir=runs/fig6 --groups=1,2 --data_dir=data
+
+A group is what trains together and has its own checkpoints. Groups are counted from 0, in the order
+in which launch.sweep runs them. This is what a task of launch.slurm's array runs; other schedulers
+can run it as well, and launch.report afterwards. The same command again does only what is missing.
+"""
+
+from absl import flags
+
+from launch import _cli
+from lsa_jax.errors import InputError
+
+_GROUPS = flags.DEFINE_list("groups", None, "Which groups to run, as 0,3.")
+
+
+def _numbers() -> list[int]:
+    """Returns --groups.
+
+    Raises:
+        InputError: it is missing, or no list of numbers.
+    """
+    if not _GROUPS.value or not all(part.strip().isdecimal() for part in _GROUPS.value):
+        given = "missing" if _GROUPS.value is None else repr(",".join(_GROUPS.value))
+        raise InputError(f"--groups is {given}; accepted: numbers from 0, as --groups=0,3")
+    return [int(part) for part in _GROUPS.value]
+
+
+def main() -> int:
+    """Runs what is missing of the groups and returns 1 if a run failed."""
+    workdir, data_dir, numbers = _cli.workdir(), _cli.data_dir(), _numbers()
+    config, points = _cli.recorded_points(workdir)
+
+    # Only now: jax takes seconds to import, and mistakes should not.
+    from lsa_jax.experiments.sweep import run_groups
+
+    results = run_groups(config, points, workdir, numbers, data_dir=data_dir)
+    return int((results["status"] == "failed").any())
+
+
+if __name__ == "__main__":
+    _cli.run(main)

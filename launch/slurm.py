@@ -1,0 +1,187 @@
+r"""Submits a figure or table to SLURM: an array of the sweep's groups, then a job for the report.
+
+Examples:
+    python -m launch.slurm --config=configs/lsa/fig6_mnist.py --workdir=/scratch/me/fig6 \
+        --data_dir=/scratch/me/data --partition=gpu --gpus=1 --cpus=8 --mem_gb=32 --time=240
+    python -m launch.slurm --config=configs/quickstart.py --workdir=runs/quickstart --dry_run
+
+The folder ends with what launch.sweep would have left there: a task of the array runs some of the
+sweep's groups (launch.groups), and a job that waits for the array writes the report
+(launch.report). The same command again submits only what is missing. Logs and sbatch scripts go to
+WORKDIR/slurm. Jobs start in the folder where this command was given, with the same Python and the
+same code; --workdir and --data_dir must be seen by all nodes. Other options of sbatch come from its
+environment variables, such as SBATCH_ACCOUNT and SBATCH_QOS. Needs submitit:
+pip install 'lsa_jax[slurm]'.
+
+A task that is preempted, or whose node fails, is queued again by SLURM; one whose time is over
+queues itself again (scontrol requeue), at most --requeues times. Both go on from the last
+checkpoint and end with the same numbers. Where compute nodes have no scontrol, a task whose time is
+over ends as failed, its log says so in one line, and the same command goes on from there.
+"""
+
+import contextlib
+import importlib.util
+import io
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from absl import flags
+
+from launch import _cli
+from lsa_jax.errors import InputError
+
+if TYPE_CHECKING:
+    import submitit
+
+_PARTITION = flags.DEFINE_string("partition", None, "Partition; default: the cluster's own.")
+_GPUS = flags.DEFINE_integer("gpus", 0, "GPUs a task.", lower_bound=0)
+_CPUS = flags.DEFINE_integer("cpus", 4, "CPU cores a task.", lower_bound=1)
+_MEM_GB = flags.DEFINE_float("mem_gb", None, "Memory a task, in GB; default: the cluster's own.")
+_TIME = flags.DEFINE_integer("time", 60, "Minutes until a task is queued again.", lower_bound=5)
+_REQUEUES = flags.DEFINE_integer(
+    "requeues", 20, "How often a task whose time is over is queued again.", lower_bound=0
+)
+_GROUPS_PER_TASK = flags.DEFINE_integer(
+    "groups_per_task", 1, "Groups that a task runs, one after the other.", lower_bound=1
+)
+_ARRAY_PARALLELISM = flags.DEFINE_integer(
+    "array_parallelism", 64, "Tasks that run at the same time.", lower_bound=1
+)
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the sbatch scripts and submit nothing.")
+
+_ROOT = Path(__file__).resolve().parents[1]
+_WARNING_SECONDS = 60  # before the time is over; SLURM looks only once in so many seconds
+_PROGRAMS = ("sbatch", "srun")
+
+
+def _check() -> None:
+    """Raises where flags are wrong or what is needed is missing; imports nothing."""
+    if _MEM_GB.value is not None and not 0 < _MEM_GB.value < float("inf"):
+        raise InputError(f"--mem_gb is {_MEM_GB.value:g}; accepted: a number above 0")
+    if importlib.util.find_spec("submitit") is None:
+        raise InputError("launch.slurm needs submitit; pip install 'lsa_jax[slurm]' installs it")
+    absent = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if absent and not _DRY_RUN.value:
+        raise InputError(
+            f"{absent[0]} is not on the PATH; launch.slurm runs where jobs are submitted, and "
+            "elsewhere with --dry_run only"
+        )
+
+
+def _executor(workdir: Path, dependency: str | None = None) -> "submitit.SlurmExecutor":
+    """Returns what submits jobs with the resources of the flags, and waits for others if asked."""
+    import submitit
+
+    class Executor(submitit.SlurmExecutor):
+        """One that does not ask whether this is a cluster: `_check` has, and a dry run need not."""
+
+        affinity = classmethod(lambda cls: 2)
+
+    executor = Executor(workdir / "slurm", max_num_timeout=_REQUEUES.value)
+    optional = {
+        "partition": _PARTITION.value,
+        "gpus_per_node": _GPUS.value or None,
+        "mem": None if _MEM_GB.value is None else f"{round(_MEM_GB.value * 1024)}MB",
+        "dependency": dependency,
+    }
+    executor.update_parameters(
+        job_name=f"lsa_jax-{workdir.name}",
+        time=_TIME.value,
+        nodes=1,
+        ntasks_per_node=1,
+        cpus_per_task=_CPUS.value,
+        array_parallelism=_ARRAY_PARALLELISM.value,
+        signal_delay_s=_WARNING_SECONDS,
+        setup=[f"export PYTHONPATH={shlex.quote(str(_ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"],
+        # Since SLURM 22.05 srun does not take this over from sbatch.
+        srun_args=[f"--cpus-per-task={_CPUS.value}"],
+        wckey=None,  # not submitit's own, which a cluster may refuse
+        additional_parameters={"requeue": True, "chdir": str(Path.cwd())},
+        **{name: value for name, value in optional.items() if value is not None},
+    )
+    return executor
+
+
+def _commands(
+    workdir: Path, data_dir: Path | None, numbers: list[int]
+) -> tuple[list[list[str]], list[str]]:
+    """Returns what the tasks of the array run, and what the job after them runs."""
+    python = [sys.executable, "-m"]
+    folders = [f"--workdir={workdir}"]
+    data = [f"--data_dir={data_dir.absolute()}"] if data_dir else []
+    tasks = []
+    for start in range(0, len(numbers), _GROUPS_PER_TASK.value):
+        chosen = numbers[start : start + _GROUPS_PER_TASK.value]
+        groups = f"--groups={','.join(map(str, chosen))}"
+        tasks.append([*python, "launch.groups", *folders, groups, *data])
+    return tasks, [*python, "launch.report", *folders]
+
+
+def _print_script(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> None:
+    """Prints the sbatch script of one job, or of an array, with what its tasks run."""
+    if len(commands) > 1:
+        executor.parameters["map_count"] = len(commands)
+    print(executor._make_submission_file_text(executor._submitit_command_str, "dry_run"))
+    for number, command in enumerate(commands):
+        print(f"# task {number}: {shlex.join(command)}")
+    print()
+
+
+def _submit(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> str:
+    """Submits commands, several of them as an array, and returns the number of the job.
+
+    Raises:
+        InputError: sbatch refuses.
+    """
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    from launch._task import Task
+
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what it raises, too
+            jobs = executor.map_array(Task(), commands)
+    except (FailedJobError, FailedSubmissionError) as error:
+        raise InputError(f"no job was made of {shlex.join(commands[0])}: {error}") from None
+    return jobs[0].job_id.partition("_")[0]
+
+
+def main() -> None:
+    """Submits the array and the report, or prints their scripts."""
+    _check()
+    config, points = _cli.configured_points(sweep=True)
+    workdir, data_dir = _cli.workdir().absolute(), _cli.data_dir()
+
+    # Only now: jax takes seconds to import, and mistakes should not.
+    from lsa_jax.experiments import load_experiment
+    from lsa_jax.experiments.sweep import missing_groups, recorded_sweep
+
+    numbers = missing_groups(config, points, workdir)
+    tasks, report = _commands(workdir, data_dir, numbers)
+    if _DRY_RUN.value:
+        if tasks:
+            _print_script(_executor(workdir), tasks)
+        _print_script(_executor(workdir, "afterany:ARRAY" if tasks else None), [report])
+        return
+
+    with recorded_sweep(
+        config,
+        points,
+        workdir,
+        load=lambda: load_experiment(config.experiment).load(points, data_dir),
+        command=sys.argv,
+        devices=[f"SLURM: {_CPUS.value} CPU cores and {_GPUS.value} GPUs a task"],
+    ):
+        dependency = None
+        if tasks:
+            array = _submit(_executor(workdir), tasks)
+            print(f"job {array}: {len(numbers)} group(s) in {len(tasks)} task(s)")
+            dependency = f"afterany:{array}"
+        print(f"job {_submit(_executor(workdir, dependency), [report])}: the report")
+    print(f"logs: {workdir / 'slurm'}; results: {workdir}")
+
+
+if __name__ == "__main__":
+    _cli.run(main)

@@ -1,0 +1,63 @@
+"""Who may work in a sweep's folder: one process alone, or several on different groups.
+
+All locks are files that the system frees even if their process is killed.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+
+from lsa_jax.errors import InputError
+
+# Seconds to wait for a lock that others hold for a moment, or until they are dead.
+_PATIENCE = 10.0
+
+
+@contextlib.contextmanager
+def _refusing(workdir: Path) -> Iterator[None]:
+    """Says in one line that a folder is in use, or cannot be written."""
+    try:
+        yield
+    except filelock.Timeout:
+        raise InputError(f"--workdir {workdir} is in use by another sweep; wait for it") from None
+    except (PermissionError, NotADirectoryError, FileExistsError) as error:
+        raise InputError(f"--workdir {workdir} cannot be written: {error.strerror}") from None
+
+
+def _folder_lock(workdir: Path, timeout: float) -> filelock.FileLock:
+    return filelock.FileLock(workdir / ".lock", timeout=timeout)
+
+
+@contextlib.contextmanager
+def alone(workdir: Path) -> Iterator[None]:
+    """Holds a folder, made if need be: nothing else runs in it, or starts to, before this ends.
+
+    Raises:
+        InputError: something runs in it, or it cannot be written.
+    """
+    with _refusing(workdir):
+        workdir.mkdir(parents=True, exist_ok=True)
+        with _folder_lock(workdir, timeout=0):
+            for path in (workdir / "groups").glob("*.lock"):
+                with filelock.FileLock(path, timeout=0):
+                    pass
+            yield
+
+
+@contextlib.contextmanager
+def holding(workdir: Path, names: list[str]) -> Iterator[None]:
+    """Holds some groups: others may run at the same time, but nothing that is to be alone.
+
+    Raises:
+        InputError: a group or the whole folder is held by another, or it cannot be written.
+    """
+    with _refusing(workdir), contextlib.ExitStack() as stack:
+        (workdir / "groups").mkdir(exist_ok=True)
+        for name in names:
+            lock = filelock.FileLock(workdir / "groups" / f"{name}.lock", timeout=_PATIENCE)
+            stack.enter_context(lock)
+        with _folder_lock(workdir, timeout=_PATIENCE):  # only to see that nobody holds it
+            pass
+        yield

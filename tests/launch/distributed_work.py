@@ -1,0 +1,155 @@
+"""What every process of test_distributed.py runs: each kind of work that processes share.
+
+Each process is given a folder of its own, so that it shows who writes.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import optax
+
+from launch import _cli, _distributed
+from lsa_jax import processes, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+from lsa_jax.experiments import sweep as runner
+from lsa_jax.experiments.experiment import Experiment, Outcome
+from lsa_jax.kernels import gram
+from lsa_jax.models.model import Model
+from lsa_jax.parallel import BatchLayout, ReplicaLayout
+from lsa_jax.reporting.report import Report
+from lsa_jax.settings.points import Point, make_points
+from lsa_jax.training import checkpoints
+from lsa_jax.training.losses import squared_error
+
+X1, X2 = (np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in (22, 9))
+
+
+class _Stopped(Exception):
+    pass
+
+
+def _stop(fraction: float) -> None:
+    if fraction >= 0.4:
+        raise _Stopped
+
+
+def train_with_split_batches(folder: Path) -> np.ndarray:
+    """Trains one linear model, its batches spread over all devices, in two calls."""
+    model = Model(
+        lambda key, shape: {"w": jax.random.normal(key, (*shape, 2))},
+        lambda params, x: x @ params["w"],
+        None,
+    )
+    train = functools.partial(
+        training.train,
+        jax.random.key(0),
+        model,
+        Dataset(jnp.asarray(X1), jnp.tanh(jnp.asarray(X1[:, :2]))),
+        squared_error,
+        optax.sgd(0.1, momentum=0.9),
+        epochs=2,
+        batch_size=8,
+        metrics={},
+        layout=BatchLayout(8),
+        checkpoint_dir=folder / "checkpoints",
+    )
+    with contextlib.suppress(_Stopped):
+        train(progress=_stop)
+    return train()[0]["w"]
+
+
+def _walk(
+    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Takes two random steps, the points as replicas, with a checkpoint after each."""
+
+    def step(position: jax.Array, key: jax.Array, count: jax.Array) -> jax.Array:
+        return position + jax.random.normal(jax.random.fold_in(key, count), position.shape)
+
+    layout, done = ReplicaLayout(len(group)), 0
+    keys = layout.spread(jax.random.split(jax.random.key(1), len(group)))
+    positions = np.zeros((len(group), 5), np.float32)
+    if saved := checkpoints.restore(directory, positions):
+        done, positions = saved
+    for count in range(done, 2):
+        shared = layout.share(jnp.int32(count))
+        positions = layout.gather(layout.map(step, 2)(layout.spread(positions), keys, shared))
+        checkpoints.save(directory, count + 1, positions)
+        progress((count + 1) / 2)
+    return [Outcome({"place": float(row.sum())}, []) for row in positions]
+
+
+def sweep(folder: Path) -> np.ndarray:
+    """Runs a sweep of three points and writes its report."""
+    experiment = Experiment(
+        load=lambda points, data_dir: None,
+        groups=lambda points: [points],
+        run=_walk,
+        report=lambda *_: Report("Walks", [], [], {}, {}, []),
+    )
+    config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
+    points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)
+    with mock.patch.object(runner, "load_experiment", lambda name: experiment):
+        results = runner.run_sweep(config, points, folder / "sweep", data_dir=None, command=[])
+    assert (results["status"] == "ok").all()
+    return results["place"].to_numpy()
+
+
+def _kernel(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    return jnp.tanh(x1 @ x2.T)
+
+
+def compute_gram(folder: Path) -> dict[str, np.ndarray]:
+    """Computes a matrix in memory, and one in a file in two calls."""
+    fractions: list[float] = []
+    options = {"tile": 4, "path": folder / "kernel.npy"}
+    with contextlib.suppress(_Stopped):
+        gram(_kernel, X1, progress=_stop, **options)
+    matrix = gram(_kernel, X1, progress=fractions.append, **options)
+    counted = np.array([len(fractions), fractions[-1]])
+    return {"memory": gram(_kernel, X2, X1), "stored": np.array(matrix), "counted": counted}
+
+
+def work(folder: Path) -> dict[str, Any]:
+    """Does all of it and returns what came out."""
+    gathered = processes.everyone().gather({"double": np.float64([0.1]), "flag": np.array([True])})
+    assert gathered["double"].dtype == np.float64 and gathered["flag"].all()
+    return {
+        "batches": train_with_split_batches(folder),
+        "sweep": sweep(folder),
+        **compute_gram(folder),
+    }
+
+
+def main() -> None:
+    """Works together with the others; then one process fails in two ways."""
+    with _distributed.joined() as is_first:
+        crew, folder = processes.everyone(), _cli.workdir()
+        found = work(folder)
+
+        def fail() -> None:
+            if crew.index == 1:
+                raise InputError("no such data")
+
+        try:
+            crew.in_each(fail)
+        except InputError as error:
+            found["error"] = f"{type(error).__name__} {error}"
+        np.savez(folder.parent / f"found_{crew.index}.npz", **found)
+        if is_first:
+            print("done")
+        fail()
+        crew.gather(np.zeros(1))
+
+
+if __name__ == "__main__":
+    _cli.run(main)

@@ -1,0 +1,141 @@
+"""Processes that work together give what one gives; the first alone writes; all end together."""
+
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from launch import _distributed
+from lsa_jax.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).with_name("distributed_work.py")
+NUM_TILES = 6 * 7 // 2
+
+
+def start(count, *command):
+    """Starts a command in so many processes with one device each; {} in it becomes the index."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    together = ("--distributed", f"--coordinator_address={address}", f"--num_processes={count}")
+    environment = os.environ | {
+        "XLA_FLAGS": os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1"),
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(ROOT),
+    }
+    return [
+        subprocess.Popen(
+            [
+                *(sys.executable, *(part.replace("{}", str(index)) for part in command)),
+                *(*together, f"--process_id={index}"),
+            ],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    return runpy.run_path(str(SCRIPT))["work"](tmp_path_factory.mktemp("alone"))
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_give_together_what_one_gives(count, alone, tmp_path):
+    for index in range(count):
+        (tmp_path / str(index)).mkdir()
+    running = start(count, str(SCRIPT), f"--workdir={tmp_path}/{{}}")
+    outputs = [process.communicate() for process in running]
+    assert (tmp_path / "found_0.npz").exists(), outputs
+    for index in range(count):
+        found = np.load(tmp_path / f"found_{index}.npz")
+        np.testing.assert_allclose(found["batches"], alone["batches"], rtol=1e-5)
+        np.testing.assert_array_equal(found["sweep"], alone["sweep"])
+        np.testing.assert_array_equal(found["stored"], alone["stored"])
+        np.testing.assert_allclose(found["memory"], alone["memory"], rtol=1e-6)
+        # What was done when the work was stopped is not computed again.
+        np.testing.assert_array_equal(found["counted"], [NUM_TILES - np.ceil(0.4 * NUM_TILES), 1])
+        kind = "InputError" if index == 0 else "ReportedError"
+        assert found["error"] == f"{kind} process 1: no such data"
+        assert bool(list((tmp_path / str(index)).iterdir())) == (index == 0)
+    assert outputs[0][0].endswith("done\n") and not any(output for output, _ in outputs[1:])
+    # One process found a mistake by itself: it says so, and no other waits for it.
+    assert outputs[1][1].splitlines()[-1] == "error in process 1: no such data"
+    assert "another process has ended" in outputs[0][1].splitlines()[-1]
+    assert [process.returncode for process in running[:2]] == [1, 2]
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed_go_on_where_they_were(tmp_path):
+    command = ("-m", "launch.sweep", "--config=configs/quickstart.py:quick")
+    workdir, untouched = tmp_path / "together", tmp_path / "alone"
+    for pattern in ("groups/*/step_*", "runs/*/result.json", "groups/*/scratch/*.journal"):
+        running = start(2, *command, f"--workdir={workdir}")
+        while not list(workdir.glob(pattern)) and running[0].poll() is None:
+            time.sleep(0.01)
+        for process in running:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        assert not (workdir / "results.csv").exists()
+    running = start(2, *command, f"--workdir={workdir}")
+    assert [process.communicate()[1] for process in running] and not running[0].returncode
+    subprocess.run(
+        [sys.executable, *command, f"--workdir={untouched}"],
+        cwd=ROOT,
+        env=os.environ | {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("count=8", "count=1")},
+        capture_output=True,
+        check=True,
+    )
+    clock = ["seconds", "images_per_second", "peak_fraction"]
+    found, expected = (
+        pd.read_csv(folder / "results.csv").drop(columns=clock) for folder in (workdir, untouched)
+    )
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"num_processes": 2}, "--num_processes is given without --distributed; accepted: both"),
+        ({"distributed": True, "num_processes": 0}, "--num_processes is 0; accepted: 1 or more"),
+        (
+            {"distributed": True, "num_processes": 2, "process_id": 2},
+            "--process_id is 2; accepted: 0 to 1, as --num_processes is 2",
+        ),
+        ({"distributed": True, "process_id": -1}, "--process_id is -1; accepted: 0 or more"),
+        *(
+            ({"distributed": True, "coordinator_address": wrong}, f"{wrong}'; accepted: HOST:PORT")
+            for wrong in ("10.0.0.1", ":8476", "host:0", "host:port")
+        ),
+    ],
+)
+def test_wrong_flags_are_refused_in_one_line(values, words):
+    flags.FLAGS.mark_as_parsed()
+    with flagsaver.flagsaver(**values), pytest.raises(InputError) as caught:
+        with _distributed.joined():
+            pytest.fail("joined")
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_port_that_is_taken_is_refused():
+    with socket.create_server(("", 0)) as server:
+        address = f"localhost:{server.getsockname()[1]}"
+        given = {"coordinator_address": address, "num_processes": 2, "process_id": 0}
+        with flagsaver.flagsaver(distributed=True, **given):
+            with pytest.raises(InputError, match="that port cannot be opened here: Address"):
+                with _distributed.joined():
+                    pytest.fail("joined")

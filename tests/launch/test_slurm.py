@@ -1,0 +1,224 @@
+"""A sweep through SLURM ends as a local one, also when its tasks are stopped in the middle."""
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from launch import slurm
+from launch._task import Task
+from lsa_jax.errors import InputError
+from lsa_jax.experiments import folder_locks
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER = Path(__file__).with_name("slurm_cluster.sh")
+CLOCK = ["seconds", "images_per_second", "peak_fraction"]
+# Two groups: one that trains for some seconds and saves twenty times, and one kernel.
+SWEEP = [
+    "--config=configs/quickstart.py:quick",
+    *("--config.sweep.learner=('network', 'ntk_infinite')", "--config.sweep.noise=(0.0,)"),
+    *(
+        "--config.sweep.seed=(0,)",
+        "--config.network.epochs=100",
+        "--config.network.checkpoint_every=5",
+    ),
+]
+
+
+def launch(script, *arguments, cwd=ROOT, **environment):
+    xla = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
+    return subprocess.run(
+        [sys.executable, "-m", f"launch.{script}", *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"XLA_FLAGS": xla, "JAX_PLATFORMS": "cpu", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def assert_refused(result, *words):
+    assert result.returncode == 2, result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert result.stderr.startswith("error: ")
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--time=1h"], ["time", "1h"]),
+        (["--time=0"], ["time"]),
+        (["--mem_gb=0", "--dry_run"], ["--mem_gb", "above 0"]),
+        (["--gpus=-1"], ["gpus"]),
+        ([], ["sbatch", "--dry_run"]),  # no SLURM on the PATH
+    ],
+)
+def test_a_mistake_is_one_line_and_writes_nothing(tmp_path, arguments, words):
+    workdir = tmp_path / "out"
+    assert_refused(launch("slurm", *SWEEP, f"--workdir={workdir}", *arguments, PATH=""), *words)
+    assert not workdir.exists()
+
+
+def test_a_missing_submitit_is_named_with_the_command_that_installs_it(monkeypatch):
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with flagsaver.flagsaver(dry_run=True), pytest.raises(InputError, match=r"lsa_jax\[slurm\]"):
+        slurm._check()
+
+
+def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "data").mkdir()
+    result = launch(
+        *("slurm", *SWEEP, "--workdir=out", "--data_dir=data", "--partition=night", "--gpus=2"),
+        *("--cpus=8", "--mem_gb=1.5", "--time=90", "--array_parallelism=1", "--dry_run"),
+        cwd=tmp_path,
+        PATH="",
+        PYTHONPATH=str(ROOT),
+    )
+    assert result.returncode == 0, result.stderr
+    array, report = result.stdout.split("#!/bin/bash")[1:]
+    flags_of_both = ("partition=night", "gpus-per-node=2", "cpus-per-task=8", "mem=1536MB")
+    for flag in (*flags_of_both, "time=90", "requeue", f"chdir={tmp_path}", "signal=USR2@60"):
+        assert f"#SBATCH --{flag}\n" in array and f"#SBATCH --{flag}\n" in report
+    assert "#SBATCH --array=0-1%1\n" in array and "--dependency=afterany:" in report
+    task = f"{sys.executable} -m launch.groups --workdir={tmp_path / 'out'} --groups="
+    for number in (0, 1):
+        assert f"# task {number}: {task}{number} --data_dir={tmp_path / 'data'}\n" in array
+    assert f"# task 0: {sys.executable} -m launch.report --workdir={tmp_path / 'out'}\n" in report
+    assert (
+        f"export PYTHONPATH={ROOT}" in array and f"srun --unbuffered --output {tmp_path}" in array
+    )
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_groups_can_share_a_task():
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    with flagsaver.flagsaver(groups_per_task=2):
+        tasks, _ = slurm._commands(Path("/out"), None, [0, 3, 4])
+    assert [task[-1] for task in tasks] == ["--groups=0,3", "--groups=4"]
+
+
+def test_a_task_ends_as_its_command_does():
+    with pytest.raises(SystemExit) as ending:
+        Task()([sys.executable, "-c", "import sys; sys.exit(3)"])
+    assert ending.value.code == 3
+    Task()([sys.executable, "-c", "pass"])
+
+
+def test_a_warning_of_slurm_does_not_reach_the_command():
+    warn = "import os, signal; [os.kill(os.getpid(), s) for s in (signal.SIGTERM, signal.SIGUSR2)]"
+    Task()([sys.executable, "-c", warn])
+
+
+def test_without_scontrol_a_stopped_task_says_how_to_go_on(monkeypatch):
+    task = Task()
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+    def stop(number, frame):
+        task.checkpoint(command)
+
+    monkeypatch.setenv("PATH", "")
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(SystemExit) as ending:
+            task(command)
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert "scontrol" in ending.value.code and "the same launch.slurm command" in ending.value.code
+    assert task._process.wait(timeout=10) == -signal.SIGKILL
+
+
+def _missing_programs():
+    places = os.environ["PATH"] + ":/usr/sbin:/sbin"
+    programs = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue")
+    return [name for name in programs if shutil.which(name, path=places) is None]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Starts a SLURM of one node; returns what tells programs of it."""
+    if missing := _missing_programs():
+        pytest.skip(f"no SLURM here: {missing[0]} not found (Debian: slurm-wlm, munge)")
+    if os.geteuid() != 0:
+        pytest.skip("slurmd needs root")
+    directory = tmp_path_factory.mktemp("slurm")
+    try:
+        subprocess.run([CLUSTER, "start", directory], check=True, timeout=60)
+        yield {"SLURM_CONF": str(directory / "slurm.conf")}
+    finally:
+        subprocess.run([CLUSTER, "stop", directory], check=False, timeout=60)
+
+
+def _ask(cluster, *command):
+    return subprocess.run(
+        command, env=os.environ | cluster, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _wait_until(happened, what, every=0.05):
+    deadline = time.monotonic() + 900  # of a busy machine
+    while not happened():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(every)
+
+
+def _epochs(workdir):
+    """Epochs of the last checkpoint; 0 where there is none."""
+    names = [path.name for path in workdir.glob("groups/network*/step_*[0-9]")]
+    return max((int(name.removeprefix("step_")) for name in names), default=0)
+
+
+def _log(workdir):
+    return "".join(path.read_text() for path in sorted(workdir.glob("slurm/*log*")))
+
+
+def _starts(workdir):
+    """How often the first task, which trains, was started."""
+    return sum(path.read_text().count("Starting") for path in workdir.glob("slurm/*_0_0_log.out"))
+
+
+@pytest.mark.slurm
+def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_sweep(
+    cluster, tmp_path
+):
+    local, workdir = tmp_path / "local", tmp_path / "array"
+    finished = launch("sweep", *SWEEP, f"--workdir={local}")
+    assert finished.returncode == 0, finished.stderr
+    submitted = launch("slurm", *SWEEP, f"--workdir={workdir}", "--cpus=1", **cluster)
+    assert submitted.returncode == 0, submitted.stderr
+    array = submitted.stdout.split()[1].rstrip(":")
+
+    _wait_until(lambda: _epochs(workdir) > 0, "a first checkpoint")
+    with pytest.raises(InputError, match="in use by another sweep"), folder_locks.alone(workdir):
+        pass
+    _ask(cluster, "scancel", "--signal=USR2", f"{array}_0")  # as SLURM does before it stops a task
+    _wait_until(lambda: _starts(workdir) == 2, "a second start")
+    assert not list(workdir.glob("runs/network*/result.json"))
+
+    _wait_until(lambda: not _ask(cluster, "squeue", "--noheader"), "the end of all jobs", every=1)
+    assert (workdir / "report.md").exists(), _log(workdir)
+    for name in ("report.md", "report.json", "noise_curves.png", "noise_curves.svg"):
+        assert (workdir / name).read_bytes() == (local / name).read_bytes(), name
+    here, there = (pd.read_csv(d / "results.csv").drop(columns=CLOCK) for d in (workdir, local))
+    pd.testing.assert_frame_equal(here, there, check_exact=True)
+
+
+@pytest.mark.slurm
+def test_what_sbatch_refuses_is_one_line(cluster, tmp_path):
+    arguments = [f"--workdir={tmp_path / 'out'}", "--partition=nosuch"]
+    assert_refused(launch("slurm", *SWEEP, *arguments, **cluster), "partition")

@@ -1,0 +1,122 @@
+"""The training path imports neither TensorFlow nor plotting code; logs and profiles are written."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+from lsa_jax.reporting import machine, reproduction
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# One run of the quickstart's network; says what is imported before its report is written.
+PROGRAM = """
+import sys
+sys.argv = [
+    "run", "--config=configs/quickstart.py:quick", "--config.network.epochs=3", sys.argv[1],
+    "--tensorboard", "--profile",
+]
+from launch import _cli, run
+from lsa_jax.experiments import sweep
+
+report_sweep = sweep.report_sweep
+
+def report(config, points, workdir):
+    loaded = {name.split(".")[0] for name in sys.modules}
+    print("loaded", *(loaded & {"tensorflow", "tf2jax", "matplotlib", "seaborn", "IPython"}))
+    return report_sweep(config, points, workdir)
+
+sweep.report_sweep = report
+_cli.run(run.main)
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Returns the folder of a run, and what it printed."""
+    workdir = tmp_path_factory.mktemp("trained") / "out"
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM, f"--workdir={workdir}"],
+        cwd=ROOT,
+        env=os.environ | {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("count=8", "count=1")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    return workdir, process.stdout
+
+
+def test_training_imports_neither_tensorflow_nor_plotting_code(trained):
+    _, printed = trained
+    assert "\nloaded\n" in printed
+
+
+def _events(folder):
+    """Returns {(name, step): value} of TensorBoard's event files: length, crc, event, crc, ..."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    found = {}
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        while content:
+            (length,) = struct.unpack("<Q", content[:8])
+            event = Event.FromString(content[12 : 12 + length])
+            for value in event.summary.value:
+                found[value.tag, event.step] = value.simple_value
+            content = content[16 + length :]
+    return found
+
+
+def test_tensorboard_gets_the_metrics_the_pace_and_the_results(trained):
+    workdir, _ = trained
+    (directory,) = (workdir / "runs").iterdir()
+    rows = [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+    expected = {
+        (name, row["step"]): value
+        for row in rows
+        for name, value in row.items()
+        if name not in ("step", "epoch")
+    }
+    result = json.loads((directory / "result.json").read_text())
+    last = rows[-1]["step"]
+    for name in ("test_accuracy", "seconds", "images_per_second"):
+        expected[f"result/{name}", last] = result[name]
+    found = _events(workdir / "tensorboard" / directory.name)
+    assert {key: found[key] for key in expected} == pytest.approx(expected)
+    assert {step for _, step in found} == {row["step"] for row in rows}
+
+
+def test_a_profile_of_some_steps_is_written(trained):
+    workdir, printed = trained
+    (trace,) = (workdir / "profile").glob("plugins/profile/*/*.xplane.pb")
+    assert trace.stat().st_size > 0 and f"wrote {workdir / 'profile'}" in printed
+
+
+def test_a_reproduction_finds_what_a_sweep_leaves(trained):
+    workdir, _ = trained
+    started = reproduction.Sweep("out", "configs/quickstart.py", "Quickstart", "", "")
+    sweep = reproduction.finished(started, workdir.parent, machine.describe_host())
+    assert sweep.status == "done" and sweep.runs == 1 and sweep.run_seconds > 0
+    assert sweep.pictures == ["noise_curves.png"]
+    report = reproduction.markdown("Title", "command", [sweep])
+    assert "1 x cpu" in report and f"jax {jax.__version__}" in report
+
+
+def test_help_takes_a_fraction_of_a_second():
+    # Of processor time, user and system: by the clock it depends on what else runs.
+    program = (
+        "import os, subprocess, sys\n"
+        "command = [sys.executable, '-m', 'launch.run', '--help']\n"
+        "subprocess.run(command, stdout=subprocess.DEVNULL)\n"
+        "print(os.times().children_user + os.times().children_system)"
+    )
+    spent = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert float(spent) < 3.0

@@ -1,0 +1,121 @@
+"""The commands of `launch/tpu_vm.sh`: as printed, and as a machine at the other end reads them."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+VM = ["--name=vm", "--zone=zone"]
+RUN = ["run", *VM, "--workdir=runs/my run", "--config=a.py", "--config.sweep.x=('a', 'b')"]
+
+
+def tpu_vm(*arguments, **environment):
+    return subprocess.run(
+        [ROOT / "launch" / "tpu_vm.sh", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def printed(*arguments):
+    """What a dry run prints, each line as the words of a command."""
+    result = tpu_vm(*arguments, "--dry_run", PATH="/usr/bin:/bin")
+    assert result.returncode == 0, result.stderr
+    return [shlex.split(line) for line in result.stdout.splitlines()]
+
+
+GCLOUD = ["gcloud", "compute", "tpus", "tpu-vm"]
+
+
+def test_create_and_delete():
+    wanted = ["--accelerator-type=v5litepod-8", "--version=v2", "--spot", "--zone=zone"]
+    arguments = ["--type=v5litepod-8", "--version=v2", "--spot", "--project=p"]
+    assert printed("create", *VM, *arguments) == [[*GCLOUD, "create", "vm", *wanted, "--project=p"]]
+    assert printed("delete", *VM) == [[*GCLOUD, "delete", "vm", "--quiet", "--zone=zone"]]
+
+
+def test_install_goes_to_all_hosts():
+    archive, copy, unpack, install, data = printed("install", *VM, "--dataset=mnist")
+    assert archive[:4] == ["git", "-C", str(ROOT), "archive"] and archive[-1] == "HEAD"
+    assert copy[4] == "scp" and [copy[5]] == [
+        word.removeprefix("--output=") for word in archive if word.startswith("--output=")
+    ]
+    for command in (copy, unpack, install, data):
+        assert command[:4] == GCLOUD and "--worker=all" in command
+    assert "uv pip install -e '.[tpu]'" in " ".join(install)
+    assert "-m launch.data --dataset='mnist' --data_dir=data" in " ".join(data)
+
+
+def test_fetch_copies_from_the_host_that_writes():
+    log, folder, copy = printed("fetch", *VM, "--workdir=runs/fig6", "--to=mine")
+    assert "--command=tail -n 5 'lsa_jax_project/runs/fig6.log'" in log
+    assert folder == ["mkdir", "-p", "mine"]
+    source = ["--recurse", "vm:lsa_jax_project/runs/fig6", "mine"]
+    assert copy == [*GCLOUD, "scp", *source, "--worker=0", "--zone=zone"]
+
+
+def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_path):
+    """A stand-in for gcloud runs the code as the VM's shell would, with a stand-in for Python."""
+    programs, home = tmp_path / "bin", tmp_path / "home"
+    project = home / "lsa_jax_project"
+    (project / ".venv" / "bin").mkdir(parents=True)
+    programs.mkdir()
+    stand_ins = {
+        programs
+        / "gcloud": 'for word; do [[ $word != --command=* ]] || bash -c "${word#*=}"; done',
+        programs / "sleep": "until [[ -s 'runs/my run.log' ]]; do :; done",
+        project / ".venv" / "bin" / "python": "printf '%s\\n' \"$@\"; exec /bin/sleep 5",
+    }
+    for path, code in stand_ins.items():
+        path.write_text(f"#!/bin/bash\n{code}\n")
+        path.chmod(0o755)
+    (home / "link").symlink_to(project)
+    result = subprocess.run(
+        [ROOT / "launch" / "tpu_vm.sh", *RUN],
+        cwd=home,
+        env={"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=4,  # less than the stand-in takes
+    )
+    assert result.returncode == 0, result.stderr
+    wanted = ["-u", "-m", "launch.sweep", "--config=a.py", "--workdir=runs/my run"]
+    wanted.append("--config.sweep.x=('a', 'b')")
+    assert (project / "runs" / "my run.log").read_text().splitlines() == wanted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["subcommand", "create, install, run, fetch, delete"]),
+        (["start", *VM], ["'start'"]),
+        (["delete", "--zone=zone"], ["--name is missing"]),
+        (["delete", "--name=vm"], ["--zone is missing"]),
+        (["create", *VM, "--version=v2"], ["--type is missing"]),
+        (["create", *VM, "--type=v2-8"], ["--version is missing"]),
+        (["run", *VM, "--config=a.py"], ["--workdir is missing"]),
+        (["run", *VM, "--workdir=x", "a.py"], ["does not take 'a.py'"]),
+        (["fetch", *VM, "--workdir=x", "--spot"], ["does not take '--spot'"]),
+        (["delete", *VM], ["gcloud is not on the PATH"]),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, arguments, words):
+    for name in ("bash", "dirname", "env"):  # all that the script needs to say so
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    result = tpu_vm(*arguments, PATH=str(tmp_path))
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("error: ")
+    for word in words:
+        assert word in result.stderr
+
+
+def test_help_shows_a_whole_life():
+    shown = tpu_vm("--help").stdout
+    for name in ("create", "install", "run", "fetch", "delete"):
+        assert f"launch/tpu_vm.sh {name} $vm" in shown
