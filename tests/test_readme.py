@@ -1,47 +1,241 @@
-"""What the README shows, runs."""
+"""What README and docs show, runs; what they name, exists; what is public, they list."""
 
+import ast
+import importlib
+import json
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lsa_jax import experiments
+from lsa_jax.experiments import load_settings
+
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
-CONFIGS = sorted(set(re.findall(r"configs/[\w/]+\.py", README)))
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = {str(page.relative_to(ROOT)): page.read_text() for page in (ROOT / "README.md", *DOCS)}
+CONFIGS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "configs").rglob("*.py"))
+
+# A block of code, with the file that it is where it has a title.
+_BLOCK = re.compile(
+    r"^(?P<fence>```)(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 
 
-def _blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(page, language):
+    """Returns (title, code) of a page's blocks in a language."""
+    found = _BLOCK.finditer(PAGES[page])
+    return [(block["title"], block["code"]) for block in found if block["language"] == language]
 
 
-def test_python_blocks_run_in_order_and_learn(capsys):
+TITLES = {title: code for page in PAGES for title, code in blocks(page, "python") if title}
+
+
+def run_page(page):
+    """Runs a page's blocks in order, but for those that are files."""
     namespace = {}
-    for block in _blocks("python"):
-        exec(compile(block, "README.md", "exec"), namespace)
-    printed = capsys.readouterr().out.splitlines()
-    accuracies = [float(line.split()[-1]) for line in printed]
-    assert len(accuracies) == 3 and np.min(accuracies) > 0.7
+    for title, code in blocks(page, "python"):
+        if title is None:
+            exec(compile(code, page, "exec"), namespace)
+    return namespace
 
 
-@pytest.mark.parametrize("path", CONFIGS)
-def test_every_configuration_that_is_named_exists(path):
-    assert (ROOT / path).is_file()
+@pytest.fixture
+def overlay(monkeypatch, tmp_path):
+    """Puts the files that the docs add to the project where Python finds them as part of it."""
+    for name, code in TITLES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(code)
+    for folder in {Path(name).parent for name in TITLES if name.startswith("lsa_jax/")}:
+        package = importlib.import_module(".".join(folder.parts))
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / folder)])
+    monkeypatch.setattr(experiments, "NAMES", (*experiments.NAMES, "stripes"))
+    yield tmp_path
+    for name in TITLES:
+        sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
 
 
-def test_every_configuration_is_named():
-    assert CONFIGS == sorted(str(p.relative_to(ROOT)) for p in (ROOT / "configs").rglob("*.py"))
+def test_the_readme_runs_and_learns(capsys):
+    run_page("README.md")
+    accuracies = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(accuracies) == 2 and np.min(accuracies) > 0.7
 
 
-def test_linked_files_exist():
-    for target in re.findall(r"\]\(([\w/.]+)\)", README):
-        assert (ROOT / target).is_file(), target
+def test_what_one_adds_runs_and_learns(overlay, capsys):
+    best = run_page("docs/extend.md")["best"]
+    accuracies = [float(line.split()[-1]) for line in capsys.readouterr().out.splitlines()]
+    assert len(accuracies) == 2 and np.min(accuracies) > 0.7
+    assert best.scores[best.operator] == min(best.scores.values())
+
+
+def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
+    from lsa_jax.experiments.sweep import run_sweep
+    from lsa_jax.settings.points import make_points
+
+    namespace = {}
+    exec(TITLES["configs/stripes.py"], namespace)
+    config = namespace["get_config"]("quick")
+    points = make_points(config, namespace["get_sweep"](config), load_settings("stripes").validate)
+    results = run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
+    assert len(results) == 2 and (results["status"] == "ok").all()
+    assert results["test_accuracy"].min() > 0.5
+    assert "least lead" in (tmp_path / "run" / "report.md").read_text()
+    assert (tmp_path / "run" / "stripes.png").stat().st_size > 0
+
+
+def test_kernels_at_scale_runs():
+    namespace = run_page("docs/kernels.md")
+    targets, linearized = namespace["targets"], namespace["linearized"]
+    before, after = (
+        float(np.mean((linearized(weights, namespace["examples"]) - targets) ** 2))
+        for weights in (namespace["params"], namespace["state"][0])
+    )
+    assert after < 0.8 * before
+    whole, finite = namespace["whole"], namespace["finite"]
+    np.testing.assert_allclose(np.trace(whole, axis1=2, axis2=3) / 10, finite[:4, :4], rtol=1e-4)
+    np.testing.assert_allclose(namespace["diagonal"], np.diagonal(finite)[:4], rtol=1e-4)
+
+
+def test_all_python_is_on_a_page_that_runs():
+    run = {"README.md", "docs/extend.md", "docs/kernels.md"}
+    assert {page for page in PAGES if blocks(page, "python")} == run
 
 
 def test_how_to_add_things_takes_under_twenty_lines_each():
-    definitions = [
-        re.search(r"^def .*?(?=\n\n\n|\Z)", block, re.MULTILINE | re.DOTALL)[0]
-        for block in _blocks("python")
+    trees = [ast.parse(code) for _, code in blocks("docs/extend.md", "python")]
+    for function in (node for tree in trees for node in tree.body):
+        if isinstance(function, ast.FunctionDef):
+            assert function.end_lineno - function.lineno < 20, function.name
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_configuration_has_one_row_on_the_page_of_its_paper_and_on_no_other(config):
+    folder = Path(config).parent.name
+    rows = {page: len(re.findall(rf"^\| `{config}` \|", PAGES[page], re.M)) for page in PAGES}
+    if folder == "configs":  # of no paper
+        assert config in PAGES["README.md"]
+    else:
+        assert rows.pop(f"docs/papers/{folder}.md") == 1
+    assert not any(rows.values())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_configurations_that_are_named_exist(page):
+    for config in re.findall(r"configs/[\w/]+\.py", PAGES[page]):
+        assert config in CONFIGS or config in TITLES, config
+
+
+def commands(page):
+    """Returns the launch commands of a page: (script, arguments)."""
+    text = PAGES[page]
+    shown = [line for _, code in blocks(page, "bash") for line in joined(code)]
+    shown += [" ".join(c.split()) for c in re.findall(r"`(python -m launch[^`]*)`", text)]
+    found = []
+    for line in shown:
+        words = shlex.split(line, comments=True)
+        for place, word in enumerate(words):
+            if word.startswith("launch.") and words[place - 2 : place] == ["python", "-m"]:
+                after = words[place + 1 :]
+                stop = next((i for i, w in enumerate(after) if w in ("&&", "|", ";", ">")), None)
+                found.append((word.removeprefix("launch."), after[:stop]))
+    return found
+
+
+def joined(code):
+    """Returns the lines of a shell block, those that a backslash continues made one."""
+    return re.sub(r"\\\n\s*", " ", code).splitlines()
+
+
+# Parses flags and configuration as the script does, and stops there.
+_CHECK = """
+import importlib, json, sys
+from pathlib import Path
+from absl import flags
+from launch import _cli
+
+script, commands, added = json.load(sys.stdin)
+importlib.import_module(f"launch.{script}")
+for arguments in commands:
+    flags.FLAGS.unparse_flags()
+    _cli._parse([script, *arguments])
+    named = (_cli.CONFIG.value or "").partition(":")[0]
+    if script in ("run", "sweep", "slurm") and named and named not in added:
+        _cli.configured_points(sweep=script != "run")
+"""
+
+
+def test_commands_have_flags_and_settings_that_exist():
+    by_script = {}
+    for page in PAGES:
+        for script, arguments in commands(page):
+            if "--help" not in arguments:
+                by_script.setdefault(script, []).append(arguments)
+    assert {"run", "sweep", "report", "data", "benchmark"} <= set(by_script)
+    added = [title for title in TITLES if title.startswith("configs/")]
+    for script, found in by_script.items():
+        result = subprocess.run(
+            [sys.executable, "-c", _CHECK],
+            input=json.dumps([script, found, added]),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, (script, found, result.stderr)
+
+
+def anchors(page):
+    """Returns the anchors of a page's headings."""
+    prose = _BLOCK.sub("", PAGES[page])
+    words = [re.sub(r"[^\w\s-]", "", h.lower()) for h in re.findall(r"^#+ (.+)$", prose, re.M)]
+    return {re.sub(r"[\s]+", "-", heading.strip()) for heading in words}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    prose = _BLOCK.sub("", PAGES[page])
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (ROOT / page).parent / path if path else ROOT / page
+        assert linked.is_file(), target
+        if anchor:
+            assert anchor in anchors(str(linked.resolve().relative_to(ROOT))), target
+
+
+def public_modules():
+    """Returns the modules in whose path nothing begins with an underscore."""
+    found = set()
+    for path in (ROOT / "lsa_jax").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if not any(part.startswith("_") for part in parts):
+            found.add(".".join(parts))
+    return found - {"lsa_jax"}
+
+
+def test_the_api_pages_list_every_public_module_once():
+    listed = [
+        module for page in PAGES for module in re.findall(r"^::: ([\w.]+)$", PAGES[page], re.M)
     ]
-    assert len(definitions) == 4
-    assert max(len(definition.splitlines()) for definition in definitions) < 20
+    assert sorted(listed) == sorted(public_modules())
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for page in DOCS:
+        assert f": {page.relative_to(ROOT / 'docs')}\n" in navigation, page
+
+
+@pytest.mark.skipif(not shutil.which("mkdocs"), reason="needs pip install -e '.[docs]'")
+def test_the_docs_build_without_a_warning(tmp_path):
+    command = ["mkdocs", "build", "--strict", "--quiet", f"--site-dir={tmp_path}"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
