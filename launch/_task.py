@@ -1,20 +1,14 @@
 """What a SLURM job of ours runs: one of our commands, queued again when its time is over."""
 
 import shutil
-import signal
 import subprocess
 import sys
 
 import submitit
 
-_WARNINGS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-
-
-def _leave_warnings_to_the_task() -> None:
-    # SLURM sends them to every process of a job; the command would die, and the job count as failed
-    # before it is queued again.
-    for warning in _WARNINGS:
-        signal.signal(warning, signal.SIG_IGN)
+# SLURM sends its warnings to every process of a job; the command would die, and the job count as
+# failed before it is queued again. What is ignored stays ignored in the program that follows.
+_LEAVE_WARNINGS_TO_THE_TASK = ["/bin/sh", "-c", 'trap "" TERM USR1 USR2; exec "$@"', "sh"]
 
 
 class Task(submitit.helpers.Checkpointable):
@@ -31,7 +25,7 @@ class Task(submitit.helpers.Checkpointable):
 
     def __call__(self, command: list[str]) -> None:
         """Runs the command and ends with its exit status."""
-        self._process = subprocess.Popen(command, preexec_fn=_leave_warnings_to_the_task)
+        self._process = subprocess.Popen([*_LEAVE_WARNINGS_TO_THE_TASK, *command])
         status = self._process.wait()
         if status:
             sys.exit(status if status > 0 else 128 - status)
