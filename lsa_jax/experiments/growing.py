@@ -138,9 +138,11 @@ def _run_operators(
         directory=directory / "grown",
         progress=lambda fraction: progress(share + (1 - share) * fraction),
     )
-    return [
-        _outcome(config, base_loss, steps, losses) for part in parts for losses in part.losses.T
-    ]
+    outcomes = []
+    for part in parts:
+        outcomes += [_outcome(config, base_loss, steps, losses) for losses in part.losses.T]
+        del part  # its networks, before memory is taken for the next ones
+    return outcomes
 
 
 def run(

@@ -263,6 +263,7 @@ def train_parts(
             **steps,
         )
         yield Part(start, stop, states, losses)
+        del states  # whoever asked for them has them; the next ones need the memory
 
 
 def train_one(
