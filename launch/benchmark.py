@@ -34,10 +34,10 @@ def main() -> None:
         raise InputError(f"--json is {_JSON.value!r}; accepted: a file in a folder that exists")
 
     # Only now: these imports take seconds, and mistakes should not.
-    from lsa_jax.benchmarks.measure import measure
+    from lsa_jax._benchmarks.measure import measure
     from lsa_jax.reporting import files
 
-    suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
+    suite = importlib.import_module(f"lsa_jax._benchmarks.{_SUITE.value}")
     rows = []
     for contest in suite.contests(quick=_QUICK.value):
         if _ONLY.value is None or _ONLY.value in contest.work:

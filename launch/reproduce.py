@@ -31,9 +31,9 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import folder_locks
-from lsa_jax.reporting import machine, reproduction
-from lsa_jax.reporting.reproduction import Sweep
+from lsa_jax.experiments import _folder_locks
+from lsa_jax.reporting import _machine, _reproduction
+from lsa_jax.reporting._reproduction import Sweep
 
 
 class _Paper(NamedTuple):
@@ -151,7 +151,7 @@ def _with_earlier(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
                 "folder"
             )
         return sweeps
-    record = reproduction.read(path)
+    record = _reproduction.read(path)
     if (record["paper"], record["scale"]) != (_PAPER.value, _SCALE.value):
         raise InputError(
             f"--workdir {workdir} holds --paper={record['paper']} --scale={record['scale']}; "
@@ -160,7 +160,7 @@ def _with_earlier(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
     earlier = {
         (sweep.name, sweep.config): sweep
         for sweep in record["sweeps"]
-        if sweep.status not in reproduction.FINISHED
+        if sweep.status not in _reproduction.FINISHED
         or (workdir / sweep.name / "report.json").exists()
     }
     found = [earlier.get((sweep.name, sweep.config), sweep) for sweep in sweeps]
@@ -235,15 +235,15 @@ def _run(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
     )
     # Status 1 is of a sweep with failed runs, which ends with its report, and of a crash.
     if code == 0 or (code == 1 and _stamp(folder / "report.md") != before):
-        return reproduction.finished(sweep, workdir, host)
+        return _reproduction.finished(sweep, workdir, host)
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     reason = last.removeprefix("error: ")
     if code == _cli.BAD_INPUT and reason.startswith(_cli.MISSING_DATA):
-        return sweep._replace(status=reproduction.NOT_RUN, reason=reason)
+        return sweep._replace(status=_reproduction.NOT_RUN, reason=reason)
     if code < 0:
         reason = f"killed by {signal.Signals(-code).name}"
-    return sweep._replace(status=reproduction.FAILED, reason=reason or f"exit status {code}")
+    return sweep._replace(status=_reproduction.FAILED, reason=reason or f"exit status {code}")
 
 
 def _run_all(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
@@ -254,28 +254,28 @@ def _run_all(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
         "title": f"{_PAPERS[_PAPER.value].title}, --scale={_SCALE.value}",
         "command": shlex.join(["python", "-m", "launch.reproduce", *sys.argv[1:]]),
     }
-    sweeps, host = list(sweeps), machine.describe_host()
+    sweeps, host = list(sweeps), _machine.describe_host()
 
     def store(place: int, sweep: Sweep) -> None:
         sweeps[place] = sweep
-        reproduction.write(workdir, record | {"sweeps": sweeps})
+        _reproduction.write(workdir, record | {"sweeps": sweeps})
 
     for place, sweep in enumerate(sweeps):
-        if sweep.status in reproduction.FINISHED or not _is_wanted(sweep):
+        if sweep.status in _reproduction.FINISHED or not _is_wanted(sweep):
             continue
         folder = workdir / sweep.name
         begun = (folder / "config.json").exists() and not sweep.wall_seconds  # not by this command
-        stopped = begun or sweep.status == reproduction.STARTED
+        stopped = begun or sweep.status == _reproduction.STARTED
         print(f"\n[{place + 1} of {len(sweeps)}] {sweep.command}", flush=True)
         sweep = sweep._replace(
-            status=reproduction.STARTED, reason="", partly_timed=sweep.partly_timed or stopped
+            status=_reproduction.STARTED, reason="", partly_timed=sweep.partly_timed or stopped
         )
         store(place, sweep)
         _wait_for_others(folder)
         store(place, _run(sweep, workdir, host))
         reason = sweeps[place].reason
         print(f"{sweep.name}: {sweeps[place].status}" + (f": {reason}" if reason else ""))
-    reproduction.write(workdir, record | {"sweeps": sweeps})
+    _reproduction.write(workdir, record | {"sweeps": sweeps})
     return sweeps
 
 
@@ -289,14 +289,14 @@ def _reproduce(workdir: Path) -> int:
                 print(sweep.command)
         return 0
     _with_earlier(sweeps, workdir)  # only to refuse before the folder is touched
-    with folder_locks.alone(workdir):
+    with _folder_locks.alone(workdir):
         sweeps = _run_all(_with_earlier(sweeps, workdir), workdir)
     statuses = [sweep.status for sweep in sweeps]
     counts = {status: statuses.count(status) for status in dict.fromkeys(statuses)}
     print("\n" + ", ".join(f"{count} {status}" for status, count in counts.items()))
     print(f"wrote {workdir / 'report.json'}\nwrote {workdir / 'report.md'}")
     return int(
-        any(status in statuses for status in (reproduction.FAILED, reproduction.RUNS_FAILED))
+        any(status in statuses for status in (_reproduction.FAILED, _reproduction.RUNS_FAILED))
     )
 
 
@@ -312,9 +312,9 @@ def main() -> int:
     if _RESULTS_TABLE.value and not _DRY_RUN.value:
         folders = [workdir] if workdir else []
         folders += [Path(name) for name in _REPORTS.value]
-        reports = [reproduction.read(folder / "report.json") for folder in folders]
-        reproduction.replace_results(
-            Path(_RESULTS_TABLE.value), reproduction.results_table(reports)
+        reports = [_reproduction.read(folder / "report.json") for folder in folders]
+        _reproduction.replace_results(
+            Path(_RESULTS_TABLE.value), _reproduction.results_table(reports)
         )
         print(f"wrote {_RESULTS_TABLE.value}")
     return status

@@ -35,7 +35,7 @@ from launch import _cli, _distributed
 from lsa_jax.errors import InputError
 
 if TYPE_CHECKING:
-    from lsa_jax.reporting.logs import Watch
+    from lsa_jax.reporting._logs import Watch
 
 _TENSORBOARD = flags.DEFINE_bool(
     "tensorboard",
@@ -66,16 +66,16 @@ def _check_logs() -> None:
 @contextlib.contextmanager
 def _watching(workdir: Path) -> Iterator["Watch"]:
     """Yields what writes the logs and the profile that are asked for."""
-    from lsa_jax.reporting import logs
+    from lsa_jax.reporting import _logs
 
-    log = logs.make_log(workdir, tensorboard=_TENSORBOARD.value, wandb_project=_WANDB.value)
+    log = _logs.make_log(workdir, tensorboard=_TENSORBOARD.value, wandb_project=_WANDB.value)
     if not _PROFILE.value:
-        yield logs.Watch(stored=log)
+        yield _logs.Watch(stored=log)
         return
-    from lsa_jax.reporting.profiler import Profiler
+    from lsa_jax.reporting._profiler import Profiler
 
     with Profiler(workdir / "profile") as profiler:
-        yield logs.Watch(log, profiler.report)
+        yield _logs.Watch(log, profiler.report)
 
 
 def main(*, sweep: bool = True) -> int:
@@ -89,7 +89,7 @@ def main(*, sweep: bool = True) -> int:
         import jax
 
         from lsa_jax.experiments.sweep import run_sweep
-        from lsa_jax.reporting.logs import UNWATCHED
+        from lsa_jax.reporting._logs import UNWATCHED
 
         devices = jax.devices()
         if is_first:

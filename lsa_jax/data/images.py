@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lsa_jax.data import downloads, image_files
+from lsa_jax.data import _downloads, _image_files
+from lsa_jax.data._image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
+from lsa_jax.data._picture_sets import read_folder, read_tiny_imagenet
+from lsa_jax.data._pictures import photographs
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.data.image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
-from lsa_jax.data.picture_sets import read_folder, read_tiny_imagenet
-from lsa_jax.data.pictures import photographs
 from lsa_jax.errors import InputError, MissingDataError
 
 __all__ = ["NAMES", "ChecksumWarning", "ImageSet", "load", "photographs", "read"]
@@ -57,30 +57,30 @@ def _mnist_split(images: np.ndarray, labels: np.ndarray, files: list[SourceFile]
             f"{labels_path} holds {len(labels)} labels; expected {len(images)}, one for each image "
             f"of {images_path}"
         )
-    image_files.check_labels(labels, 10, labels_path)
+    _image_files.check_labels(labels, 10, labels_path)
     return from_bytes(images[..., None], labels)
 
 
 def _read_mnist(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     arrays, files = [], []
-    for path, num_axes in zip(downloads.require("mnist", data_dir), (3, 1, 3, 1), strict=True):
-        contents = image_files.read_unpacked(path)
-        arrays.append(image_files.read_idx(contents, path, num_axes=num_axes))
+    for path, num_axes in zip(_downloads.require("mnist", data_dir), (3, 1, 3, 1), strict=True):
+        contents = _image_files.read_unpacked(path)
+        arrays.append(_image_files.read_idx(contents, path, num_axes=num_axes))
         files.append(compare(path, path.name.removesuffix(".gz"), contents))
     train = _mnist_split(*arrays[:2], files[:2])
     return ImageSet(train, _mnist_split(*arrays[2:], files[2:]), _DIGITS), files
 
 
 def _read_cifar10(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
-    (place,) = downloads.require("cifar10", data_dir)
+    (place,) = _downloads.require("cifar10", data_dir)
     names = _CIFAR10_TRAIN + _CIFAR10_TEST
     if place.is_dir():
-        contents = {name: image_files.read_bytes(place / name) for name in names}
+        contents = {name: _image_files.read_bytes(place / name) for name in names}
     else:
-        contents = image_files.read_tar_members(place, names)
+        contents = _image_files.read_tar_members(place, names)
 
     def split(names: tuple[str, ...]) -> Dataset:
-        batches = [image_files.read_cifar10_batch(contents[n], place / n) for n in names]
+        batches = [_image_files.read_cifar10_batch(contents[n], place / n) for n in names]
         images, labels = zip(*batches, strict=True)
         return from_bytes(np.concatenate(images), np.concatenate(labels))
 
@@ -90,9 +90,9 @@ def _read_cifar10(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
 
 def _read_svhn(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     splits, files = [], []
-    for path in downloads.require("svhn", data_dir):
-        contents = image_files.read_bytes(path)
-        splits.append(from_bytes(*image_files.read_svhn(contents, path)))
+    for path in _downloads.require("svhn", data_dir):
+        contents = _image_files.read_bytes(path)
+        splits.append(from_bytes(*_image_files.read_svhn(contents, path)))
         files.append(compare(path, path.name, contents))
     return ImageSet(*splits, _DIGITS), files
 
@@ -150,12 +150,12 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
     Warns:
         ChecksumWarning: the files are well-formed, but not the published ones.
     """
-    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
+    directory = Path(data_dir) if data_dir is not None else _downloads.default_data_dir()
     if name not in NAMES:
         return read_folder(_other_folder(name, directory))
     if directory is None:
-        directory = downloads.cache_dir()
-        downloads.fetch(name, directory)
+        directory = _downloads.cache_dir()
+        _downloads.fetch(name, directory)
     image_set, files = read(name, directory)
     changed = [file.path for file in files if file.as_published is False]
     if changed:

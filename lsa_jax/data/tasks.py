@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
+from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.data.image_set import ImageSet
 from lsa_jax.errors import InputError
 
 ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")

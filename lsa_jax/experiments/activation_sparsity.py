@@ -14,10 +14,10 @@ from jaxtyping import Array, Float
 
 from lsa_jax import parallel, training
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import image_tasks, noise_curves
-from lsa_jax.experiments.activation_sparsity_report import make_report
+from lsa_jax.experiments import _image_tasks, noise_curves
+from lsa_jax.experiments._activation_sparsity_report import make_report
+from lsa_jax.experiments._image_tasks import ImageTask
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.image_tasks import ImageTask
 from lsa_jax.models.model import Model
 from lsa_jax.settings.points import Point
 
@@ -85,7 +85,7 @@ def run(
     progress: Callable[[float], None],
 ) -> list[Outcome]:
     """Trains a group's points as replicas and measures their activity at each evaluation."""
-    config, task = group[0].config, image_tasks.task_of(group[0], data)
+    config, task = group[0].config, _image_tasks.task_of(group[0], data)
     num_classes = task.train.targets.shape[1]
     model = noise_curves.build_model(config, "network", num_classes)
     side, channels = config.data.background_size, task.train.images.shape[-1]
@@ -116,4 +116,4 @@ def run(
     ]
 
 
-EXPERIMENT = Experiment(image_tasks.load, noise_curves.groups, run, make_report)
+EXPERIMENT = Experiment(_image_tasks.load, noise_curves.groups, run, make_report)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lsa_jax.experiments.decision_lists_report import make_report
+from lsa_jax.experiments._decision_lists_report import make_report
+from lsa_jax.experiments._list_tasks import make_lists
+from lsa_jax.experiments._list_theorems import run_theorem
+from lsa_jax.experiments._list_training import run_training
+from lsa_jax.experiments._value_step import run_step
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.list_tasks import make_lists
-from lsa_jax.experiments.list_theorems import run_theorem
-from lsa_jax.experiments.list_training import run_training
-from lsa_jax.experiments.value_step import run_step
 from lsa_jax.settings.decision_lists import AXES
 from lsa_jax.settings.points import Point
 

@@ -18,17 +18,17 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax.experiments import feature_stages, feature_training
+from lsa_jax.experiments import _feature_stages, _feature_training
+from lsa_jax.experiments._feature_learning_report import make_report
+from lsa_jax.experiments._feature_stages import FIRST_STEPS, Replica
+from lsa_jax.experiments._feature_tasks import Task, make_task
+from lsa_jax.experiments._feature_training import State
+from lsa_jax.experiments._weight_pictures import picture_rows
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.feature_learning_report import make_report
-from lsa_jax.experiments.feature_stages import FIRST_STEPS, Replica
-from lsa_jax.experiments.feature_tasks import Task, make_task
-from lsa_jax.experiments.feature_training import State
-from lsa_jax.experiments.weight_pictures import picture_rows
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.settings.feature_learning import rate_of
 from lsa_jax.settings.points import Point
-from lsa_jax.training import checkpoints
+from lsa_jax.training import _checkpoints
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "ntk_rate", "random_features_rate")
@@ -60,7 +60,7 @@ def evaluation_steps(config: ml_collections.ConfigDict) -> list[int]:
 
     A run has as many evaluations however many steps it takes.
     """
-    total = feature_training.total_steps(config)
+    total = _feature_training.total_steps(config)
     every = max(config.eval_every * total // config.steps, 1)
     first = FIRST_STEPS.get(config.learner, 0)
     begin = list(range(first + 1)) if config.learner == "network" else [first]
@@ -81,7 +81,7 @@ class Runs:
         self.config = config = group[0].config
         self._layout = layout = ReplicaLayout(len(group))
         replicas = [
-            feature_stages.make_replica(point.config, task)
+            _feature_stages.make_replica(point.config, task)
             for point, task in zip(group, _make_tasks(group), strict=True)
         ]
         self.first_replica = replicas[0]
@@ -89,9 +89,9 @@ class Runs:
         self._replicas = layout.spread(stacked)
         self.steps = evaluation_steps(config)
         longest = max(np.diff(self.steps), default=1)
-        function = functools.partial(feature_training.advance, config, int(longest))
+        function = functools.partial(_feature_training.advance, config, int(longest))
         self._advance = layout.map(function, 2)
-        start = layout.map(functools.partial(feature_training.start_states, config), 1)
+        start = layout.map(functools.partial(_feature_training.start_states, config), 1)
         stages = layout.gather(start(self._replicas))
         self.stages: list[State] = [
             jax.tree.map(lambda leaf, at=at: leaf[:, at], stages)
@@ -125,13 +125,13 @@ def _train(group: list[Point], directory: Path, progress: Callable[[float], None
     """Trains the runs of a group together, from their last checkpoint if there is one."""
     runs = Runs(group)
     done, last = 0, len(runs.steps) - 1
-    if saved := checkpoints.restore(directory, (runs.state, runs.table)):
+    if saved := _checkpoints.restore(directory, (runs.state, runs.table)):
         done, (runs.state, runs.table) = saved
     while done < last:
         done += 1
         runs.advance(done)
         if done % runs.config.checkpoint_every == 0 or done == last:
-            checkpoints.save(directory, done, (runs.state, runs.table))
+            _checkpoints.save(directory, done, (runs.state, runs.table))
         progress(runs.steps[done] / runs.steps[-1])
     return runs
 
@@ -150,7 +150,7 @@ def _picture(runs: Runs) -> list[dict[str, Any]]:
 
 
 def _idle_weights(config: ml_collections.ConfigDict, replica: Replica) -> Array:
-    return feature_stages.initial_params(config, replica)[1]
+    return _feature_stages.initial_params(config, replica)[1]
 
 
 def _outcome(runs: Runs, replica: int, point: Point) -> Outcome:

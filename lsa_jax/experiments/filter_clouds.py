@@ -21,9 +21,9 @@ from lsa_jax import training
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
+from lsa_jax.experiments._filter_clouds_report import make_report
+from lsa_jax.experiments._weight_pictures import picture_rows, spherical_means, unit_rows
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.filter_clouds_report import make_report
-from lsa_jax.experiments.weight_pictures import picture_rows, spherical_means, unit_rows
 from lsa_jax.models import Model
 from lsa_jax.models.resnet import NUM_STAGES, last_filters, resnet18
 from lsa_jax.settings.points import Point

@@ -21,9 +21,9 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments import feature_learning
+from lsa_jax.experiments._feature_tasks import make_task
+from lsa_jax.experiments._fixed_features_report import make_report
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.feature_tasks import make_task
-from lsa_jax.experiments.fixed_features_report import make_report
 from lsa_jax.models.truncated_relu import truncated_relu
 from lsa_jax.settings import feature_learning as network_settings
 from lsa_jax.settings.points import Point

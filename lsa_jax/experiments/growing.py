@@ -15,11 +15,11 @@ from jaxtyping import Float, Int
 
 from lsa_jax.data.text import Text
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments import growing_measures as measures
+from lsa_jax.experiments import _growing_measures as measures
+from lsa_jax.experiments._growing_report import make_report
+from lsa_jax.experiments._growing_stacking import run_stacking
+from lsa_jax.experiments._growing_tasks import Task, first_state, fresh_params, load, make_task
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
-from lsa_jax.experiments.growing_report import make_report
-from lsa_jax.experiments.growing_stacking import run_stacking
-from lsa_jax.experiments.growing_tasks import Task, first_state, fresh_params, load, make_task
 from lsa_jax.settings.growing import AXES
 from lsa_jax.settings.points import Point
 from lsa_jax.training.growth import Operator

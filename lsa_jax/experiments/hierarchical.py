@@ -15,11 +15,10 @@ from typing import Any
 import ml_collections
 import numpy as np
 
-from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
-from lsa_jax.experiments.hierarchical_kernels import run_exact
-from lsa_jax.experiments.hierarchical_report import make_report
-from lsa_jax.experiments.hierarchical_signals import watch
-from lsa_jax.experiments.hierarchical_tasks import (
+from lsa_jax.experiments._hierarchical_kernels import run_exact
+from lsa_jax.experiments._hierarchical_report import make_report
+from lsa_jax.experiments._hierarchical_signals import watch
+from lsa_jax.experiments._hierarchical_tasks import (
     Task,
     fetch_linearized,
     make_task,
@@ -28,6 +27,7 @@ from lsa_jax.experiments.hierarchical_tasks import (
     order_key,
     trained_function,
 )
+from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.settings.hierarchical import INPUT_LEARNERS, KERNEL_LEARNERS, SEARCHED
 from lsa_jax.settings.points import Point
 from lsa_jax.training.search import Found, Plan, Rung, Search, momentum_with_decay

@@ -15,9 +15,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from lsa_jax import processes
-from lsa_jax.experiments import image_tasks
+from lsa_jax.experiments import _image_tasks
+from lsa_jax.experiments._image_tasks import ImageTask
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.image_tasks import ImageTask
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report
 from lsa_jax.settings.points import Point
@@ -33,8 +33,8 @@ def run(
 ) -> list[Outcome]:
     """Composes a point's first training images and keeps them in its folder."""
     (point,) = group
-    task = image_tasks.task_of(point, data)
-    composed = image_tasks.compose_training(point, task, point.config.num_examples)
+    task = _image_tasks.task_of(point, data)
+    composed = _image_tasks.compose_training(point, task, point.config.num_examples)
     buffer = io.BytesIO()
     np.save(buffer, composed)
     processes.everyone().on_first(lambda: files.write_bytes(directory / _FILE, buffer.getvalue()))
@@ -90,4 +90,4 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     )
 
 
-EXPERIMENT = Experiment(image_tasks.load, groups, run, make_report)
+EXPERIMENT = Experiment(_image_tasks.load, groups, run, make_report)

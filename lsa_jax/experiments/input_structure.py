@@ -20,9 +20,9 @@ from jaxtyping import Array, Float, Int
 
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments._input_structure_report import make_report
+from lsa_jax.experiments._structure_tasks import Material, load, mix
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.input_structure_report import make_report
-from lsa_jax.experiments.structure_tasks import Material, load, mix
 from lsa_jax.models import Model
 from lsa_jax.models.resnet import quadratic_network, resnet18
 from lsa_jax.settings.points import Point

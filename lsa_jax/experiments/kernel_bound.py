@@ -23,9 +23,8 @@ from scipy.special import expit, ndtr
 
 from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments import signal_dynamics
-from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.kernel_bound_report import make_report
-from lsa_jax.experiments.threshold_features import (
+from lsa_jax.experiments._kernel_bound_report import make_report
+from lsa_jax.experiments._threshold_features import (
     Design,
     discriminant,
     draw_directions,
@@ -35,6 +34,7 @@ from lsa_jax.experiments.threshold_features import (
     search_thresholds,
     separation,
 )
+from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.settings import signal_dynamics as signal_settings
 from lsa_jax.settings.kernel_bound import row_length
 from lsa_jax.settings.points import Point

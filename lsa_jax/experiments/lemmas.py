@@ -12,9 +12,9 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments._lemmas_report import make_report
+from lsa_jax.experiments._signal_population import flow_to_target, measure
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.lemmas_report import make_report
-from lsa_jax.experiments.signal_population import flow_to_target, measure
 from lsa_jax.settings.points import Point
 
 

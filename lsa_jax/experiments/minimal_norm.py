@@ -18,14 +18,14 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.hierarchical import sample_cube
-from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
-from lsa_jax.experiments.minimal_norm_report import make_report
-from lsa_jax.experiments.norm_construction import (
+from lsa_jax.experiments._minimal_norm_report import make_report
+from lsa_jax.experiments._norm_construction import (
     enlarge,
     fit_small,
     network,
     product_of_six,
 )
+from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.settings.points import Point
 from lsa_jax.training.search import (

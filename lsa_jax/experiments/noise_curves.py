@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array
 
 from lsa_jax import kernels, models, parallel, training
-from lsa_jax.experiments import image_tasks
+from lsa_jax.experiments import _image_tasks
+from lsa_jax.experiments._image_tasks import TEST, TRAIN, ImageTask, load
+from lsa_jax.experiments._noise_curves_report import make_report
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
-from lsa_jax.experiments.image_tasks import TEST, TRAIN, ImageTask, load
-from lsa_jax.experiments.noise_curves_report import make_report
 from lsa_jax.models.model import Model
 from lsa_jax.settings.points import Point
 
@@ -134,7 +134,7 @@ def train_group(
     _, history = training.train(
         jnp.stack(keys),
         model,
-        image_tasks.source(config, TRAIN, task.train),
+        _image_tasks.source(config, TRAIN, task.train),
         loss or training.LOSSES[settings.loss],
         training.make_optimizer(
             settings.optimizer,
@@ -145,10 +145,10 @@ def train_group(
         ),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
-        test=image_tasks.source(config, TEST, task.test),
+        test=_image_tasks.source(config, TEST, task.test),
         metrics=metrics,
         replicas=jax.tree.map(
-            lambda *values: jnp.stack(values), *map(image_tasks.replica_of, group)
+            lambda *values: jnp.stack(values), *map(_image_tasks.replica_of, group)
         ),
         frozen=("initial",) if config.learner == "ntk_finite" else (),
         eval_every=settings.eval_every,
@@ -210,8 +210,8 @@ def _solve(
     """
     config, start = point.config, jnp.int32(0)
     train, test = (
-        jax.jit(functools.partial(image_tasks.compose, config, which))(
-            split, image_tasks.replica_of(point), jnp.arange(len(split.targets)), start
+        jax.jit(functools.partial(_image_tasks.compose, config, which))(
+            split, _image_tasks.replica_of(point), jnp.arange(len(split.targets)), start
         )
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
@@ -253,7 +253,7 @@ def run(
     progress: Callable[[float], None],
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single point exactly."""
-    task = image_tasks.task_of(group[0], data)
+    task = _image_tasks.task_of(group[0], data)
     if _is_exact(group[0].config):
         outcomes = [_solve(group[0], task, directory, progress)]
     else:

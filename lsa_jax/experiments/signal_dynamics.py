@@ -18,12 +18,12 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data.sparse_signal import noise_std
+from lsa_jax.experiments._signal_extensions_report import make_report
+from lsa_jax.experiments._signal_networks import make_network, make_sampler, signal_vector
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.signal_extensions_report import make_report
-from lsa_jax.experiments.signal_networks import make_network, make_sampler, signal_vector
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.settings.points import Point
-from lsa_jax.training import checkpoints
+from lsa_jax.training import _checkpoints
 from lsa_jax.training.losses import is_correct
 
 # Streams of a seed's key, split by meaning.
@@ -257,13 +257,13 @@ def run_until(
     """
     runs = Runs(group)
     done, last = 0, len(runs.steps) - 1
-    if saved := checkpoints.restore(directory, (runs.state, runs.table)):
+    if saved := _checkpoints.restore(directory, (runs.state, runs.table)):
         done, (runs.state, runs.table) = saved
     while done < last and not finished(runs, done):
         done += 1
         runs.advance(done)
         if done % group[0].config.checkpoint_every == 0 or done == last:
-            checkpoints.save(directory, done, (runs.state, runs.table))
+            _checkpoints.save(directory, done, (runs.state, runs.table))
         progress(runs.steps[done] / runs.steps[-1])
     return runs, done
 

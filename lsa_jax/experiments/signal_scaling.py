@@ -13,10 +13,10 @@ import numpy as np
 
 from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments import signal_dynamics
+from lsa_jax.experiments._signal_population import flow_to_target, measure, misclassification
+from lsa_jax.experiments._signal_scaling_report import make_report
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.experiments.signal_dynamics import Runs, load
-from lsa_jax.experiments.signal_population import flow_to_target, measure, misclassification
-from lsa_jax.experiments.signal_scaling_report import make_report
 from lsa_jax.settings.points import Point
 
 

@@ -18,16 +18,23 @@ from jaxtyping import Array
 
 from lsa_jax.data import images
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import stability_linear, stability_networks
+from lsa_jax.experiments import _stability_linear, _stability_networks
+from lsa_jax.experiments._influence import run_influence
+from lsa_jax.experiments._stability_measures import MEASURES
+from lsa_jax.experiments._stability_report import make_report
+from lsa_jax.experiments._stability_samples import (
+    Pair,
+    Pool,
+    draw_order,
+    draw_pair,
+    pack,
+    start_key,
+)
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.influence import run_influence
-from lsa_jax.experiments.stability_measures import MEASURES
-from lsa_jax.experiments.stability_report import make_report
-from lsa_jax.experiments.stability_samples import Pair, Pool, draw_order, draw_pair, pack, start_key
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.settings.points import Point
 from lsa_jax.settings.stability import LINEAR, report_step
-from lsa_jax.training import checkpoints
+from lsa_jax.training import _checkpoints
 
 Tree = Any
 
@@ -129,31 +136,31 @@ def groups(points: list[Point]) -> list[list[Point]]:
 
 
 def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
-    start = stability_linear.init(start_key(config.seed), data.pool.inputs.shape[1])
+    start = _stability_linear.init(start_key(config.seed), data.pool.inputs.shape[1])
 
     def advance(models: Tree, pair: Pair, pool: Pool, fixed: Tree, *order: Array) -> Tree:
-        return stability_linear.advance(config, models, pair, pool, *order)
+        return _stability_linear.advance(config, models, pair, pool, *order)
 
     def measure(models: Tree, pair: Pair, pool: Pool, fixed: Tree) -> dict[str, Array]:
-        return stability_linear.measure(config, data.num_train, models, pair, pool)
+        return _stability_linear.measure(config, data.num_train, models, pair, pool)
 
     return Programs(start, {}, advance, measure, None)
 
 
 def _network_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
     inputs, targets = data.pool
-    learner = stability_networks.make_learner(config, inputs.shape[1:], targets.shape[1])
-    init = functools.partial(stability_networks.init, config, learner)
+    learner = _stability_networks.make_learner(config, inputs.shape[1:], targets.shape[1])
+    init = functools.partial(_stability_networks.init, config, learner)
     start = jax.jit(init)(start_key(config.seed))
     count = min(data.num_train, config.training.batch_size * config.model.statistics_batches)
-    first = jnp.asarray(inputs[:count], jnp.float32) * stability_networks.unpacked_scale(inputs)
+    first = jnp.asarray(inputs[:count], jnp.float32) * _stability_networks.unpacked_scale(inputs)
     fixed = jax.jit(learner.fixed)(jax.tree.map(lambda a: a[0], start.params), first)
-    connect = functools.partial(stability_networks.connect, config, learner, data.num_train)
+    connect = functools.partial(_stability_networks.connect, config, learner, data.num_train)
     return Programs(
         start,
         fixed,
-        functools.partial(stability_networks.advance, config, learner),
-        functools.partial(stability_networks.measure, config, learner, data.num_train),
+        functools.partial(_stability_networks.advance, config, learner),
+        functools.partial(_stability_networks.measure, config, learner, data.num_train),
         connect,
     )
 
@@ -254,7 +261,7 @@ def _train(
     names = ("train_accuracy", "test_accuracy") if chosen else ()
     paths = {name: np.full(shape, np.nan, np.float32) for name in names}
     done = 0
-    if saved := checkpoints.restore(directory, (run.models, table, paths)):
+    if saved := _checkpoints.restore(directory, (run.models, table, paths)):
         done, (run.models, table, paths) = saved
     for step in _boundaries(config):
         if step <= done:
@@ -266,7 +273,7 @@ def _train(
             table[config.stops.index(step)] = [row[name] for name in MEASURES]
         if step == report_step(config) and chosen:
             paths = run.connect()
-        checkpoints.save(directory, step, (run.models, table, paths))
+        _checkpoints.save(directory, step, (run.models, table, paths))
         progress(step / max(config.stops))
     return table, paths
 
@@ -287,7 +294,7 @@ def _outcome(
                 settings, rows, "failed", f"{message}; lower config.training.learning_rate"
             )
     if paths:
-        columns = {"alpha": stability_networks.alphas(config), **paths}
+        columns = {"alpha": _stability_networks.alphas(config), **paths}
         rows += [
             {"step": report_step(config), **dict(zip(columns, map(float, place), strict=True))}
             for place in zip(*columns.values(), strict=True)

@@ -25,11 +25,11 @@ import pandas as pd
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.experiments import folder_locks, load_experiment
+from lsa_jax.experiments import _folder_locks, load_experiment
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.reporting import files
-from lsa_jax.reporting.logs import UNWATCHED, Watch
-from lsa_jax.reporting.progress import Progress
+from lsa_jax.reporting._logs import UNWATCHED, Watch
+from lsa_jax.reporting._progress import Progress
 from lsa_jax.reporting.write import write_report
 from lsa_jax.settings.points import Point
 
@@ -201,7 +201,7 @@ def recorded_sweep(
     _check_workdir(workdir, identity)
     if not workdir.exists():
         load()
-    with folder_locks.alone(workdir):
+    with _folder_locks.alone(workdir):
         _check_workdir(workdir, identity)  # again: another one may have been recorded meanwhile
         if not (workdir / "config.json").exists():
             versions = {name: metadata.version(name) for name in _PACKAGES}
@@ -279,7 +279,7 @@ def run_groups(
     if unknown:
         raise InputError(f"--groups has {unknown[0]}; accepted: 0 to {len(groups) - 1}")
     chosen = [groups[number] for number in numbers]
-    with folder_locks.holding(workdir, [group[0].id for group in chosen]):
+    with _folder_locks.holding(workdir, [group[0].id for group in chosen]):
         load = functools.partial(experiment.load, points, data_dir)
         _run_missing(experiment, chosen, load, workdir, UNWATCHED)
         return files.read_results(workdir, [point.id for group in chosen for point in group])

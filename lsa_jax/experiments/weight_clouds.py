@@ -19,14 +19,14 @@ from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data import dictionary, images, tasks
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments._feature_training import batch_rows
+from lsa_jax.experiments._weight_clouds_report import make_report
+from lsa_jax.experiments._weight_pictures import picture_rows, spherical_means, unit_rows
 from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.experiments.feature_training import batch_rows
-from lsa_jax.experiments.weight_clouds_report import make_report
-from lsa_jax.experiments.weight_pictures import picture_rows, spherical_means, unit_rows
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.settings.points import Point
-from lsa_jax.training import LOSSES, checkpoints, is_correct, make_optimizer
+from lsa_jax.training import LOSSES, _checkpoints, is_correct, make_optimizer
 
 # Streams of a seed's key, split by meaning.
 _INIT, _ORDER, _CENTRES, _TRAIN, _TEST = range(5)
@@ -193,7 +193,7 @@ def run(
     )
     accuracy = np.full((len(config.pictures), len(group)), np.nan)
     done = 0
-    if saved := checkpoints.restore(directory, (state, snapshots, accuracy)):
+    if saved := _checkpoints.restore(directory, (state, snapshots, accuracy)):
         done, (state, snapshots, accuracy) = saved
     longest = int(max(np.diff(config.pictures), default=1))
     function = functools.partial(advance, config, max(longest, config.pictures[0], 1))
@@ -215,7 +215,7 @@ def run(
         ):
             kept[done] = leaf
         done += 1
-        checkpoints.save(directory, done, (state, snapshots, accuracy))
+        _checkpoints.save(directory, done, (state, snapshots, accuracy))
         progress(done / len(config.pictures))
     return [
         _outcome(point, clouds[i], i, snapshots, accuracy, int(state.step[i]))

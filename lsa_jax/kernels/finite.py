@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import layerwise
+from lsa_jax.kernels import _layerwise
 
 _NEURAL_TANGENTS = {
     "jacobian": NtkImplementation.JACOBIAN_CONTRACTION,
@@ -34,7 +34,7 @@ class Expansion(NamedTuple):
     """
 
     outputs: Float[Array, "n c"]
-    factors: layerwise.Factors
+    factors: _layerwise.Factors
 
 
 def linearize(
@@ -94,12 +94,12 @@ def linearize_on(
 
     def apply_lin(new_params: PyTree[Float[Array, "..."]], examples: Expansion) -> Array:
         step = jax.tree.map(lambda new, old: new - old, new_params, params)
-        change = layerwise.directional_derivative(apply, step, examples.factors, example)
+        change = _layerwise.directional_derivative(apply, step, examples.factors, example)
         return examples.outputs + change
 
     # One at a time as in the factors, so that memory beside the result is that of a few examples.
     outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_DIAGONAL_BATCH)
-    return Expansion(outputs, layerwise.derivative_factors(apply, params, x)), apply_lin
+    return Expansion(outputs, _layerwise.derivative_factors(apply, params, x)), apply_lin
 
 
 def expansion_bytes(
@@ -219,7 +219,7 @@ def _implementation(
     apply: Callable[[Any, Array], Array], method: str, *, full: bool
 ) -> Callable[[Any, Array, Array | None], Array]:
     if method == "layerwise":
-        return lambda params, x1, x2: layerwise.layerwise_ntk(apply, params, x1, x2, full=full)
+        return lambda params, x1, x2: _layerwise.layerwise_ntk(apply, params, x1, x2, full=full)
     ntk = empirical_ntk_fn(
         apply,
         trace_axes=() if full else (-1,),
@@ -243,6 +243,6 @@ def _cheapest(
     example = jax.ShapeDtypeStruct((1, *x1.shape[1:]), x1.dtype)
     c = jax.eval_shape(apply, forms, example).shape[1]
     forward = jax.jit(apply).lower(forms, example).cost_analysis()["flops"] / 2
-    by_layers = layerwise.layerwise_cost(some, chosen, x1.shape[1:], x1.dtype, full=full)
+    by_layers = _layerwise.layerwise_cost(some, chosen, x1.shape[1:], x1.dtype, full=full)
     # Without dense layers worth it, layerwise is Jacobian contraction.
     return "vector_products" if _PASSES * c * forward < by_layers else "layerwise"

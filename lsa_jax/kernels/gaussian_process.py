@@ -7,7 +7,7 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import blocks, cholesky, problem
+from lsa_jax.kernels import _blocks, _cholesky, _problem
 
 # A variance below 0 by more than this share of its prior value is no rounding of a float32 kernel.
 _LARGEST_NEGATIVE = 1e-3
@@ -62,8 +62,8 @@ def posterior(
     Source: Lee et al., Deep neural networks as Gaussian processes, 2018, eq. 8 and 9.
     """
     gram_train, targets, gram_test, prior = map(np.asarray, (gram_train, targets, gram_test, prior))
-    problem.check_ridge(ridge)
-    problem.check(gram_train, targets, gram_test)
+    _problem.check_ridge(ridge)
+    _problem.check(gram_train, targets, gram_test)
     n, m = len(gram_train), len(gram_test)
     if prior.shape not in ((m,), (m, m)):
         raise InputError(
@@ -71,13 +71,13 @@ def posterior(
         )
     if not np.isfinite(prior).all():
         raise NumericalError("prior has entries that are not finite; check the kernel")
-    problem.check_memory(n, 8 * n * (n + m), "test examples a part at a time")
-    factor = cholesky.factorize(gram_train, ridge)
+    _problem.check_memory(n, 8 * n * (n + m), "test examples a part at a time")
+    factor = _cholesky.factorize(gram_train, ridge)
     if factor is None:
         relative = scipy.linalg.eigvalsh(gram_train.astype(float), subset_by_index=[0, 0])[0]
         relative /= np.trace(gram_train, dtype=float) / n
-        raise problem.not_positive_definite(n, ridge, relative)
-    mean = blocks.multiply(gram_test, cholesky.solve(factor, targets.astype(float)))
+        raise _problem.not_positive_definite(n, ridge, relative)
+    mean = _blocks.multiply(gram_test, _cholesky.solve(factor, targets.astype(float)))
     half = scipy.linalg.solve_triangular(
         factor.lower, gram_test.T.astype(float), lower=True, overwrite_b=True, check_finite=False
     )

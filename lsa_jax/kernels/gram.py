@@ -15,10 +15,10 @@ from jaxtyping import Array, Float, Shaped
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import gram_file, memory, tile_programs
-from lsa_jax.kernels.gram_file import Place, Tile
-from lsa_jax.kernels.tile_programs import TileProgram
-from lsa_jax.reporting.progress import Progress
+from lsa_jax.kernels import _gram_file, _memory, _tile_programs
+from lsa_jax.kernels._gram_file import Place, Tile
+from lsa_jax.kernels._tile_programs import TileProgram
+from lsa_jax.reporting._progress import Progress
 
 _DTYPES = ("float32", "float64")
 
@@ -186,13 +186,13 @@ def _check_shapes(job: _Job) -> None:
 
 
 def _in_memory(job: _Job, progress: Callable[[float], None] | bool) -> np.ndarray:
-    job.crew.in_each(lambda: memory.check_fits_host(job.shape, job.size))
+    job.crew.in_each(lambda: _memory.check_fits_host(job.shape, job.size))
     program = _make_program(job, None, held=job.size)
     result = np.empty(job.shape, job.dtype)
     places = _places(job.shape, program.sides, symmetric=job.symmetric)
     with _reporter(job, progress, 0, len(places)) as report:
         for done, tile in enumerate(_tiles(job, program, places), start=1):
-            gram_file.put(result, tile, symmetric=job.symmetric)
+            _gram_file.put(result, tile, symmetric=job.symmetric)
             report(done)
     return result
 
@@ -207,7 +207,7 @@ def _in_file(
     crew = job.crew
     record, program = crew.from_first(lambda: _checked_record(job, path)), None
     # What the first process keeps in the file, the others hold in memory.
-    crew.in_each(lambda: crew.is_first or memory.check_fits_host(job.shape, job.size))
+    crew.in_each(lambda: crew.is_first or _memory.check_fits_host(job.shape, job.size))
     if record is None:
         program = _make_program(job, None, held=0)
         sides = program.sides
@@ -219,7 +219,7 @@ def _in_file(
     with contextlib.ExitStack() as stack:
         file = crew.on_first(
             lambda: stack.enter_context(
-                gram_file.opened(path, _identity(job, sides), process_index, process_count)
+                _gram_file.opened(path, _identity(job, sides), process_index, process_count)
             )
         )
         places = _places(job.shape, sides, symmetric=job.symmetric)
@@ -239,9 +239,9 @@ def _in_file(
 
 def _checked_record(job: _Job, path: Path) -> dict[str, Any] | None:
     """Returns what the file says it is, once it is known that the matrix can be kept there."""
-    gram_file.check_path(path)
-    memory.check_fits_disk(path, job.shape, job.size)
-    return gram_file.read_record(path)
+    _gram_file.check_path(path)
+    _memory.check_fits_disk(path, job.shape, job.size)
+    return _gram_file.read_record(path)
 
 
 def _read(job: _Job, path: Path) -> np.ndarray:
@@ -267,20 +267,20 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
     """
     crew, limit = job.crew, job.memory_limit
     if limit is None:
-        limit = memory.tile_limit(job.own[0], len(job.own), held)
+        limit = _memory.tile_limit(job.own[0], len(job.own), held)
     chosen = None
     if sides is None and job.tile is None:
         # By the first process: with other memory another would choose other tiles.
         inputs = job.kernel, job.x1, job.columns
-        chosen = crew.on_first(lambda: tile_programs.choose(*inputs, limit, len(job.devices)))
+        chosen = crew.on_first(lambda: _tile_programs.choose(*inputs, limit, len(job.devices)))
         sides = crew.from_first(lambda: chosen.sides)
     sides = sides or (job.tile, job.tile)
 
     def compiled() -> TileProgram:
         if chosen is not None:
             return chosen
-        program = tile_programs.compile_tile(job.kernel, job.x1, job.columns, sides)
-        tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
+        program = _tile_programs.compile_tile(job.kernel, job.x1, job.columns, sides)
+        _tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
         return program
 
     return crew.in_each(compiled)
@@ -288,13 +288,13 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
 
 def _identity(job: _Job, sides: tuple[int, int]) -> dict[str, Any]:
     """Returns all that decides the bits of the matrix, for a person and for the next call."""
-    program = tile_programs.lower(job.kernel, job.x1, job.columns, sides).as_text()
+    program = _tile_programs.lower(job.kernel, job.x1, job.columns, sides).as_text()
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
     return {
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
         "program": hashlib.sha256(program.encode()).hexdigest(),
-        "x1": gram_file.digest(job.x1),
-        "x2": None if job.symmetric else gram_file.digest(job.columns),
+        "x1": _gram_file.digest(job.x1),
+        "x2": None if job.symmetric else _gram_file.digest(job.columns),
         "symmetric": job.symmetric,
         "shape": job.shape,
         "dtype": job.dtype.name,
@@ -330,7 +330,7 @@ def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Til
     """Computes tiles in rounds, one on each device, and yields them in order."""
     own = job.own[: math.ceil(len(places) / job.crew.size)]
     width, first = len(own) * job.crew.size, len(own) * job.crew.index
-    run = tile_programs.on_devices(job.kernel, program, own)
+    run = _tile_programs.on_devices(job.kernel, program, own)
     ahead = 0 if own[0].platform == "cpu" else _AHEAD
     running: collections.deque[tuple[list[Place], Array]] = collections.deque()
     for start in range(0, len(places), width):

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import recursion
+from lsa_jax.kernels import _recursion
 
 _METHODS = ("auto", "recursion", "neural_tangents")
 
 
 def infinite_kernel(
-    kernel_fn: Callable, steps: Sequence[recursion.Step] | None = None
+    kernel_fn: Callable, steps: Sequence[_recursion.Step] | None = None
 ) -> Callable[..., Float[Array, "n1 n2"]]:
     """Turns the kernel function of a neural-tangents network into one of inputs alone.
 
@@ -54,7 +54,7 @@ def infinite_kernel(
         if method != "neural_tangents":
             refusal = _why_not(steps, x1, x2)
             if refusal is None:
-                return recursion.kernel(steps, x1, x2, get)
+                return _recursion.kernel(steps, x1, x2, get)
             if method == "recursion":
                 raise InputError(
                     f"method is 'recursion', and {refusal}; accepted here: neural_tangents, auto"
@@ -81,13 +81,13 @@ def _by_neural_tangents(kernel_fn: Callable, x1: Array, x2: Array | None, get: s
             raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
 
 
-def _why_not(steps: tuple[recursion.Step, ...] | None, x1: Array, x2: Array | None) -> str | None:
+def _why_not(steps: tuple[_recursion.Step, ...] | None, x1: Array, x2: Array | None) -> str | None:
     """Returns the reason why the recursion does not apply, or None if it does."""
     if not len(x1) or (x2 is not None and not len(x2)):
         return "there are no examples"
     if steps is None:
         return "it has no step for a layer of this network"
-    if not recursion.is_supported(steps, x1.shape[1:]):
+    if not _recursion.is_supported(steps, x1.shape[1:]):
         return (
             "the network does not begin with weights, ends in more than [n, c], or has a "
             "nonlinearity, a normalisation or a sum of features that are not Gaussian"

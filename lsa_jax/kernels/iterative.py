@@ -8,7 +8,7 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import blocks, problem
+from lsa_jax.kernels import _blocks, _problem
 
 # The residual that is updated drifts away from the true one, by less than this factor.
 _DRIFT = 10.0
@@ -66,13 +66,13 @@ def regress_cg(
     Source: Gardner et al., GPyTorch, 2018, sections 4 and 5 (preconditioner).
     """
     gram_train, targets, gram_test = map(np.asanyarray, (gram_train, targets, gram_test))
-    problem.check_ridge(ridge)
+    _problem.check_ridge(ridge)
     _check_options(tolerance, max_iterations, rank)
-    problem.check(gram_train, targets, gram_test)
+    _problem.check(gram_train, targets, gram_test)
     shift = ridge * np.trace(gram_train, dtype=float) / len(gram_train)
     mean = targets.mean(axis=0, dtype=float)
     weights, iterations, residual = _conjugate_gradients(
-        lambda vectors: blocks.multiply(gram_train, vectors) + shift * vectors,
+        lambda vectors: _blocks.multiply(gram_train, vectors) + shift * vectors,
         targets - mean,
         _preconditioner(gram_train, shift, min(rank, len(gram_train))),
         tolerance,
@@ -84,7 +84,7 @@ def regress_cg(
             f"residual of {residual:.2g} after {iterations} iterations, above the tolerance "
             f"{tolerance:g}; use a larger ridge, rank or max_iterations"
         )
-    predictions = blocks.multiply(gram_test, weights) + mean
+    predictions = _blocks.multiply(gram_test, weights) + mean
     return IterativeRegression(predictions, float(ridge), iterations, residual)
 
 

@@ -9,8 +9,8 @@ import scipy.linalg
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import blocks, cholesky, problem, spectral
-from lsa_jax.kernels.cholesky import Precision
+from lsa_jax.kernels import _blocks, _cholesky, _problem, spectral
+from lsa_jax.kernels._cholesky import Precision
 
 # An eigendecomposition, which serves all ridges, takes as long as about this many factorisations.
 _FACTORISATIONS = 30
@@ -66,19 +66,19 @@ def regress(
             this precision; the message says which ridge it takes.
     """
     gram_train, targets, gram_test = map(np.asarray, (gram_train, targets, gram_test))
-    problem.check_ridge(ridge)
-    if precision not in cholesky.PRECISIONS:
-        raise InputError(f"precision is {precision!r}; accepted: {', '.join(cholesky.PRECISIONS)}")
+    _problem.check_ridge(ridge)
+    if precision not in _cholesky.PRECISIONS:
+        raise InputError(f"precision is {precision!r}; accepted: {', '.join(_cholesky.PRECISIONS)}")
     if overwrite and precision == "float32":
         raise InputError(
             "overwrite is True and precision is 'float32', which needs K for its residuals; "
             "accepted: one or the other"
         )
-    problem.check(gram_train, targets, gram_test)
+    _problem.check(gram_train, targets, gram_test)
     n = len(gram_train)
     if not overwrite:
         needed = np.dtype(precision).itemsize * n**2
-        problem.check_memory(n, needed, "overwrite=True, precision='float32' or regress_cg")
+        _problem.check_memory(n, needed, "overwrite=True, precision='float32' or regress_cg")
     fit = _solve(gram_train, targets, gram_test, ridge, precision, overwrite=overwrite)
     if fit is None:
         raise _refusal(gram_train, ridge, precision, overwritten=overwrite)
@@ -95,15 +95,15 @@ def _solve(
     overwrite: bool = False,
 ) -> Regression | None:
     """Returns the regression; None where the matrix is not positive definite to the precision."""
-    factor = cholesky.factorize(gram_train, ridge, precision, overwrite=overwrite)
+    factor = _cholesky.factorize(gram_train, ridge, precision, overwrite=overwrite)
     if factor is None:
         return None
     mean = targets.mean(axis=0, dtype=float)
     if precision == "float64":
-        weights = cholesky.solve(factor, targets - mean)
+        weights = _cholesky.solve(factor, targets - mean)
     else:
-        weights = cholesky.refine(factor, gram_train, targets - mean)
-    predictions = blocks.multiply(gram_test, weights) + mean
+        weights = _cholesky.refine(factor, gram_train, targets - mean)
+    predictions = _blocks.multiply(gram_test, weights) + mean
     return Regression(predictions, float(ridge), factor.condition)
 
 
@@ -124,7 +124,7 @@ def _refusal(
         )
     mean_diagonal = np.trace(gram_train, dtype=float) / n
     smallest = scipy.linalg.eigvalsh(gram_train.astype(float), subset_by_index=[0, 0])[0]
-    return problem.not_positive_definite(n, ridge, smallest / mean_diagonal)
+    return _problem.not_positive_definite(n, ridge, smallest / mean_diagonal)
 
 
 def select_ridge(
@@ -152,11 +152,11 @@ def select_ridge(
         InputError: no ridge, or too few examples to hold any out, or what `regress` refuses.
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
-    problem.check_ridges(ridges)
+    _problem.check_ridges(ridges)
     if len(ridges) == 1:
         return float(ridges[0])
     gram_train, targets = np.asarray(gram_train), np.asarray(targets)
-    problem.check(gram_train, targets, gram_train)
+    _problem.check(gram_train, targets, gram_train)
     count = round(held_out * len(targets))
     if not 0 < count < len(targets):
         raise InputError(

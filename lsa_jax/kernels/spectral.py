@@ -8,7 +8,7 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import blocks, problem
+from lsa_jax.kernels import _blocks, _problem
 
 # Rounding of a float32 kernel makes eigenvalues negative by far less than this share of its mean
 # diagonal; a matrix that is no kernel has others.
@@ -49,9 +49,9 @@ def decompose(gram_train: Float[Array | np.ndarray, "n n"]) -> Spectrum:
         NumericalError: entries that are not finite.
     """
     gram_train = np.asarray(gram_train)
-    problem.check_kernel(gram_train)
+    _problem.check_kernel(gram_train)
     n = len(gram_train)
-    problem.check_memory(n, 32 * n**2, "regress, one ridge at a time")
+    _problem.check_memory(n, 32 * n**2, "regress, one ridge at a time")
     matrix = np.array(gram_train, dtype=float, order="F")
     mean_diagonal = float(np.trace(matrix) / n)
     values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
@@ -88,11 +88,11 @@ def predict_path(
         NumericalError: entries that are not finite.
     """
     targets, gram_test = np.asarray(targets), np.asarray(gram_test)
-    problem.check_ridges(ridges)
-    problem.check_targets(len(spectrum.values), targets, gram_test)
+    _problem.check_ridges(ridges)
+    _problem.check_targets(len(spectrum.values), targets, gram_test)
     mean = targets.mean(axis=0, dtype=float)
     rotated = spectrum.vectors.T @ (targets - mean)
-    rotated_test = blocks.multiply(gram_test, spectrum.vectors)
+    rotated_test = _blocks.multiply(gram_test, spectrum.vectors)
     for ridge in ridges:
         values = _shifted(spectrum, ridge)
         yield None if values is None else rotated_test @ (rotated / values[:, None]) + mean
@@ -124,8 +124,8 @@ def leave_one_out(
     Source: Rasmussen and Williams, Gaussian processes for machine learning, 2006, eq. 5.12.
     """
     targets, n = np.asarray(targets), len(spectrum.values)
-    problem.check_ridges(ridges)
-    problem.check_targets(n, targets)
+    _problem.check_ridges(ridges)
+    _problem.check_targets(n, targets)
     if n < 2:
         raise InputError(f"there is {n} example; accepted: 2 or more, to leave one out")
     centred = targets - targets.mean(axis=0, dtype=float)
@@ -161,7 +161,7 @@ def leave_one_out_ridge(
         InputError: no ridge, fewer than two examples, or what `regress` refuses.
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
-    problem.check_ridges(ridges)
+    _problem.check_ridges(ridges)
     ordered = sorted(float(ridge) for ridge in ridges)
     spectrum = decompose(gram_train)
     errors = leave_one_out(spectrum, targets, ordered)
@@ -172,7 +172,7 @@ def leave_one_out_ridge(
 
 def _singular(spectrum: Spectrum, ridge: float) -> NumericalError:
     relative = float(spectrum.values[0]) / spectrum.mean_diagonal
-    return problem.not_positive_definite(len(spectrum.values), ridge, relative)
+    return _problem.not_positive_definite(len(spectrum.values), ridge, relative)
 
 
 def gradient_flow(
@@ -213,13 +213,13 @@ def gradient_flow(
     11; `neural_tangents.predict.gradient_descent_mse` has the same scale of time.
     """
     targets, gram_test = np.asarray(targets, dtype=float), np.asarray(gram_test)
-    problem.check_ridge(ridge)
-    problem.check_targets(len(spectrum.values), targets, gram_test)
+    _problem.check_ridge(ridge)
+    _problem.check_targets(len(spectrum.values), targets, gram_test)
     started = _outputs("train_outputs", train_outputs, targets.shape)
     test_started = _outputs("test_outputs", test_outputs, (len(gram_test), targets.shape[1]))
     values = _flow_values(spectrum, ridge, times)
     missing = spectrum.vectors.T @ (started - targets)
-    rotated_test = blocks.multiply(gram_test, spectrum.vectors)
+    rotated_test = _blocks.multiply(gram_test, spectrum.vectors)
     train, test = [], []
     for time in times:
         gone = -np.expm1(-values * (time / targets.size))

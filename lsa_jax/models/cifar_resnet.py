@@ -10,7 +10,7 @@ from flax import linen as nn
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.models.layers import (
     BatchNorm,
     Conv,

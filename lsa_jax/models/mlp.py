@@ -3,7 +3,7 @@
 from math import sqrt
 from typing import Literal
 
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.models.layers import Dense, Erf, Flatten, Layer, Relu
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network

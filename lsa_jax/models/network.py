@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import infinite_kernel
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,

@@ -6,7 +6,7 @@ from math import sqrt
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.models.layers import (
     BatchNorm,
     Conv,

@@ -23,8 +23,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import dual_activations
-from lsa_jax.models.arguments import require
+from lsa_jax.kernels import _dual_activations
+from lsa_jax.models._arguments import require
 from lsa_jax.models.model import Model
 from lsa_jax.settings.fields import integer, one_of
 
@@ -175,6 +175,6 @@ def relu_duals(
     """
     std1, std2 = jnp.sqrt(variance1)[:, None], jnp.sqrt(variance2)[None]
     tolerance = 8 * float(jnp.finfo(covariance.dtype).eps)
-    cosine = dual_activations.cosine(covariance, 1 / std1, 1 / std2, tolerance)
-    values, slopes = dual_activations.rectifier(cosine, 0.0)
+    cosine = _dual_activations.cosine(covariance, 1 / std1, 1 / std2, tolerance)
+    values, slopes = _dual_activations.rectifier(cosine, 0.0)
     return values * (std1 * std2), slopes

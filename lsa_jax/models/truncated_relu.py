@@ -6,7 +6,7 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.models.model import Model
 from lsa_jax.settings.fields import integer
 

@@ -4,7 +4,7 @@ from math import sqrt
 from typing import Literal
 
 from lsa_jax.errors import InputError
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.models.layers import (
     BatchNorm,
     Conv,

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
-from lsa_jax.training import checkpoints
+from lsa_jax.training import _checkpoints
 from lsa_jax.training.losses import squared_error
 from lsa_jax.training.programs import PyTree, Recipe, Source, State, make_epoch, make_evaluate
 
@@ -201,7 +201,7 @@ class Search:
         keep = {rung.epoch: rung.keep for rung in plan.rungs}
         size = len(next(iter(candidates.values())))
         now, done = self._begin(start, candidates, len(epochs)), 0
-        if checkpoint_dir and (saved := checkpoints.restore(checkpoint_dir, now)):
+        if checkpoint_dir and (saved := _checkpoints.restore(checkpoint_dir, now)):
             done, now = saved[0], jax.tree.map(np.array, saved[1])  # to be written into
         for place in range(done, len(epochs)):
             epoch, before = epochs[place], epochs[place - 1] if place else 0
@@ -216,7 +216,7 @@ class Search:
                 limits = (keep[epoch], plan.hopeless) if epoch in keep else (size, np.inf)
                 now = now._replace(alive=survivors(now.test_error[place], finite, *limits))
                 if checkpoint_dir:
-                    checkpoints.save(checkpoint_dir, place + 1, now)
+                    _checkpoints.save(checkpoint_dir, place + 1, now)
             if progress:
                 progress(epoch / plan.epochs)
         return _found(now, epochs)

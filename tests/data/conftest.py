@@ -10,7 +10,7 @@ import pytest
 import scipy.io
 from PIL import Image
 
-from lsa_jax.data import image_files
+from lsa_jax.data import _image_files
 
 TRAIN, TEST = 20, 10
 
@@ -44,7 +44,7 @@ def mnist_dir(tmp_path):
 @pytest.fixture
 def cifar10_dir(tmp_path, monkeypatch):
     """A data folder with 6 batches of 20 images in the binary format of CIFAR-10."""
-    monkeypatch.setattr(image_files, "CIFAR10_BATCH", TRAIN)
+    monkeypatch.setattr(_image_files, "CIFAR10_BATCH", TRAIN)
     rng = np.random.default_rng(0)
     folder = tmp_path / "cifar-10-batches-bin"
     folder.mkdir()

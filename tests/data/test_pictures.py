@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from lsa_jax.data import images
+from lsa_jax.data._pictures import photographs
 from lsa_jax.data.images import ChecksumWarning
-from lsa_jax.data.pictures import photographs
 from lsa_jax.errors import InputError
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
+from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.data.image_set import ImageSet
 from lsa_jax.data.images import CIFAR10_CLASSES
 from lsa_jax.data.tasks import ANIMALS, VEHICLES, subset_order, task_view
 from lsa_jax.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 
 from lsa_jax import models, parallel, training
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import activation_sparsity, activation_sparsity_report, noise_curves
+from lsa_jax.experiments import _activation_sparsity_report, activation_sparsity, noise_curves
 from lsa_jax.models.layers import Conv, Dense, Flatten, Relu, Residual
 from lsa_jax.reporting import files
 from lsa_jax.settings import activation_sparsity as settings
@@ -105,7 +105,7 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
         run = {"id": f"seed={seed}", "noise": 0.0, "seed": seed, "status": "ok"}
         files.write_run(tmp_path, run["id"], run | {"test_accuracy": 0.5}, rows)
         results.append(run | {"test_accuracy": 0.5})
-    report = activation_sparsity_report.make_report(
+    report = _activation_sparsity_report.make_report(
         settings.default_config(), pd.DataFrame(results), tmp_path
     )
     by_layer = {claim.item.split(", ")[1]: claim for claim in report.claims}

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import image_tasks, noise_curves
-from lsa_jax.experiments.noise_curves_report import curves, make_claims, make_report
-from lsa_jax.reporting import paper_numbers
+from lsa_jax.experiments import _image_tasks, noise_curves
+from lsa_jax.experiments._noise_curves_report import curves, make_claims, make_report
+from lsa_jax.reporting import _paper_numbers
 from lsa_jax.settings import lsa
 from lsa_jax.settings import noise_curves as settings
 from lsa_jax.settings.points import make_points
@@ -72,7 +72,7 @@ def _results(accuracy, arrangements, noises, seeds=(0,)):
 
 
 def test_the_papers_own_table_is_shown_cell_by_cell():
-    cells = paper_numbers.TEST_ACCURACY_PERCENT["lsa/table_b1"]
+    cells = _paper_numbers.TEST_ACCURACY_PERCENT["lsa/table_b1"]
     assert len(cells) == 6
 
     def accuracy(learner, placement, image, side, noise):
@@ -122,9 +122,9 @@ def test_growing_backgrounds_are_compared_with_the_bare_image():
 
 def _compose(which, replica_noise, **fields):
     config = _config(**fields)
-    split = image_tasks.Split(np.ones((50, 8, 8, 1), np.float32), np.eye(50), None)
+    split = _image_tasks.Split(np.ones((50, 8, 8, 1), np.float32), np.eye(50), None)
     replica = {"data_key": jax.random.key(0), "noise": jnp.float32(replica_noise)}
-    composed = image_tasks.compose(config, which, split, replica, jnp.arange(50), jnp.int32(0))
+    composed = _image_tasks.compose(config, which, split, replica, jnp.arange(50), jnp.int32(0))
     return np.asarray(composed.inputs)
 
 
@@ -138,11 +138,11 @@ def test_the_squared_standard_deviation_squares_only_gaussian_noise():
 
 def test_one_pool_or_two_disjoint_ones(monkeypatch, tmp_path):
     pool = np.arange(11, dtype=np.float32).reshape(11, 1, 1, 1)
-    monkeypatch.setattr(image_tasks.images, "photographs", lambda *arguments: pool)
+    monkeypatch.setattr(_image_tasks.images, "photographs", lambda *arguments: pool)
     fields = {"data.background": "photographs", "data.photographs": "x"}
-    train, test = image_tasks._pools(_config(**fields), None, tmp_path)
+    train, test = _image_tasks._pools(_config(**fields), None, tmp_path)
     assert sorted([*train.flat, *test.flat]) == sorted(pool.flat)
-    train, test = image_tasks._pools(
+    train, test = _image_tasks._pools(
         _config(**fields, **{"data.shared_pool": True}), None, tmp_path
     )
     assert sorted(train.flat) == sorted(test.flat) == sorted(pool.flat)
@@ -167,7 +167,7 @@ def test_the_penalty_factor_reaches_the_optimiser(monkeypatch, tmp_path, factor)
         "network.penalty_factor": factor,
     }
     points = make_points(_config(**fields), [{}], settings.validate)
-    split = image_tasks.Split(np.zeros((4, 8, 8, 1), np.float32), np.eye(4), None)
-    task = image_tasks.ImageTask(split, split)
+    split = _image_tasks.Split(np.zeros((4, 8, 8, 1), np.float32), np.eye(4), None)
+    task = _image_tasks.ImageTask(split, split)
     noise_curves.train_group(points, task, None, tmp_path, None)
     assert updates["step"] == pytest.approx(-2 * factor * 0.1 * 3.0)

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments import list_training
-from lsa_jax.experiments.decision_lists import EXPERIMENT
-from lsa_jax.experiments.decision_lists_report import (
+from lsa_jax.experiments import _list_training
+from lsa_jax.experiments._decision_lists_report import (
     step_claims,
     theorem_claims,
     training_claims,
 )
+from lsa_jax.experiments.decision_lists import EXPERIMENT
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.settings import decision_lists as settings
 from lsa_jax.settings.points import make_points
@@ -71,7 +71,7 @@ def test_training_succeeds_from_near_the_permutation(trained):
 
 def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_path, monkeypatch):
     _, points = make(**TRAINING)
-    save, saved = list_training.checkpoints.save, []
+    save, saved = _list_training._checkpoints.save, []
 
     def save_and_die(directory, step, tree):
         save(directory, step, tree)
@@ -79,7 +79,7 @@ def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_
         if step == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(list_training.checkpoints, "save", save_and_die)
+    monkeypatch.setattr(_list_training._checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)

@@ -9,10 +9,10 @@ import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import feature_learning, feature_stages, feature_training
+from lsa_jax.experiments import _feature_stages, _feature_training, feature_learning
+from lsa_jax.experiments._feature_learning_report import make_claims
+from lsa_jax.experiments._feature_tasks import make_task
 from lsa_jax.experiments.feature_learning import EXPERIMENT
-from lsa_jax.experiments.feature_learning_report import make_claims
-from lsa_jax.experiments.feature_tasks import make_task
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.settings import feature_learning as settings
 from lsa_jax.settings.points import make_points
@@ -65,9 +65,9 @@ def gradient_by_hand(params, inputs, targets, weights):
 @pytest.fixture(scope="module")
 def stages():
     config = make(leftover=0.0, first_rate=1e-3, second_rate=2.0)[1][0].config
-    made = feature_stages.make_replica(config, make_task(config))
+    made = _feature_stages.make_replica(config, make_task(config))
     replica = jax.tree.map(jnp.asarray, made)
-    params = jax.jit(functools.partial(feature_stages.first_stages, config))(replica)
+    params = jax.jit(functools.partial(_feature_stages.first_stages, config))(replica)
     return config, replica, [stage[0] for stage in params]
 
 
@@ -97,8 +97,8 @@ def test_training_in_pattern_space_is_training_in_input_space(stages):
     ends = []
     for space, w in ((replica, params["w"]), (outside, matrix @ params["w"])):
         start = dict(params, w=w)
-        state = feature_training.State(start, rule.init(start), jnp.int32(2), jnp.float32(0))
-        advance = jax.jit(functools.partial(feature_training.advance, config, 3))
+        state = _feature_training.State(start, rule.init(start), jnp.int32(2), jnp.float32(0))
+        advance = jax.jit(functools.partial(_feature_training.advance, config, 3))
         ends.append(advance(state, space, jnp.int32(3)))
     (inside_end, row), (outside_end, row_outside) = ends
     assert int(inside_end.step) == 5 and np.abs(inside_end.params["w"] - params["w"]).max() > 0
@@ -109,7 +109,7 @@ def test_training_in_pattern_space_is_training_in_input_space(stages):
 
 
 def test_every_epoch_visits_every_example_once(key):
-    draw = jax.jit(feature_training.batch_rows, static_argnums=(2, 3, 4))
+    draw = jax.jit(_feature_training.batch_rows, static_argnums=(2, 3, 4))
     rows = draw(key, jnp.int32(0), 6, 12, 4)
     for epoch in (rows[:3], rows[3:]):
         assert sorted(np.ravel(epoch)) == list(range(12))
@@ -119,20 +119,20 @@ def test_every_epoch_visits_every_example_once(key):
 def test_cosines_survive_tiny_weights():
     weights = 1e-25 * jnp.array([[1.0, 0.0], [0.0, 0.0]])
     idle = 1e-25 * jnp.array([[1.0, 0.0]])
-    found = jax.jit(feature_training.cosines)(weights, idle, jnp.array([1.0, 0.0]))
+    found = jax.jit(_feature_training.cosines)(weights, idle, jnp.array([1.0, 0.0]))
     np.testing.assert_allclose(found, [0.5**0.5, 0.0], rtol=1e-5)
 
 
 def test_a_run_goes_on_after_a_kill_with_the_same_numbers(finished, tmp_path, monkeypatch):
     _, points = make()
-    save = feature_learning.checkpoints.save
+    save = feature_learning._checkpoints.save
 
     def killed(directory, step, tree):
         save(directory, step, tree)
         if step == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(feature_learning.checkpoints, "save", killed)
+    monkeypatch.setattr(feature_learning._checkpoints, "save", killed)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     monkeypatch.undo()

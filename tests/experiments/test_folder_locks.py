@@ -5,19 +5,19 @@ import contextlib
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import folder_locks
+from lsa_jax.experiments import _folder_locks
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(folder_locks, "_PATIENCE", 0.1)
+    monkeypatch.setattr(_folder_locks, "_PATIENCE", 0.1)
 
 
-ALONE = folder_locks.alone
+ALONE = _folder_locks.alone
 
 
 def holding(*names):
-    return lambda workdir: folder_locks.holding(workdir, list(names))
+    return lambda workdir: _folder_locks.holding(workdir, list(names))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from lsa_jax.data.objectives import make_objective
 from lsa_jax.errors import InputError
 from lsa_jax.experiments import growing
-from lsa_jax.experiments.growing_stacking import stage_operators
-from lsa_jax.experiments.growing_tasks import make_loss, make_schedule
+from lsa_jax.experiments._growing_stacking import stage_operators
+from lsa_jax.experiments._growing_tasks import make_loss, make_schedule
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.models.transformer.stack import Sizes, decoder
 from lsa_jax.settings import growing as settings
@@ -81,7 +81,7 @@ def test_operators_share_the_shallow_network_and_differ_once_grown(grown):
 def test_a_run_that_died_goes_on_operator_by_operator(grown, folder, tmp_path, monkeypatch):
     _, points = make()
     data = growing.EXPERIMENT.load(points, folder)
-    save, saved = training_steps.checkpoints.save, []
+    save, saved = training_steps._checkpoints.save, []
 
     def save_and_die(directory, step, tree):
         save(directory, step, tree)
@@ -89,7 +89,7 @@ def test_a_run_that_died_goes_on_operator_by_operator(grown, folder, tmp_path, m
         if saved[-1] == ("part_002", 6):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_steps.checkpoints, "save", save_and_die)
+    monkeypatch.setattr(training_steps._checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         growing.run(points, data, tmp_path, lambda fraction: None)
     outcomes = growing.run(points, data, tmp_path, lambda fraction: None)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments import growing_measures as measures
-from lsa_jax.reporting.paper_numbers import GROWING, GROWING_STRATEGIES
+from lsa_jax.experiments import _growing_measures as measures
+from lsa_jax.reporting._paper_numbers import GROWING, GROWING_STRATEGIES
 
 # The largest final losses, which the thesis does not print but its relative regrets imply.
 WORST = {"encoder": 1.79794, "decoder": 2.14105}

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.hierarchical_kernels import full_ntk
-from lsa_jax.experiments.hierarchical_report import (
+from lsa_jax.experiments._hierarchical_kernels import full_ntk
+from lsa_jax.experiments._hierarchical_report import (
     beta_claims,
     epoch_claims,
     net_claims,
     sample_claims,
     width_claims,
 )
-from lsa_jax.experiments.hierarchical_signals import readout_error, share_missed
+from lsa_jax.experiments._hierarchical_signals import readout_error, share_missed
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.models.shallow import shallow
 from lsa_jax.settings import hierarchical as settings

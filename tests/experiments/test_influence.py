@@ -5,8 +5,8 @@ import pytest
 import scipy.optimize
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments import influence
-from lsa_jax.experiments.influence import fit, leave_one_out
+from lsa_jax.experiments import _influence
+from lsa_jax.experiments._influence import fit, leave_one_out
 
 
 @pytest.fixture
@@ -46,6 +46,6 @@ def test_an_optimum_that_is_not_reached_is_an_error(problem, monkeypatch):
     x, y = problem
     with pytest.raises(NumericalError, match="not finite"):
         fit(x, y, 0.01, weights=np.full(60, np.nan), start=np.zeros(3))
-    monkeypatch.setattr(influence, "_MAX_STEPS", 1)
+    monkeypatch.setattr(_influence, "_MAX_STEPS", 1)
     with pytest.raises(NumericalError, match="raise config.influence.ridge"):
         fit(x, y, 0.01, weights=np.ones(60), start=np.zeros(3))

@@ -2,9 +2,9 @@ import jax
 import numpy as np
 import pytest
 
+from lsa_jax.experiments._input_structure_report import local_minimum
+from lsa_jax.experiments._structure_tasks import mix
 from lsa_jax.experiments.input_structure import teacher_loss
-from lsa_jax.experiments.input_structure_report import local_minimum
-from lsa_jax.experiments.structure_tasks import mix
 from lsa_jax.settings import input_structure as settings
 from lsa_jax.settings.points import make_points
 

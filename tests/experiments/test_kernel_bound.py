@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 
 from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments import kernel_bound
+from lsa_jax.experiments._kernel_bound_report import make_claims
 from lsa_jax.experiments.experiment import Outcome
 from lsa_jax.experiments.kernel_bound import EXPERIMENT, fit_logistic
-from lsa_jax.experiments.kernel_bound_report import make_claims
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.settings import kernel_bound as settings
 from lsa_jax.settings.points import make_points

@@ -4,8 +4,8 @@ import math
 import pandas as pd
 import pytest
 
+from lsa_jax.experiments._lemmas_report import make_claims
 from lsa_jax.experiments.lemmas import check_lemmas
-from lsa_jax.experiments.lemmas_report import make_claims
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.settings import lemmas as settings
 from lsa_jax.settings.points import make_points

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.data.decision_lists import DecisionLists, cyclic_lists, random_lists
-from lsa_jax.experiments.list_theorems import (
+from lsa_jax.experiments._list_theorems import (
     fixed_value_descent,
     fixed_value_scale,
     list_weights,

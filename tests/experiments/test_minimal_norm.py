@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.experiments._minimal_norm_report import hand_claims, least_norms, search_claims
+from lsa_jax.experiments._norm_construction import all_inputs, enlarge, network, product_of_six
 from lsa_jax.experiments.minimal_norm import draw_examples, relative_norm
-from lsa_jax.experiments.minimal_norm_report import hand_claims, least_norms, search_claims
-from lsa_jax.experiments.norm_construction import all_inputs, enlarge, network, product_of_six
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.settings import minimal_norm as settings
 from lsa_jax.settings.points import make_points

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments import noise_curves
-from lsa_jax.experiments.noise_curves_report import curves, make_claims, make_report
+from lsa_jax.experiments._noise_curves_report import curves, make_claims, make_report
 from lsa_jax.settings import noise_curves as settings
 from lsa_jax.settings.points import make_points
 from lsa_jax.settings.variants import set_fields

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lsa_jax.experiments.scaling_fits import describe, fit_power_law, local_exponents, reached_from
+from lsa_jax.experiments._scaling_fits import describe, fit_power_law, local_exponents, reached_from
 
 
 def test_a_power_law_is_found_exactly():

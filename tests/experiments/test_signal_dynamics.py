@@ -10,9 +10,9 @@ import scipy.stats
 
 from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments import signal_dynamics
+from lsa_jax.experiments._signal_dynamics_report import make_claims, trajectories
+from lsa_jax.experiments._signal_gradients import SAMPLERS, Params
 from lsa_jax.experiments.signal_dynamics import EXPERIMENT
-from lsa_jax.experiments.signal_dynamics_report import make_claims, trajectories
-from lsa_jax.experiments.signal_gradients import SAMPLERS, Params
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.reporting import files
 from lsa_jax.settings import signal_dynamics as settings

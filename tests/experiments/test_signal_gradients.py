@@ -9,8 +9,8 @@ import scipy.integrate
 import scipy.stats
 
 from lsa_jax.data.sparse_signal import sample, sparse_signal
-from lsa_jax.experiments import signal_gradients
-from lsa_jax.experiments.signal_gradients import (
+from lsa_jax.experiments import _signal_gradients
+from lsa_jax.experiments._signal_gradients import (
     SAMPLERS,
     Params,
     plain_gradient,
@@ -145,7 +145,7 @@ def test_margins_agree_with_the_plain_ones_at_the_size_of_the_figure(key, b):
 
 @pytest.mark.parametrize("probability", [1.0, 0.5, 0.04, 1e-3])
 def test_passing_normals_follow_the_normal_law_beyond_the_threshold(key, probability):
-    u = np.asarray(signal_gradients._passing_normals(key, jnp.float32(probability), (20_000,)))
+    u = np.asarray(_signal_gradients._passing_normals(key, jnp.float32(probability), (20_000,)))
     assert np.isfinite(u).all()
     beyond = scipy.stats.norm.sf(np.abs(u)) * 2 / probability
     assert scipy.stats.kstest(beyond, "uniform").pvalue > RARE
@@ -155,7 +155,7 @@ def test_passing_normals_follow_the_normal_law_beyond_the_threshold(key, probabi
 @pytest.mark.parametrize("k", [1, 1000])
 def test_the_number_of_passing_rows_is_binomial(key, k):
     b, scale, n = jnp.float32(-0.1), jnp.float32(0.1), 4000
-    sums = jax.jit(functools.partial(signal_gradients._sum_noise_rows, k=k, num_examples=n))(
+    sums = jax.jit(functools.partial(_signal_gradients._sum_noise_rows, k=k, num_examples=n))(
         key, scale, b
     )
     count = np.asarray(sums.slope_squared)  # the slope of a row that passes is 1
@@ -169,7 +169,7 @@ def test_the_number_of_passing_rows_is_binomial(key, k):
 
 def test_every_row_counts_where_the_threshold_is_not_negative(key):
     k = 100
-    sum_rows = jax.jit(functools.partial(signal_gradients._sum_noise_rows, k=k, num_examples=3))
+    sum_rows = jax.jit(functools.partial(_signal_gradients._sum_noise_rows, k=k, num_examples=3))
     for b, slope in ((0.0, 1.0), (100.0, 2.0)):
         sums = sum_rows(key, jnp.float32(1.0), jnp.float32(b))
         np.testing.assert_array_equal(sums.slope_squared, k * slope**2)

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from lsa_jax.data.sparse_signal import sample, sparse_signal
-from lsa_jax.experiments import signal_dynamics, signal_extensions_report
-from lsa_jax.experiments.signal_networks import (
+from lsa_jax.experiments import _signal_extensions_report, signal_dynamics
+from lsa_jax.experiments._signal_networks import (
     ONE_FILTER,
     TWO_FILTERS,
     TwoFilters,
@@ -137,11 +137,11 @@ def test_the_report_has_a_part_for_each_extension(monkeypatch, tmp_path):
         claim = Claim("w.w* grows", "", 1.0, None, "shown")
         return Report("", [("Course", table)], [claim], {"f": len}, {"t": table}, ["note"])
 
-    monkeypatch.setattr(signal_extensions_report.signal_dynamics_report, "make_report", fake)
+    monkeypatch.setattr(_signal_extensions_report._signal_dynamics_report, "make_report", fake)
     results = pd.DataFrame(
         {"seed": [0, 1, 0], "num_features": [3, 3, np.nan], "stride": [np.nan, np.nan, 2]}
     )
-    report = signal_extensions_report.make_report(configure(), results, tmp_path)
+    report = _signal_extensions_report.make_report(configure(), results, tmp_path)
     assert [(heading, table["runs"][0]) for heading, table in report.tables] == [
         ("Course: 3 features", 2),
         ("Course: stride 2", 1),
@@ -149,5 +149,5 @@ def test_the_report_has_a_part_for_each_extension(monkeypatch, tmp_path):
     assert [c.item for c in report.claims] == ["3 features: w.w* grows", "stride 2: w.w* grows"]
     assert set(report.figures) == {"f_3_features", "f_stride_2"}
     assert set(report.extra_tables) == {"t_3_features", "t_stride_2"}
-    single = signal_extensions_report.make_report(configure(), results[["seed"]], tmp_path)
+    single = _signal_extensions_report.make_report(configure(), results[["seed"]], tmp_path)
     assert [heading for heading, _ in single.tables] == ["Course"]

@@ -8,8 +8,8 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from lsa_jax.data.sparse_signal import noise_std
-from lsa_jax.experiments import signal_dynamics_report, signal_population
-from lsa_jax.experiments.signal_population import (
+from lsa_jax.experiments import _signal_dynamics_report, _signal_population
+from lsa_jax.experiments._signal_population import (
     PopulationState,
     measure,
     misclassification,
@@ -55,7 +55,7 @@ def expect(function, scale, kinks=()):
 @pytest.mark.parametrize("threshold", [-1.3, 0.0, 0.7, 2.5])
 def test_expectations_over_a_row_are_those_of_quadrature(threshold):
     b, tau = -threshold, 1.7
-    row = signal_population._row(np.array([tau]), threshold)
+    row = _signal_population._row(np.array([tau]), threshold)
     wanted = (
         expect(lambda u: math.cos(tau * phi(u, b)), 1.0, (b, -b)),
         expect(
@@ -71,7 +71,7 @@ def test_expectations_over_a_row_are_those_of_quadrature(threshold):
     )
     np.testing.assert_allclose(np.concatenate(row), wanted, atol=1e-11)
     variance = expect(lambda u: phi(u, b) ** 2, 1.0, (b, -b))
-    assert signal_population._row_variance(threshold) == pytest.approx(variance, rel=1e-10)
+    assert _signal_population._row_variance(threshold) == pytest.approx(variance, rel=1e-10)
 
 
 @pytest.mark.parametrize("b", [-0.2, 0.1])
@@ -143,10 +143,10 @@ def test_an_output_of_zero_is_an_error():
 @pytest.mark.parametrize("state", STATES)
 def test_finer_grids_change_nothing(state, monkeypatch):
     coarse, error = population_gradient(*state), misclassification(*state)
-    monkeypatch.setattr(signal_population, "_REACH", 80.0)
-    monkeypatch.setattr(signal_population, "_DEVIATIONS", 30.0)
+    monkeypatch.setattr(_signal_population, "_REACH", 80.0)
+    monkeypatch.setattr(_signal_population, "_DEVIATIONS", 30.0)
     np.testing.assert_allclose(population_gradient(*state), coarse, rtol=1e-9, atol=1e-12)
-    monkeypatch.setattr(signal_population, "_LAST_ROW_FREQUENCY", 1000.0)
+    monkeypatch.setattr(_signal_population, "_LAST_ROW_FREQUENCY", 1000.0)
     assert misclassification(*state) == pytest.approx(error, abs=1e-7)
 
 
@@ -206,14 +206,14 @@ def test_algorithm_1_on_large_minibatches_follows_the_population():
 def test_the_report_adds_the_population_at_the_settings_and_steps_of_the_runs():
     config = set_fields(settings.default_config(), {"k": 20, "steps": 30, "eval_every": 20})
     runs = pd.DataFrame({"seed": [0, 1, 0], "noise_scale": [0.5, 0.5, 1.0], "status": "ok"})
-    table = signal_dynamics_report.population(config, runs)
+    table = _signal_dynamics_report.population(config, runs)
     assert table["step"].tolist() == [0, 20, 30] * 2
     assert table["noise_scale"].tolist() == [0.5] * 3 + [1.0] * 3
     start, rates = typical_start(config.init_scale, config.d), (0.1, 0.1 / 20)
     (_, last) = population_trajectory(start, rates, noise_std(20, 1.0), 20, steps=[0, 30])
     assert table.iloc[-1]["w_dot_wstar"] == pytest.approx(last["w_dot_wstar"], rel=1e-12)
     off = set_fields(config, {"population": False})
-    assert signal_dynamics_report.population(off, runs).empty
+    assert _signal_dynamics_report.population(off, runs).empty
 
 
 def test_a_step_along_w_perp_turns_it_round_and_never_underflows():

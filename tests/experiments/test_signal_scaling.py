@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from lsa_jax.data.sparse_signal import noise_std
-from lsa_jax.experiments.signal_population import misclassification
+from lsa_jax.experiments._signal_population import misclassification
+from lsa_jax.experiments._signal_scaling_report import make_claims
 from lsa_jax.experiments.signal_scaling import EXPERIMENT
-from lsa_jax.experiments.signal_scaling_report import make_claims
 from lsa_jax.experiments.sweep import run_sweep
 from lsa_jax.settings import signal_scaling as settings
 from lsa_jax.settings.points import make_points

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.data.image_set import ImageSet
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import stability, stability_linear
-from lsa_jax.experiments.stability_fits import fit_decay, fit_power
-from lsa_jax.experiments.stability_linear import LinearModels
-from lsa_jax.experiments.stability_report import connectivity_drops, make_claims
-from lsa_jax.experiments.stability_samples import Pool, draw_order, draw_pair, pack
+from lsa_jax.experiments import _stability_linear, stability
+from lsa_jax.experiments._stability_fits import fit_decay, fit_power
+from lsa_jax.experiments._stability_linear import LinearModels
+from lsa_jax.experiments._stability_report import connectivity_drops, make_claims
+from lsa_jax.experiments._stability_samples import Pool, draw_order, draw_pair, pack
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
 from lsa_jax.models.cifar_resnet import GivenBatchNorm, with_statistics
 from lsa_jax.settings import stability as settings
@@ -76,7 +76,7 @@ def train(points, directory):
 
 def sgd(config, x, y, pair, order, which):
     """Plain SGD in float64, an example at a time."""
-    start = stability_linear.init(jax.random.key(1), x.shape[1])
+    start = _stability_linear.init(jax.random.key(1), x.shape[1])
     w, b = np.asarray(start.w[which], np.float64), 0.0
     for positions in order:
         slope_w, slope_b, count = np.zeros_like(w), 0.0, 0
@@ -104,8 +104,8 @@ def test_updates_of_both_members_are_those_of_plain_descent(learner):
     signs = rng.choice([-1.0, 1.0], 40).astype(np.float32)
     pool = Pool(jnp.asarray(inputs), jnp.asarray(signs))
     order = draw_order(0, 12, 5, jnp.int32(0), 8)
-    start = stability_linear.init(jax.random.key(1), 6)
-    advance = jax.jit(functools.partial(stability_linear.advance, config))
+    start = _stability_linear.init(jax.random.key(1), 6)
+    advance = jax.jit(functools.partial(_stability_linear.advance, config))
     for perturbation in ("swap", "removal"):
         pair = draw_pair(0, 12, 0, num_train=30, num_test=10, perturbation=perturbation)
         models = advance(start, pair, pool, order, jnp.int32(7))
@@ -124,7 +124,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
     once = train(points, tmp_path / "once")
     assert once[0].metrics["distance"] > 0 and once[0].metrics["stability"] > 0
     assert once[1].metrics["distance"] == 0 and once[1].metrics["stability"] == 0
-    save, steps = stability.checkpoints.save, []
+    save, steps = stability._checkpoints.save, []
 
     def save_and_die(directory, step, tree):
         save(directory, step, tree)
@@ -132,7 +132,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
         if step == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(stability.checkpoints, "save", save_and_die)
+    monkeypatch.setattr(stability._checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         train(points, tmp_path / "twice")
     assert train(points, tmp_path / "twice") == once
@@ -145,7 +145,7 @@ def one_hidden_layer(monkeypatch):
     layers = [Conv(2), GivenBatchNorm(), Relu(), GlobalAvgPool(), Dense(4)]
     network = with_statistics(layers)
     monkeypatch.setattr(
-        stability.stability_networks, "cifar_resnet", lambda *sizes, **channels: network
+        stability._stability_networks, "cifar_resnet", lambda *sizes, **channels: network
     )
 
 
@@ -174,7 +174,7 @@ def test_a_run_that_left_the_finite_numbers_has_failed():
 
 def test_samples_differ_in_one_position_and_repeat_nothing():
     pair = draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="swap")
-    members = [np.asarray(stability.stability_networks.member(pair, k)[0]) for k in (0, 1)]
+    members = [np.asarray(stability._stability_networks.member(pair, k)[0]) for k in (0, 1)]
     assert len(set(members[0].tolist())) == 20 and members[0].max() < 25
     (where,) = np.flatnonzero(members[0] != members[1])[None]
     assert where == [pair.position] and 25 <= members[1][where] < 35
@@ -248,7 +248,7 @@ def test_models_of_different_scale_have_the_distance_of_their_parameters():
     models = LinearModels(jnp.array([[3.0, 0.0], [0.0, 4.0]]), jnp.zeros(2))
     wrong = jnp.array([[True, False], [False, False]])
     losses = jnp.array([[1.0, 2.0], [1.5, 0.0]])
-    found = stability.stability_linear.summarize(
+    found = stability._stability_linear.summarize(
         models, (losses, wrong), (jnp.array([0.5]), jnp.array([False]))
     )
     assert float(found["distance"]) == 5 and float(found["stability"]) == 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.threshold_features import (
+from lsa_jax.experiments._threshold_features import (
     Design,
     candidates,
     discriminant,

@@ -10,7 +10,7 @@ from lsa_jax.data.decision_lists import (
     permutation_matrix,
     random_lists,
 )
-from lsa_jax.experiments.value_step import (
+from lsa_jax.experiments._value_step import (
     label_meetings,
     picked_up,
     population_gradient,

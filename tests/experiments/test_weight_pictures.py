@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from lsa_jax.experiments._weight_pictures import picture_rows, scale_directions, spherical_means
 from lsa_jax.experiments.filter_clouds import gradient_cosines, nearest_clusters
-from lsa_jax.experiments.weight_pictures import picture_rows, scale_directions, spherical_means
 
 
 @pytest.fixture(scope="module")

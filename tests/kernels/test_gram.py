@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import gram, memory
+from lsa_jax.kernels import _memory, gram
 
 # Most properties need one device, which compiles and runs fastest.
 ONE = jax.devices()[:1]
@@ -134,21 +134,21 @@ def test_a_matrix_larger_than_the_memory_is_refused_before_it_starts(monkeypatch
     def never(x1, x2):
         raise AssertionError("the kernel was traced")
 
-    monkeypatch.setattr(memory, "host_available", lambda: 1e6)
+    monkeypatch.setattr(_memory, "host_available", lambda: 1e6)
     with pytest.raises(InputError, match=r"matrix \(600, 600\) takes 1.44e\+06 bytes, and 1e\+06"):
         gram(never, _points(600))
 
 
 def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
     recording, sides = _recorded(_sorted_features)
-    monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
+    monkeypatch.setattr(_memory, "host_available", lambda: 4 * 64**2 + 1e5)
     gram(recording, _points(64), devices=ONE)
     assert sides[0] == (64, 64) and sides[-1] < (32, 32)
 
 
 def test_what_the_system_says_it_has_is_plausible():
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 1e6 < memory.host_available() <= physical
+    assert 1e6 < _memory.host_available() <= physical
 
 
 def test_many_devices_give_the_matrix_of_one():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import gram, gram_file
+from lsa_jax.kernels import _gram_file, gram
 
 ONE = jax.devices()[:1]
 
@@ -118,7 +118,7 @@ def test_what_was_removed_is_gone(path):
         for file in path.parent.iterdir()
         if file.name.startswith(("kernel.0", "kernel.npy.0.npy"))
     }
-    gram_file.remove(path)
+    _gram_file.remove(path)
     assert set(path.parent.iterdir()) == kept
     for other in others:
         compute(other, progress=lambda fraction: pytest.fail("a tile was computed"))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import finite_ntk, layerwise
-from lsa_jax.kernels.dense_layers import dense_layers
+from lsa_jax.kernels import _layerwise, finite_ntk
+from lsa_jax.kernels._dense_layers import dense_layers
 from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
 
 
@@ -112,7 +112,7 @@ def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
 
 
 def test_many_tiles_give_the_same_symmetric_matrix(key, monkeypatch):
-    monkeypatch.setattr(layerwise, "_SIDE", 2)
+    monkeypatch.setattr(_layerwise, "_SIDE", 2)
     apply, params, x = _left_multiplied(key)
     ours = ntk(apply, params, x, full=True, method="layerwise")
     expected = ntk(apply, params, x, full=True, method="jacobian")

@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import dual_activations, recursion
+from lsa_jax.kernels import _dual_activations, _recursion
 from lsa_jax.models import (
     AvgPool,
     Conv,
@@ -107,8 +107,8 @@ def test_kernels_equal_those_of_neural_tangents_in_float64(net, parameterization
 
 
 def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
-    monkeypatch.setattr(recursion, "_COLUMNS", 4)
-    monkeypatch.setitem(recursion._NUMBERS_A_TILE, "cpu", 200)
+    monkeypatch.setattr(_recursion, "_COLUMNS", 4)
+    monkeypatch.setitem(_recursion._NUMBERS_A_TILE, "cpu", 200)
     layers, shape = NETS["valid"]
     kernel = network(layers).kernel
     x = np.random.default_rng(1).normal(size=(11, *shape)).astype(np.float32)
@@ -152,11 +152,11 @@ def test_derivatives_equal_those_in_float64_where_inputs_are_equal_opposite_or_z
 
 def test_duals_equal_their_closed_forms_in_float64():
     rho = np.concatenate([[-1, 0, 1], np.linspace(-1, 1, 4001)])
-    cosine = jax.jit(partial(dual_activations.cosine, tolerance=5e-7))
+    cosine = jax.jit(partial(_dual_activations.cosine, tolerance=5e-7))
     ours = cosine(jnp.asarray(rho, jnp.float32), *jnp.ones((2, 1)))
     rho = np.asarray(ours.value, float)
     angle = np.arccos(rho)
-    values, slopes = jax.jit(partial(dual_activations.rectifier, slope=0.0))(ours)
+    values, slopes = jax.jit(partial(_dual_activations.rectifier, slope=0.0))(ours)
     expected = (np.sin(angle) + (np.pi - angle) * rho) / (2 * np.pi)
     np.testing.assert_allclose(values, expected, atol=1e-7)
     np.testing.assert_allclose(slopes[3:], ((np.pi - angle) / (2 * np.pi))[3:], atol=2e-4)
@@ -164,7 +164,7 @@ def test_duals_equal_their_closed_forms_in_float64():
     np.testing.assert_allclose(
         slopes[far], ((np.pi - angle) / (2 * np.pi))[far], rtol=2e-6, atol=1e-7
     )
-    erf = jax.jit(dual_activations.error_function)
+    erf = jax.jit(_dual_activations.error_function)
     for std1, std2 in ((1e-3, 2e-3), (1.0, 0.5), (1e4, 3e4)):
         values, slopes = erf(ours, std1, std2)
         determinant = (1 + 2 * std1**2) * (1 + 2 * std2**2)
@@ -175,7 +175,7 @@ def test_duals_equal_their_closed_forms_in_float64():
         if std1 < 100:
             expected = 4 / np.pi / np.sqrt(determinant - covariance**2)
             np.testing.assert_allclose(slopes, expected, rtol=2e-6)
-    gelu = jax.jit(dual_activations.gaussian_error)
+    gelu = jax.jit(_dual_activations.gaussian_error)
     for std1, std2 in ((1e-3, 2e-3), (1.0, 0.5), (1e3, 3e3)):
         values, slopes = gelu(ours, std1, std2)
         product = (1 + std1**2) * (1 + std2**2)
@@ -192,7 +192,7 @@ def test_duals_equal_their_closed_forms_in_float64():
     z = np.polynomial.hermite_e.hermegauss(60)
     for variance in (0.01, 1.0):
         mean_square = z[1] @ scipy.special.erf(np.sqrt(variance) * z[0]) ** 2 / np.sqrt(2 * np.pi)
-        ours = jax.jit(dual_activations.error_function_variance)(jnp.float32(variance))
+        ours = jax.jit(_dual_activations.error_function_variance)(jnp.float32(variance))
         np.testing.assert_allclose(ours, mean_square, rtol=1e-5)
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import cholesky, memory, regress, select_ridge
+from lsa_jax.kernels import _cholesky, _memory, regress, select_ridge
 
 
 @pytest.fixture
@@ -173,9 +173,9 @@ def test_float32_says_when_it_cannot_be_refined(problem):
     ):
         regress(np.ones((30, 30)), targets, gram_test, ridge=1e-12, precision="float32")
     # A factor of another matrix stands for one that rounding has spoilt.
-    spoilt = cholesky.factorize(3 * np.eye(30) - 0.09, 0.0, "float32")
+    spoilt = _cholesky.factorize(3 * np.eye(30) - 0.09, 0.0, "float32")
     with pytest.raises(NumericalError, match="refinement of a float32 factorisation stopped at"):
-        cholesky.refine(spoilt, 20 * gram_train, targets)
+        _cholesky.refine(spoilt, 20 * gram_train, targets)
 
 
 def test_the_memory_of_the_kernel_can_be_used(problem):
@@ -204,7 +204,7 @@ def test_a_single_class_is_predicted_everywhere(problem):
 
 
 def test_what_does_not_fit_the_memory_is_refused_with_the_numbers(problem, monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 7000.0)
+    monkeypatch.setattr(_memory, "host_available", lambda: 7000.0)
     with pytest.raises(InputError, match=r"30 examples takes 7.2e\+03 bytes .* 7e\+03 are"):
         regress(*problem[:3], ridge=0.1)
     assert regress(*problem[:3], ridge=0.1, precision="float32").condition > 1

@@ -27,7 +27,7 @@ from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
 from lsa_jax.reporting.report import Report
 from lsa_jax.settings.points import Point, make_points
-from lsa_jax.training import checkpoints
+from lsa_jax.training import _checkpoints
 from lsa_jax.training.losses import squared_error
 
 X1, X2 = (np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in (22, 9))
@@ -78,12 +78,12 @@ def _walk(
     layout, done = ReplicaLayout(len(group)), 0
     keys = layout.spread(jax.random.split(jax.random.key(1), len(group)))
     positions = np.zeros((len(group), 5), np.float32)
-    if saved := checkpoints.restore(directory, positions):
+    if saved := _checkpoints.restore(directory, positions):
         done, positions = saved
     for count in range(done, 2):
         shared = layout.share(jnp.int32(count))
         positions = layout.gather(layout.map(step, 2)(layout.spread(positions), keys, shared))
-        checkpoints.save(directory, count + 1, positions)
+        _checkpoints.save(directory, count + 1, positions)
         progress((count + 1) / 2)
     return [Outcome({"place": float(row.sum())}, []) for row in positions]
 

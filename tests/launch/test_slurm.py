@@ -17,7 +17,7 @@ from absl.testing import flagsaver
 from launch import slurm
 from launch._task import Task
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import folder_locks
+from lsa_jax.experiments import _folder_locks
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = Path(__file__).with_name("slurm_cluster.sh")
@@ -204,7 +204,7 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
     array = submitted.stdout.split()[1].rstrip(":")
 
     _wait_until(lambda: _epochs(workdir) > 0, "a first checkpoint")
-    with pytest.raises(InputError, match="in use by another sweep"), folder_locks.alone(workdir):
+    with pytest.raises(InputError, match="in use by another sweep"), _folder_locks.alone(workdir):
         pass
     _ask(cluster, "scancel", "--signal=USR2", f"{array}_0")  # as SLURM does before it stops a task
     _wait_until(lambda: _starts(workdir) == 2, "a second start")

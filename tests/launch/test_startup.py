@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from lsa_jax.reporting import machine, reproduction
+from lsa_jax.reporting import _machine, _reproduction
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -100,11 +100,11 @@ def test_a_profile_of_some_steps_is_written(trained):
 
 def test_a_reproduction_finds_what_a_sweep_leaves(trained):
     workdir, _ = trained
-    started = reproduction.Sweep("out", "configs/quickstart.py", "Quickstart", "", "")
-    sweep = reproduction.finished(started, workdir.parent, machine.describe_host())
+    started = _reproduction.Sweep("out", "configs/quickstart.py", "Quickstart", "", "")
+    sweep = _reproduction.finished(started, workdir.parent, _machine.describe_host())
     assert sweep.status == "done" and sweep.runs == 1 and sweep.run_seconds > 0
     assert sweep.pictures == ["noise_curves.png"]
-    report = reproduction.markdown("Title", "command", [sweep])
+    report = _reproduction.markdown("Title", "command", [sweep])
     assert "1 x cpu" in report and f"jax {jax.__version__}" in report
 
 

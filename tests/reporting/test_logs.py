@@ -9,7 +9,7 @@ import types
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, logs
+from lsa_jax.reporting import _logs, files
 
 ROWS = [
     {"epoch": 1, "test_accuracy": 0.5, "note": "text", "curve": [1.0], "bound": None},
@@ -51,7 +51,7 @@ def wandb(monkeypatch):
 
 def test_weights_and_biases_gets_each_run_once(workdir, wandb):
     for _ in range(2):
-        logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
+        _logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
     (settings,) = wandb["init"]
     assert settings["project"] == "digits" and settings["name"] == "a"
     assert settings["config"]["seed"] == 3 and settings["dir"] == str(workdir)
@@ -67,7 +67,7 @@ def test_without_a_key_weights_and_biases_is_refused_in_one_line(workdir, wandb,
 
     monkeypatch.setattr(sys.modules["wandb"], "login", login)
     with pytest.raises(InputError, match="--wandb=digits: no key; accepted: .*WANDB_MODE=offline"):
-        logs.make_log(workdir, tensorboard=False, wandb_project="digits")
+        _logs.make_log(workdir, tensorboard=False, wandb_project="digits")
     assert not wandb["init"]
 
 
@@ -75,7 +75,7 @@ def test_event_files_of_a_killed_process_are_written_again_and_whole_ones_left(w
     pytest.importorskip("tensorboardX")
     (workdir / "tensorboard/.a.partial").mkdir(parents=True)
     (workdir / "tensorboard/.a.partial/events.half").write_text("half")
-    log = logs.make_log(workdir, tensorboard=True, wandb_project=None)
+    log = _logs.make_log(workdir, tensorboard=True, wandb_project=None)
     log("a")
     (event,) = (workdir / "tensorboard/a").iterdir()
     assert os.listdir(workdir / "tensorboard") == ["a"] and event.name != "events.half"
@@ -87,5 +87,5 @@ def test_event_files_of_a_killed_process_are_written_again_and_whole_ones_left(w
 def test_rows_that_nothing_counts_are_numbered(workdir, wandb):
     shutil.rmtree(workdir / "runs/a")
     files.write_run(workdir, "a", RESULT, [{"ridge": 1.0}, {"ridge": 0.5}])
-    logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
+    _logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
     assert wandb["log"] == [(0, {"ridge": 1.0}), (1, {"ridge": 0.5})]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.training import checkpoints
+from lsa_jax.training import _checkpoints
 from lsa_jax.training.search import Plan, Rung, Search, momentum_with_decay, survivors
 
 PLAN = Plan(epochs=6, batch_size=8, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)
@@ -74,13 +74,13 @@ def test_losers_and_diverged_candidates_are_dropped_at_the_rung(found):
 def test_a_search_that_was_killed_after_a_rung_ends_with_the_same_bits(
     search, found, tmp_path, monkeypatch
 ):
-    save = checkpoints.save
+    save = _checkpoints.save
 
     def save_and_die(*arguments):
         save(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoints, "save", save_and_die)
+    monkeypatch.setattr(_checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         run(search, checkpoint_dir=tmp_path)
     monkeypatch.undo()

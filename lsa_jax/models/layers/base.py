@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lsa_jax.kernels import recursion
+from lsa_jax.kernels import _recursion
 from lsa_jax.settings.fields import one_of
 
 PARAMETERIZATIONS = one_of("ntk", "standard")
@@ -26,7 +26,7 @@ class Layer(abc.ABC):
     def infinite(self, parameterization: str) -> Any | None:
         """Returns neural-tangents' (init, apply, kernel) of this layer; None without a limit."""
 
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
+    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...] | None:
         """Returns the steps of this layer's kernel; None where neural-tangents is to compute it."""
         return None
 

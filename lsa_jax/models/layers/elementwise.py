@@ -9,8 +9,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels import recursion
-from lsa_jax.models.arguments import require
+from lsa_jax.kernels import _recursion
+from lsa_jax.models._arguments import require
 from lsa_jax.models.layers.base import Layer, LayerModule
 from lsa_jax.settings.fields import number
 
@@ -52,9 +52,9 @@ class Elementwise(Layer):
             lambda *moments: self.duals(*moments)[1],
         )
 
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
         """Returns one step."""
-        return (recursion.Elementwise(self),)
+        return (_recursion.Elementwise(self),)
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Relu(Layer):
         """Returns the arc-cosine kernel."""
         return stax.Relu()
 
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
         """Returns one step."""
-        return (recursion.Rectifier(),)
+        return (_recursion.Rectifier(),)
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,9 @@ class LeakyRelu(Layer):
         """Returns the arc-cosine kernel of both halves."""
         return stax.LeakyRelu(self.slope)
 
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
         """Returns one step."""
-        return (recursion.Rectifier(self.slope),)
+        return (_recursion.Rectifier(self.slope),)
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class Erf(Layer):
         """Returns the arc-sine kernel."""
         return stax.Erf()
 
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
         """Returns one step."""
-        return (recursion.ErrorFunction(),)
+        return (_recursion.ErrorFunction(),)
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,6 @@ class Gelu(Layer):
         """Returns the kernel of Tsuchida et al. (2021)."""
         return stax.Gelu()
 
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
         """Returns one step."""
-        return (recursion.GaussianError(),)
+        return (_recursion.GaussianError(),)

@@ -10,8 +10,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels import recursion
-from lsa_jax.models.arguments import require
+from lsa_jax.kernels import _recursion
+from lsa_jax.models._arguments import require
 from lsa_jax.models.layers.base import Layer, LayerModule
 from lsa_jax.settings.fields import number
 
@@ -39,9 +39,9 @@ class LayerNorm(Layer):
         """Returns the kernel over the standard deviations."""
         return stax.LayerNorm(eps=self.epsilon)
 
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
         """Returns one step."""
-        return (recursion.LayerNorm(self.epsilon),)
+        return (_recursion.LayerNorm(self.epsilon),)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.errors import InputError
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.models.model import Model
 from lsa_jax.settings.fields import integer, number
 

@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.errors import InputError
-from lsa_jax.models.arguments import require
+from lsa_jax.models._arguments import require
 from lsa_jax.settings.fields import boolean, integer, number, one_of
 
 Params = dict[str, Any]

@@ -1,0 +1,265 @@
+"""One report on all sweeps of a paper: every figure and table, the paper's number, ours, the cost.
+
+A reproduction's folder holds `report.json`, `report.md`, `logs/` with what each sweep printed, and
+each sweep's own folder. `report.json` has the keys `paper`, `scale`, `title`, `command` and
+`sweeps`, a list of what `Sweep` holds. It is also the record that a reproduction goes on from.
+"""
+
+import collections
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
+from lsa_jax.reporting._machine import duration
+from lsa_jax.reporting.report import Claim
+from lsa_jax.reporting.write import cell, markdown_table
+
+NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
+    *("not run", "started, not finished", "failed"),
+    *("done, some runs failed", "done"),
+)
+FINISHED = (DONE, RUNS_FAILED)
+
+_BEGIN, _END = "<!-- results -->", "<!-- /results -->"
+
+
+class Sweep(NamedTuple):
+    """One configuration's part of a reproduction.
+
+    Attributes:
+        name: of the configuration, and of its folder below the reproduction's.
+        config: what follows `--config=`.
+        item: the figure, table or theorem, as the configuration's docstring begins.
+        about: how that first line goes on.
+        command: what runs the sweep.
+        status: "not run", "started, not finished" (also while it runs), "failed", "done", or
+            "done, some runs failed".
+        reason: one line, why it was not run or failed.
+        wall_seconds: by the clock, of all commands that came to their end.
+        cpu_seconds: processor time likewise, of all cores.
+        partly_timed: whether commands were stopped whose time is not in these two.
+        run_seconds: the sum of its runs' own times; 0 before there are any.
+        runs: how many runs the results have.
+        failed_runs: how many of them failed.
+        claims: the rows of the sweep's own `report.json`.
+        pictures: names of the figures in its folder.
+        machine: host, devices and package versions; None before it is finished.
+    """
+
+    name: str
+    config: str
+    item: str
+    about: str
+    command: str
+    status: str = NOT_RUN
+    reason: str = "not started yet"
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    partly_timed: bool = False
+    run_seconds: float = 0.0
+    runs: int = 0
+    failed_runs: int = 0
+    claims: list[dict[str, Any]] = []
+    pictures: list[str] = []
+    machine: dict[str, Any] | None = None
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Returns what a reproduction's `report.json` holds, its sweeps as `Sweep`s.
+
+    Raises:
+        InputError: there is no such file, or it is not one.
+    """
+    try:
+        record = files.read_json(path)
+        sweeps = [Sweep(**sweep) for sweep in record["sweeps"]]
+        return {name: record[name] for name in ("paper", "scale", "title", "command")} | {
+            "sweeps": sweeps
+        }
+    except FileNotFoundError:
+        raise InputError(
+            f"{path} does not exist; accepted: a folder that launch.reproduce wrote"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path} is no reproduction's report, or damaged; remove it to have it written again "
+            "(finished sweeps are kept)"
+        ) from None
+
+
+def finished(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
+    """Returns a sweep with what its folder tells, once its command is done.
+
+    Args:
+        sweep: how it was started, with its times.
+        workdir: the reproduction's folder.
+        host: the machine that it ran on.
+    """
+    folder = workdir / sweep.name
+    results, recorded = pd.read_csv(folder / "results.csv"), files.read_json(folder / "config.json")
+    failed = int((results["status"] == "failed").sum())
+    return sweep._replace(
+        status=RUNS_FAILED if failed else DONE,
+        reason=f"{failed} of {len(results)} runs failed" if failed else "",
+        run_seconds=round(float(results["seconds"].sum()), 1),
+        runs=len(results),
+        failed_runs=failed,
+        claims=files.read_json(folder / "report.json"),
+        pictures=sorted(path.name for path in folder.glob("*.png")),
+        machine=host | {name: recorded[name] for name in ("devices", "versions")},
+    )
+
+
+def _cost(sweep: Sweep) -> str:
+    """Returns what a sweep took; its runs' own times are the least where commands were stopped."""
+    if sweep.status not in FINISHED:
+        return ""
+    at_least = "at least " if sweep.partly_timed else ""
+    wall = duration(max(sweep.wall_seconds, sweep.run_seconds))
+    return f"{at_least}{wall} ({duration(sweep.cpu_seconds)} of processor time)"
+
+
+def _machine(sweep: Sweep) -> str:
+    if sweep.machine is None:
+        return ""
+    host = sweep.machine
+    versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
+    kinds = collections.Counter(re.sub(r":\d+", "", device) for device in host["devices"])
+    devices = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    return (
+        f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']:g} GiB; devices: {devices}; "
+        f"Python {host['python']}, {versions}"
+    )
+
+
+def _counts(claims: list[dict[str, Any]]) -> str:
+    """Returns how many claims are shown, of those that were run."""
+    count = collections.Counter(claim["status"] for claim in claims)
+    if not claims:
+        return "no claims"
+    words = f"{count['shown']} of {count['shown'] + count['not shown']} shown"
+    return words + (f", {count['not run']} not run" if count["not run"] else "")
+
+
+def _outcome(sweep: Sweep) -> str:
+    return sweep.status + (f": {sweep.reason}" if sweep.reason else "")
+
+
+def _overview(sweeps: list[Sweep]) -> str:
+    rows = [
+        {
+            "figure or table": f"[{sweep.item}]({sweep.name}/report.md)"
+            if sweep.status in FINISHED
+            else sweep.item,
+            "configuration": f"`{sweep.config}`",
+            "claims": _counts(sweep.claims) if sweep.status in FINISHED else "",
+            "cost": _cost(sweep),
+            "status": sweep.status,
+        }
+        for sweep in sweeps
+    ]
+    return markdown_table(pd.DataFrame(rows))
+
+
+def _section(sweep: Sweep, machine: str) -> str:
+    """Returns the part of one sweep; its machine is told where it is not the one of all."""
+    about = sweep.about[:1].upper() + sweep.about[1:]
+    parts = [f"## {sweep.item}", about, f"```\n{sweep.command}\n```"]
+    if sweep.status not in FINISHED:
+        return "\n\n".join([*parts, f"**{_outcome(sweep)}**"])
+    places = f"[Its own report]({sweep.name}/report.md), [log](logs/{sweep.name}.log)."
+    parts.append(f"{places} Cost: {_cost(sweep)}. Runs: {sweep.runs}.")
+    if sweep.failed_runs:
+        parts.append(f"**{sweep.reason}**")
+    if _machine(sweep) != machine:
+        parts.append(f"On {_machine(sweep)}.")
+    if sweep.claims:
+        parts.append(markdown_table(pd.DataFrame(sweep.claims, columns=Claim._fields)))
+    parts += [f"![{Path(name).stem}]({sweep.name}/{name})" for name in sweep.pictures]
+    return "\n\n".join(part for part in parts if part)
+
+
+def markdown(title: str, command: str, sweeps: list[Sweep]) -> str:
+    """Returns the report on all sweeps of a paper."""
+    ran = [sweep for sweep in sweeps if sweep.status in FINISHED]
+    machines = collections.Counter(_machine(sweep) for sweep in ran)
+    machine = machines.most_common(1)[0][0] if machines else ""
+    claims = [claim for sweep in ran for claim in sweep.claims]
+    wall = duration(sum(max(sweep.wall_seconds, sweep.run_seconds) for sweep in ran))
+    parts = [
+        f"# {title}",
+        f"```\n{command}\n```",
+        f"{len(ran)} of {len(sweeps)} configurations are done, in {wall}; of their claims "
+        f"{_counts(claims)}.",
+        f"Machine: {machine}." if machine else "",
+        _overview(sweeps),
+        *(_section(sweep, machine) for sweep in sweeps),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def write(workdir: Path, record: dict[str, Any]) -> None:
+    """Writes `report.json` and `report.md` of a reproduction."""
+    sweeps = record["sweeps"]
+    files.write_json(
+        workdir / "report.json", record | {"sweeps": [sweep._asdict() for sweep in sweeps]}
+    )
+    files.write_text(workdir / "report.md", markdown(record["title"], record["command"], sweeps))
+
+
+def _number(claim: dict[str, Any]) -> str:
+    spread = "" if claim["spread"] is None else f" ± {claim['spread']:.2g}"
+    return cell(claim["ours"]) + spread
+
+
+def _result(sweep: Sweep) -> dict[str, str]:
+    """Returns a sweep's row of the results table."""
+    row = {"item": sweep.item, "`--config=`": f"`{sweep.config}`", "cost": "", "paper": ""}
+    if sweep.status not in FINISHED:
+        return row | {"ours": "", "status": sweep.status}
+    row["cost"] = duration(max(sweep.wall_seconds, sweep.run_seconds))
+    failed = f"; {sweep.reason}" if sweep.failed_runs else ""
+    # Reports give their main claim first.
+    claim = next((claim for claim in sweep.claims if claim["status"] != "not run"), None)
+    if claim is None:
+        return row | {"ours": "", "status": _counts(sweep.claims) + failed}
+    others = f"; claims: {_counts(sweep.claims)}" if len(sweep.claims) > 1 else ""
+    return row | {
+        "item": f"{sweep.item}: {claim['item']}",
+        "paper": cell(claim["paper"]),
+        "ours": _number(claim),
+        "status": claim["status"] + others + failed,
+    }
+
+
+def results_table(reports: list[dict[str, Any]]) -> str:
+    """Returns the results of reproductions in Markdown, one row a configuration.
+
+    A row names one claim, and its status says how many of the configuration's claims are shown.
+    """
+    rows = [_result(sweep) for report in reports for sweep in report["sweeps"]]
+    return markdown_table(pd.DataFrame(rows), aligned=False)
+
+
+def replace_results(path: Path, table: str) -> None:
+    """Puts a table between the two lines of a Markdown file that mark its place.
+
+    Raises:
+        InputError: there is no such file, or it has not one of each line, in order.
+    """
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise InputError(f"--results_table={path} cannot be read: {error.strerror}") from None
+    before, begin, rest = text.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end or text.count(_BEGIN) + text.count(_END) != 2:
+        raise InputError(
+            f"--results_table={path} lacks a place for the table; accepted: a file with the lines "
+            f"{_BEGIN} and {_END}, once each"
+        )
+    files.write_text(path, f"{before}{_BEGIN}\n{table}\n{_END}{after}")
