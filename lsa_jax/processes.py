@@ -82,6 +82,7 @@ class Crew(NamedTuple):
         """
         value, error = _attempt(function)
         if self.size > 1:
+            # Pickle is for messages among processes of one command; nothing else is ever read so.
             mine = b"" if error is None else pickle.dumps(_describe(error, self.index))
             if messages := self._exchange(mine):
                 self._raise_first(pickle.loads(messages[0]), error)

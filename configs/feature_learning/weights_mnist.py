@@ -13,30 +13,16 @@ sign have a mean cosine of 0.00 at the start, 0.04 after 3 steps, 0.47 after 10,
 import ml_collections
 
 from lsa_jax.settings import weight_clouds
-from lsa_jax.settings.variants import choose, set_fields
-
-_SMALL = {"sweep.seed": (0, 1)}
-
-_QUICK = {
-    "m": 6,
-    "batch_size": 16,
-    "data.num_train": 40,
-    "data.num_test": 20,
-    "pictures": (0, 2),
-    "sweep.seed": (0, 1),
-}
+from lsa_jax.settings.feature_tables import neurons
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the network in one of the variants full, small, quick."""
-    config = set_fields(
-        weight_clouds.default_config(),
-        {
-            "title": "Neurons on MNIST 0/1 (figure 3)",
-            "data.dataset": "mnist",
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+    fields = {
+        "title": "Neurons on MNIST 0/1 (figure 3)",
+        "data.dataset": "mnist",
+    }
+    return neurons(variant, fields)
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:

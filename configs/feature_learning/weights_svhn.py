@@ -9,33 +9,19 @@ the loss, rate, batch and the small initial weights are ours, as it gives none.
 import ml_collections
 
 from lsa_jax.settings import weight_clouds
-from lsa_jax.settings.variants import choose, set_fields
-
-_SMALL = {"sweep.seed": (0, 1)}
-
-_QUICK = {
-    "m": 6,
-    "batch_size": 16,
-    "data.num_train": 40,
-    "data.num_test": 20,
-    "pictures": (0, 2),
-    "sweep.seed": (0, 1),
-}
+from lsa_jax.settings.feature_tables import neurons
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the network in one of the variants full, small, quick."""
-    config = set_fields(
-        weight_clouds.default_config(),
-        {
-            "title": "Neurons on SVHN 0/1 (figure 19)",
-            "data.dataset": "svhn",
-            "init_std": 1 / 3072,
-            "clusters": 4,
-            "pictures": (0, 10, 50, 200, 1000),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+    fields = {
+        "title": "Neurons on SVHN 0/1 (figure 19)",
+        "data.dataset": "svhn",
+        "init_std": 1 / 3072,
+        "clusters": 4,
+        "pictures": (0, 10, 50, 200, 1000),
+    }
+    return neurons(variant, fields)
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ each is also there without the other, every layer trained, in the setting of fig
 import ml_collections
 
 from lsa_jax.settings import hierarchical
+from lsa_jax.settings.hierarchical_figures import QUICK
 from lsa_jax.settings.variants import choose, set_fields
 
 _SMALL = {
@@ -20,21 +21,7 @@ _SMALL = {
     "sweep.width": (100, 200),
 }
 
-_QUICK = {
-    "d": 8,
-    "num_train": 40,
-    "num_test": 30,
-    "batch_size": 20,
-    "epochs": 2,
-    "fall_epoch": 1,
-    "eval_every": 2,
-    "search.learning_rates": (0.05,),
-    "search.weight_decays": (0.001,),
-    "search.rung_epochs": (),
-    "search.rung_keep": (),
-    "search.kernel_rung_keep": (),
-    "sweep.seed": (0,),
-    "sweep.width": (10,),
+_QUICK = QUICK | {
     "sweep.series": (("3layer_bottleneck", "all"),),
     "sweep.baselines": (("3resnet_full", "all"),),
 }

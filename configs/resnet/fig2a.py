@@ -11,6 +11,7 @@ The ResNet has three seeds, each with its own search, the others one.
 import ml_collections
 
 from lsa_jax.settings import hierarchical
+from lsa_jax.settings.hierarchical_figures import QUICK
 from lsa_jax.settings.variants import choose, set_fields
 
 _NETS = ("3resnet", "3layer", "2layer")
@@ -27,22 +28,15 @@ _SMALL = {
     "sweep.exact": tuple((net, "last_exact") for net in _NETS),
 }
 
-_QUICK = {
-    "d": 8,
-    "num_train": 40,
-    "num_test": 30,
-    "batch_size": 20,
+_QUICK = QUICK | {
     "epochs": 4,
     "fall_epoch": 2,
-    "eval_every": 2,
     "search.learning_rates": (0.02, 0.05),
-    "search.weight_decays": (0.001,),
     "search.kernel_learning_rates": (0.01,),
     "search.kernel_weight_decays": (0.001,),
     "search.rung_epochs": (2,),
     "search.rung_keep": (1,),
     "search.kernel_rung_keep": (1,),
-    "sweep.seed": (0,),
     "sweep.width": (50,),
     "sweep.baselines": (("3layer", "ntk"), ("2layer", "last")),
     "sweep.exact": (("3resnet", "last_exact"), ("2layer", "ntk_exact")),

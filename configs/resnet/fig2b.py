@@ -9,6 +9,7 @@ NTK is solved exactly in (a) alone: with 1,000 examples it has 15,000 rows.
 import ml_collections
 
 from lsa_jax.settings import hierarchical
+from lsa_jax.settings.hierarchical_figures import QUICK
 from lsa_jax.settings.variants import choose, set_fields
 
 _NETS = ("3resnet", "3layer", "2layer")
@@ -24,21 +25,11 @@ _SMALL = {
     "sweep.width": (50, 100, 200),
 }
 
-_QUICK = {
-    "d": 8,
-    "num_train": 40,
-    "num_test": 30,
-    "batch_size": 20,
+_QUICK = QUICK | {
     "epochs": 4,
     "fall_epoch": 2,
-    "eval_every": 2,
-    "search.learning_rates": (0.05,),
-    "search.weight_decays": (0.001,),
     "search.kernel_learning_rates": (0.01,),
     "search.kernel_weight_decays": (0.001,),
-    "search.rung_epochs": (),
-    "search.rung_keep": (),
-    "search.kernel_rung_keep": (),
     "sweep.seed": (0, 1),
     "sweep.width": (200,),
     "sweep.baselines": (("2layer", "hidden"),),

@@ -11,6 +11,7 @@ outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
 import ml_collections
 
 from lsa_jax.settings import hierarchical
+from lsa_jax.settings.hierarchical_figures import QUICK
 from lsa_jax.settings.variants import choose, set_fields
 
 _SMALL = {
@@ -25,23 +26,11 @@ _SMALL = {
     "sweep.seed": (0,),
 }
 
-_QUICK = {
-    "d": 8,
-    "num_train": 40,
-    "num_test": 30,
+_QUICK = QUICK | {
     "num_probe": 60,
-    "batch_size": 20,
     "epochs": 4,
     "fall_epoch": 2,
-    "eval_every": 2,
     "watch_every": 2,
-    "search.learning_rates": (0.05,),
-    "search.weight_decays": (0.001,),
-    "search.rung_epochs": (),
-    "search.rung_keep": (),
-    "search.kernel_rung_keep": (),
-    "sweep.seed": (0,),
-    "sweep.width": (10,),
     "sweep.baselines": (("2layer", "ntk"),),
 }
 

@@ -11,6 +11,7 @@ out of reach; with d = 16 and degree 4 it is not.
 import ml_collections
 
 from lsa_jax.settings import hierarchical
+from lsa_jax.settings.hierarchical_figures import QUICK
 from lsa_jax.settings.variants import choose, set_fields
 
 _SMALL = {
@@ -24,22 +25,10 @@ _SMALL = {
     "sweep.limit_num_train": (100, 250, 500, 1000, 2000, 4000),
 }
 
-_QUICK = {
-    "num_test": 30,
-    "batch_size": 20,
-    "epochs": 2,
-    "fall_epoch": 1,
-    "eval_every": 2,
-    "search.learning_rates": (0.05,),
-    "search.weight_decays": (0.001,),
-    "search.rung_epochs": (),
-    "search.rung_keep": (),
-    "search.kernel_rung_keep": (),
+_QUICK = QUICK | {
     "ridges": (1e-2,),
     "bandwidths": (1.0,),
     "sweep.tasks": ((8, 2, 2),),
-    "sweep.seed": (0,),
-    "sweep.width": (10,),
     "sweep.num_train": (40,),
     "sweep.limit_num_train": (40,),
     "sweep.limits": (("none", "gaussian"), ("none", "arc_cosine")),

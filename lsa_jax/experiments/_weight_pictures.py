@@ -91,16 +91,20 @@ def table_of_pictures(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def draw_places(axis: Any, row: dict[str, Any], colors: tuple[str, ...]) -> None:
-    """Draws one picture: neurons as dots, marks as stars, in the colour of the mark."""
+    """Draws one picture: neurons as dots, marks as stars, in the colour of the mark.
+
+    The stars lie below, as neurons may all end up where they are.
+    """
     places, nearest = np.reshape(row["places"], (-1, 2)), np.asarray(row["nearest"])
     color = np.array([_REST, *colors])[np.where(nearest < 0, 0, 1 + nearest % len(colors))]
-    axis.scatter(places[:, 0], places[:, 1], s=6, c=color, linewidths=0)
+    axis.scatter(places[:, 0], places[:, 1], s=6, c=color, linewidths=0, zorder=3)
     for place, mark in enumerate(np.reshape(row["marks"], (-1, 2))):
-        star = {"marker": "*", "s": 130, "edgecolors": "black", "linewidths": 0.5}
-        axis.scatter(*mark, color=colors[place % len(colors)], zorder=3, **star)
+        star = {"marker": "*", "s": 250, "alpha": 0.4, "linewidths": 1, "zorder": 2}
+        axis.scatter(*mark, color=colors[place % len(colors)], edgecolors="black", **star)
     # Square whatever the shape of the cloud: all of it may lie on a line.
     half = 1.1 * max(np.abs(places).max(initial=0.0), 1e-9)
     axis.set(xticks=[], yticks=[], xlim=(-half, half), ylim=(-half, half), aspect="equal")
+    axis.set_xlabel(f"{len(places)} neurons that are not zero")
 
 
 def draw_pictures(

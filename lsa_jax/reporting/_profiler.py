@@ -2,7 +2,6 @@
 
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import jax
 
@@ -46,12 +45,7 @@ class Profiler:
     def __enter__(self) -> "Profiler":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._timer.cancel()
         self._stop()
         if self._state == "done":

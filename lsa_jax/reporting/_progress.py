@@ -2,7 +2,6 @@
 
 import sys
 import time
-from types import TracebackType
 
 import tqdm
 
@@ -62,10 +61,5 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._bar.close()

@@ -51,13 +51,16 @@ def table(
 
 _SMALL_MIXTURE = {"m": 400, "data.num_train": 10000, "sweep.seed": (0, 1)}
 
-_QUICK_MIXTURE = {
+_QUICK_NEURONS = {
     "m": 6,
     "batch_size": 16,
     "data.num_train": 40,
     "data.num_test": 20,
     "pictures": (0, 2),
     "sweep.seed": (0, 1),
+}
+
+_QUICK_MIXTURE = _QUICK_NEURONS | {
     "clusters": 4,
     "data.d": 8,
     "data.k": 2,
@@ -100,6 +103,20 @@ def mixture(
     )
     small = _SMALL_MIXTURE | {"pictures": tuple(updates // 2 for updates in pictures)}
     return choose(config, variant, {"small": small, "quick": _QUICK_MIXTURE})
+
+
+def neurons(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
+    """Returns the neurons of a two-layer network on two classes of images.
+
+    Args:
+        variant: "full", "small" (fewer seeds) or "quick" (tests).
+        fields: what is the figure's own: title, data set, initial scale, clusters.
+
+    Raises:
+        InputError: there is no such variant, or no such field.
+    """
+    config = set_fields(weight_clouds.default_config(), fields)
+    return choose(config, variant, {"small": {"sweep.seed": (0, 1)}, "quick": _QUICK_NEURONS})
 
 
 _SMALL_STUDENTS = {
