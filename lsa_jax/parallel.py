@@ -9,6 +9,7 @@ its own devices, and `gather` brings the same numpy arrays to all of them.
 """
 
 import math
+import platform
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError
@@ -38,6 +40,25 @@ def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
 def map_devices(function: Callable, devices: Sequence[jax.Device]) -> Callable:
     """Compiles a function of one device's arrays into one of [devices, ...], one entry on each."""
     return jax.pmap(function, devices=devices)
+
+
+def in_one_kernel(function: Callable) -> Callable:
+    """Makes a function, called within a larger program, one kernel on CPUs; elsewhere nothing.
+
+    For loops whose steps are a few products of matrices with vectors. XLA's CPU executor hands
+    every operation to whichever thread is free, so that with several devices in a process each step
+    waits for what lies in the caches of other cores. A kernel has one thread, and no products of
+    matrices with matrices.
+    """
+    # On other processors XLA chooses other kernels for products; there it is not known to work.
+    if jax.default_backend() != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
+        return function
+    inner = jax.jit(function)
+
+    def call(*arguments: Any) -> Any:
+        return set_xla_metadata(inner(*arguments), xla_cpu_small_call="true", inlineable="false")
+
+    return call
 
 
 def replicas_at_once(num_replicas: int) -> int:

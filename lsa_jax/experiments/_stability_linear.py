@@ -7,6 +7,7 @@ which S and S' differ is left out of the batch's products and added by itself, i
 so that equal samples give equal bits.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.experiments._stability_measures import summarize
 from lsa_jax.experiments._stability_samples import Pair, Pool, member, unpacked_scale
+from lsa_jax.parallel import in_one_kernel
 from lsa_jax.training import LOSSES
 
 
@@ -70,6 +72,18 @@ def advance(
     if jax.default_backend() == "cpu":
         # Pairs run one after the other there, so this is one sample's memory, not that of all.
         pair, pool = _own_copy(pair, pool)
+    take = functools.partial(_advance, config)
+    return in_one_kernel(take)(models, pair, pool, order, count)
+
+
+def _advance(
+    config: ml_collections.ConfigDict,
+    models: LinearModels,
+    pair: Pair,
+    pool: Pool,
+    order: Int[Array, "steps batch"],
+    count: Int[Array, ""],
+) -> LinearModels:
     loss, rate = _LOSSES[config.learner], config.training.learning_rate
     scale = unpacked_scale(pool.inputs)
     own = pool.inputs[pair.rows].astype(jnp.float32)
