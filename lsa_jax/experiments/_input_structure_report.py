@@ -1,6 +1,7 @@
 """The report on input structure: accuracy on real and on injected inputs, loss by size."""
 
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from lsa_jax.reporting.report import Claim, Report
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
 AS_GOOD = 2.0
+
+# Students learn labels if some of them have a test loss below this share of a constant's.
+LEARNED, _CLASSES = 0.95, 10
 
 _LINES = {
     "test_labelled_part": ("labelled part", "#0072B2"),
@@ -137,17 +141,24 @@ def _student_claims(students: pd.DataFrame, direct: pd.DataFrame, curves: pd.Dat
 
 
 def _size_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns where the curves have their first minimum: it moves right with the teacher's size."""
+    """Returns where the curves have their first minimum: it moves right with the teacher's size.
+
+    Of teachers whose labels no student learns the curve has no such minimum.
+    """
     minima = {}
     for name, rows in _size_curves(fine).items():
         losses = rows.groupby("size")["test_loss"].mean()
-        minima[name] = local_minimum(list(losses.index), list(losses))
+        if losses.min() < LEARNED * math.log(_CLASSES):
+            minima[name] = local_minimum(list(losses.index), list(losses))
+        else:
+            minima[name] = None
     of_students = [size for name, size in minima.items() if name != "on the data set"]
     if len(of_students) < 2:  # one teacher: nothing to move with
         return []
-    rising = all(np.diff(of_students) >= 0) and of_students[-1] > of_students[0]
+    found = [size for size in of_students if size is not None]
+    rising = len(found) > 1 and all(np.diff(found) >= 0) and found[-1] > found[0]
     status = "shown" if rising else "not shown"
-    listed = ", ".join(f"{name}: {size}" for name, size in minima.items())
+    listed = ", ".join(f"{name}: {size or 'not learned'}" for name, size in minima.items())
     return [
         Claim(
             "size at the first minimum of the test loss",

@@ -46,6 +46,13 @@ class Source(NamedTuple):
         """Returns the source that serves a data set as it is; a source is returned unchanged."""
         return data if isinstance(data, Source) else cls(data, len(data.targets))
 
+    def outline(self) -> "Source":
+        """Returns the source without its arrays.
+
+        It is what a program may refer to: jax keeps programs for as long as the process lives.
+        """
+        return self._replace(arrays=None)
+
 
 class Recipe(NamedTuple):
     """How one replica is trained and measured; see `train` for the meaning of each."""
@@ -104,6 +111,7 @@ def join(trained: PyTree, fixed: PyTree) -> PyTree:
 
 def make_init(recipe: Recipe, source: Source) -> Callable:
     """Returns `(key, replica, arrays) -> State`, an untrained replica."""
+    source = source.outline()
 
     def init(key: Key[Array, ""], replica: PyTree, arrays: PyTree) -> State:
         first = jnp.zeros(1, jnp.int32)
@@ -121,6 +129,7 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
     A step whose loss is not finite is not taken, nor is any after it: `state.step` then falls short
     of the steps that are due.
     """
+    source = source.outline()
     model, loss, layout = recipe.model, recipe.loss, recipe.layout
 
     def train_epoch(
@@ -162,6 +171,7 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
 
     Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch.
     """
+    source = source.outline()
     measures = {"loss": recipe.loss, **recipe.metrics}
     layout = recipe.layout
     part_size = -(-min(recipe.eval_batch_size, source.num_examples) // layout.num_parts)

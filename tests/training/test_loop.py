@@ -53,6 +53,15 @@ def _same_bits(first, second):
     )
 
 
+def test_data_do_not_outlive_a_run(key, data, run):
+    own = jax.tree.map(jnp.copy, data)
+    known = {id(array) for array in jax.live_arrays()} - {id(array) for array in own}
+    run(jax.random.split(key, 2), data=own, test=own, optimizer=optax.adam(0.01))
+    del own
+    left = [array for array in jax.live_arrays() if id(array) not in known]
+    assert data.inputs.shape not in [array.shape[-2:] for array in left]
+
+
 def test_training_equals_a_plain_loop_over_ragged_batches(key, data, run):
     params, history = run(key, optimizer=optax.adam(0.01))
 
