@@ -21,6 +21,9 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "title": "Parity labels, 80 % negative (table 4)",
         "paper_item": "feature_learning/table4_80",
         "data.negative_share": 0.8,
+        "class_weights": "all_steps",
+        "random_features_rate": 0.1,
+        "sweep.random_features_rate": (0.03, 0.3),
     }
     return table(variant, fields)
 

@@ -89,14 +89,22 @@ def initial_params(config: ml_collections.ConfigDict, replica: Replica) -> tuple
     return params | {"w": params["w"][:p]}, params["w"][p:]
 
 
+def class_weights(targets: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Returns each example's weight: one over twice the share of its class.
+
+    Source: Shi, Wei and Liang (2022), eq. 295.
+    """
+    positive = jnp.mean(targets > 0)
+    return 0.5 / jnp.where(targets > 0, positive, 1 - positive)
+
+
 def _full_gradient(config: ml_collections.ConfigDict, params: Params, replica: Replica) -> Params:
     """Returns the gradient of the mean hinge loss over all examples, classes weighed if asked."""
     apply = network_of(config, replica, config.smoothing).apply
     inputs, targets = replica.train
     weights = jnp.ones_like(targets)
-    if config.class_weights:
-        positive = jnp.mean(targets > 0)
-        weights = 0.5 / jnp.where(targets > 0, positive, 1 - positive)
+    if config.class_weights != "none":
+        weights = class_weights(targets)
     pieces = jax.tree.map(
         lambda a: a.reshape(-1, config.batch_size, *a.shape[1:]), (inputs, targets, weights)
     )

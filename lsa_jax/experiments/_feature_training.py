@@ -19,6 +19,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments._feature_stages import (
     FIRST_STEPS,
     Replica,
+    class_weights,
     first_stages,
     initial_params,
     network_of,
@@ -143,13 +144,18 @@ def advance(
         config.batch_size,
     )
 
+    weights = jnp.ones_like(replica.train.targets)
+    if config.class_weights == "all_steps":
+        weights = class_weights(replica.train.targets)
+
     def take(index: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         state, _ = carry
         inputs, targets = replica.train.inputs[rows[index]], replica.train.targets[rows[index]]
         trained, fixed = split(state.params, frozen)
 
         def mean_loss(trained: Params) -> Array:
-            return jnp.mean(hinge(apply(join(trained, fixed), inputs), targets))
+            losses = hinge(apply(join(trained, fixed), inputs), targets)
+            return jnp.mean(weights[rows[index]] * losses)
 
         value, slope = jax.value_and_grad(mean_loss)(trained)
         updates, opt_state = rule.update(slope, state.opt_state, trained)

@@ -71,7 +71,11 @@ FIELDS: dict[str, Field] = {
         0.8, _STD, "root mean square of <w, x> after step 2, over neurons that fire in step 1"
     ),
     "smoothing": Field(0.0, number(0), "std of the noise in the neurons, steps 1 and 2"),
-    "class_weights": Field(True, boolean(), "steps 1 and 2 weigh both classes alike"),
+    "class_weights": Field(
+        "first_steps",
+        one_of("none", "first_steps", "all_steps"),
+        "which updates weigh both classes alike; the first steps are 1 and 2",
+    ),
     # All later steps, and those who learn a linear model.
     "steps": Field(600, integer(3), "updates in all"),
     "batch_size": Field(1000, integer(1), "examples a later step; divides the training examples"),

@@ -108,6 +108,22 @@ def test_training_in_pattern_space_is_training_in_input_space(stages):
     assert row["test_accuracy"] == row_outside["test_accuracy"]
 
 
+def test_later_updates_weigh_both_classes_alike_if_asked(stages):
+    config, replica, (_, _, params) = stages
+    inputs, targets = replica.train.inputs[:20], jnp.repeat(jnp.array([1.0, -1.0]), 10)
+    targets = targets.at[10:15].set(1.0)
+    replica = replica._replace(train=Dataset(inputs, targets))
+    rule = make_optimizer("momentum", replica.rate, momentum=config.momentum)
+    state = _feature_training.State(params, rule.init(params), jnp.int32(2), jnp.float32(0))
+    for asked, positive, negative in (("first_steps", 1.0, 1.0), ("all_steps", 2 / 3, 2.0)):
+        config.class_weights = asked  # of one batch: all 20 examples
+        after, _ = _feature_training.advance(config, 1, state, replica, jnp.int32(1))
+        weights = np.repeat([positive, negative], [15, 5])
+        expected = gradient_by_hand(params, *(np.asarray(a) for a in (inputs, targets, weights)))
+        moved = np.asarray(params["a"] - after.params["a"]) / config.rate
+        np.testing.assert_allclose(moved, expected["a"], rtol=1e-3, atol=1e-6)
+
+
 def test_every_epoch_visits_every_example_once(key):
     draw = jax.jit(_feature_training.batch_rows, static_argnums=(2, 3, 4))
     rows = draw(key, jnp.int32(0), 6, 12, 4)
