@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +54,12 @@ def _fail(message: str) -> NoReturn:
     sys.exit(BAD_INPUT)
 
 
+def _show_warning(message: Warning | str, category: type[Warning], *where: object) -> None:
+    """Prints a warning in one line, without the line of code that Python would add."""
+    del where
+    print(f"warning: {' '.join(str(message).split())} ({category.__name__})", file=sys.stderr)
+
+
 _overrides: list[str] = []  # the --config.FIELD=VALUE of this command line
 
 
@@ -79,6 +86,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
         del argv
         # absl shows every library's INFO lines, such as the devices that jax does not find.
         logging.set_verbosity(logging.WARNING)
+        warnings.showwarning = _show_warning
         try:
             return main()
         except InputError as error:

@@ -32,7 +32,7 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.experiments import _folder_locks
-from lsa_jax.reporting import _machine, _reproduction
+from lsa_jax.reporting import _machine, _reproduction, files
 from lsa_jax.reporting._reproduction import Sweep
 
 
@@ -144,7 +144,8 @@ def _with_earlier(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
     """
     path = workdir / "report.json"
     if not path.exists():
-        own = {".lock", "logs", "report.md", *(sweep.name for sweep in sweeps)}
+        own = {".lock", files.partial(path).name, "logs", "report.md"}
+        own |= {sweep.name for sweep in sweeps}
         if workdir.is_dir() and any(entry.name not in own for entry in workdir.iterdir()):
             raise InputError(
                 f"--workdir {workdir} holds files but no report.json; accepted: a new or empty "
@@ -189,9 +190,11 @@ def _execute(command: list[str], log: Path) -> tuple[int, str]:
     Returns:
         Its exit status, negative for a signal, and the last line that it printed.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
+    with files.storing(log, 0):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        sink = open(log, "ab")
     end = ""
-    with open(log, "ab") as sink, open(log, encoding="utf-8", errors="replace") as shown:
+    with sink, open(log, encoding="utf-8", errors="replace") as shown:
         shown.seek(0, os.SEEK_END)
         process = subprocess.Popen(
             [sys.executable, *command],

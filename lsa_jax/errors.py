@@ -1,4 +1,4 @@
-"""The two ways in which a run can be wrong, apart from bugs, and how other processes hear of it."""
+"""What can be wrong with a run, apart from bugs, and how other processes hear of it."""
 
 
 class InputError(ValueError):
@@ -14,6 +14,17 @@ class MissingDataError(InputError):
 
     A reproduction of a whole paper leaves out what needs it, and goes on.
     """
+
+
+class StorageError(InputError):
+    """A disk is full or failing, or a folder cannot be written.
+
+    What was whole there before still is, and the same command goes on from it.
+    """
+
+
+class DamageWarning(UserWarning):
+    """What is on disk is not what was written there, and the run goes on without it."""
 
 
 class NumericalError(ArithmeticError):

@@ -58,9 +58,10 @@ def read_tar_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
         InputError: it cannot be read, is damaged, or lacks one of the files.
     """
     found: dict[str, bytes] = {}
-    contents = io.BytesIO(read_bytes(path))
+    contents = read_bytes(path)
     try:
-        with tarfile.open(fileobj=contents, mode="r:gz") as archive:
+        unpacked = io.BytesIO(gzip.decompress(contents))  # all of it: the checksum is at the end
+        with tarfile.open(fileobj=unpacked, mode="r:") as archive:
             for member in archive:
                 name = member.name.split("/")[-1]
                 if member.isfile() and name in names:

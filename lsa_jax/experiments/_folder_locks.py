@@ -9,7 +9,7 @@ from pathlib import Path
 
 import filelock
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, StorageError
 
 # Seconds to wait for a lock that others hold for a moment, or until they are dead.
 _PATIENCE = 10.0
@@ -22,8 +22,9 @@ def _refusing(workdir: Path) -> Iterator[None]:
         yield
     except filelock.Timeout:
         raise InputError(f"--workdir {workdir} is in use by another sweep; wait for it") from None
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise InputError(f"--workdir {workdir} cannot be written: {error.strerror}") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageError(f"--workdir {workdir} cannot be written: {reason}") from None
 
 
 def _folder_lock(workdir: Path, timeout: float) -> filelock.FileLock:
@@ -37,13 +38,14 @@ def alone(workdir: Path) -> Iterator[None]:
     Raises:
         InputError: something runs in it, or it cannot be written.
     """
-    with _refusing(workdir):
-        workdir.mkdir(parents=True, exist_ok=True)
-        with _folder_lock(workdir, timeout=0):
+    with contextlib.ExitStack() as stack:
+        with _refusing(workdir):
+            workdir.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_folder_lock(workdir, timeout=0))
             for path in (workdir / "groups").glob("*.lock"):
                 with filelock.FileLock(path, timeout=0):
                     pass
-            yield
+        yield
 
 
 @contextlib.contextmanager
@@ -53,11 +55,12 @@ def holding(workdir: Path, names: list[str]) -> Iterator[None]:
     Raises:
         InputError: a group or the whole folder is held by another, or it cannot be written.
     """
-    with _refusing(workdir), contextlib.ExitStack() as stack:
-        (workdir / "groups").mkdir(exist_ok=True)
-        for name in names:
-            lock = filelock.FileLock(workdir / "groups" / f"{name}.lock", timeout=_PATIENCE)
-            stack.enter_context(lock)
-        with _folder_lock(workdir, timeout=_PATIENCE):  # only to see that nobody holds it
-            pass
+    with contextlib.ExitStack() as stack:
+        with _refusing(workdir):
+            (workdir / "groups").mkdir(exist_ok=True)
+            for name in names:
+                lock = filelock.FileLock(workdir / "groups" / f"{name}.lock", timeout=_PATIENCE)
+                stack.enter_context(lock)
+            with _folder_lock(workdir, timeout=_PATIENCE):  # only to see that nobody holds it
+                pass
         yield

@@ -48,14 +48,15 @@ def _check_workdir(workdir: Path, identity: dict[str, Any]) -> None:
     if not workdir.is_dir():
         raise InputError(f"--workdir {workdir} is a file; accepted: a folder, or a new name")
     record = workdir / "config.json"
+    ours = (".lock", files.partial(record).name)  # which a sweep has before its record
     if record.exists():
-        found = files.read_json(record)
+        found = files.read_object(record, "expected what a sweep writes there; take another folder")
         if {name: found.get(name) for name in identity} != identity:
             raise InputError(
                 f"--workdir {workdir} holds a sweep with other settings (see config.json there); "
                 "accepted: the same command, or another folder"
             )
-    elif any(entry.name != ".lock" for entry in workdir.iterdir()):
+    elif any(entry.name not in ours for entry in workdir.iterdir()):
         raise InputError(
             f"--workdir {workdir} holds files but no config.json; accepted: a new or empty folder"
         )

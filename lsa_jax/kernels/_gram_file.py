@@ -7,6 +7,7 @@ the bytes of its tile are on the disk, so what a journal lists is there, wheneve
 
 import contextlib
 import hashlib
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -79,7 +80,8 @@ def check_path(path: Path) -> None:
 def read_record(path: Path) -> dict[str, Any] | None:
     """Returns what the file at `path` says it is; None where there is none yet."""
     record = _beside(path, ".json")
-    return files.read_json(record) if record.exists() else None
+    remedy = f"remove it and {path.name} to have the matrix computed again"
+    return files.read_object(record, remedy) if record.exists() else None
 
 
 def _beside(path: Path, ending: str) -> Path:
@@ -157,26 +159,27 @@ def _lay_out(path: Path, identity: dict[str, Any]) -> None:
     # A journal without its matrix is worth nothing.
     for journal in _of_processes(path, ".journal"):
         journal.unlink()
-    partial = path.with_name(f".{path.name}.partial")
-    np.lib.format.open_memmap(partial, "w+", dtype, shape).flush()
-    if hasattr(os, "posix_fallocate"):  # not on macOS
-        _reserve(partial)
-    partial.replace(path)
+    partial = files.partial(path)
+    with files.storing(path, math.prod(shape) * dtype.itemsize):
+        try:
+            np.lib.format.open_memmap(partial, "w+", dtype, shape).flush()
+            _reserve(partial)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+        partial.replace(path)
 
 
 def _reserve(path: Path) -> None:
     """Has the disk give all blocks: a mapped file with holes kills its process on a full disk."""
-    with open(path, "r+b") as file:
-        try:
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-        except OSError as error:
-            path.unlink()
-            raise InputError(f"path is {path}: the disk has no room: {error.strerror}") from None
 
 
 def _check_matrix(path: Path, shape: tuple[int, int], dtype: np.dtype) -> None:
     try:
-        matrix = np.load(path, mmap_mode="r")
+        matrix = np.lib.format.open_memmap(path, "r")
         found = f"{matrix.shape} of {matrix.dtype}"
     except ValueError:
         found = "damaged"
@@ -239,10 +242,13 @@ class GramFile:
     def _write(self, tiles: list[Tile]) -> None:
         for tile in tiles:
             put(self._matrix, tile, symmetric=self._symmetric)
-        self._matrix.flush()
-        # Only now: a journalled tile must be on the disk.
-        self._journal.write(b"".join(b"%d %d\n" % tile.place for tile in tiles))
-        os.fsync(self._journal.fileno())
+        lines = b"".join(b"%d %d\n" % tile.place for tile in tiles)
+        with files.storing(self._path, self._matrix.nbytes):
+            self._matrix.flush()
+            # Only now: a journalled tile must be on the disk.
+            while lines:  # a disk that is nearly full takes a part of them
+                lines = lines[self._journal.write(lines) :]
+            os.fsync(self._journal.fileno())
 
     def flush(self) -> None:
         """Waits until all tiles that were added are on the disk and journalled."""

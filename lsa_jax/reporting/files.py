@@ -4,26 +4,64 @@ A working directory holds `config.json`, `runs/<id>/` with `metrics.jsonl` and, 
 `result.json`; after a report also `results.csv`, `report.md`, `report.json` and the figures.
 """
 
+import contextlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from lsa_jax.errors import InputError, StorageError
+
+
+@contextlib.contextmanager
+def storing(path: Path, size: int) -> Iterator[None]:
+    """Says in one line which file could not be written, and why.
+
+    Args:
+        path: what is written while this is entered.
+        size: bytes that it takes.
+
+    Raises:
+        StorageError: the disk is full, read-only or failing, or the folder may not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({size:,} bytes): {error.strerror or error}; accepted: a "
+            "folder that can be written, on a disk with room, where the same command then goes on"
+        ) from error
+
+
+def partial(path: Path) -> Path:
+    """Returns the name under which a file is written before it is whole."""
+    return path.with_name(f".{path.name}.partial")
+
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Writes a whole file: to a temporary name beside it, flushed to the disk, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.partial")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    """Writes a whole file: to a temporary name beside it, flushed to the disk, then renamed.
+
+    Raises:
+        StorageError: it cannot be written; what was there before is left as it was.
+    """
+    temporary = partial(path)
+    with storing(path, len(content)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            if temporary.exists():
+                temporary.unlink()  # it would take what little room there is
+            raise
+        temporary.replace(path)
 
 
 def write_text(path: Path, content: str) -> None:
@@ -50,8 +88,30 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Reads a JSON file."""
-    return json.loads(path.read_text())
+    """Reads a JSON file.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise InputError(f"{path} is damaged; expected JSON: {error}") from None
+
+
+def read_object(path: Path, remedy: str) -> dict[str, Any]:
+    """Reads a JSON file that holds names and values.
+
+    Raises:
+        InputError: it is damaged, or holds something else; ends with the remedy.
+    """
+    try:
+        found = json.loads(path.read_text())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is damaged; {remedy}")
+    return found
 
 
 def run_directory(workdir: Path, run_id: str) -> Path:
@@ -69,16 +129,38 @@ def write_run(
     write_json(directory / "result.json", result)
 
 
+def _remedy(directory: Path) -> str:
+    return f"remove the folder {directory}, and the same command computes this run again"
+
+
 def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
-    """Returns one point's result, or None where it is not done."""
-    path = run_directory(workdir, run_id) / "result.json"
-    return read_json(path) if path.exists() else None
+    """Returns one point's result, or None where it is not done.
+
+    Raises:
+        InputError: it is damaged, or another point's.
+    """
+    directory = run_directory(workdir, run_id)
+    path = directory / "result.json"
+    if not path.exists():
+        return None
+    result = read_object(path, _remedy(directory))
+    if result.get("id") != run_id:
+        raise InputError(f"{path} is of run {result.get('id')!r}; {_remedy(directory)}")
+    return result
 
 
 def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
-    """Returns the rows of one point's `metrics.jsonl`."""
-    path = run_directory(workdir, run_id) / "metrics.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """Returns the rows of one point's `metrics.jsonl`.
+
+    Raises:
+        InputError: it is damaged.
+    """
+    directory = run_directory(workdir, run_id)
+    path = directory / "metrics.jsonl"
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except ValueError:
+        raise InputError(f"{path} is damaged; {_remedy(directory)}") from None
 
 
 def read_results(workdir: Path, run_ids: Iterable[str]) -> pd.DataFrame:

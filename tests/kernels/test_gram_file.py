@@ -1,5 +1,6 @@
 """A Gram matrix in a file survives its process, and is never mixed with another."""
 
+import errno
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.errors import InputError, NumericalError, StorageError
 from lsa_jax.kernels import _gram_file, gram
 
 ONE = jax.devices()[:1]
@@ -255,6 +256,60 @@ def test_files_that_gram_did_not_write_are_left_alone(path):
     np.save(path.with_name("replaced.npy"), np.eye(3))
     with pytest.raises(InputError, match=r"is \(3, 3\) of float64, not \(22, 22\) of float32"):
         compute(path.with_name("replaced.npy"))
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "words"),
+    [
+        ("kernel.npy", 0, "which is damaged, not"),
+        ("kernel.npy", 60, "which is damaged, not"),
+        ("kernel.npy", 500, "which is damaged, not"),
+        ("kernel.npy.json", 0, "json is damaged; remove it and kernel.npy"),
+        ("kernel.npy.json", 100, "json is damaged; remove it and kernel.npy"),
+    ],
+)
+def test_a_file_cut_short_is_named_and_computed_again_once_removed(path, name, size, words):
+    expected = np.array(compute(path))
+    os.truncate(path.with_name(name), size)
+    with pytest.raises(InputError, match=words) as caught:
+        compute(path)
+    assert "\n" not in str(caught.value)
+    path.unlink()
+    path.with_name("kernel.npy.json").unlink()
+    np.testing.assert_array_equal(compute(path), expected)
+
+
+def test_a_disk_that_takes_lines_in_parts_gets_whole_lines(path):
+    class Grudging:
+        def __init__(self, file):
+            self._file = file
+
+        def __getattr__(self, name):
+            return getattr(self._file, name)
+
+        def write(self, lines):
+            return self._file.write(lines[:3])
+
+    record = {"shape": (22, 22), "dtype": "float32", "symmetric": True}
+    places = [_gram_file.Place(12, 20), _gram_file.Place(16, 20)]
+    with _gram_file.opened(path, record, 0, 1) as file:
+        file._journal = Grudging(file._journal)
+        for place in places:
+            file.add(_gram_file.Tile(place, np.ones((4, 2), np.float32)))
+        file.flush()
+        assert file.done() == set(places)
+
+
+def test_a_disk_that_is_full_is_named_and_leaves_no_part_of_a_matrix(path, monkeypatch):
+    def full(descriptor, start, length):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageError, match=rf"{path} cannot be written \(1,936 bytes\): No space"):
+        compute(path)
+    assert not list(path.parent.glob("*.npy")) + list(path.parent.glob(".*.partial"))
+    monkeypatch.undo()
+    np.testing.assert_array_equal(compute(path), gram(kernel, X1, tile=4, devices=ONE))
 
 
 def test_a_matrix_larger_than_the_disk_is_refused_before_it_starts(path, monkeypatch):

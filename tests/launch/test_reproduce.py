@@ -194,6 +194,8 @@ def test_a_reproduction_that_is_killed_goes_on_where_it_was(paper):
 
 def test_a_sweep_that_is_killed_does_not_take_the_others_along(paper):
     flags, workdir = paper("fig2_killed", "works")
+    workdir.mkdir()
+    (workdir / ".report.json.partial").touch()  # of a reproduction that was killed at its start
     reproduce(*flags, status=1)
     found = sweeps(workdir)
     assert found["fig2_killed"]["reason"] == "killed by SIGKILL"

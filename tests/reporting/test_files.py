@@ -1,27 +1,50 @@
 """Files are whole or absent, and say what was measured."""
 
+import errno
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.errors import InputError, StorageError
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Claim, Report
 from lsa_jax.reporting.write import markdown_table, write_report
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     path = tmp_path / "result.json"
     files.write_json(path, {"accuracy": 1})
 
     def full_disk(descriptor):
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr(files.os, "fsync", full_disk)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(StorageError, match=rf"{path} cannot be written \(\d+ bytes\): no space"):
         files.write_json(path, {"accuracy": 2})
     assert files.read_json(path) == {"accuracy": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"id": "one", "acc', b"\xff\xfe", b"[]", b'{"id": "two"}']
+)
+def test_a_damaged_result_is_named_with_what_to_do(tmp_path, content):
+    files.write_run(tmp_path, "one", {"id": "one"}, [{"epoch": 1}])
+    path = files.run_directory(tmp_path, "one") / "result.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"^{path} is .*; remove the folder {path.parent}, ") as e:
+        files.read_results(tmp_path, ["one"])
+    assert "\n" not in str(e.value)
+
+
+def test_metrics_cut_in_the_middle_are_named_with_what_to_do(tmp_path):
+    files.write_run(tmp_path, "one", {"id": "one"}, [{"epoch": 1}, {"epoch": 2}])
+    path = files.run_directory(tmp_path, "one") / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(InputError, match=f"^{path} is damaged; remove the folder {path.parent}, "):
+        files.read_metrics(tmp_path, "one")
 
 
 def test_numbers_that_json_does_not_know_become_plain_or_null(tmp_path):

@@ -1,0 +1,161 @@
+"""A sweep that takes a second, and a program that kills it: what test_drills.py runs.
+
+A tiny experiment takes the place of the real ones: two groups of two points, each of which trains
+a network with checkpoints and then computes a kernel in a file.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import optax
+import pandas as pd
+
+from lsa_jax import kernels, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+from lsa_jax.experiments import sweep as runner
+from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.models.model import Model
+from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.settings.points import Point, make_points, product
+
+EPOCHS = 4
+_KILLS = 3
+
+
+def _init(key, input_shape):
+    return {"w": jax.random.normal(key, (*input_shape, 200)), "v": jnp.zeros((200, 2))}
+
+
+def _apply(params, inputs):
+    return jnp.tanh(inputs @ params["w"]) @ params["v"]
+
+
+def _kernel(x1, x2):
+    return jnp.tanh(x1 @ x2.T)
+
+
+def _load(points: list[Point], data_dir: Path | None) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(48, 5)).astype(np.float32)
+
+
+def _run(
+    group: list[Point], data: np.ndarray, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    _, history = training.train(
+        jnp.stack([jax.random.key(point.config.seed) for point in group]),
+        Model(_init, _apply, None),
+        Dataset(jnp.asarray(data), jnp.asarray(data[:, :2])),
+        training.LOSSES["squared_error"],
+        optax.adam(group[0].config.rate),
+        epochs=EPOCHS,
+        batch_size=16,
+        metrics={},
+        checkpoint_dir=directory / "network",
+        progress=lambda fraction: progress(fraction / 2),
+    )
+    matrix = kernels.gram(
+        _kernel,
+        data,
+        tile=8,
+        path=directory / SCRATCH / "kernel.npy",
+        devices=jax.devices()[:1],
+        progress=lambda fraction: progress(0.5 + fraction / 2),
+    )
+    kernel = float(np.sum(matrix, dtype=np.float64))
+    return [
+        Outcome(
+            {"loss": float(history.rows[-1]["train_loss"][replica]), "kernel": kernel},
+            [{"epoch": row["epoch"], "loss": row["train_loss"][replica]} for row in history.rows],
+        )
+        for replica in range(len(group))
+    ]
+
+
+def _report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    mean = float(results["loss"].mean())
+    return Report("A drill", [], [Claim("loss", 0.0, mean, None, "shown")], {}, {}, [])
+
+
+EXPERIMENT = Experiment(_load, lambda points: [points[:2], points[2:]], _run, _report)
+
+
+def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: None) -> pd.DataFrame:
+    """Runs the sweep; `stop` is told how far each group is."""
+
+    def run(group, data, directory, progress):
+        return _run(group, data, directory, stop)
+
+    config = ml_collections.ConfigDict({"experiment": "drill", "rate": 0.1, "seed": 0})
+    points = make_points(config, product({"rate": (0.1, 0.01), "seed": (0, 1)}), lambda c: None)
+    with mock.patch.object(runner, "load_experiment", lambda name: EXPERIMENT._replace(run=run)):
+        return runner.run_sweep(config, points, workdir, data_dir=None, command=["drill"])
+
+
+def content(workdir: Path) -> dict[str, object]:
+    """Returns all that a sweep leaves, apart from what the clock says."""
+    results = pd.read_csv(workdir / "results.csv", dtype=str).drop(columns="seconds")
+    reports = {name: (workdir / name).read_bytes() for name in ("report.json", "report.md")}
+    metrics = {
+        path.relative_to(workdir).as_posix(): path.read_bytes()
+        for path in workdir.glob("runs/*/metrics.jsonl")
+    }
+    return {"results.csv": results.to_dict("list"), **reports, **metrics}
+
+
+def _begin(workdir: Path) -> int:
+    """Starts the sweep in a process of its own; a mistake is one line, and status 2."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        sweep(workdir)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        os._exit(2)
+    os._exit(0)
+
+
+def processor_seconds(pid: int) -> float:
+    """Returns what a process has used of the processor, by which moments mean the same anywhere."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def kill_after(pid: int, seconds: float) -> bool:
+    """Kills a process once it has used the processor so long; False where it ended before."""
+    while processor_seconds(pid) < seconds:
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return False
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGKILL)
+    return True
+
+
+def main(folder: Path, seed: int) -> None:
+    """Runs the sweep whole, then killed at random moments, then by two at once."""
+    whole = _begin(folder / "whole")
+    _, status, usage = os.wait4(whole, 0)
+    seconds, kills = usage.ru_utime + usage.ru_stime, 0
+    for share in np.random.default_rng(seed).uniform(0.2, 1.0, _KILLS):
+        pid = _begin(folder / "killed")
+        kills += kill_after(pid, share * seconds)
+        os.waitpid(pid, 0)
+    os.waitpid(_begin(folder / "killed"), 0)
+    statuses = [os.waitpid(pid, 0)[1] for pid in [_begin(folder / "both") for _ in range(2)]]
+    codes = [os.waitstatus_to_exitcode(status) for status in statuses]
+    print(json.dumps({"seconds": seconds, "kills": kills, "codes": codes}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
