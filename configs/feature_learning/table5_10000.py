@@ -3,6 +3,11 @@
     python -m launch.sweep --config=configs/feature_learning/table5_10000.py --workdir=runs/n10000
 
 m = 50 (100 neurons), as in the paper.
+
+Test accuracy of five seeds, 3 min on one core of a 2-core CPU: Network and Two Step 100 %, cosines
+0.9999 ± 0.0001 and 0.9961 ± 0.0007; NTK 81.01 ± 1.40 (paper 75.0; 74.5 at a rate of 1e-5), random
+features 72.20 ± 0.43 (74.3), One Step 49.81 ± 0.42 (50.3), without structure, to the end,
+49.72 ± 0.62 (52.2).
 """
 
 import ml_collections

