@@ -16,7 +16,7 @@ import contextlib
 import math
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -39,12 +39,12 @@ def _check_jax_version(version: str) -> None:
         )
 
 
-def _strict_zip(*sequences: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _strict_zip(*sequences: Iterable[Any]) -> list[tuple[Any, ...]]:
     """Returns a list, and refuses sequences of different lengths: `safe_zip` of old."""
     return list(zip(*sequences, strict=True))
 
 
-def _strict_map(function: Callable, *sequences: Sequence[Any]) -> list[Any]:
+def _strict_map(function: Callable, *sequences: Iterable[Any]) -> list[Any]:
     """Returns a list, and refuses sequences of different lengths: `safe_map` of old."""
     return [function(*members) for members in _strict_zip(*sequences)]
 

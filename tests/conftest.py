@@ -1,8 +1,11 @@
-"""What every test runs under: 8 simulated devices, cheap compilation, no rank promotion."""
+"""What every test runs under: checked types, 8 devices, cheap compilation, no rank promotion."""
 
 import os
+import sys
 import tempfile
+from collections.abc import Callable
 from importlib.metadata import version
+from typing import Any
 
 # Before jax is imported: devices are counted once. Programs of tests are small, so compiling them
 # costs more than running them: optimise little, and compile once what several tests, the two
@@ -21,10 +24,47 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("MPLBACKEND", "agg")
 
+import beartype  # noqa: E402
 import jax  # noqa: E402
+import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# A whole number is accepted where a float is asked for, as static checkers have it.
+_check = beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))
+_checked: dict[tuple, Callable] = {}
+
+
+def checked(function: Callable) -> Callable:
+    """Returns what checks a function's types, made when it is first called, once for all closures.
+
+    jaxtyping asks for two of each function that is defined, most of which a test never calls, and
+    hands over stand-ins that have the annotations and no more: those of two closures are the same.
+    """
+    annotations = tuple(function.__annotations__.items())
+    own = (function.__module__, function.__qualname__, function.__code__.co_varnames, annotations)
+
+    def check(*arguments: Any, **named: Any) -> Any:
+        if own not in _checked:
+            _checked[own] = _check(function)
+        return _checked[own](*arguments, **named)
+
+    return check
+
+
+# From here on every function of the package checks what it is given and returns, shapes included.
+jaxtyping.install_import_hook("lsa_jax", f"sys.modules[{__name__!r}].checked")
+assert "lsa_jax" not in sys.modules  # it would go unchecked
+
+
+@pytest.fixture
+def unchecked():
+    """For tests that pass what annotations forbid, to see what the package itself says to it."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @pytest.fixture

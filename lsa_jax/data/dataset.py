@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from jaxtyping import Array, Shaped
 
 
@@ -13,5 +14,5 @@ class Dataset(NamedTuple):
         targets: [n] signs, or [n, classes] one-hot rows.
     """
 
-    inputs: Shaped[Array, "n ..."]
-    targets: Shaped[Array, "n ..."]
+    inputs: Shaped[Array | np.ndarray, "n ..."]
+    targets: Shaped[Array | np.ndarray, "n ..."]

@@ -119,7 +119,7 @@ def sample_sequences(
 
 
 def determining_positions(
-    lists: Int[Array, "L M"], sequences: Int[Array, "sequences n"]
+    lists: Int[Array | np.ndarray, "L M"], sequences: Int[Array | np.ndarray, "sequences n"]
 ) -> Int[Array, "sequences n"]:
     """Returns where each token's label-determining token is: the first of its list that is there.
 
@@ -139,7 +139,7 @@ def determining_positions(
 
 
 def label_sequences(
-    task: DecisionLists, sequences: Int[Array, "sequences n"]
+    task: DecisionLists, sequences: Int[Array | np.ndarray, "sequences n"]
 ) -> Int[Array, "sequences n"]:
     """Returns the labels: pi of every token's label-determining token."""
     sequences = jnp.asarray(sequences)

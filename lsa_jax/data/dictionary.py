@@ -50,7 +50,7 @@ def draw_relevant(key: Key[Array, ""], num_patterns: int, k: int) -> Int[np.ndar
 
 def count_label(
     relevant: Int[np.ndarray, " k"], positive_counts: tuple[int, ...]
-) -> Callable[[Float[Array, "n D"]], Float[Array, " n"]]:
+) -> Callable[[Float[Array | np.ndarray, "n D"]], Float[Array, " n"]]:
     """Returns phi -> 1 where the number of relevant patterns is in P, and -1 elsewhere.
 
     Args:
@@ -60,7 +60,7 @@ def count_label(
     sign = np.full(len(relevant) + 1, -1.0, np.float32)
     sign[list(positive_counts)] = 1.0
 
-    def label(phi: Float[Array, "n D"]) -> Float[Array, " n"]:
+    def label(phi: Float[Array | np.ndarray, "n D"]) -> Float[Array, " n"]:
         return jnp.asarray(sign)[jnp.sum(phi[:, relevant], axis=1).astype(int)]
 
     return label
@@ -68,7 +68,7 @@ def count_label(
 
 def parity_label(
     relevant: Int[np.ndarray, " k"],
-) -> Callable[[Float[Array, "n D"]], Float[Array, " n"]]:
+) -> Callable[[Float[Array | np.ndarray, "n D"]], Float[Array, " n"]]:
     """Returns phi -> 1 where the number of relevant patterns is odd."""
     return count_label(relevant, tuple(range(1, len(relevant) + 1, 2)))
 
@@ -249,7 +249,7 @@ def incoherent_dictionary(key: Key[Array, ""], d: int, num_patterns: int) -> Flo
     return columns / jnp.linalg.norm(columns, axis=0, keepdims=True)
 
 
-def coherence(dictionary: Float[Array, "d D"]) -> float:
+def coherence(dictionary: Float[Array | np.ndarray, "d D"]) -> float:
     """Returns mu, the largest |<M_i, M_j>| of two columns times sqrt(d); 0 if orthonormal."""
     products = np.array(dictionary.T @ dictionary)
     np.fill_diagonal(products, 0)
@@ -258,8 +258,8 @@ def coherence(dictionary: Float[Array, "d D"]) -> float:
 
 def compose(
     key: Key[Array, ""],
-    phi: Float[Array, "n D"],
-    dictionary: Float[Array, "d D"],
+    phi: Float[Array | np.ndarray, "n D"],
+    dictionary: Float[Array | np.ndarray, "d D"],
     noise_std: float = 0.0,
 ) -> Float[Array, "n d"]:
     """Returns x = M phi + zeta, zeta independent N(0, noise_std^2) in every coordinate."""

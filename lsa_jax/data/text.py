@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Integer
 
 from lsa_jax.data.objectives import SEPARATOR, SPECIAL_TOKENS
 from lsa_jax.errors import InputError, MissingDataError
@@ -43,8 +43,8 @@ class Text(NamedTuple):
         vocabulary_size: token ids are below it.
     """
 
-    train: Int[np.ndarray, "windows n"]
-    validation: Int[np.ndarray, "held_out n"]
+    train: Integer[np.ndarray, "windows n"]
+    validation: Integer[np.ndarray, "held_out n"]
     sizes: tuple[int, ...]
     vocabulary_size: int
 
@@ -165,7 +165,7 @@ def train_vocabulary(
 
 def encode(
     documents: Iterable[str], tokenizer: "tokenizers.Tokenizer"
-) -> Int[np.ndarray, " tokens"]:
+) -> Integer[np.ndarray, " tokens"]:
     """Returns the documents' token ids, each document followed by a separator."""
     wide = tokenizer.get_vocab_size() > np.iinfo(np.uint16).max
     kind = np.uint32 if wide else np.uint16
@@ -177,15 +177,15 @@ def encode(
     return np.concatenate(parts)
 
 
-def pack(tokens: Int[np.ndarray, " tokens"], length: int) -> Int[np.ndarray, "windows n"]:
+def pack(tokens: Integer[np.ndarray, " tokens"], length: int) -> Integer[np.ndarray, "windows n"]:
     """Cuts a stream of tokens into windows; the tokens after the last whole one are left out."""
     count = len(tokens) // length
     return tokens[: count * length].reshape(count, length)
 
 
 def hold_out(
-    windows: Int[np.ndarray, "windows n"], every: int
-) -> tuple[Int[np.ndarray, "train n"], Int[np.ndarray, "held_out n"]]:
+    windows: Integer[np.ndarray, "windows n"], every: int
+) -> tuple[Integer[np.ndarray, "train n"], Integer[np.ndarray, "held_out n"]]:
     """Splits windows: of every `every` runs of 16 neighbours the last goes to validation."""
     is_held = np.arange(len(windows)) // _RUN % every == every - 1
     return windows[~is_held], windows[is_held]
@@ -241,7 +241,7 @@ def load(
 @functools.lru_cache(maxsize=4)  # the steps of an epoch ask for it one after the other
 def epoch_order(
     sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, epoch: int
-) -> Int[np.ndarray, " rows"]:
+) -> Integer[np.ndarray, " rows"]:
     """Returns the order in which an epoch visits the training windows.
 
     Without shares every window comes once. With shares an epoch is as long, and every source has
@@ -259,9 +259,11 @@ def epoch_order(
 
 def batch_rows(
     sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, batch_size: int, step: int
-) -> Int[np.ndarray, " b"]:
+) -> Integer[np.ndarray, " b"]:
     """Returns the windows of a step, a function of (seed, step): the same for every model."""
     rows = len(epoch_order(sizes, shares, seed, 0))
     places = step * batch_size + np.arange(batch_size)
-    orders = {epoch: epoch_order(sizes, shares, seed, epoch) for epoch in set(places // rows)}
+    orders = {
+        epoch: epoch_order(sizes, shares, seed, epoch) for epoch in set((places // rows).tolist())
+    }
     return np.stack([orders[place // rows][place % rows] for place in places])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import ml_collections
+import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments._weight_pictures import draw_pictures, table_of_pictures
@@ -87,7 +88,9 @@ def _table(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> pd.DataFram
     return pd.DataFrame(lines)
 
 
-def _claim(item: str, paper: float | str, values: pd.Series, shown: bool, digits: int = 4) -> Claim:
+def _claim(
+    item: str, paper: float | str, values: pd.Series, shown: bool | np.bool, digits: int = 4
+) -> Claim:
     values = values.dropna()
     if values.empty:
         return Claim(item, paper, "", None, "not run")

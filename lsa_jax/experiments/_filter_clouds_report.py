@@ -52,7 +52,7 @@ def _gradient_table(fine: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _claim(item: str, paper: str | float, values: pd.Series, shown: bool) -> Claim:
+def _claim(item: str, paper: str | float, values: pd.Series, shown: bool | np.bool) -> Claim:
     spread = float(values.std()) if len(values) > 1 else None
     status = "shown" if shown else "not shown"
     return Claim(item, paper, round(float(values.mean()), 4), spread, status)

@@ -1,7 +1,7 @@
 """The operators of one network, schedule and seed together: their losses and what follows."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_collections
 import numpy as np
@@ -90,7 +90,7 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
     return chosen
 
 
-def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, float]:
+def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
     """Returns the numbers of one family."""
     dense = family.steps <= config.dense_steps
     transition = measures.phase_transition(measures.self_correlation(family.smoothed[dense]))

@@ -4,6 +4,7 @@ import functools
 from pathlib import Path
 
 import ml_collections
+import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments import _growing_figures as figures
@@ -102,7 +103,7 @@ def operator_table(fine: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="order").rename(columns={"index": "i", "block_size": "b"})
 
 
-def _claim(item: str, paper: str | float | None, values: pd.Series, shown: bool) -> Claim:
+def _claim(item: str, paper: str | float | None, values: pd.Series, shown: bool | np.bool) -> Claim:
     paper = "" if paper is None else paper
     values = values.dropna()
     if values.empty:

@@ -65,7 +65,7 @@ def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, 
 
 def full_ntk(
     apply: Callable, params: Any, x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]
-) -> Float[np.ndarray, "n1*k n2*k"]:
+) -> Float[np.ndarray, "n1_k n2_k"]:
     """Returns the finite NTK of every pair of outputs; those of an example are neighbours."""
 
     @jax.jit

@@ -24,7 +24,7 @@ def series_name(net: str, learner: str) -> str:
     return learner if net == "none" else f"{net}({learner})"
 
 
-def threshold(row: pd.Series | dict) -> float:
+def threshold(row: pd.Series | ml_collections.ConfigDict) -> float:
     """Returns k alpha^2, the error of an answer that has F right and nothing of G(F)."""
     return (row["d"] // row["base_degree"]) * row["alpha"] ** 2
 
@@ -146,7 +146,7 @@ def sample_claims(fine: pd.DataFrame) -> list[Claim]:
         kernel = min((_first_size(r, bound) for _, r in of_kernels.groupby("learner")), default=0.0)
         network = _first_size(of_nets, bound) if len(of_nets) else np.inf
         words = {"d": d, "degree": degree, "bound": float(d) ** (degree / 2)}
-        largest = of_kernels["num_train"].max()
+        largest = float(of_kernels["num_train"].max())
         holds = kernel >= words["bound"]
         claims.append(
             _claim(

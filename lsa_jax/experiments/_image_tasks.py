@@ -59,7 +59,7 @@ def _data_key(config: ml_collections.ConfigDict) -> str:
 
 def _pools(
     config: ml_collections.ConfigDict, task: TaskData, data_dir: Path | None
-) -> tuple[Array | None, Array | None]:
+) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Returns what backgrounds are drawn from, for training and for test.
 
     The pools are disjoint, unless one is to be shared: then it is all photographs, or the
@@ -102,7 +102,7 @@ def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> Imag
         subset_seed=data.subset_seed,
     )
 
-    def split(dataset: Dataset, copies: int, pool: Array | None) -> Split:
+    def split(dataset: Dataset, copies: int, pool: np.ndarray | None) -> Split:
         small = backgrounds.resize(dataset.inputs, data.image_size)
         return Split(np.tile(small, (copies, 1, 1, 1)), np.tile(dataset.targets, (copies, 1)), pool)
 

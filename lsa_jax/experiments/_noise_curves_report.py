@@ -65,7 +65,7 @@ def curves(results: pd.DataFrame, axis: str = "noise") -> pd.DataFrame:
     image) of the same series, arrangement and seed, and missing where there is no such run.
     """
     table = results[results["status"] == "ok"].copy()
-    widths = sorted(table.loc[table["learner"] == "ntk_finite", "width_factor"].unique())
+    widths = sorted(table.loc[table["learner"] == "ntk_finite", "width_factor"].unique().tolist())
     table["series"] = [
         _series_name(row.learner, row.width_factor, widths) for row in table.itertuples()
     ]

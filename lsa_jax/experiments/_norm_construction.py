@@ -23,13 +23,15 @@ def output_signs(width: int) -> Float[Array, " m"]:
     return jnp.repeat(jnp.array([1.0, -1.0]), width // 2) / math.sqrt(width)
 
 
-def network(params: dict[str, Array], inputs: Float[Array, "n d"]) -> Float[Array, "n 1"]:
+def network(
+    params: dict[str, Array | np.ndarray], inputs: Float[Array | np.ndarray, "n d"]
+) -> Float[Array, "n 1"]:
     """Returns F(W; x); params["w"] is the transpose of W, [d, m]."""
     w = params["w"]
     return (jax.nn.relu(inputs @ w) @ output_signs(w.shape[1]))[:, None]
 
 
-def product_of_six(inputs: Float[Array, "n d"]) -> Float[Array, "n 1"]:
+def product_of_six(inputs: Float[Array | np.ndarray, "n d"]) -> Float[Array, "n 1"]:
     """Returns y = d^3 x_1 ... x_6, a sign, for entries of x of size 1 / sqrt(d)."""
     return jnp.prod(jnp.sign(inputs[:, :DEGREE]), axis=1)[:, None]
 

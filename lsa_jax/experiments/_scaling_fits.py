@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy.stats
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 
 class PowerLaw(NamedTuple):
@@ -25,7 +26,9 @@ class PowerLaw(NamedTuple):
     factor: float
 
 
-def fit_power_law(k: Float[np.ndarray, " n"], quantity: Float[np.ndarray, " n"]) -> PowerLaw | None:
+def fit_power_law(
+    k: Shaped[np.ndarray | pd.Series, " n"], quantity: Shaped[np.ndarray | pd.Series, " n"]
+) -> PowerLaw | None:
     """Fits a power law to positive quantities; None for fewer than two different k.
 
     The standard error counts deviations from a straight line as noise. Where the quantity is exact
@@ -55,13 +58,15 @@ def describe(fit: PowerLaw, interval: bool = False) -> str:
 
 
 def local_exponents(
-    k: Float[np.ndarray, " n"], quantity: Float[np.ndarray, " n"]
+    k: Shaped[np.ndarray, " n"], quantity: Shaped[np.ndarray, " n"]
 ) -> Float[np.ndarray, " m"]:
     """Returns the slopes between neighbouring k on logarithmic scales; k increasing."""
     return np.diff(np.log(quantity)) / np.diff(np.log(k))
 
 
-def reached_from(k: Float[np.ndarray, " n"], reached: np.ndarray) -> float | None:
+def reached_from(
+    k: Shaped[np.ndarray | pd.Series, " n"], reached: Shaped[np.ndarray | pd.Series, " n"]
+) -> float | None:
     """Returns the smallest k from which on all reach the target; None where the largest does not.
 
     Args:

@@ -80,7 +80,9 @@ def two_filters(params: TwoFilters, inputs: Float[Array, "n p d"]) -> Float[Arra
     return (params.a[0] * rising - params.a[1] * falling)[:, None]
 
 
-def _details_of_two(params: TwoFilters, signal: Float[Array, " d"]) -> dict[str, Array]:
+def _details_of_two(
+    params: TwoFilters, signal: Float[Array | np.ndarray, " d"]
+) -> dict[str, Array]:
     along = params.w @ signal
     pairs = {"w{}_dot_wstar": along, "b{}": params.b, "a{}": params.a}
     return {name.format(i + 1): pair[i] for name, pair in pairs.items() for i in (0, 1)}

@@ -358,7 +358,7 @@ def population_flow(
         return misclassification(*state_of(y), sigma, k) - target_error
 
     excess.terminal = True
-    first = (start.c, math.log(start.o), start.b)
+    first = np.array([start.c, math.log(start.o), start.b])
     solution = solve_ivp(
         slope, (0.0, duration), first, method="LSODA", rtol=1e-8, atol=1e-12, events=excess
     )

@@ -29,8 +29,8 @@ class Pool(NamedTuple):
         targets: [n] signs or [n, classes] one-hot rows, in the same order.
     """
 
-    inputs: Shaped[Array, "n ..."]
-    targets: Float[Array, "n ..."]
+    inputs: Shaped[Array | np.ndarray, "n ..."]
+    targets: Float[Array | np.ndarray, "n ..."]
 
 
 class Pair(NamedTuple):
@@ -129,6 +129,6 @@ def pack(inputs: Float[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:
     return packed if np.array_equal(packed.astype(np.float32) / 255, inputs) else inputs
 
 
-def unpacked_scale(inputs: Shaped[Array, "n ..."]) -> float:
+def unpacked_scale(inputs: Shaped[Array | np.ndarray, "n ..."]) -> float:
     """Returns what numbers of `pack` are multiplied with."""
     return 1 / 255 if inputs.dtype == jnp.uint8 else 1.0

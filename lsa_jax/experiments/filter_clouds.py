@@ -71,7 +71,7 @@ def _run_key(config: ml_collections.ConfigDict) -> Array:
     return jax.random.fold_in(jax.random.key(config.seed), _RUN)
 
 
-def _rows(filters: Float[Array, "h w c f"]) -> Float[np.ndarray, "f hwc"]:
+def _rows(filters: Float[Array | np.ndarray, "h w c f"]) -> Float[np.ndarray, "f hwc"]:
     """Returns filters as rows."""
     return np.asarray(filters).reshape(-1, filters.shape[-1]).T
 

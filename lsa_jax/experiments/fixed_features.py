@@ -77,7 +77,7 @@ def random_features(
     key: Key[Array, ""],
     inputs: Float[Array, "n d"],
     count: int,
-    scale: float,
+    scale: float | Float[Array, ""],
 ) -> Float[Array, "n count"]:
     """Returns features in [-1, 1], each a function of its own number: the first of more are those.
 

@@ -101,7 +101,7 @@ def _labels(
 
 def _teach(
     group: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
-) -> tuple[dict[int, dict[str, Int[np.ndarray, " n"]]], dict[int, dict[str, float]]]:
+) -> tuple[dict[int, dict[str, Int[np.ndarray, " n"]]], dict[int, dict[str, Any]]]:
     """Trains the teachers of a group's seeds.
 
     Returns:

@@ -204,14 +204,14 @@ class Runs:
         self.table = {name: np.full((len(self.steps), len(group)), np.nan) for name in row}
         self._record(0, row)
 
-    def _evaluate(self, num_steps: int) -> Row:
+    def _evaluate(self, num_steps: int) -> dict[str, np.ndarray]:
         """Takes that many steps with every run, then measures them."""
         count = self._layout.share(jnp.int32(num_steps))
         state, row = self._advance(self._layout.spread(self.state), self._replicas, count)
         self.state = self._layout.gather(state)
         return self._layout.gather(row)
 
-    def _record(self, index: int, row: Row) -> None:
+    def _record(self, index: int, row: dict[str, np.ndarray]) -> None:
         for name, values in row.items():
             self.table[name][index] = values
 

@@ -98,7 +98,7 @@ def trace(
 
 def run(
     program: ClosedJaxpr,
-    leaves: Sequence[Array],
+    leaves: Sequence[Array | np.ndarray],
     x: Array,
     on_dense: Callable[[Scaled, Array, Array, Array], Array],
     on_other: Callable[[int], None],
@@ -212,7 +212,7 @@ def _batch_axes(equation: JaxprEqn) -> tuple[Sequence[int], Sequence[int]]:
 
 def _report_dense(
     equation: JaxprEqn,
-    inputs: Sequence[Array],
+    inputs: Sequence[Array | np.ndarray],
     marks: Sequence[Scaled | None],
     result: Array,
     on_dense: Callable,
@@ -232,7 +232,9 @@ def _report_dense(
     return on_dense(marks[0], matrix, matrix_weight, columns.T).T.reshape(result.shape)
 
 
-def _as_matrix(operand: Array, contracted: Sequence[int]) -> Float[Array, "rest contracted"]:
+def _as_matrix(
+    operand: Array | np.ndarray, contracted: Sequence[int]
+) -> Float[Array, "rest contracted"]:
     """Lays an operand out with the axes that a product sums over last."""
     free = [axis for axis in range(operand.ndim) if axis not in contracted]
     fan_in = math.prod(operand.shape[axis] for axis in contracted)

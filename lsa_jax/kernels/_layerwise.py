@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
@@ -53,9 +54,9 @@ class Factors(NamedTuple):
 
 def layerwise_ntk(
     apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array, "..."]],
-    x1: Shaped[Array, "n1 ..."],
-    x2: Shaped[Array, "n2 ..."] | None = None,
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x1: Shaped[Array | np.ndarray, "n1 ..."],
+    x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
     *,
     full: bool = False,
 ) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"]:
@@ -80,7 +81,9 @@ def layerwise_ntk(
 
 
 def derivative_factors(
-    apply: Callable[[Any, Array], Array], params: PyTree[Float[Array, "..."]], x: Array
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Array | np.ndarray,
 ) -> Factors:
     """Computes what `directional_derivative` needs of some examples."""
     dense = dense_layers(apply, params, x.shape[1:], x.dtype, full=True)
@@ -89,7 +92,7 @@ def derivative_factors(
 
 def directional_derivative(
     apply: Callable[[Any, Array], Array],
-    step: PyTree[Float[Array, "..."]],
+    step: PyTree[Float[Array | np.ndarray, "..."]],
     factors: Factors,
     example: jax.ShapeDtypeStruct,
 ) -> Float[Array, "n c"]:
@@ -115,7 +118,10 @@ def directional_derivative(
 
 
 def _weight_matrices(
-    apply: Callable, params: PyTree[Array], dense: Sequence[Dense], example: jax.ShapeDtypeStruct
+    apply: Callable,
+    params: PyTree[Array | np.ndarray],
+    dense: Sequence[Dense],
+    example: jax.ShapeDtypeStruct,
 ) -> list[Float[Array, "fan_in fan_out"]]:
     """Returns dense layers' weights as matrices, with the factor that the network gives them."""
     program, _ = trace(apply, params, example.shape, example.dtype)
@@ -151,7 +157,10 @@ def layerwise_cost(
 
 
 def _factors(
-    apply: Callable, params: PyTree[Array], dense: Sequence[Dense], x: Shaped[Array, "n ..."]
+    apply: Callable,
+    params: PyTree[Array | np.ndarray],
+    dense: Sequence[Dense],
+    x: Shaped[Array | np.ndarray, "n ..."],
 ) -> Factors:
     """Runs every example forward once, and backward once for each output."""
     program, c = trace(apply, params, x.shape[1:], x.dtype)
@@ -176,7 +185,7 @@ def _factors(
         (outputs,) = run(program, merged, example[None], tap, lambda leaf: None)
         return outputs[0], inputs
 
-    def of_one(example: Array) -> tuple[list[Array], list[Array], Array]:
+    def of_one(example: Array) -> tuple[list[Array], list[Array], tuple[Array, ...]]:
         taps = [jnp.zeros((d.positions, d.fan_out), leaves[d.leaf].dtype) for d in dense]
         rest = [leaves[i] for i in others]
         outputs, pull, inputs = jax.vjp(
@@ -189,7 +198,9 @@ def _factors(
     return Factors(tuple(inputs), tuple(cotangents), jacobian)
 
 
-def _joined(leaves: Sequence[Array], before: int) -> tuple[Float[Array, "... parameters"], ...]:
+def _joined(
+    leaves: Sequence[Array | np.ndarray], before: int
+) -> tuple[Float[Array | np.ndarray, "... parameters"], ...]:
     """Flattens what follows the first axes; keeps large parameters apart, which saves a copy."""
     flat = [a.reshape(*a.shape[:before], math.prod(a.shape[before:])) for a in leaves]
     small = [a for a in flat if a.shape[-1] < _LARGE]

@@ -117,8 +117,8 @@ class _State(NamedTuple):
 @partial(jax.jit, static_argnames=("steps", "get"))
 def kernel(
     steps: tuple[Step, ...],
-    x1: Float[Array, "n1 ..."],
-    x2: Float[Array, "n2 ..."] | None = None,
+    x1: Float[Array | np.ndarray, "n1 ..."],
+    x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
     get: Literal["ntk", "nngp"] = "ntk",
 ) -> Float[Array, "n1 n2"]:
     """Computes the kernel of the network that the steps describe, in float32.
@@ -163,7 +163,7 @@ def _tile_sides(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[
     return _tiles.even_share(n1, rows), _tiles.even_share(n2, columns)
 
 
-def _filled(x: Float[Array, "n ..."], side: int) -> Float[Array, "m ..."]:
+def _filled(x: Float[Array | np.ndarray, "n ..."], side: int) -> Float[Array, "m ..."]:
     """Adds examples of zeros up to a multiple of `side`."""
     return jnp.pad(x, [(0, -len(x) % side)] + [(0, 0)] * (x.ndim - 1))
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
@@ -38,7 +39,7 @@ class Expansion(NamedTuple):
 
 
 def linearize(
-    apply: Callable[[Any, Array], Array], params: PyTree[Float[Array, "..."]]
+    apply: Callable[[Any, Array], Array], params: PyTree[Float[Array | np.ndarray, "..."]]
 ) -> Callable[[Any, Array], Array]:
     """Returns the first-order Taylor expansion of a network in its parameters.
 
@@ -56,7 +57,9 @@ def linearize(
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 5.
     """
 
-    def apply_lin(new_params: PyTree[Float[Array, "..."]], x: Shaped[Array, "n ..."]) -> Array:
+    def apply_lin(
+        new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
+    ) -> Array:
         step = jax.tree.map(lambda new, old: new - old, new_params, params)
         outputs, change = jax.jvp(lambda theta: apply(theta, x), (params,), (step,))
         return outputs + change
@@ -66,8 +69,8 @@ def linearize(
 
 def linearize_on(
     apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array, "..."]],
-    x: Shaped[Array, "n ..."],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
 ) -> tuple[Expansion, Callable[[Any, Expansion], Array]]:
     """Linearises a network on examples that are known beforehand.
 
@@ -92,7 +95,9 @@ def linearize_on(
     """
     example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
-    def apply_lin(new_params: PyTree[Float[Array, "..."]], examples: Expansion) -> Array:
+    def apply_lin(
+        new_params: PyTree[Float[Array | np.ndarray, "..."]], examples: Expansion
+    ) -> Array:
         step = jax.tree.map(lambda new, old: new - old, new_params, params)
         change = _layerwise.directional_derivative(apply, step, examples.factors, example)
         return examples.outputs + change
@@ -104,8 +109,8 @@ def linearize_on(
 
 def expansion_bytes(
     apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array, "..."]],
-    x: Shaped[Array, "n ..."],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
 ) -> int:
     """Returns how much memory the expansions of `linearize_on` take, without computing them."""
     expansion = jax.eval_shape(lambda p, x: linearize_on(apply, p, x)[0], params, x)
@@ -114,9 +119,9 @@ def expansion_bytes(
 
 def finite_ntk(
     apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array, "..."]],
-    x1: Shaped[Array, "n1 ..."],
-    x2: Shaped[Array, "n2 ..."] | None = None,
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x1: Shaped[Array | np.ndarray, "n1 ..."],
+    x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
     *,
     full: bool = False,
     diagonal: bool = False,
@@ -191,8 +196,8 @@ def finite_ntk(
 
 
 def _restricted(
-    apply: Callable[[Any, Array], Array], params: PyTree[Array], selected: PyTree[bool]
-) -> tuple[Callable[[list[Array], Array], Array], list[Array]]:
+    apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], selected: PyTree[bool]
+) -> tuple[Callable[[list[Array], Array], Array], list[Array | np.ndarray]]:
     """Returns the network as a function of the selected parameters alone, and those."""
     leaves, structure = jax.tree.flatten(params)
     try:
@@ -205,7 +210,7 @@ def _restricted(
     if not all(isinstance(choice, bool) for choice in choices) or not any(choices):
         raise InputError(f"selected is {selected!r}; accepted: booleans, one True or more")
 
-    def restricted(some: list[Array], x: Array) -> Array:
+    def restricted(some: list[Array | np.ndarray], x: Array) -> Array:
         chosen = iter(some)
         merged = [
             next(chosen) if choice else leaf for leaf, choice in zip(leaves, choices, strict=True)
@@ -231,10 +236,10 @@ def _implementation(
 
 def _cheapest(
     apply: Callable[[Any, Array], Array],
-    params: PyTree[Array],
+    params: PyTree[Array | np.ndarray],
     some: Callable[[list[Array], Array], Array],
-    chosen: list[Array],
-    x1: Array,
+    chosen: list[Array | np.ndarray],
+    x1: Array | np.ndarray,
     *,
     full: bool,
 ) -> str:

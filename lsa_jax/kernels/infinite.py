@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError
@@ -37,8 +38,8 @@ def infinite_kernel(
     steps = None if steps is None else tuple(steps)
 
     def kernel(
-        x1: Float[Array, "n1 ..."],
-        x2: Float[Array, "n2 ..."] | None = None,
+        x1: Float[Array | np.ndarray, "n1 ..."],
+        x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
         get: Literal["ntk", "nngp"] = "ntk",
         method: Literal["auto", "recursion", "neural_tangents"] = "auto",
     ) -> Float[Array, "n1 n2"]:
@@ -70,7 +71,9 @@ def infinite_kernel(
     return kernel
 
 
-def _by_neural_tangents(kernel_fn: Callable, x1: Array, x2: Array | None, get: str) -> Array:
+def _by_neural_tangents(
+    kernel_fn: Callable, x1: Array | np.ndarray, x2: Array | np.ndarray | None, get: str
+) -> Array:
     with warnings.catch_warnings():
         # models.Residual sees to the independence that this warning asks for.
         warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
@@ -81,7 +84,11 @@ def _by_neural_tangents(kernel_fn: Callable, x1: Array, x2: Array | None, get: s
             raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
 
 
-def _why_not(steps: tuple[_recursion.Step, ...] | None, x1: Array, x2: Array | None) -> str | None:
+def _why_not(
+    steps: tuple[_recursion.Step, ...] | None,
+    x1: Array | np.ndarray,
+    x2: Array | np.ndarray | None,
+) -> str | None:
     """Returns the reason why the recursion does not apply, or None if it does."""
     if not len(x1) or (x2 is not None and not len(x2)):
         return "there are no examples"

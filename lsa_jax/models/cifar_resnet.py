@@ -6,6 +6,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from jax import lax
 from jaxtyping import Array, Float
@@ -153,5 +154,5 @@ def with_statistics(layers: Sequence[Layer]) -> ResNet:
     return ResNet(network(layers, parameterization="standard"), statistics, apply_with)
 
 
-def _over(per_feature: Array, x: Array) -> Array:
+def _over(per_feature: Array | np.ndarray, x: Array) -> Array:
     return jnp.broadcast_to(per_feature, x.shape)

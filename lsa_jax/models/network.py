@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
@@ -72,15 +73,17 @@ def network(
             )
         return module.lazy_init(key, example).get("params", {})
 
-    def apply(params: dict[str, Any], inputs: Float[Array, "n ..."]) -> Float[Array, "n c"]:
-        return module.apply({"params": params}, inputs.astype(dtype)).astype(jnp.float32)
+    def apply(
+        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
+    ) -> Float[Array, "n c"]:
+        return module.apply({"params": params}, jnp.asarray(inputs, dtype)).astype(jnp.float32)
 
     def activations(
-        params: dict[str, Any], inputs: Float[Array, "n ..."]
+        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
     ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, "n ..."]]]:
         outputs, captured = module.apply(
             {"params": params},
-            inputs.astype(dtype),
+            jnp.asarray(inputs, dtype),
             capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
             mutable="intermediates",
         )
@@ -99,8 +102,8 @@ def _checked(kernel: Callable, init: Callable) -> Callable:
     """Lets a kernel refuse inputs that the finite network refuses."""
 
     def checked(
-        x1: Float[Array, "n1 ..."],
-        x2: Float[Array, "n2 ..."] | None = None,
+        x1: Float[Array | np.ndarray, "n1 ..."],
+        x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
         get: Literal["ntk", "nngp"] = "ntk",
         method: Literal["auto", "recursion", "neural_tangents"] = "auto",
     ) -> Float[Array, "n1 n2"]:

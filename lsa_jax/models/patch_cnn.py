@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError
@@ -49,15 +50,17 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
         weight = init_scale * jax.random.normal(key, (input_shape[1], filters), jnp.float32)
         return {"weight": weight, "bias": jnp.zeros(filters, jnp.float32)}
 
-    def apply(params: dict[str, Any], inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
+    def apply(
+        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n p d"]
+    ) -> Float[Array, "n 1"]:
         z = jnp.tensordot(inputs, params["weight"], axes=1)
         bias = jnp.broadcast_to(params["bias"], z.shape)
         thresholded = jax.nn.relu(z + bias) - jax.nn.relu(bias - z)
         return jnp.sum(thresholded, axis=(1, 2))[:, None] / sqrt(filters)
 
     def kernel(
-        x1: Float[Array, "n1 p1 d"],
-        x2: Float[Array, "n2 p2 d"] | None = None,
+        x1: Float[Array | np.ndarray, "n1 p1 d"],
+        x2: Float[Array | np.ndarray, "n2 p2 d"] | None = None,
         get: Literal["ntk", "nngp"] = "ntk",
     ) -> Float[Array, "n1 n2"]:
         require("get", get, one_of("ntk", "nngp"))
@@ -71,7 +74,7 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
     return Model(init, apply, kernel)
 
 
-def _unit(x: Float[Array, "n p d"]) -> Float[Array, "n p d"]:
+def _unit(x: Float[Array | np.ndarray, "n p d"]) -> Float[Array, "n p d"]:
     """Brings patches to length 1; a patch of zeros stays, and then has no part in the kernel."""
     norm = jnp.linalg.norm(x, axis=-1, keepdims=True)
     return x / jnp.where(norm > 0, norm, 1)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from math import sqrt
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax.models._arguments import require
@@ -88,7 +90,9 @@ def resnet18(filters: int = 64, num_classes: int = 10) -> Model:
     return network(layers, parameterization="standard")
 
 
-def last_filters(params: dict, stage: int) -> Float[Array, "h w c f"]:
+def last_filters(
+    params: dict, stage: int
+) -> Float[Array | np.ndarray | jax.ShapeDtypeStruct, "h w c f"]:
     """Returns the filters of the last convolution of a stage of `resnet18`, from 0.
 
     Args:

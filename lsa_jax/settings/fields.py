@@ -115,7 +115,9 @@ def default_config(fields: Mapping[str, Field]) -> ml_collections.ConfigDict:
     return config.lock()
 
 
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(
+    config: Mapping[str, Any] | ml_collections.ConfigDict, prefix: str = ""
+) -> dict[str, Any]:
     """Returns the settings of a nested configuration by dotted name."""
     flat: dict[str, Any] = {}
     for name, value in config.items():
@@ -138,7 +140,9 @@ def _unknown_field(name: str, fields: Mapping[str, Field]) -> InputError:
     return InputError(f"there is no config field config.{name}; {accepted}")
 
 
-def check(config: Mapping[str, Any], fields: Mapping[str, Field]) -> None:
+def check(
+    config: Mapping[str, Any] | ml_collections.ConfigDict, fields: Mapping[str, Field]
+) -> None:
     """Raises unless the configuration has exactly these fields, each with an accepted value.
 
     Raises:

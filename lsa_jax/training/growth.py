@@ -97,7 +97,7 @@ def _is_layers(path: tuple[Any, ...]) -> bool:
     return any(getattr(entry, "key", None) == LAYERS for entry in path)
 
 
-def grow(tree: Tree, fresh: Tree, sources: Int[Array, " grown"]) -> Tree:
+def grow(tree: Tree, fresh: Tree, sources: Int[Array | np.ndarray, " grown"]) -> Tree:
     """Returns parameters, or an optimiser's state, of the deeper network.
 
     Args:

@@ -4,19 +4,20 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
 
 def softmax_cross_entropy(
-    outputs: Float[Array, "n c"], targets: Float[Array, "n c"]
+    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n c"]
 ) -> Float[Array, " n"]:
     """Returns -sum_c targets_c log softmax(outputs)_c; targets are one-hot rows."""
     return optax.softmax_cross_entropy(outputs, targets)
 
 
 def class_mean_cross_entropy(
-    outputs: Float[Array, "n c"], targets: Float[Array, "n c"]
+    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n c"]
 ) -> Float[Array, " n"]:
     """Returns softmax_cross_entropy / c, the mean over the classes instead of the sum.
 
@@ -25,17 +26,23 @@ def class_mean_cross_entropy(
     return softmax_cross_entropy(outputs, targets) / outputs.shape[-1]
 
 
-def squared_error(outputs: Float[Array, "n c"], targets: Float[Array, "n c"]) -> Float[Array, " n"]:
+def squared_error(
+    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n c"]
+) -> Float[Array, " n"]:
     """Returns half the squared distance, summed over the outputs."""
     return 0.5 * jnp.sum(jnp.square(outputs - targets), axis=-1)
 
 
-def logistic(outputs: Float[Array, "n 1"], targets: Float[Array, " n"]) -> Float[Array, " n"]:
+def logistic(
+    outputs: Float[Array | np.ndarray, "n 1"], targets: Float[Array | np.ndarray, " n"]
+) -> Float[Array, " n"]:
     """Returns log(1 + exp(-y f)); targets are signs."""
     return jax.nn.softplus(-targets * outputs[:, 0])
 
 
-def hinge(outputs: Float[Array, "n 1"], targets: Float[Array, " n"]) -> Float[Array, " n"]:
+def hinge(
+    outputs: Float[Array | np.ndarray, "n 1"], targets: Float[Array | np.ndarray, " n"]
+) -> Float[Array, " n"]:
     """Returns max(0, 1 - y f); targets are signs."""
     return jax.nn.relu(1.0 - targets * outputs[:, 0])
 
@@ -49,7 +56,9 @@ LOSSES: dict[str, Callable] = {
 }
 
 
-def is_correct(outputs: Float[Array, "n c"], targets: Float[Array, "n ..."]) -> Float[Array, " n"]:
+def is_correct(
+    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n ..."]
+) -> Float[Array, " n"]:
     """Returns 1 where an example is classified correctly, else 0, and NaN where an output is NaN.
 
     One-hot targets are compared with the largest output, signs with the sign of the only output.

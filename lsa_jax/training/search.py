@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
 
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
@@ -91,8 +91,8 @@ class _Progress(NamedTuple):
 
 
 def momentum_with_decay(
-    learning_rate: Float[Array, ""],
-    weight_decay: Float[Array, ""],
+    learning_rate: Float[ArrayLike, ""],
+    weight_decay: Float[ArrayLike, ""],
     *,
     momentum: float,
     fall_step: int,

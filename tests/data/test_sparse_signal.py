@@ -128,12 +128,14 @@ REFUSED = [
 ]
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
 def test_a_wrong_argument_is_named(arguments, message):
     with pytest.raises(InputError, match=message):
         sparse_signal(**{"k": 4, "d": 3, "sigma": 0.1} | arguments)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("num_examples", [0, -1, 2.0])
 def test_a_wrong_number_of_examples_is_named(key, num_examples):
     with pytest.raises(InputError, match="num_examples is "):

@@ -1,5 +1,7 @@
 """Placements and sizes as axes, the authors' own choices as options, and table B.1 beside ours."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,7 +82,7 @@ def test_the_papers_own_table_is_shown_cell_by_cell():
 
     results = _results(accuracy, cells, (0.0, 0.5, 1.0, 2.0))
     config = lsa.table_b1("full")
-    report = make_report(config, results, None)
+    report = make_report(config, results, Path())
     assert {claim.status for claim in report.claims} == {"shown"}
     assert sum("test accuracy" in claim.item for claim in report.claims) == 48
     gap = next(c for c in report.claims if "minus" in c.item and "32 on 64, fixed" in c.item)
@@ -111,7 +113,7 @@ def test_growing_backgrounds_are_compared_with_the_bare_image():
 
     sizes = [("random_location", 16, side) for side in (16, 32, 64)]
     report = make_report(
-        lsa.growing_background("full"), _results(accuracy, sizes, (1.0,), (0, 1)), None
+        lsa.growing_background("full"), _results(accuracy, sizes, (1.0,), (0, 1)), Path()
     )
     (claim,) = report.claims
     assert "on the largest background" in claim.item and claim.ours == 75.0
@@ -136,6 +138,7 @@ def test_the_squared_standard_deviation_squares_only_gaussian_noise():
     np.testing.assert_allclose(squared, plain, rtol=1e-6)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_one_pool_or_two_disjoint_ones(monkeypatch, tmp_path):
     pool = np.arange(11, dtype=np.float32).reshape(11, 1, 1, 1)
     monkeypatch.setattr(_image_tasks.images, "photographs", lambda *arguments: pool)
@@ -148,6 +151,7 @@ def test_one_pool_or_two_disjoint_ones(monkeypatch, tmp_path):
     assert sorted(train.flat) == sorted(test.flat) == sorted(pool.flat)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("factor", [0.5, 1.0])
 def test_the_penalty_factor_reaches_the_optimiser(monkeypatch, tmp_path, factor):
     """Its gradient is 2 x factor x lambda x theta."""

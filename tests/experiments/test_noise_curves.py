@@ -1,8 +1,10 @@
 """Noise curves: the same data for every learner, and a report that claims what was found."""
 
 import contextlib
+from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -65,7 +67,7 @@ def test_learners_see_the_same_images_placements_and_noise(monkeypatch, tmp_path
 
     def record_train(key, model, source, loss, optimizer, *, test, replicas, **options):
         for split, given in (("train", source), ("test", test)):
-            order = np.random.default_rng(0).permutation(given.num_examples)
+            order = jnp.asarray(np.random.default_rng(0).permutation(given.num_examples))
             replica = jax.tree.map(lambda a: a[0], replicas)
             batch = given.fetch(given.arrays, replica, order, 5)
             seen[learner, split] = np.asarray(batch.inputs)[np.argsort(order)]
@@ -197,5 +199,5 @@ def test_failed_runs_are_left_out_of_means_and_listed():
     results.loc[results.index[-1], ["test_accuracy", "status"]] = [np.nan, "failed"]
     table = curves(results)
     assert len(table) == len(results) - 1
-    report = make_report(settings.default_config(), results, None)
+    report = make_report(settings.default_config(), results, Path())
     assert "nan" not in report.tables[0][1].to_string()

@@ -32,6 +32,6 @@ def test_two_points_have_a_slope_without_error_and_one_has_none():
 
 def test_k0_is_above_the_last_miss():
     k = np.array([1, 2, 4, 4, 8, 8])
-    assert reached_from(k, [False, True, True, False, True, True]) == 8
-    assert reached_from(k, [True] * 6) == 1
-    assert reached_from(k, [True] * 5 + [False]) is None
+    assert reached_from(k, np.array([False, True, True, False, True, True])) == 8
+    assert reached_from(k, np.ones(6, bool)) == 1
+    assert reached_from(k, np.arange(6) < 5) is None

@@ -120,6 +120,7 @@ def test_linearize_works_for_many_expansion_points_at_once(key, params):
         np.testing.assert_allclose(together[i], alone, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_unknown_methods_and_shapes_that_differ_are_refused(params):
     with pytest.raises(InputError, match="method is 'magic'; accepted: auto, jacobian,"):
         finite_ntk(_apply, params, jnp.ones((2, 4)), method="magic")

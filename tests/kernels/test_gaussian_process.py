@@ -42,6 +42,7 @@ def test_there_is_no_variance_where_targets_are_known(given):
     assert (known.covariance >= 0).all() and known.covariance.max() < 1e-9
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_does_not_fit_together_is_refused(given):
     gram_train, targets, gram_test, prior = given
     with pytest.raises(InputError, match=r"prior is \(5, 6\); accepted with 6 test examples"):

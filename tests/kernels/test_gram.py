@@ -185,6 +185,7 @@ def test_an_entry_that_is_not_finite_is_located():
         gram(lambda a, b: a @ b.T * 1e30, np.where(x > 1e29, np.inf, x * 1e-30), tile=4)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_inputs_are_refused():
     with pytest.raises(InputError, match=r"x1 is \(0, 3\)"):
         gram(kernel, np.zeros((0, 3)))

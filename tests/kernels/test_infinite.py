@@ -50,6 +50,7 @@ def test_equal_opposite_orthogonal_zero_and_badly_scaled_inputs_are_exact():
     np.testing.assert_allclose(KERNEL(x), ntk, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_other_kernels_and_shapes_that_differ_are_refused():
     with pytest.raises(InputError, match="get is 'cov1'; accepted: ntk, nngp"):
         KERNEL(jnp.ones((2, 3)), None, "cov1")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import _layerwise, finite_ntk
+from lsa_jax.kernels import _layerwise, finite, finite_ntk
 from lsa_jax.kernels._dense_layers import dense_layers
 from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
 
@@ -139,6 +139,7 @@ def test_selected_parameters_sum_to_the_whole_kernel_and_the_diagonal_is_its_dia
     )
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_selections_that_do_not_fit_the_parameters_are_refused(key):
     apply, params, x = _left_multiplied(key)
     for wrong in ([True], {"w": True}, [False, False], [1, 0]):
@@ -150,9 +151,9 @@ def test_selections_that_do_not_fit_the_parameters_are_refused(key):
 
 def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(key, monkeypatch):
     chosen = []
-    original = finite_ntk.__globals__["_implementation"]
-    monkeypatch.setitem(
-        finite_ntk.__globals__,
+    original = finite._implementation
+    monkeypatch.setattr(
+        finite,
         "_implementation",
         lambda apply, method, **s: chosen.append(method) or original(apply, method, **s),
     )

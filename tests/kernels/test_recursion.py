@@ -196,6 +196,7 @@ def test_duals_equal_their_closed_forms_in_float64():
         np.testing.assert_allclose(ours, mean_square, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_method_is_chosen_by_layers_and_type_and_can_be_named():
     normed = network([Conv(2), LayerNorm(), Flatten(), Relu(), Dense(1)]).kernel
     # A nonlinearity of features that are not Gaussian is refused by both.

@@ -104,6 +104,7 @@ def test_numbers_that_are_not_finite_are_refused(problem, name):
         regress(**arguments, ridge=0.1)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_arguments_are_refused(problem):
     gram_train, targets, gram_test, _ = problem
     with pytest.raises(InputError, match="ridge is -1"):
@@ -203,6 +204,7 @@ def test_a_single_class_is_predicted_everywhere(problem):
         np.testing.assert_array_equal(fit.predictions, 1.0)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_does_not_fit_the_memory_is_refused_with_the_numbers(problem, monkeypatch):
     monkeypatch.setattr(_memory, "host_available", lambda: 7000.0)
     with pytest.raises(InputError, match=r"30 examples takes 7.2e\+03 bytes .* 7e\+03 are"):

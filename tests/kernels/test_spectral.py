@@ -137,6 +137,7 @@ def test_gradient_flow_stays_finite_where_the_kernel_is_singular(given):
         gradient_flow(decompose(np.diag([2.5, 2.5, -1.0]) / 4 * 3), np.eye(3), np.eye(3), (1.0,))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_arguments_are_refused(given):
     gram_train, targets, gram_test = given
     spectrum = decompose(gram_train)

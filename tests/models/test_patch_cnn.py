@@ -49,6 +49,7 @@ def test_kernels_are_the_means_over_initialisations(key, filters):
         np.testing.assert_array_equal(model.kernel(x, x[1:], get), kernel[:, 1:])
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [

@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.integrate
@@ -14,8 +15,8 @@ def test_smoothing_is_the_mean_over_noise(z):
         return np.clip(z + xi, 0, 1) * scipy.stats.norm.pdf(xi, scale=0.4)
 
     expected, _ = scipy.integrate.quad(integrand, -3, 3, points=[-z, 1 - z])
-    assert float(truncated_relu(np.float32(z), 0.4)) == pytest.approx(expected, abs=1e-6)
-    assert float(truncated_relu(np.float32(z))) == pytest.approx(min(1, max(z, 0)))
+    assert float(truncated_relu(jnp.float32(z), 0.4)) == pytest.approx(expected, abs=1e-6)
+    assert float(truncated_relu(jnp.float32(z))) == pytest.approx(min(1, max(z, 0)))
 
 
 def test_paired_neurons_cancel_at_the_start(key):
@@ -39,6 +40,6 @@ def test_the_resnet_of_64_filters_is_the_standard_one(key):
 def test_squares_have_the_moments_of_gaussians():
     generator = np.random.default_rng(0)
     z = generator.multivariate_normal([0, 0], [[1.0, 0.6], [0.6, 2.0]], 200_000)
-    value, slope = Square().duals(np.float32(0.6), np.float32(1.0), np.float32(2.0))
+    value, slope = Square().duals(*jnp.array([0.6, 1.0, 2.0]))
     assert value == pytest.approx((z[:, 0] ** 2 * z[:, 1] ** 2).mean(), rel=0.03)
     assert slope == pytest.approx(4 * (z[:, 0] * z[:, 1]).mean(), rel=0.03)

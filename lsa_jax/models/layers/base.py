@@ -71,7 +71,7 @@ class LayerModule(nn.Module):
     def _gaussian(self, name: str, shape: tuple[int, ...], std: float) -> Array:
         drawn_std, factor = (1.0, std) if self.parameterization == "ntk" else (std, 1.0)
         parameter = self.param(name, nn.initializers.normal(drawn_std, jnp.float32), shape)
-        return (factor * parameter).astype(self.dtype)
+        return jnp.asarray(factor * parameter, self.dtype)
 
 
 def shape_of(x: Array) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -82,5 +83,5 @@ class BatchNorm(Layer):
         """Returns None: batch statistics have no infinite-width kernel here."""
 
 
-def _like(per_feature: Array, x: Array) -> Array:
+def _like(per_feature: Array | np.ndarray, x: Array) -> Array:
     return jnp.broadcast_to(per_feature, x.shape)

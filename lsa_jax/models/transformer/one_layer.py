@@ -53,7 +53,7 @@ def mean_loss(
 
 def mean_loss_at_permutation(
     w: Float[Array, "L L"],
-    scale: float,
+    scale: float | Float[Array, ""],
     sequences: Int[Array, "b n"],
     positions: Int[Array, "b n"],
 ) -> Float[Array, ""]:
