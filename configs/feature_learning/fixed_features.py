@@ -6,9 +6,10 @@ Test accuracy and hinge loss of the best linear model found on N random neurons,
 features of an RBF kernel, for the parity mixture, against N; beside it the network of table 1 on as
 many examples. D = 100, k = 5 is the paper's; D = 30, k = 3 is smaller.
 
-":small" with D = 100, k = 5 and one seed on a busy 2-core CPU: 78 s of processor time. Test
-accuracy of the best linear model on 10, 100, 1000 random neurons: 0.60, 0.75, 0.78; on features of
-the RBF kernel: 0.57, 0.73, 0.75; the network: 1.00. No model was below the theorem's bound.
+":small", two seeds, 2 min 39 s on one core of a 2-core CPU; D = 100, k = 5. Test accuracy of the
+best linear model on 10, 100, 1000 random neurons: 0.623 ± 0.033, 0.757 ± 0.012, 0.784 ± 0.004; on
+features of the RBF kernel: 0.599 ± 0.037, 0.735 ± 0.011, 0.758 ± 0.004; the network: 1.00. None of
+24 models was below the theorem's bound.
 """
 
 import ml_collections

@@ -2,11 +2,16 @@
 
     python -m launch.sweep --config=configs/feature_learning/table4_80.py --workdir=runs/t4_80
 
-Training and test examples have that share exactly, by rejection; steps 1 and 2 weigh both classes
-alike, as in the paper's appendix F. A constant has an accuracy of 80 %.
+Training and test examples have that share exactly, by rejection. Appendix F weighs both classes
+alike in steps 1 and 2; here every update does. The paper's fixed features are below a constant's
+accuracy, as they then are; unweighted (--config.class_weights=first_steps) they are not: NTK 79.0,
+random features 83.5 %. A constant has an accuracy of 80 %.
 
-Seed 0 of Network and Two Step, 35 s of processor time on a busy 2-core CPU: 100 % on training and
-test examples, cosines 0.999 and 0.998.
+Test accuracy of five seeds, 16 min on one core of a busy 2-core CPU: Network and Two Step 100 %,
+cosines 0.9997 ± 0.0002 and 0.9987 ± 0.0003; NTK 79.16 ± 1.14 (paper 82.7), random features 76.13 ±
+3.81 (70.4; 72.3 at a rate of 0.3). One Step is a constant: 20.0 or 80.0 (the paper has 78.3 on
+training and 75.7 on test examples). Without structure, to the end, 69.10 ± 0.56 (61.7): that is up
+to how it gets there, 70.0 unweighted.
 """
 
 import ml_collections

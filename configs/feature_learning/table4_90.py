@@ -2,8 +2,15 @@
 
     python -m launch.sweep --config=configs/feature_learning/table4_90.py --workdir=runs/t4_90
 
-Training and test examples have that share exactly, by rejection; steps 1 and 2 weigh both classes
-alike, as in the paper's appendix F. A constant has an accuracy of 90 %.
+Training and test examples have that share exactly, by rejection. Appendix F weighs both classes
+alike in steps 1 and 2; here every update does. The paper's fixed features are below a constant's
+accuracy, as they then are; unweighted (--config.class_weights=first_steps) they are not: NTK 90.1,
+random features 90.0 %. A constant has an accuracy of 90 %.
+
+Test accuracy of five seeds, 11 min on one core of a busy 2-core CPU: Network and Two Step 100 %,
+cosines 0.9996 ± 0.0002 and 0.9977 ± 0.0002; NTK 79.85 ± 2.57 (paper 81.7), random features 73.55 ±
+8.12 (72.4). One Step is a constant: 10.0 or 90.0 (89.2). Without structure, to the end, 83.71 ±
+0.29 (71.8): that is up to how it gets there, 85.6 unweighted.
 """
 
 import ml_collections

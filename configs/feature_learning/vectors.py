@@ -4,6 +4,10 @@
 
 D = 250, k = 50, 50 vectors a label. The paper gives no numbers; its picture shows clusters after
 two steps. The stars are plus and minus E[y x], as the paper does not say what they are.
+
+Five seeds, 6 min on one core of a 2-core CPU: as in the picture all neurons that are left after
+step 2, half of them, are at plus and minus E[y x] (cosine 0.9965 ± 0.0009). Test accuracy: Network
+100.00 %, Two Step 78 ± 5, random features 73 ± 2, NTK 62 ± 11 (81 at a rate of 1e-3), One Step 50.
 """
 
 import ml_collections
