@@ -127,9 +127,17 @@ def _begin(workdir: Path) -> int:
 
 
 def processor_seconds(pid: int) -> float:
-    """Returns what a process has used of the processor, by which moments mean the same anywhere."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Returns what a process and those it began have used of the processor.
+
+    By this, moments mean the same on any machine.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0  # it has ended, and what it used is now counted with its parent's
+    used = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return used + sum(processor_seconds(int(child)) for child in children)
 
 
 def kill_after(pid: int, seconds: float) -> bool:

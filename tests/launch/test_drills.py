@@ -259,10 +259,11 @@ def test_a_clock_that_goes_back_and_files_from_the_future_change_nothing(whole, 
 
 
 def _begin(arguments, log):
+    command = [sys.executable, "-m", *map(str, arguments)]
+    # Where there is no data set, none is downloaded.
+    environment = {"LSA_DATA_DIR": str(log.parent)} | os.environ
     with open(log, "ab") as file:
-        return subprocess.Popen(
-            [sys.executable, "-m", *map(str, arguments)], cwd=ROOT, stdout=file, stderr=file
-        )
+        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=file, stderr=file)
 
 
 def _finish(arguments, log):
