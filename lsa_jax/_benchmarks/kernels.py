@@ -54,7 +54,7 @@ def _infinite(
     name: str, model: Model, shape: tuple[int, ...], n: int, batches: tuple[int, ...]
 ) -> Iterator[Contest]:
     """NTK of a network at infinite width: train against itself, and test against train."""
-    train, test = _images(n, shape), _images(max(2, n // 4), shape)[::-1]
+    train, test = _images(n, shape), _images(n // 2, shape)[::-1]
     theirs = partial(model.kernel, method="neural_tangents")
     for work, x1, x2 in (("train-train", train, None), ("test-train", test, train)):
         columns = train if x2 is None else x2

@@ -74,3 +74,9 @@ def test_both_sides_of_a_contest_compute_the_same(work):
         assert measure(contest, 1)["max_rel_diff"] < 1e-3
     finally:
         jax.config.update("jax_disable_most_optimizations", False)
+
+
+def test_every_contest_of_infinite_kernels_has_a_peer():
+    full = kernels.contests(quick=False)
+    infinite = list(itertools.takewhile(lambda contest: "infinite" in contest.work, full))
+    assert len(infinite) == 12 and all(contest.peers for contest in infinite)
