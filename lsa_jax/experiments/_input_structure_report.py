@@ -155,8 +155,8 @@ def _size_claims(fine: pd.DataFrame) -> list[Claim]:
     of_students = [size for name, size in minima.items() if name != "on the data set"]
     if len(of_students) < 2:  # one teacher: nothing to move with
         return []
-    found = [size for size in of_students if size is not None]
-    rising = len(found) > 1 and all(np.diff(found) >= 0) and found[-1] > found[0]
+    learned = None not in of_students
+    rising = learned and all(np.diff(of_students) >= 0) and of_students[-1] > of_students[0]
     status = "shown" if rising else "not shown"
     listed = ", ".join(f"{name}: {size or 'not learned'}" for name, size in minima.items())
     return [
