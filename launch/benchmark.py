@@ -3,13 +3,15 @@
 Examples:
     python -m launch.benchmark --suite=kernels
     python -m launch.benchmark --suite=kernels --quick --json=kernels.json
-    XLA_FLAGS=--xla_force_host_platform_device_count=2 python -m launch.benchmark --suite=stability
+    python -m launch.benchmark --suite=stability
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
-difference of the results, and how much memory each took.
+difference of the results, and how much memory each took. On a CPU every core is a device, unless
+XLA_FLAGS has a number of devices; programs on one device use the other cores where XLA can.
 """
 
 import importlib
+import os
 from pathlib import Path
 
 from absl import flags
@@ -34,6 +36,7 @@ def main() -> None:
         raise InputError(f"--json is {_JSON.value!r}; accepted: a file in a folder that exists")
 
     # Only now: these imports take seconds, and mistakes should not.
+    _make_cores_devices()
     from lsa_jax._benchmarks.measure import measure
     from lsa_jax.reporting import files
 
@@ -47,6 +50,16 @@ def main() -> None:
                 files.write_json(file, rows)
     if not rows:
         raise InputError(f"--only is {_ONLY.value!r}, which is part of no work's name")
+
+
+def _make_cores_devices() -> None:
+    """Makes each core of a CPU a device, unless XLA_FLAGS has a number of them."""
+    import jax
+
+    from lsa_jax.reporting._machine import count_cores
+
+    if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        jax.config.update("jax_num_cpu_devices", count_cores())
 
 
 def _print(row: dict) -> None:

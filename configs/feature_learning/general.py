@@ -24,7 +24,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.ones_share": 0.6,
         "sweep.learner": ("network", "ntk", "random_features", "two_step"),
         "sweep.unstructured_learner": ("network",),
-        "sweep.seed": (0, 1, 2),
     }
     return table(variant, fields)
 

@@ -53,7 +53,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
             "sweep.teacher_size": (9, 50, 500),
             "sweep.share": (1.0,),
-            "sweep.seed": (0, 1, 2),
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})

@@ -25,6 +25,7 @@ _SMALL = {
     "batch_size": 50,
     "epochs": (2, 6),
     "sweep.filters": (8, 16),
+    "sweep.seed": (0,),
 }
 
 _QUICK = {
@@ -34,6 +35,7 @@ _QUICK = {
     "epochs": (1,),
     "gradient_steps": 3,
     "sweep.filters": (2, 4),
+    "sweep.seed": (0,),
 }
 
 

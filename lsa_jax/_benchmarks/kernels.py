@@ -1,5 +1,6 @@
 """Kernels beside neural-tangents, on the same inputs."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,7 +27,7 @@ def contests(*, quick: bool) -> Iterator[Contest]:
     pooled = [Conv(16, w_std=sqrt(2)), Relu(), Conv(16, w_std=sqrt(2)), Relu()]
     infinite: list[tuple[str, Model, tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = [
         # (name, network, input shape, numbers of examples, neural-tangents' batch sizes)
-        ("CNN 42 x 42", models.cnn(), (42, 42, 1), (500, 2000), (50, 100, 250)),
+        ("CNN 42 x 42", models.cnn(), (42, 42, 1), (500, 2000), (25, 50, 100)),
         ("3-layer FC", models.mlp(widths=(512,) * 3), (1764,), (500, 2000), (100, 250, 500)),
         (
             "CNN with global average pooling, 16 x 16",
@@ -58,24 +59,35 @@ def _infinite(
     theirs = partial(model.kernel, method="neural_tangents")
     for work, x1, x2 in (("train-train", train, None), ("test-train", test, train)):
         columns = train if x2 is None else x2
-        # neural-tangents cuts batches to common divisors: take those that it can keep.
-        fitting = [b for b in batches if len(x1) % b == 0 and len(columns) % b == 0]
+        # On one device neural-tangents' programs use all cores too. It cuts batches to common
+        # divisors: take those that it can keep.
+        ways = itertools.product(batches, sorted({1, jax.local_device_count()}))
+        fitting = [
+            (b, devices)
+            for b, devices in ways
+            if len(x1) % (b * devices) == 0 and len(columns) % b == 0
+        ]
         yield Contest(
             f"infinite NTK, {name}, {work}",
             f"{len(x1)} x {len(columns)}",
             len(x1) * len(columns),
             partial(kernels.gram, model.kernel, x1, x2),
             "neural-tangents batch",
-            {f"batch {b}": _batched(theirs, x1, x2, b) for b in fitting},
+            {
+                f"batch {b} on {devices} device(s)": _batched(theirs, x1, x2, b, devices)
+                for b, devices in fitting
+            },
         )
 
 
-def _batched(kernel: Callable, x1: Array, x2: Array | None, size: int) -> Callable[[], Array]:
+def _batched(
+    kernel: Callable, x1: Array, x2: Array | None, size: int, devices: int
+) -> Callable[[], Array]:
     def kernel_fn(x1: Array, x2: Array | None = None, get: str = "ntk", **settings: Any) -> Array:
         del settings  # neural-tangents' own, for random keys and patterns
         return kernel(x1, x2, get)
 
-    in_batches = batch(kernel_fn, device_count=1, batch_size=size)
+    in_batches = batch(kernel_fn, device_count=devices, batch_size=size)
 
     def run() -> Array:
         with warnings.catch_warnings():

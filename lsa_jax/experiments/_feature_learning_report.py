@@ -10,6 +10,7 @@ import pandas as pd
 
 from lsa_jax.experiments._weight_pictures import draw_pictures, table_of_pictures
 from lsa_jax.reporting import files
+from lsa_jax.reporting._curves import draw_mean
 from lsa_jax.reporting._paper_numbers import FEATURE_LEARNING
 from lsa_jax.reporting.report import Claim, Report, exceeds
 from lsa_jax.settings.feature_learning import rate_of
@@ -179,11 +180,15 @@ def draw_curves(curves: pd.DataFrame) -> Any:
         if name not in drawn:
             continue
         learner, structured, heading = _ROWS[name]
-        mean = rows.groupby("step")["test_accuracy"].agg(["mean", "std"]).mul(100)
-        style = {"color": _COLORS[learner], "linestyle": "-" if structured else "--"}
-        axis.plot(mean.index, mean["mean"], label=heading, **style)
-        low, high = mean["mean"] - mean["std"], mean["mean"] + mean["std"]
-        axis.fill_between(mean.index, low, high, color=_COLORS[learner], alpha=0.15, linewidth=0)
+        draw_mean(
+            axis,
+            rows["test_accuracy"] * 100,
+            rows["step"],
+            color=_COLORS[learner],
+            limits=(0, 100),
+            linestyle="-" if structured else "--",
+            label=heading,
+        )
     axis.set(xlabel="updates", ylabel="test accuracy (%)")
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.reporting import files
+from lsa_jax.reporting._curves import draw_mean
 from lsa_jax.reporting.report import Claim, Report
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
@@ -187,15 +188,17 @@ def draw_curves(curves: pd.DataFrame) -> Any:
         for name, label, color, of_line in lines:
             if of_line.empty:
                 continue
-            stats = of_line.groupby("step")[name].agg(["mean", "std"]).mul(100)
-            axis.plot(stats.index, stats["mean"], color=color, label=label)
-            low, high = stats["mean"] - stats["std"], stats["mean"] + stats["std"]
-            axis.fill_between(stats.index, low, high, color=color, alpha=0.15, linewidth=0)
+            accuracy, steps = of_line[name] * 100, of_line["step"]
+            draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
         title = f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
         axis.set(title=title, xlabel="steps", ylabel="test accuracy (%)")
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].legend(frameon=False, fontsize="small")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    if handles:  # below, as lines of small networks are anywhere in a panel
+        figure.legend(
+            handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=2
+        )
     return figure
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
+from lsa_jax.reporting._curves import draw_mean
 from lsa_jax.reporting.report import Claim, Report
 
 # Theorem 2's bound on a kernel's error, and what counts as an error next to zero.
@@ -89,10 +90,8 @@ def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
     figure, axis = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
     for place, (k, rows) in enumerate(kernels.groupby("k")):
         color = _COLORS[place % len(_COLORS)]
-        stats = rows.groupby("m")["test_error"].agg(["mean", "std"])
-        axis.plot(stats.index, stats["mean"], "o-", color=color, markersize=4, label=f"k = {k}")
-        low, high = stats["mean"] - stats["std"], stats["mean"] + stats["std"]
-        axis.fill_between(stats.index, low, high, color=color, alpha=0.2, linewidth=0)
+        style = {"color": color, "label": f"k = {k}", "marker": "o", "markersize": 4}
+        draw_mean(axis, rows["test_error"], rows["m"], limits=(0, 1), **style)
         errors = network.loc[network["k"] == k, "test_error"]
         if len(errors):
             axis.axhline(errors.mean(), color=color, linestyle="--", label=f"network, k = {k}")

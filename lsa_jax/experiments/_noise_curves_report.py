@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.reporting import _paper_numbers
+from lsa_jax.reporting._curves import draw_mean
 from lsa_jax.reporting.report import Claim, Report, exceeds
 
 # A percentage counts as the paper's when it is this near, in points.
@@ -235,10 +236,8 @@ def _draw_row(table: pd.DataFrame, axes: Any, panels: tuple) -> None:
         color = _COLORS[learner][used[learner] % len(_COLORS[learner])]
         used[learner] += 1
         for axis, (column, scale, _) in zip(axes, panels, strict=True):
-            stats = (scale * rows[column]).groupby(rows["level"]).agg(["mean", "std"])
-            axis.plot(stats.index, stats["mean"], "o-", color=color, label=series, markersize=4)
-            low, high = stats["mean"] - stats["std"], stats["mean"] + stats["std"]
-            axis.fill_between(stats.index, low, high, color=color, alpha=0.2, linewidth=0)
+            style = {"color": color, "label": series, "marker": "o", "markersize": 4}
+            draw_mean(axis, scale * rows[column], rows["level"], **style)
 
 
 def _axis_label(config: ml_collections.ConfigDict) -> str:

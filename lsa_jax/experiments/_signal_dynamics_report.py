@@ -12,6 +12,7 @@ import pandas as pd
 from lsa_jax.data.sparse_signal import noise_std
 from lsa_jax.experiments._signal_population import population_trajectory, typical_start
 from lsa_jax.reporting import files
+from lsa_jax.reporting._curves import draw_mean
 from lsa_jax.reporting.report import Claim, Report
 
 # A rank correlation counts as "they grow together" from here up.
@@ -204,10 +205,8 @@ def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
         color = _COLORS[place % len(_COLORS)]
         for axis, measure, style, symbol in curves:
             label = ", ".join(filter(None, (symbol, name))) if axis is axes[0] else None
-            stats = rows.groupby("step")[measure].agg(["mean", "std"])
-            axis.plot(stats.index, stats["mean"], style, color=color, label=label)
-            low, high = stats["mean"] - stats["std"], stats["mean"] + stats["std"]
-            axis.fill_between(stats.index, low, high, color=color, alpha=0.2, linewidth=0)
+            values, steps = rows[measure], rows["step"]
+            draw_mean(axis, values, steps, color=color, linestyle=style, label=label)
     lines = _series(population_table) if len(population_table) else {}
     for rows in lines.values():
         for axis, measure, _, _ in curves:

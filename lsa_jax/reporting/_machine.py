@@ -17,7 +17,7 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _cores() -> int:
+def count_cores() -> int:
     """Returns how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):  # Linux
         return len(os.sched_getaffinity(0))
@@ -32,7 +32,7 @@ def describe_host() -> dict[str, Any]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_model(),
-        "cores": _cores(),
+        "cores": count_cores(),
         "memory_gib": round(memory / 2**30, 1),
         "python": platform.python_version(),
     }

@@ -174,7 +174,6 @@ def resnet_students(
             "sweep.size": (student,),
             "sweep.direct_size": (student,),
             "sweep.share": (0.5,),
-            "sweep.seed": (0, 1, 2),
             **fields,
         },
     )

@@ -34,7 +34,7 @@ FIELDS: dict[str, Field] = {
     ),
     # The axes of the sweep.
     "sweep.filters": Field((128, 256), tuple_of(_FILTERS), "widths"),
-    "sweep.seed": Field((0,), tuple_of(_SEED), "seeds"),
+    "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
 }
 
 

@@ -50,7 +50,7 @@ FIELDS: dict[str, Field] = {
     "sweep.cases": Field(((100, 5), (30, 3)), tuple_of(_CASE), "(D, k)"),
     "sweep.N": Field((10, 30, 100, 300, 1000, 3000), tuple_of(_N), "numbers of features"),
     "sweep.features": Field(FEATURES, tuple_of(one_of(*FEATURES)), "kinds of features"),
-    "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
+    "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
 }
 
 

@@ -10,6 +10,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments._hierarchical_kernels import full_ntk
 from lsa_jax.experiments._hierarchical_report import (
     beta_claims,
+    early_claims,
     epoch_claims,
     net_claims,
     sample_claims,
@@ -101,6 +102,16 @@ def test_claims_follow_the_medians():
     assert statuses(net_claims(config, rows)) == ["shown", "not shown", "not shown", "not run"]
     by_beta = pd.DataFrame([row("3resnet", "all", 2.0, beta=beta) for beta in (1.0, 0.2)])
     assert statuses(beta_claims(config, by_beta)) == ["not shown", "shown"]
+
+
+def test_the_best_epoch_is_claimed_beside_the_last_one_and_not_of_kernels_that_have_none():
+    config, _ = make(
+        d=30, sweep__series=(("3resnet", "all"),), sweep__limits=(("2layer", "ntk_infinite"),)
+    )
+    rows = pd.DataFrame([row("3resnet", "all", 0.4, least_error=0.2)])
+    assert statuses(width_claims(config, rows)) == ["not shown", "not run"]
+    (early,) = early_claims(config, rows)
+    assert early.status == "shown" and early.ours == 0.2 and early.item.endswith("best epoch")
 
 
 def test_sample_and_epoch_claims_compare_networks_with_kernels():
