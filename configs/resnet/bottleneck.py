@@ -9,7 +9,7 @@ each is also there without the other, every layer trained, in the setting of fig
 import ml_collections
 
 from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK
+from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS
 from lsa_jax.settings.variants import choose, set_fields
 
 _SMALL = {
@@ -31,15 +31,13 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the question in one of the variants full, small, quick."""
     config = set_fields(
         hierarchical.default_config(),
-        {
+        RUNGS
+        | {
             "title": "Test error with and without skip and bottleneck, N = 500",
             "question": "nets",
             "num_train": 500,
             "search.learning_rates": (0.005, 0.02, 0.05, 0.1, 0.2),
             "search.weight_decays": (0.001, 0.002, 0.005, 0.01, 0.02),
-            "search.rung_epochs": (30, 100, 200, 400),
-            "search.rung_keep": (14, 7, 4, 2),
-            "search.kernel_rung_keep": (8, 4, 2, 1),
             "sweep.series": (("3resnet", "all"), ("3layer_bottleneck", "all")),
             "sweep.baselines": (("3resnet_full", "all"), ("3layer", "all"), ("2layer", "all")),
             "sweep.seed": (0, 1, 2),

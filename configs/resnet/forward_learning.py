@@ -11,7 +11,7 @@ outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
 import ml_collections
 
 from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK
+from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS
 from lsa_jax.settings.variants import choose, set_fields
 
 _SMALL = {
@@ -39,7 +39,8 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
         hierarchical.default_config(),
-        {
+        RUNGS
+        | {
             "title": "What is learned when: base signal first, composite one after",
             "question": "epochs",
             "num_train": 500,
@@ -47,9 +48,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "search.weight_decays": (0.001, 0.002, 0.005, 0.01),
             "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
             "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
-            "search.rung_epochs": (30, 100, 200, 400),
-            "search.rung_keep": (10, 6, 4, 2),
-            "search.kernel_rung_keep": (8, 4, 2, 1),
             "sweep.series": (("3resnet", "all"),),
             "sweep.baselines": (("3layer", "all"), ("3resnet", "ntk")),
             "sweep.seed": (0, 1, 2),
