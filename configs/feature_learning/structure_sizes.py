@@ -7,8 +7,8 @@ of students on Gaussian inputs alone that teachers FC(9), FC(50) and FC(500) lab
 no optimiser, epochs or weight of the regulariser; those in lsa_jax/settings/input_structure.py are
 ours.
 
-Five seeds, 55 min on one core of a busy 2-core CPU. First minimum of the test loss: 25 on MNIST, 15 for
-students of FC(9), 25 of FC(50). Labels of FC(500), a quadratic form of almost full rank, nobody
+Five seeds, 56 min on one core of a busy 2-core CPU. First minimum of the test loss: 25 on MNIST, 15
+for students of FC(9), 25 of FC(50). Labels of FC(500), a quadratic form of almost full rank, nobody
 learns from 60,000 inputs: the loss stays at a constant's, and rises where size lets students fit.
 """
 
