@@ -260,9 +260,9 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
         "An error is the mean squared distance, summed over the outputs, on "
         f"{config.num_test} fresh examples. Learning rate and weight decay (ridge and bandwidth) "
         "are those with the least test error, as the paper chooses them, so errors are optimistic. "
-        "They are those after the last epoch; whether the paper's best results are, or of the best "
-        "epoch, it does not say. Cells are medians over seeds and their range; each seed has its "
-        "own search.",
+        "Errors are those after the last epoch; whether the paper's best results are, or of the "
+        "best epoch, it does not say. Cells are medians over seeds and their range; each seed has "
+        "its own search.",
         f"{kept}Candidates whose error is not finite, or there above {search.hopeless:g} times the "
         "targets' mean square, are dropped.",
     ]

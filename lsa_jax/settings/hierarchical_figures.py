@@ -14,7 +14,7 @@ _SMALL = {
 }
 
 # When a full search drops candidates. Without dropping any, those that were best after 800 epochs
-# had been as low as 17th of 30 after 50 epochs, 15th after 100, 6th after 400, when the rate falls,
+# had been as low as 17th of 30 after 50 epochs, 6th after 100 and after 400, when the rate falls,
 # and 2nd soon after that.
 RUNGS = {
     "search.rung_epochs": (50, 100, 200, 400, 500),

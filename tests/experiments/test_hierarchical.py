@@ -1,5 +1,7 @@
 """Hierarchical targets: kernels against closed forms, claims, a sweep from end to end."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,7 @@ from lsa_jax.experiments._hierarchical_report import (
     beta_claims,
     early_claims,
     epoch_claims,
+    make_report,
     net_claims,
     sample_claims,
     width_claims,
@@ -112,6 +115,17 @@ def test_the_best_epoch_is_claimed_beside_the_last_one_and_not_of_kernels_that_h
     assert statuses(width_claims(config, rows)) == ["not shown", "not run"]
     (early,) = early_claims(config, rows)
     assert early.status == "shown" and early.ours == 0.2 and early.item.endswith("best epoch")
+
+
+def test_the_best_epoch_is_that_of_any_candidate(tmp_path):
+    config, _ = make(question="width")
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    errors = [(2, 0.4), (4, 0.5), (2, 0.1), (4, 0.9)]  # of two candidates
+    lines = [json.dumps({"epoch": epoch, "test_error": error}) for epoch, error in errors]
+    (tmp_path / "runs" / "a" / "metrics.jsonl").write_text("\n".join(lines))
+    results = pd.DataFrame([row("3resnet", "all", 0.5, id="a", status="ok", seed=0)])
+    tables = make_report(config, results, tmp_path).tables
+    assert [table["200"].tolist() for _, table in tables[:2]] == [["0.5"], ["0.1"]]
 
 
 def test_sample_and_epoch_claims_compare_networks_with_kernels():

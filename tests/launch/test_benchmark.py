@@ -42,6 +42,26 @@ def test_a_mistake_is_one_line(arguments, words):
     assert result.stderr.startswith("error: ") and words in result.stderr
 
 
+def test_every_core_is_a_device_unless_the_environment_has_a_number_of_them():
+    code = (
+        "import os, jax; from launch import benchmark; benchmark._make_cores_devices(); "
+        "print(jax.local_device_count(), len(os.sched_getaffinity(0)))"
+    )
+
+    def counted(**environment):
+        command = [sys.executable, "-c", code]
+        bare = {"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"} | environment
+        run = subprocess.run(
+            command, cwd=ROOT, env=bare, capture_output=True, text=True, check=True
+        )
+        return tuple(map(int, run.stdout.split()))
+
+    devices, cores = counted()
+    assert devices == cores
+    flags = f"--xla_force_host_platform_device_count={cores + 1}"
+    assert counted(XLA_FLAGS=flags) == (cores + 1, cores)
+
+
 def test_rows_are_printed_and_written(tmp_path):
     file = tmp_path / "rows.json"
     arguments = ["--suite=kernels", "--quick", "--rounds=1", "--only=3-layer FC, train-train"]
