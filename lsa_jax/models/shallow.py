@@ -29,22 +29,29 @@ from lsa_jax.models.model import Model
 from lsa_jax.settings.fields import integer, one_of
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
-INITS = ("width", "fan_in")
+INITS = ("width", "fan_in", "fans")
 
 Params = dict[str, Float[Array, "..."]]
 
 
 def shallow(
-    net: str, width: int, num_outputs: int, *, init: Literal["width", "fan_in"] = "width"
+    net: str,
+    width: int,
+    num_outputs: int,
+    *,
+    init: Literal["width", "fan_in", "fans"] = "width",
 ) -> Model:
     """Returns one of the networks of this module.
 
-    Initialisation: every entry, biases too, is N(0, 1/m) for "width", and N(0, 1/fan_in) for
-    "fan_in", where a bias counts as a weight of its layer.
+    Initialisation: every entry, biases too, is Gaussian with mean 0 and standard deviation
+    1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) + sqrt(fan_out)) for
+    "fans", where a bias counts as a weight of its layer.
 
-    Kernels exist for "width" alone: with it the gradients' products stay finite as m grows, and
-    `kernel` is their limit, for parameters that all learn at one rate. get="nngp" is the limit of
-    the products of last-layer features, the conjugate kernel; the outputs' covariance is 1/m of it.
+    Kernels do not exist for "fan_in": with the other two the gradients' products stay finite as m
+    grows, and `kernel` is their limit, for parameters that all learn at one rate. get="nngp" is the
+    limit of the products of last-layer features, the conjugate kernel; the outputs' covariance is
+    1/m of it. The two limits differ where there is an m x m matrix, which is half as large for
+    "fans"; both are reached slowly for "fans", with an error of order sqrt(d/m).
     What passes a bottleneck of k << m is of size sqrt(k) / m, beside biases of size 1 / sqrt(m): in
     the limit nothing passes. "3resnet" is then a two-layer network beside constants, and
     "3layer_bottleneck" is constant, so its kernel is None.
@@ -76,7 +83,7 @@ def shallow(
         for place, (name, (shape, fan_in)) in enumerate(
             sorted(_shapes(net, input_shape[0], width, num_outputs).items())
         ):
-            std = 1 / sqrt(width if init == "width" else fan_in)
+            std = _initial_std(init, width, fan_in, shape[-1])
             params[name] = std * jax.random.normal(jax.random.fold_in(key, place), shape)
         return params
 
@@ -89,9 +96,11 @@ def shallow(
         get: Literal["ntk", "nngp"] = "ntk",
     ) -> Float[Array, "n1 n2"]:
         require("get", get, one_of("ntk", "nngp"))
-        return _limit(net, x1, x1 if x2 is None else x2, get)
+        # Of the m x m matrix and its biases, times m.
+        variance = 1 / 4 if init == "fans" else 1.0
+        return _limit(net, x1, x1 if x2 is None else x2, get, variance)
 
-    has_limit = init == "width" and net != "3layer_bottleneck"
+    has_limit = init != "fan_in" and net != "3layer_bottleneck"
     return Model(initialise, apply, kernel if has_limit else None)
 
 
@@ -132,6 +141,12 @@ def _shapes(
     return shapes
 
 
+def _initial_std(init: str, width: int, fan_in: int, fan_out: int) -> float:
+    if init == "width":
+        return 1 / sqrt(width)
+    return 1 / sqrt(fan_in) if init == "fan_in" else 1 / (sqrt(fan_in) + sqrt(fan_out))
+
+
 def _affine(
     x: Float[Array, "n c"], weight: Float[Array, "c f"], bias: Float[Array, " f"]
 ) -> Float[Array, "n f"]:
@@ -139,9 +154,17 @@ def _affine(
 
 
 def _limit(
-    net: str, x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"], get: str
+    net: str, x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"], get: str, variance: float
 ) -> Float[Array, "n1 n2"]:
-    """Returns the limit of the kernel as the width grows, for initialisation "width"."""
+    """Returns the limit of the kernel as the width grows, where entries have variance 1/m.
+
+    Args:
+        net: one with a limit.
+        x1: inputs.
+        x2: inputs.
+        get: "ntk" or "nngp".
+        variance: m times the variance of the entries of U and b2, where there is a U.
+    """
     k0, v1, v2 = x1 @ x2.T + 1, jnp.sum(x1**2, axis=1) + 1, jnp.sum(x2**2, axis=1) + 1
     s1, d1 = relu_duals(k0, v1, v2)
     if net == "2layer":
@@ -151,11 +174,12 @@ def _limit(
         features = s1 + 1 / 2 + _means(v1, v2, jnp.ones_like(v1), jnp.ones_like(v2))
         return features if get == "nngp" else features + 1 / 2 + d1 * k0
     k1, u1, u2 = s1 + 1, v1 / 2 + 1, v2 / 2 + 1
-    s2, d2 = relu_duals(k1, u1, u2)
+    s2, d2 = relu_duals(variance * k1, variance * u1, variance * u2)
+    passed = variance * d2 * d1 * k0
     if net == "3layer":
-        return s2 if get == "nngp" else s2 + d2 * k1 + d2 * d1 * k0
-    features = s1 + s2 + _means(v1, v2, u1, u2)
-    return features if get == "nngp" else features + d2 * k1 + (1 + d2) * d1 * k0
+        return s2 if get == "nngp" else s2 + d2 * k1 + passed
+    features = s1 + s2 + _means(v1, v2, variance * u1, variance * u2)
+    return features if get == "nngp" else features + d2 * k1 + d1 * k0 + passed
 
 
 def _means(v1: Array, v2: Array, u1: Array, u2: Array) -> Float[Array, "n1 n2"]:

@@ -54,7 +54,7 @@ FIELDS: dict[str, Field] = {
     "net": Field("3resnet", one_of(*NETS, "none"), "see models.shallow; none for input kernels"),
     "learner": Field("all", one_of(*LEARNERS), "see settings.hierarchical"),
     "width": Field(200, _WIDTH, "m"),
-    "init": Field("width", one_of("width", "fan_in"), "variance 1/m, or 1/fan_in, of all entries"),
+    "init": Field("fans", one_of("width", "fan_in", "fans"), "size of entries; see models.shallow"),
     # SGD and its search.
     "batch_size": Field(50, _SIZE, "examples a step"),
     "epochs": Field(800, integer(2), "passes over the training examples"),
@@ -197,10 +197,10 @@ def _check_learner(config: ml_collections.ConfigDict, outputs: int) -> None:
             f"config.net is {net!r} while config.learner is {learner!r}; accepted: 'none' with "
             f"{', '.join(INPUT_LEARNERS)}, a network with all others"
         )
-    if learner in INFINITE_LEARNERS and (net not in NETS_WITH_LIMIT or config.init != "width"):
+    if learner in INFINITE_LEARNERS and (net not in NETS_WITH_LIMIT or config.init == "fan_in"):
         raise InputError(
             f"config.net is {net!r} and config.init {config.init!r} while config.learner is "
-            f"{learner!r}; accepted: one of {', '.join(NETS_WITH_LIMIT)} with init 'width'"
+            f"{learner!r}; accepted: one of {', '.join(NETS_WITH_LIMIT)} with init not 'fan_in'"
         )
     if learner == "ntk_exact" and config.num_train * outputs > MAX_SIDE:
         raise InputError(

