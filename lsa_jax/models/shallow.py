@@ -29,7 +29,7 @@ from lsa_jax.models.model import Model
 from lsa_jax.settings.fields import integer, one_of
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
-INITS = ("width", "fan_in", "fans")
+INITS = ("width", "fan_in", "fans", "mixed")
 
 Params = dict[str, Float[Array, "..."]]
 
@@ -39,19 +39,20 @@ def shallow(
     width: int,
     num_outputs: int,
     *,
-    init: Literal["width", "fan_in", "fans"] = "width",
+    init: Literal["width", "fan_in", "fans", "mixed"] = "width",
 ) -> Model:
     """Returns one of the networks of this module.
 
     Initialisation: every entry, biases too, is Gaussian with mean 0 and standard deviation
     1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) + sqrt(fan_out)) for
-    "fans", where a bias counts as a weight of its layer.
+    "fans", where a bias counts as a weight of its layer. "mixed" is "width" for an m x m matrix,
+    which "fans" makes half as large, and "fans" for all others.
 
-    Kernels do not exist for "fan_in": with the other two the gradients' products stay finite as m
+    Kernels do not exist for "fan_in": with the others the gradients' products stay finite as m
     grows, and `kernel` is their limit, for parameters that all learn at one rate. get="nngp" is the
     limit of the products of last-layer features, the conjugate kernel; the outputs' covariance is
-    1/m of it. The two limits differ where there is an m x m matrix, which is half as large for
-    "fans"; both are reached slowly for "fans", with an error of order sqrt(d/m).
+    1/m of it. The limit for "fans" is another one where there is an m x m matrix. But for "width"
+    limits are reached slowly, with an error of order sqrt(d/m).
     What passes a bottleneck of k << m is of size sqrt(k) / m, beside biases of size 1 / sqrt(m): in
     the limit nothing passes. "3resnet" is then a two-layer network beside constants, and
     "3layer_bottleneck" is constant, so its kernel is None.
@@ -142,7 +143,7 @@ def _shapes(
 
 
 def _initial_std(init: str, width: int, fan_in: int, fan_out: int) -> float:
-    if init == "width":
+    if init == "width" or (init == "mixed" and fan_in == fan_out == width):
         return 1 / sqrt(width)
     return 1 / sqrt(fan_in) if init == "fan_in" else 1 / (sqrt(fan_in) + sqrt(fan_out))
 

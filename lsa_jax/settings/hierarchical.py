@@ -54,7 +54,9 @@ FIELDS: dict[str, Field] = {
     "net": Field("3resnet", one_of(*NETS, "none"), "see models.shallow; none for input kernels"),
     "learner": Field("all", one_of(*LEARNERS), "see settings.hierarchical"),
     "width": Field(200, _WIDTH, "m"),
-    "init": Field("fans", one_of("width", "fan_in", "fans"), "size of entries; see models.shallow"),
+    "init": Field(
+        "mixed", one_of("width", "fan_in", "fans", "mixed"), "size of entries; see models.shallow"
+    ),
     # SGD and its search.
     "batch_size": Field(50, _SIZE, "examples a step"),
     "epochs": Field(800, integer(2), "passes over the training examples"),

@@ -56,11 +56,15 @@ def test_initial_entries_have_the_variance_that_is_asked_for(key):
         "width": (1 / 400, 1 / 400, 1 / 400),
         "fan_in": (1 / 16, 1 / 400, 1 / 9),
         "fans": (1 / 24**2, 1 / 23**2, 1 / 23**2),
+        "mixed": (1 / 24**2, 1 / 23**2, 1 / 23**2),
     }
     for init, expected in variances.items():
         params = shallow("3layer_bottleneck", 400, 9, init=init).init(key, (16,))
         found = [np.var(params[name]) for name in ("w", "r", "v")]
         np.testing.assert_allclose(found, expected, rtol=0.1)
+    for init, expected in {"fans": 1 / 1600, "mixed": 1 / 400}.items():
+        square = shallow("3layer", 400, 9, init=init).init(key, (16,))["u"]
+        np.testing.assert_allclose(np.var(square), expected, rtol=0.1)
 
 
 def test_what_has_no_limit_has_no_kernel_and_mistakes_are_named():
