@@ -45,7 +45,7 @@ def shallow(
 
     Initialisation: every entry, biases too, is Gaussian with mean 0 and standard deviation
     1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) + sqrt(fan_out)) for
-    "fans", where a bias counts as a weight of its layer. "mixed" is "width" for an m x m matrix,
+    "fans", where a bias counts as a weight of its layer. "mixed" is "width" for U and its biases,
     which "fans" makes half as large, and "fans" for all others.
 
     Kernels do not exist for "fan_in": with the others the gradients' products stay finite as m
@@ -81,10 +81,12 @@ def shallow(
         if len(input_shape) != 1:
             raise InputError(f"input_shape is {input_shape!r}; accepted: (d,)")
         params = {}
-        for place, (name, (shape, fan_in)) in enumerate(
-            sorted(_shapes(net, input_shape[0], width, num_outputs).items())
-        ):
-            std = _initial_std(init, width, fan_in, shape[-1])
+        shapes = _shapes(net, input_shape[0], width, num_outputs)
+        for place, (name, (shape, fan_in)) in enumerate(sorted(shapes.items())):
+            # By name: other matrices are square too where d or k is m.
+            of_u = name == "u" or (name == "b2" and "u" in shapes)
+            law = ("width" if of_u else "fans") if init == "mixed" else init
+            std = _initial_std(law, width, fan_in, shape[-1])
             params[name] = std * jax.random.normal(jax.random.fold_in(key, place), shape)
         return params
 
@@ -143,7 +145,7 @@ def _shapes(
 
 
 def _initial_std(init: str, width: int, fan_in: int, fan_out: int) -> float:
-    if init == "width" or (init == "mixed" and fan_in == fan_out == width):
+    if init == "width":
         return 1 / sqrt(width)
     return 1 / sqrt(fan_in) if init == "fan_in" else 1 / (sqrt(fan_in) + sqrt(fan_out))
 

@@ -65,6 +65,8 @@ def test_initial_entries_have_the_variance_that_is_asked_for(key):
     for init, expected in {"fans": 1 / 1600, "mixed": 1 / 400}.items():
         square = shallow("3layer", 400, 9, init=init).init(key, (16,))["u"]
         np.testing.assert_allclose(np.var(square), expected, rtol=0.1)
+    of_inputs = shallow("2layer", 400, 9, init="mixed").init(key, (400,))["w"]
+    np.testing.assert_allclose(np.var(of_inputs), 1 / 1600, rtol=0.1)
 
 
 def test_what_has_no_limit_has_no_kernel_and_mistakes_are_named():
