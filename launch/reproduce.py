@@ -32,7 +32,7 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.experiments import _folder_locks
-from lsa_jax.reporting import _machine, _reproduction, files
+from lsa_jax.reporting import _machine, _reproduction, _results_table, files
 from lsa_jax.reporting._reproduction import Sweep
 
 
@@ -68,7 +68,7 @@ _ONLY = flags.DEFINE_list("only", [], "Only these configurations, by name: NAME,
 _CONFIGS = flags.DEFINE_string("configs", "configs", "Folder of configurations.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the commands and run nothing.")
 _RESULTS_TABLE = flags.DEFINE_string(
-    "results_table", None, "Markdown file whose table of results is written from reports."
+    "results_table", None, "Markdown file whose table of results takes what reports hold."
 )
 _REPORTS = flags.DEFINE_list(
     "reports", [], "Folders of reproductions that --results_table shows beside --workdir."
@@ -316,9 +316,7 @@ def main() -> int:
         folders = [workdir] if workdir else []
         folders += [Path(name) for name in _REPORTS.value]
         reports = [_reproduction.read(folder / "report.json") for folder in folders]
-        _reproduction.replace_results(
-            Path(_RESULTS_TABLE.value), _reproduction.results_table(reports)
-        )
+        _results_table.update(Path(_RESULTS_TABLE.value), reports)
         print(f"wrote {_RESULTS_TABLE.value}")
     return status
 

@@ -16,15 +16,13 @@ from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 from lsa_jax.reporting._machine import duration
 from lsa_jax.reporting.report import Claim
-from lsa_jax.reporting.write import cell, markdown_table
+from lsa_jax.reporting.write import markdown_table
 
 NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
     *("not run", "started, not finished", "failed"),
     *("done, some runs failed", "done"),
 )
 FINISHED = (DONE, RUNS_FAILED)
-
-_BEGIN, _END = "<!-- results -->", "<!-- /results -->"
 
 
 class Sweep(NamedTuple):
@@ -136,7 +134,7 @@ def _machine(sweep: Sweep) -> str:
     )
 
 
-def _counts(claims: list[dict[str, Any]]) -> str:
+def counts(claims: list[dict[str, Any]]) -> str:
     """Returns how many claims are shown, of those that were run."""
     count = collections.Counter(claim["status"] for claim in claims)
     if not claims:
@@ -156,7 +154,7 @@ def _overview(sweeps: list[Sweep]) -> str:
             if sweep.status in FINISHED
             else sweep.item,
             "configuration": f"`{sweep.config}`",
-            "claims": _counts(sweep.claims) if sweep.status in FINISHED else "",
+            "claims": counts(sweep.claims) if sweep.status in FINISHED else "",
             "cost": _cost(sweep),
             "status": sweep.status,
         }
@@ -194,7 +192,7 @@ def markdown(title: str, command: str, sweeps: list[Sweep]) -> str:
         f"# {title}",
         f"```\n{command}\n```",
         f"{len(ran)} of {len(sweeps)} configurations are done, in {wall}; of their claims "
-        f"{_counts(claims)}.",
+        f"{counts(claims)}.",
         f"Machine: {machine}." if machine else "",
         _overview(sweeps),
         *(_section(sweep, machine) for sweep in sweeps),
@@ -209,57 +207,3 @@ def write(workdir: Path, record: dict[str, Any]) -> None:
         workdir / "report.json", record | {"sweeps": [sweep._asdict() for sweep in sweeps]}
     )
     files.write_text(workdir / "report.md", markdown(record["title"], record["command"], sweeps))
-
-
-def _number(claim: dict[str, Any]) -> str:
-    spread = "" if claim["spread"] is None else f" ± {claim['spread']:.2g}"
-    return cell(claim["ours"]) + spread
-
-
-def _result(sweep: Sweep) -> dict[str, str]:
-    """Returns a sweep's row of the results table."""
-    row = {"item": sweep.item, "`--config=`": f"`{sweep.config}`", "cost": "", "paper": ""}
-    if sweep.status not in FINISHED:
-        return row | {"ours": "", "status": sweep.status}
-    row["cost"] = duration(max(sweep.wall_seconds, sweep.run_seconds))
-    failed = f"; {sweep.reason}" if sweep.failed_runs else ""
-    # Reports give their main claim first.
-    claim = next((claim for claim in sweep.claims if claim["status"] != "not run"), None)
-    if claim is None:
-        return row | {"ours": "", "status": _counts(sweep.claims) + failed}
-    others = f"; claims: {_counts(sweep.claims)}" if len(sweep.claims) > 1 else ""
-    return row | {
-        "item": f"{sweep.item}: {claim['item']}",
-        "paper": cell(claim["paper"]),
-        "ours": _number(claim),
-        "status": claim["status"] + others + failed,
-    }
-
-
-def results_table(reports: list[dict[str, Any]]) -> str:
-    """Returns the results of reproductions in Markdown, one row a configuration.
-
-    A row names one claim, and its status says how many of the configuration's claims are shown.
-    """
-    rows = [_result(sweep) for report in reports for sweep in report["sweeps"]]
-    return markdown_table(pd.DataFrame(rows), aligned=False)
-
-
-def replace_results(path: Path, table: str) -> None:
-    """Puts a table between the two lines of a Markdown file that mark its place.
-
-    Raises:
-        InputError: there is no such file, or it has not one of each line, in order.
-    """
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise InputError(f"--results_table={path} cannot be read: {error.strerror}") from None
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    if not begin or not end or text.count(_BEGIN) + text.count(_END) != 2:
-        raise InputError(
-            f"--results_table={path} lacks a place for the table; accepted: a file with the lines "
-            f"{_BEGIN} and {_END}, once each"
-        )
-    files.write_text(path, f"{before}{_BEGIN}\n{table}\n{_END}{after}")

@@ -202,24 +202,43 @@ def test_a_sweep_that_is_killed_does_not_take_the_others_along(paper):
     assert found["works"]["status"] == "done"
 
 
-def test_the_results_table_is_written_between_its_marks(paper, tmp_path):
+def test_the_results_table_takes_new_results_and_keeps_the_others(paper, tmp_path):
     flags, workdir = paper("works", "missing")
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n\n{MARKERS[0]}\nold\n{MARKERS[1]}\n\nafter\n")
-    reproduce(*flags, f"--results_table={readme}")
-    config = tmp_path / "configs/lsa/works.py:small"
-    lines = readme.read_text().splitlines()
-    assert lines[:3] == ["before", "", MARKERS[0]] and lines[-3:] == [MARKERS[1], "", "after"]
-    assert lines[3] == "| item | `--config=` | cost | paper | ours | status |"
-    assert lines[-4] == (
-        f"| Figure 1 (works): accuracy | `{config}` | 3 s | 0.75 | 0.5 ± 0.01 "
+    head = "| item | `--config=` | cost | paper | ours | status |"
+    config = tmp_path / "configs/lsa/works.py"
+    ours = (
+        f"| Figure 1 (works): accuracy | `{config}:small` | 3 s | 0.75 | 0.5 ± 0.01 "
         "| not shown; claims: 1 of 2 shown, 1 not run |"
     )
-    before = readme.read_text()
-    reproduce(f"--results_table={readme}", f"--reports={workdir},{workdir}")
-    assert readme.read_text().count("Figure 1 (works)") == 2 * before.count("Figure 1 (works)")
-    readme.write_text("no marks")
-    assert MARKERS[0] in reproduce(f"--results_table={readme}", f"--reports={workdir}", status=2)
+    missing = f"| Figure 1 (missing) | `{config.parent}/missing.py:small` |   |   |   | not run |"
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n\n{MARKERS[0]}\n{MARKERS[1]}\n\nafter\n")
+    reproduce(*flags, f"--results_table={readme}")
+    lines = readme.read_text().splitlines()
+    assert lines[:3] == ["before", "", MARKERS[0]] and lines[-3:] == [MARKERS[1], "", "after"]
+    assert lines[3] == head
+    assert lines[5:-3] == [missing, ours]
+
+    full, other = f"| works | `{config}` | 1 h |", "| another paper | `configs/resnet/a.py` on 5 |"
+    known = f"| missing | `{config.parent}/missing.py` | 2 h |"
+    old = [full, ours.replace("0.5", "0.1"), other, known]
+    readme.write_text("\n".join(["before", MARKERS[0], *lines[3:5], *old, MARKERS[1], "after"]))
+    for _ in range(2):  # the same once more changes nothing
+        reproduce(f"--results_table={readme}", f"--reports={workdir},{workdir}")
+        assert readme.read_text().splitlines()[4:-2] == [full, ours, known, other]
+
+
+def test_a_table_of_results_that_cannot_be_kept_is_refused(paper, tmp_path):
+    flags, workdir = paper("works")
+    reproduce(*flags)
+    readme = tmp_path / "README.md"
+    options = [f"--results_table={readme}", f"--reports={workdir}"]
+    assert "No such file" in reproduce(*options, status=2)
+    table = f"{MARKERS[0]}\n| item |\n|---|\n| by hand |\n{MARKERS[1]}\n"
+    for text, message in (("no marks", MARKERS[0]), (table, "'| by hand |'; accepted: rows")):
+        readme.write_text(text)
+        assert message in reproduce(*options, status=2)
+        assert readme.read_text() == text
 
 
 def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
