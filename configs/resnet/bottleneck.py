@@ -13,15 +13,12 @@ neither 1.96 and 1.97. So it is the bottleneck that learns, not the skip.
 import ml_collections
 
 from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS
+from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.settings.variants import choose, set_fields
 
-_SMALL = {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.002, 0.005, 0.01),
-    "search.rung_epochs": (100, 400),
-    "search.rung_keep": (4, 2),
-    "search.kernel_rung_keep": (2, 1),
     "sweep.width": (100, 200),
 }
 

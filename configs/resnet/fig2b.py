@@ -14,19 +14,16 @@ Nothing else comes below k alpha^2 = 1.35: 3layer(hidden) 1.93, 2layer(hidden) 1
 import ml_collections
 
 from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS
+from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.settings.variants import choose, set_fields
 
 _NETS = ("3resnet", "3layer", "2layer")
 
-_SMALL = {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.2, 0.5),
     "search.weight_decays": (0.0002, 0.0005, 0.001),
     "search.kernel_learning_rates": (0.02, 0.05),
     "search.kernel_weight_decays": (0.005, 0.05),
-    "search.rung_epochs": (100, 400),
-    "search.rung_keep": (4, 2),
-    "search.kernel_rung_keep": (2, 1),
     "sweep.width": (50, 100, 200),
 }
 

@@ -15,17 +15,14 @@ NTK 45 % of F and 97 % of G(F).
 import ml_collections
 
 from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS
+from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.settings.variants import choose, set_fields
 
-_SMALL = {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.1,),
     "search.weight_decays": (0.005,),
     "search.kernel_learning_rates": (0.02, 0.05),
     "search.kernel_weight_decays": (0.005, 0.05),
-    "search.rung_epochs": (100, 400),
-    "search.rung_keep": (4, 2),
-    "search.kernel_rung_keep": (2, 1),
     "watch_every": 10,
     "sweep.seed": (0,),
 }

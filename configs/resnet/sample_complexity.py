@@ -16,15 +16,12 @@ below half of k alpha^2 with 250 examples (error 0.002), the first kernel with 2
 import ml_collections
 
 from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS
+from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.settings.variants import choose, set_fields
 
-_SMALL = {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.001, 0.005, 0.01),
-    "search.rung_epochs": (100, 400),
-    "search.rung_keep": (4, 2),
-    "search.kernel_rung_keep": (2, 1),
     "sweep.seed": (0,),
     "sweep.num_train": (100, 250, 500, 1000),
     "sweep.limit_num_train": (100, 250, 500, 1000, 2000, 4000),
