@@ -63,12 +63,20 @@ def _hugging_face(source: str, data_dir: Path | None) -> Iterator[str]:
             "`pip install datasets`, or a text file or folder below --data_dir"
         ) from None
     path, _, name = source.removeprefix(_HUGGING_FACE).partition(":")
-    if data_dir is not None and (data_dir / path).is_dir():
-        rows = datasets.load_from_disk(str(data_dir / path))
-    else:
-        rows = datasets.load_dataset(path, name or None, split="train", streaming=True)
-    for row in rows:
-        yield row["text"]
+    try:
+        if data_dir is not None and (data_dir / path).is_dir():
+            rows = datasets.load_from_disk(str(data_dir / path))
+            rows = rows["train"] if isinstance(rows, dict) else rows  # of all splits, or of one
+        else:
+            rows = datasets.load_dataset(path, name or None, split="train", streaming=True)
+        for row in rows:
+            yield row["text"]
+    except (OSError, ValueError, KeyError) as error:  # no such set or column, or no network
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"config.data.sources has {source!r}, which cannot be read: {reason}; accepted: a data "
+            "set with a split `train` and a column `text`"
+        ) from None
 
 
 def _text_file(path: Path) -> str:
@@ -139,27 +147,66 @@ def train_vocabulary(
     import tokenizers
 
     special = [*SPECIAL_TOKENS, *(f"[SPAN{i}]" for i in range(num_sentinels))]
-    settings = {"vocab_size": vocabulary_size, "special_tokens": special, "show_progress": False}
     least = len(special) + (256 if kind == "bytes" else 1)
     if vocabulary_size < least:
         raise InputError(
             f"vocabulary_size is {vocabulary_size}; accepted for {kind!r}: {least} or more"
         )
     if kind == "wordpiece":
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token="[UNK]"))
+        return _train_wordpiece(list(pieces), special, vocabulary_size)
+    if kind != "bytes":
+        raise InputError(f"vocabulary is {kind!r}; accepted: {', '.join(VOCABULARIES)}")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        special_tokens=special,
+        # Sorted: the library gives a set, and ids must not differ from run to run.
+        initial_alphabet=sorted(alphabet),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(pieces, trainer)
+    return tokenizer
+
+
+def _train_wordpiece(
+    pieces: list[str], special: list[str], vocabulary_size: int
+) -> "tokenizers.Tokenizer":
+    """Trains a vocabulary that is the same in every process.
+
+    The library numbers the letters inside words ("##x") in an order that differs from process to
+    process, and by these numbers it decides which of two equally frequent pairs to join. So they
+    are found first, and given to it in an order of ours.
+    """
+    import tokenizers
+
+    def new(model: "tokenizers.models.WordPiece") -> "tokenizers.Tokenizer":
+        tokenizer = tokenizers.Tokenizer(model)
         tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-        trainer = tokenizers.trainers.WordPieceTrainer(**settings)
-    elif kind == "bytes":
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = tokenizers.decoders.ByteLevel()
-        alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-        # Sorted: the library gives a set, and ids must not differ from run to run.
-        trainer = tokenizers.trainers.BpeTrainer(initial_alphabet=sorted(alphabet), **settings)
-    else:
-        raise InputError(f"vocabulary is {kind!r}; accepted: {', '.join(VOCABULARIES)}")
-    tokenizer.train_from_iterator(pieces, trainer)
+        return tokenizer
+
+    def train(first: list[str], size: int) -> dict[str, int]:
+        tokenizer = new(tokenizers.models.WordPiece(unk_token="[UNK]"))
+        trainer = tokenizers.trainers.WordPieceTrainer(
+            vocab_size=size, special_tokens=first, show_progress=False
+        )
+        tokenizer.train_from_iterator(pieces, trainer)
+        return tokenizer.get_vocab()
+
+    # So small a vocabulary has letters alone.
+    letters = [token for token in train(special, len(special)) if token.startswith("##")]
+    vocabulary = train([*special, *sorted(letters)], vocabulary_size)
+    if len(vocabulary) > vocabulary_size:
+        raise InputError(
+            f"vocabulary_size is {vocabulary_size}; accepted for 'wordpiece' with the letters of "
+            f"this text: {len(vocabulary)} or more"
+        )
+    # Anew, as "##x" in a text is no special token.
+    tokenizer = new(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(special)
     return tokenizer
 
 

@@ -1,5 +1,8 @@
 """Text to windows, and windows to what a model is asked."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -33,6 +36,35 @@ def test_a_folder_becomes_windows_the_same_every_time(folder, kind):
     assert 0.05 < share < 0.15
     both = np.concatenate([first.train, first.validation])
     assert (both == SEPARATOR).sum() >= 1  # between the two documents
+
+
+def test_other_processes_train_the_same_vocabulary(tmp_path):
+    letters = np.random.default_rng(0).choice(list("abcdefghijklmnop"), (3000, 6))
+    words = " ".join(map("".join, letters))  # with many equally frequent pairs
+    (tmp_path / "words.txt").write_text(words)
+    program = (
+        "import sys; from pathlib import Path; from lsa_jax.data import text\n"
+        "found = text.train_vocabulary([Path(sys.argv[1]).read_text()], 'wordpiece', 200)\n"
+        "print(sorted(found.get_vocab().items()))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "words.txt")]
+    found = {subprocess.run(command, capture_output=True, check=True).stdout for _ in range(3)}
+    assert len(found) == 1
+
+
+def test_words_are_cut_into_what_the_library_cuts_them_into(folder):
+    document = (folder / "docs" / "a.txt").read_text()
+    tokenizer = text.train_vocabulary([document], "wordpiece", VOCABULARY)
+    tokens = tokenizer.encode("The LOBSTER lives, ##e").tokens
+    assert tokens[:3] == ["the", "lobster", "lives"]
+    assert "##e" not in tokens[3:]  # in a text it is no piece of a word
+    assert tokenizer.encode("[MASK]").ids == [MASK]
+
+
+def test_a_vocabulary_has_room_for_the_letters():
+    with pytest.raises(InputError, match="letters of this text: 9 or more"):
+        text.train_vocabulary(["abc"], "wordpiece", 8)
+    assert text.train_vocabulary(["abc"], "wordpiece", 9).get_vocab_size() == 9
 
 
 def test_bytes_lose_nothing(folder):
