@@ -158,6 +158,7 @@ def fetch(name: str, data_dir: Path) -> None:
                 path=target.parent,
                 progressbar=sys.stderr.isatty(),
             )
+            target.chmod(0o644)  # pooch's temporary files are their owner's alone
         except (OSError, ValueError) as error:
             # Network errors of requests are OSErrors; a wrong checksum is a ValueError.
             reason = " ".join(str(error).split())

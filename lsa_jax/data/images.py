@@ -75,6 +75,10 @@ def _read_cifar10(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     (place,) = _downloads.require("cifar10", data_dir)
     names = _CIFAR10_TRAIN + _CIFAR10_TEST
     if place.is_dir():
+        if lacking := [name for name in names if not (place / name).exists()]:
+            raise InputError(
+                f"{place} lacks {lacking[0]}; unpack the whole archive there, or remove the folder"
+            )
         contents = {name: _image_files.read_bytes(place / name) for name in names}
     else:
         contents = _image_files.read_tar_members(place, names)

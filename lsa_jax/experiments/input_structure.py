@@ -110,7 +110,6 @@ def _teach(
     seeds = {point.config.seed: point for point in group}
     points, config = list(seeds.values()), group[0].config
     model = build_model(config, config.teacher_size, data.train.targets.shape[1])
-    half = len(data.test.inputs) // 2
     params, history = training.train(
         _keys(points, _TEACHER),
         model,
@@ -119,12 +118,12 @@ def _teach(
         _optimizer(config),
         epochs=config.teacher_epochs,
         batch_size=2 * config.batch_size,
-        test=Dataset(*(array[:half] for array in data.test)),
         eval_every=config.teacher_epochs,
         checkpoint_dir=directory / "teacher",
         progress=progress,
     )
     labels, measures = {}, {}
+    truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
     generator = np.random.default_rng(config.data.seed)
     for place, seed in enumerate(seeds):
         own = jax.tree.map(lambda leaf, place=place: leaf[place], params)
@@ -138,7 +137,7 @@ def _teach(
         used = np.zeros(data.train.targets.shape[1])
         used[: len(counts)] = counts / counts.sum()
         measures[seed] = {
-            "teacher_accuracy": float(history.rows[-1]["test_accuracy"][place]),
+            "teacher_accuracy": float(np.mean(labels[seed]["test"][: len(truth)] == truth)),
             "least_used_class": float(used.min()),
             "most_used_class": float(used.max()),
         }

@@ -169,7 +169,9 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
 def make_evaluate(recipe: Recipe, source: Source) -> Callable:
     """Returns `(state, replica, arrays) -> {measure: mean over the source}`.
 
-    Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch.
+    Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch. They
+    come in one fixed random order: data sets may lie class by class, and a batch of one class has
+    other statistics than those that batch normalisation was trained with.
     """
     source = source.outline()
     measures = {"loss": recipe.loss, **recipe.metrics}
@@ -188,7 +190,8 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
             # A padded example must not count even where its output is not finite.
             return sums + layout.total(jnp.where(weight > 0, values, 0.0).sum(axis=1)), None
 
-        batches = _padded_batches(jnp.arange(source.num_examples), batch_size)
+        order = jax.random.permutation(jax.random.key(0), source.num_examples)
+        batches = _padded_batches(order, batch_size)
         sums, _ = lax.scan(add, jnp.zeros(len(measures)), batches)
         return dict(zip(measures, sums / source.num_examples, strict=True))
 

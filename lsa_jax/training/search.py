@@ -69,7 +69,7 @@ class Found(NamedTuple):
         epochs: [e] of the evaluations.
         train_error: [e, candidates]; NaN from where a candidate was dropped.
         test_error: [e, candidates].
-        trained: [candidates], epochs that each was trained for.
+        trained: [candidates], epochs that each was trained for, to its last finite loss.
     """
 
     best: int | None
@@ -192,12 +192,15 @@ class Search:
             candidates: values by name, handed to `optimizer` one candidate at a time.
             checkpoint_dir: where rungs are saved; None keeps nothing.
             progress: called with the fraction done.
-            observe: called with the epoch and the parameters [candidates, ...] at each evaluation.
+            observe: called with the epoch and the parameters [candidates, ...] at each evaluation
+                of this call, not of those before a kill; copy what is to be kept, as the arrays
+                are written into.
 
         Returns:
             The winner and what was measured on the way.
         """
         plan, epochs = self._plan, self._plan.evaluations()
+        steps = -(-self._sources["train"].num_examples // plan.batch_size)  # of an epoch
         keep = {rung.epoch: rung.keep for rung in plan.rungs}
         size = len(next(iter(candidates.values())))
         now, done = self._begin(start, candidates, len(epochs)), 0
@@ -207,12 +210,11 @@ class Search:
             epoch, before = epochs[place], epochs[place - 1] if place else 0
             if now.alive.any():
                 self._advance(now, place, epoch - before, key, data, test, candidates)
-                now.trained[now.alive] = epoch
+                now.trained[:] = now.state.step // steps
             if observe:
                 observe(epoch, now.state.params)
             if epoch in keep or epoch == plan.epochs:
-                due = epoch * -(-self._sources["train"].num_examples // plan.batch_size)
-                finite = now.alive & (now.state.step == due)
+                finite = now.alive & (now.state.step == epoch * steps)
                 limits = (keep[epoch], plan.hopeless) if epoch in keep else (size, np.inf)
                 now = now._replace(alive=survivors(now.test_error[place], finite, *limits))
                 if checkpoint_dir:

@@ -71,6 +71,19 @@ def test_losers_and_diverged_candidates_are_dropped_at_the_rung(found):
     assert found.best == np.nanargmin(found.test_error[-1])
 
 
+def test_a_candidate_that_diverged_counts_no_epochs_after_that(search):
+    plan = PLAN._replace(rungs=())
+
+    def rule(candidate):
+        return momentum_with_decay(**candidate, momentum=0.9, fall_step=4, fall_factor=0.1)
+
+    grid = GRID | {"learning_rate": np.array([0.01, 0.05, 0.1, 1e30], np.float32)}
+    start = {"w": np.zeros((3, 1), np.float32)}
+    search = Search(linear, rule, plan, num_train=8, num_test=8)
+    found = search.run(jax.random.key(0), start, examples(0), examples(1), grid)
+    assert found.trained[:3].tolist() == [6, 6, 6] and found.trained[3] < 3
+
+
 def test_a_search_that_was_killed_after_a_rung_ends_with_the_same_bits(
     search, found, tmp_path, monkeypatch
 ):
