@@ -90,7 +90,8 @@ class ReplicaLayout:
         self._own = processes.own(devices)[: self._share]
         self.device_kinds = [device.device_kind for device in self._own] * self._crew.size
         self._per_device = math.ceil(self._share / len(self._own))
-        self._at_once = 1 if self._own[0].platform == "cpu" else self._per_device
+        # None is one by one: a `vmap` over one replica would cost a third of the time.
+        self._at_once = None if self._own[0].platform == "cpu" else self._per_device
 
     def spread(self, tree: Tree) -> Tree:
         """Turns [replicas, ...] into [devices, replicas a device, ...], repeating the last one."""
