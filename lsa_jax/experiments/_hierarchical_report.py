@@ -1,7 +1,9 @@
 """The reports on hierarchical targets: errors by series, the paper's claims, the figures."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import ml_collections
 import numpy as np
@@ -18,6 +20,7 @@ RESNET_ALL_BOUND, RESNET_ALL_WIDTH = 0.3, 50
 RESNET_HIDDEN_BOUND, RESNET_HIDDEN_WIDTH = 0.45, 200
 
 _TASK = ["d", "base_degree", "composite_degree"]
+_SERIES = ["net", "learner", "width"]
 
 
 def series_name(net: str, learner: str) -> str:
@@ -30,13 +33,24 @@ def threshold(row: pd.Series | ml_collections.ConfigDict) -> float:
     return (row["d"] // row["base_degree"]) * row["alpha"] ** 2
 
 
-def _claim(name: str, values: pd.Series, holds: bool, ours: str | float, **words: object) -> Claim:
+def _claim(
+    name: str,
+    ran: bool,
+    holds: bool,
+    ours: str | float,
+    spread: float | None = None,
+    **words: object,
+) -> Claim:
     """Compares a statement of the paper with runs; without any it was not run."""
     item, paper = (text.format(**words) for text in HIERARCHY_CLAIMS[name])
-    if values.empty:
+    if not ran:
         return Claim(item, paper, "", None, "not run")
-    spread = float(values.std()) if len(values) > 1 else None
     return Claim(item, paper, ours, spread, "shown" if holds else "not shown")
+
+
+def _spread(errors: pd.Series) -> float | None:
+    """Returns the deviation over seeds; None where there is one seed or none."""
+    return float(errors.std()) if len(errors) > 1 else None
 
 
 def _medians(rows: pd.DataFrame, by: str = "width") -> pd.Series:
@@ -44,19 +58,28 @@ def _medians(rows: pd.DataFrame, by: str = "width") -> pd.Series:
     return rows.groupby(by)["test_error"].median()
 
 
-def _below(name: str, rows: pd.DataFrame, bound: float) -> Claim:
-    """Claims that the medians at all widths are at most a bound."""
-    medians = _medians(rows)
-    worst = medians.max() if len(medians) else np.nan
-    return _claim(name, medians, bool(worst <= bound), float(worst))
+def _at_extreme(
+    rows: pd.DataFrame, extreme: Callable[[pd.Series], float]
+) -> tuple[float, float | None]:
+    """Returns the median at the width where it is extreme, and the spread of the seeds there."""
+    medians = _medians(rows).dropna()
+    if medians.empty:
+        return np.nan, None
+    width = extreme(medians)
+    return float(medians[width]), _spread(rows.loc[rows["width"] == width, "test_error"])
+
+
+def _below(name: str, rows: pd.DataFrame, ours: float, **words: object) -> Claim:
+    """Claims that the medians at all widths are at most a bound, which is ours."""
+    worst, spread = _at_extreme(rows, pd.Series.idxmax)
+    return _claim(name, len(rows) > 0, worst <= ours, worst, spread, learned=ours, **words)
 
 
 def _least(name: str, rows: pd.DataFrame, *, learns: bool, bound: float, **words: object) -> Claim:
     """Claims on which side of k alpha^2 the least median over the widths lies."""
-    medians = _medians(rows)
-    least = medians.min() if len(medians) else np.nan
-    holds = bool(least < bound) if learns else bool(least > bound)
-    return _claim(name, medians, holds, float(least), bound=bound, **words)
+    least, spread = _at_extreme(rows, pd.Series.idxmin)
+    holds = least < bound if learns else least > bound
+    return _claim(name, len(rows) > 0, holds, least, spread, bound=bound, **words)
 
 
 def _wanted(config: ml_collections.ConfigDict) -> list[tuple[str, str]]:
@@ -71,15 +94,15 @@ def _of(fine: pd.DataFrame, net: str, learner: str) -> pd.DataFrame:
 
 def width_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
     """Returns what figure 2 shows: the ResNet learns, nothing else does."""
-    claims = []
+    claims, words = [], {"bound": threshold(config)}
     for net, learner in _wanted(config):
         rows = _of(fine, net, learner)
         if (net, learner) == ("3resnet", "all"):
             rows = rows[rows["width"] >= RESNET_ALL_WIDTH]
-            claims.append(_below("resnet_all", rows, RESNET_ALL_BOUND))
+            claims.append(_below("resnet_all", rows, RESNET_ALL_BOUND, **words))
         elif (net, learner) == ("3resnet", "hidden"):
             rows = rows[rows["width"] >= RESNET_HIDDEN_WIDTH]
-            claims.append(_below("resnet_hidden", rows, RESNET_HIDDEN_BOUND))
+            claims.append(_below("resnet_hidden", rows, RESNET_HIDDEN_BOUND, **words))
         else:
             claims.append(_other_claim(config, rows, net, learner))
     return claims
@@ -130,7 +153,7 @@ def net_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Cl
         words = {"series": series_name(net, learner), "bound": threshold(config)}
         if net == "3resnet":
             rows = rows[rows["width"] >= RESNET_ALL_WIDTH]
-            claims.append(_below("resnet_all", rows, RESNET_ALL_BOUND))
+            claims.append(_below("resnet_all", rows, RESNET_ALL_BOUND, bound=words["bound"]))
         elif net == "3resnet_full":
             claims.append(_least("skip_alone", rows, learns=True, **words))
         elif net == "3layer_bottleneck":
@@ -140,44 +163,50 @@ def net_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Cl
     return claims
 
 
-def _first_size(rows: pd.DataFrame, bound: float) -> float:
-    """Returns the least N at which a median is below a bound; infinite where none is."""
-    medians = _medians(rows, "num_train")
-    reached = medians.index[medians < bound]
-    return float(reached.min()) if len(reached) else np.inf
+class _Sizes(NamedTuple):
+    """From how many examples on series are below a bound.
+
+    Attributes:
+        first: the least N at which one of them is; infinite where none is.
+        lower: none is with fewer examples, as far as was run; infinite without series.
+    """
+
+    first: float
+    lower: float
 
 
-def _size(found: float, largest: float) -> str:
-    return f"{found:g}" if np.isfinite(found) else f"none up to {largest:g}"
+def _sizes(rows: pd.DataFrame, bound: float) -> _Sizes:
+    """Compares the median test errors of each series, at each N, with a bound."""
+    first, lower = [np.inf], [np.inf]
+    for _, series in rows.groupby(_SERIES, dropna=False):
+        medians = _medians(series, "num_train")
+        reached = medians.index[medians < bound]
+        first.append(float(min(reached, default=np.inf)))
+        lower.append(float(min(reached, default=medians.index.max())))
+    return _Sizes(min(first), min(lower))
+
+
+def _size(sizes: _Sizes) -> str:
+    return f"{sizes.first:g}" if np.isfinite(sizes.first) else f"not below N = {sizes.lower:,g}"
 
 
 def sample_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns what theorem 2 says: kernels need many examples for G(F), the ResNet few."""
+    """Returns what theorem 2 says: kernels need many examples for G(F), the ResNet few.
+
+    Where no kernel gets there, all that is known is that it takes more than the largest N that was
+    run, and this N has to be as large as the theorem says.
+    """
     claims = []
     for (d, base_degree, composite_degree), rows in fine.groupby(_TASK):
         bound, degree = threshold(rows.iloc[0]) / 2, base_degree * composite_degree
         is_network = rows["learner"].isin(("all", "hidden"))
-        of_kernels, of_nets = rows[~is_network], rows[is_network]
-        kernel = min((_first_size(r, bound) for _, r in of_kernels.groupby("learner")), default=0.0)
-        network = _first_size(of_nets, bound) if len(of_nets) else np.inf
+        kernels, nets = _sizes(rows[~is_network], bound), _sizes(rows[is_network], bound)
         words = {"d": d, "degree": degree, "bound": float(d) ** (degree / 2)}
-        largest = float(of_kernels["num_train"].max())
-        holds = kernel >= words["bound"]
-        claims.append(
-            _claim(
-                "kernel_samples",
-                of_kernels["test_error"],
-                holds,
-                _size(kernel, largest),
-                **words,
-            )._replace(spread=None)
-        )
-        both = of_nets["test_error"] if len(of_kernels) else of_kernels["test_error"]
-        claims.append(
-            _claim(
-                "resnet_samples", both, network < kernel, _size(network, largest), **words
-            )._replace(spread=None)
-        )
+        ran, both = bool((~is_network).any()), is_network.nunique() == 2
+        many = kernels.lower >= words["bound"]
+        claims.append(_claim("kernel_samples", ran, many, _size(kernels), **words))
+        fewer = nets.first < kernels.first and nets.first <= kernels.lower
+        claims.append(_claim("resnet_samples", both, fewer, _size(nets), **words))
     return claims
 
 
@@ -187,18 +216,15 @@ def epoch_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[
     for net, learner in _wanted(config):
         rows, words = _of(fine, net, learner), {"series": series_name(net, learner)}
         if net == "3resnet" and learner in ("all", "hidden"):
-            epochs = rows[["base_epoch", "composite_epoch"]] if len(rows) else pd.DataFrame()
-            middle = epochs.astype(float).median() if len(rows) else pd.Series()
-            holds = len(rows) > 0 and bool(
-                (rows["base_epoch"].astype(float) < rows["composite_epoch"].astype(float)).all()
-            )
-            ours = " / ".join(f"{v:g}" for v in middle)
-            counted = rows["test_error"] if len(rows) else pd.Series()
-            claims.append(_claim("base_first", counted, holds, ours, **words)._replace(spread=None))
+            epochs = rows.reindex(columns=["base_epoch", "composite_epoch"]).astype(float)
+            holds = bool((epochs["base_epoch"] < epochs["composite_epoch"]).all())
+            ours = " / ".join(f"{v:g}" for v in epochs.median())
+            claims.append(_claim("base_first", len(rows) > 0, holds, ours, **words))
         else:
-            missed = rows["composite_error"] if len(rows) else pd.Series()
-            least = float(missed.min()) if len(missed) else np.nan
-            claims.append(_claim("never", missed, least > 1 / 2, least, **words))
+            missed = rows["composite_error"] if len(rows) else pd.Series(dtype=float)
+            least = float(missed.min())
+            spread = _spread(missed)
+            claims.append(_claim("never", len(rows) > 0, least > 1 / 2, least, spread, **words))
     return claims
 
 

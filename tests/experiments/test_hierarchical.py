@@ -128,6 +128,66 @@ def test_the_best_epoch_is_that_of_any_candidate(tmp_path):
     assert [table["200"].tolist() for _, table in tables[:2]] == [["0.5"], ["0.1"]]
 
 
+def test_what_the_paper_says_is_kept_apart_from_the_bounds_that_are_ours():
+    config, _ = make(d=30, sweep__series=(("3resnet", "all"), ("3resnet", "hidden")))
+    claims = width_claims(config, pd.DataFrame([row("3resnet", "all", 0.1)]))
+    assert [claim.paper for claim in claims] == ["learns: below k alpha^2 = 1.35"] * 2
+    assert ["0.3 at most" in claims[0].item, "0.45 at most" in claims[1].item] == [True, True]
+
+
+def test_a_spread_is_that_of_the_seeds_at_the_width_which_is_claimed():
+    config, _ = make(
+        d=30, sweep__series=(("3resnet", "all"),), sweep__baselines=(("3layer", "all"),)
+    )
+    errors = {100: (0.1, 0.3), 200: (1.5, 1.9)}
+    rows = pd.DataFrame(
+        row(net, "all", error, width=width)
+        for net in ("3resnet", "3layer")
+        for width, of_seeds in errors.items()
+        for error in of_seeds
+    )
+    largest, least = width_claims(config, rows)
+    assert [largest.ours, least.ours] == pytest.approx([1.7, 0.2])
+    assert [largest.spread, least.spread] == pytest.approx(
+        [np.std(errors[width], ddof=1) for width in (200, 100)]
+    )
+    one_seed = width_claims(config, rows.drop_duplicates(["net", "width"]))
+    assert [claim.spread for claim in one_seed] == [None, None]
+
+
+def samples(errors, **task):
+    """Returns rows of errors by (net, learner) and N."""
+    return pd.DataFrame(
+        row(net, learner, error, num_train=n, width=np.nan, **task)
+        for (net, learner), of in errors.items()
+        for n, error in of.items()
+    )
+
+
+def test_kernels_of_different_nets_are_not_averaged():
+    errors = {
+        ("2layer", "ntk_infinite"): {100: 1.3, 1000: 1.3},
+        ("3layer", "ntk_infinite"): {100: 0.1, 1000: 0.1},
+        ("3resnet", "all"): {100: 0.1, 1000: 0.1},
+    }
+    found = sample_claims(samples(errors, d=16, composite_degree=2))
+    assert [claim.ours for claim in found] == ["100", "100"]
+    assert statuses(found) == ["not shown", "not shown"]
+
+
+def test_kernels_that_do_not_learn_show_no_more_than_the_largest_n_that_was_run():
+    kernel = ("none", "gaussian")
+    errors = {kernel: {100: 1.5, 8000: 1.5}, ("3resnet", "all"): {100: 1.5, 1000: 0.1}}
+    of_kernels, of_nets = sample_claims(samples(errors))
+    assert of_kernels.paper.startswith("at least about d^(degree / 2) = 810000")
+    assert (of_kernels.ours, of_kernels.status) == ("not below N = 8,000", "not shown")
+    assert (of_nets.ours, of_nets.status) == ("1000", "shown")
+    within = sample_claims(samples(errors, d=16, composite_degree=2))  # 256 at least
+    assert within[0].status == "shown"
+    fewer = errors | {kernel: {100: 1.5, 500: 1.5}}  # the network gets there with 1,000
+    assert statuses(sample_claims(samples(fewer))) == ["not shown", "not shown"]
+
+
 def test_sample_and_epoch_claims_compare_networks_with_kernels():
     sizes = (100, 10_000)
     task = {"d": 16, "composite_degree": 2}
