@@ -135,44 +135,64 @@ def make_claims(table: pd.DataFrame, paper_item: str | None, axis: str = "noise"
     claims = []
     for arrangement in arrangements:
         rows = table[table["arrangement"] == arrangement]
-        numbers = known.get(arrangement, _paper_numbers.RETAINED_PERCENT.get(paper_item, {}))
-        end = rows[rows["level"] == table["level"].max()]
-        where = f" ({arrangement})" if arrangement else ""
-        claims += _retained_claims(end, numbers, _AXES[axis], where)
+        paper = known.get(arrangement, _paper_numbers.RETAINED.get(paper_item))
+        end, where = float(table["level"].max()), f" ({arrangement})" if arrangement else ""
+        if paper:
+            claims += _retained_claims(_retained_at(rows, paper.noise), paper, where)
+        same = paper.percent if paper and paper.noise == end else {}
+        claims += _gap_claims(_retained_at(rows, end), same, _AXES[axis], where)
     if paper_item in _paper_numbers.ON_PAR_AT_ZERO_NOISE:
         claims += _on_par_claims(table)
     return claims + _cell_claims(table, cells)
 
 
-def _retained(accuracies: dict[str, dict[float, float]]) -> dict[str, float]:
+def _retained(accuracies: dict[str, dict[float, float]]) -> _paper_numbers.Retained:
     """Returns the percentage retained from the first to the last noise level, by learner."""
-    return {
+    percent = {
         learner: round(100 * of[max(of)] / of[min(of)], 2) for learner, of in accuracies.items()
+    }
+    return _paper_numbers.Retained(max(map(max, accuracies.values())), percent)
+
+
+_BySeries = dict[tuple[str, str], pd.Series]
+
+
+def _retained_at(rows: pd.DataFrame, level: float) -> _BySeries:
+    """Returns what is retained at a level, seed by seed, by learner and series."""
+    return {
+        key: own[own["level"] == level].set_index("seed")["retained"]
+        for key, own in rows.groupby(["learner", "series"], sort=False)
     }
 
 
-def _retained_claims(
-    end: pd.DataFrame, numbers: dict[str, float], axis: _Axis, where: str
-) -> list[Claim]:
-    """Compares what is retained at the end of the axis: with the paper, and network with NTK."""
-    retained: dict[str, dict[str, pd.Series]] = {learner: {} for learner in _NAMES}
-    for (learner, series), rows in end.groupby(["learner", "series"], sort=False):
-        retained[learner][series] = rows.set_index("seed")["retained"]
-    for learner in numbers:  # what the paper has and was not run here
-        retained[learner] = retained[learner] or {_NAMES[learner]: pd.Series(dtype=float)}
-
-    network = retained["network"].get(_NAMES["network"], pd.Series(dtype=float))
+def _retained_claims(found: _BySeries, paper: _paper_numbers.Retained, where: str) -> list[Claim]:
+    """Compares what is retained at the paper's highest noise with the paper."""
     claims = []
-    for learner, found in retained.items():
-        for series, values in found.items():
-            if learner in numbers:
-                item = f"% of {axis.start} accuracy retained {axis.end}, {series}{where}"
-                claims.append(_number_claim(item, numbers[learner], values))
-            if learner != "network":
-                known = learner in numbers
-                paper = round(numbers["network"] - numbers[learner], 2) if known else "above 0"
-                item = f"points of accuracy retained {axis.end}, network minus {series}{where}"
-                claims.append(_gap_claim(item, network, values, paper))
+    for learner, percent in paper.percent.items():
+        ours = {name: values for (of, name), values in found.items() if of == learner}
+        for name, values in (ours or {_NAMES[learner]: pd.Series(dtype=float)}).items():
+            item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
+            claims.append(_number_claim(item, percent, values))
+    return claims
+
+
+def _gap_claims(
+    found: _BySeries, percent: dict[str, float], axis: _Axis, where: str
+) -> list[Claim]:
+    """Compares what network and NTKs retain at the end of the axis, seed by seed.
+
+    `percent` is the paper's by learner; empty where the axis does not end where the paper's does.
+    """
+    none = pd.Series(dtype=float)
+    network = found.get(("network", _NAMES["network"]), none)
+    missing = {(of, _NAMES[of]): none for of in percent if of not in {k for k, _ in found}}
+    claims = []
+    for (learner, name), values in (found | missing).items():
+        if learner != "network":
+            known = learner in percent
+            paper = round(percent["network"] - percent[learner], 2) if known else "above 0"
+            item = f"points of accuracy retained {axis.end}, network minus {name}{where}"
+            claims.append(_gap_claim(item, network, values, paper))
     return claims
 
 
