@@ -93,7 +93,8 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
 def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
     """Returns the numbers of one family."""
     dense = family.steps <= config.dense_steps
-    transition = measures.phase_transition(measures.self_correlation(family.smoothed[dense]))
+    split = measures.phase_transition(measures.self_correlation(family.smoothed[dense]))
+    step = np.nan if split is None else float(family.steps[split.place])
     chosen = choices(config, family)
     numbers = {
         "base_loss": family.base_loss,
@@ -102,9 +103,11 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
         "initial_spearman": measures.spearman(family.raw[0], family.final),
         "lag_pearson": measures.pearson(family.lag, family.final),
         "lag_spearman": measures.spearman(family.lag, family.final),
-        "transition": np.nan if transition is None else float(family.steps[transition.place]),
-        "transition_late": np.nan if transition is None else transition.late,
-        "transition_across": np.nan if transition is None else transition.across,
+        "split": step,
+        "split_late": np.nan if split is None else split.late,
+        "split_across": np.nan if split is None else split.across,
+        "split_unexplained": np.nan if split is None else split.unexplained,
+        "transition": step if measures.is_clear(split) else np.nan,
         "picks_random_top": float(chosen["lag_0"] == chosen.get("stack_random")),
     }
     for name, place in chosen.items():

@@ -53,7 +53,7 @@ def draw_panels(config: ml_collections.ConfigDict, families: list[Family]) -> An
     for family in families:
         change = describe(config, family)["transition"]
         axes[0, 0].axvline(change, color="black", lw=0.8, ls=":")
-    axes[0, 0].set(title="Spearman of two steps (dotted: phases change)", ylabel="step")
+    axes[0, 0].set(title="Spearman of two steps (dotted: clear phases change)", ylabel="step")
     axes[0, 0].set_aspect("equal")
     both = list(zip(losses, families, strict=True))
     ranks = np.stack([measures.rank_correlations(rows, f.final) for rows, f in both])

@@ -14,6 +14,10 @@ from jaxtyping import Bool, Float, Int
 
 Losses = Float[np.ndarray, "steps operators"]
 
+# Two phases that leave more than this share of the correlations' variance are none. Ours: smoothed
+# noise leaves about half at least, and 3 of 100 random walks as little as this.
+MOST_UNEXPLAINED = 0.25
+
 
 def smooth(losses: Losses, steps: Int[np.ndarray, " steps"], window: int) -> Losses:
     """Averages each step's losses with those at most window // 2 steps away.
@@ -95,7 +99,7 @@ def relative_regrets(losses: Losses, final: Float[np.ndarray, " operators"]) -> 
 
 
 class Transition(NamedTuple):
-    """Where the operators' order changes from one phase to the next.
+    """Where two phases fit the operators' order best, be there phases or not.
 
     Attributes:
         place: the row with which the later phase begins.
@@ -119,8 +123,7 @@ def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transitio
 
     The entries above the diagonal are taken as constant within the early phase, within the late
     one, and between them; the split is that of least squares. None where there are fewer than three
-    steps, where an entry is missing, or where later steps agree with earlier ones as much as among
-    themselves, so that there are no phases.
+    steps, or where an entry is missing.
 
     Source: ours; the thesis reads it off the picture.
     """
@@ -129,6 +132,7 @@ def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transitio
         return None
     whole = _above_diagonal(correlation)
     total = np.square(whole - whole.mean()).sum()
+    varies = np.ptp(whole) > 1e-9  # more than by rounding
     best = None
     for place in range(1, count - 1):
         early = _above_diagonal(correlation[:place, :place])
@@ -137,6 +141,17 @@ def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transitio
         blocks = [block for block in (early, late, across) if len(block)]
         rest = sum(np.square(block - block.mean()).sum() for block in blocks)
         if best is None or rest < best[0]:
-            best = rest, Transition(place, late.mean(), across.mean(), rest / total if total else 1)
-    found = best[1]
-    return found if found.late > found.across else None
+            unexplained = rest / total if varies else 1.0
+            best = rest, Transition(place, late.mean(), across.mean(), unexplained)
+    return best[1]
+
+
+def is_clear(transition: Transition | None) -> bool:
+    """Says whether there are two phases: they explain the correlations, and later steps agree.
+
+    Without the first condition noise has phases, as the best of many splits always fits somewhat.
+    """
+    if transition is None:
+        return False
+    explained = transition.unexplained <= MOST_UNEXPLAINED
+    return bool(explained and transition.late > transition.across)

@@ -45,12 +45,16 @@ def operator_of(config: ml_collections.ConfigDict) -> Operator:
 
 
 def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evaluations"]:
-    """Returns after how many steps of growing the loss is measured: densely first, and the last."""
+    """Returns after how many steps of growing the loss is measured.
+
+    Densely first and in the window by which LAG decides, now and then later, and after the last.
+    """
     dense = np.arange(0, config.dense_steps + 1, config.dense_every)
     later = np.arange(0, config.grow_steps, config.eval_every)
-    return np.unique(
-        np.concatenate([dense, later[later > config.dense_steps], [config.grow_steps]])
-    )
+    first = max(config.lag_steps - config.lag_window, 0)
+    window = np.arange(config.lag_steps, first, -config.dense_every)
+    ends = [config.grow_steps, config.lag_steps]
+    return np.unique(np.concatenate([dense, later[later > config.dense_steps], window, ends]))
 
 
 def train_base(

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 
 from lsa_jax.data.objectives import make_objective
 from lsa_jax.errors import InputError
 from lsa_jax.experiments import growing
+from lsa_jax.experiments._growing_report import setting_claims
 from lsa_jax.experiments._growing_stacking import stage_operators
 from lsa_jax.experiments._growing_tasks import make_loss, make_schedule
 from lsa_jax.experiments.sweep import run_sweep
@@ -104,6 +106,33 @@ def test_stages_grow_by_the_last_block_or_by_what_lag_chooses(folder, tmp_path):
     assert (results["status"] == "ok").all() and results["chosen"][0] == "i=1 b=1 copy"
     assert results["steps_spent"].tolist() == [8, 8 + 1 * 2]  # one candidate more, 2 steps
     assert Path(tmp_path / "out" / "stacking.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("lag, window", [(0, 1), (200, 50), (500, 1), (550, 100), (1000, 1)])
+def test_the_loss_is_measured_in_the_window_by_which_lag_decides(lag, window):
+    fields = {"grow_steps": 3000, "dense_steps": 200, "dense_every": 1, "eval_every": 1000}
+    fields |= {"lag_steps": lag, "lag_window": window}
+    steps = growing.measured_steps(set_fields(settings.default_config(), fields))
+    inside = steps[(steps > lag - window) & (steps <= lag)]
+    assert inside.tolist() == list(range(lag - window + 1, lag + 1))
+
+
+@pytest.mark.parametrize(
+    "kind, schedule, lag, numbers",
+    [
+        ("encoder", "constant", 200, ["about 0.8", 0.0, -0.7986]),
+        ("encoder", "constant", 5000, [0.986, "low", "below 0"]),
+        ("encoder", "constant", 100, ["strong", "low", "below 0"]),
+        ("encoder", "cosine", 200, ["", "", ""]),
+        ("decoder", "cosine", 2000, ["strong", 0.0895, -0.8307]),
+    ],
+)
+def test_the_thesis_numbers_stand_beside_those_of_the_same_step(kind, schedule, lag, numbers):
+    config = set_fields(settings.default_config(), {"lag_steps": lag})
+    names = ["initial_spearman", "lag_spearman", "relative_regret lag", "relative_regret lag_0"]
+    found = pd.DataFrame(dict.fromkeys([*names, "picks_random_top", "transition"], [0.5, 0.7]))
+    claims = setting_claims(config, kind, schedule, found)
+    assert [claim.paper for claim in claims[1:4]] == numbers
 
 
 def test_logits_window_by_window_change_neither_loss_nor_gradient():

@@ -59,9 +59,21 @@ def test_the_step_at_which_the_order_changes_is_found(change):
     losses += random.normal(0, 0.5, losses.shape)
     found = measures.phase_transition(measures.self_correlation(losses))
     assert found.place == change and found.late > 0.9 > found.across and found.unexplained < 0.2
+    assert measures.is_clear(found)
 
 
 def test_an_order_that_does_not_change_has_no_phases():
     same = measures.self_correlation(np.tile(np.arange(5.0), (6, 1)))
-    assert measures.phase_transition(same) is None
-    assert measures.phase_transition(np.eye(2)) is None
+    assert not measures.is_clear(measures.phase_transition(same))
+    assert measures.phase_transition(np.eye(2)) is None and not measures.is_clear(None)
+
+
+@pytest.mark.parametrize("drifts, at_most", [(False, 0), (True, 2)])
+def test_smoothed_noise_and_drift_have_no_clear_phases(drifts, at_most):
+    random, steps, clear = np.random.default_rng(0), np.arange(0, 101, 2), 0
+    for _ in range(20):
+        losses = random.normal(size=(len(steps), 12))
+        losses = np.cumsum(losses, axis=0) if drifts else losses
+        smooth = measures.smooth(losses, steps, 11)
+        clear += measures.is_clear(measures.phase_transition(measures.self_correlation(smooth)))
+    assert clear <= at_most
