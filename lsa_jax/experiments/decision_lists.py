@@ -5,7 +5,6 @@ trained), figure 4.1 (one step on V), and the question that it leaves open (both
 random V). Each has a module of its own.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from lsa_jax.experiments._list_training import run_training
 from lsa_jax.experiments._value_step import run_step
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.settings.decision_lists import AXES
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "value_scale", "randomness")
@@ -30,13 +29,9 @@ def load(points: list[Point], data_dir: Path | None) -> None:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts runs from random V together that differ in lists and V_0 alone; others are single."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = point.config.to_dict()
-        if point.config.question == "value_random":
-            shared = {name: value for name, value in shared.items() if name not in _VARYING}
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_program.values())
+    return group_points(
+        points, lambda config: _VARYING if config.question == "value_random" else ()
+    )
 
 
 def _settings_of(point: Point) -> dict[str, Any]:

@@ -7,7 +7,6 @@ program.
 """
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from lsa_jax.experiments._weight_pictures import picture_rows
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.settings.feature_learning import rate_of
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 from lsa_jax.training import _checkpoints
 
 # Settings in which the replicas of a group may differ.
@@ -41,11 +40,7 @@ def load(points: list[Point], data_dir: Path | None) -> None:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts points together that differ only in the seed, and in the rates of fixed features."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = {n: v for n, v in point.config.to_dict().items() if n not in _VARYING}
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_program.values())
+    return group_points(points, lambda config: _VARYING)
 
 
 def _make_tasks(group: list[Point]) -> list[Task]:

@@ -5,7 +5,6 @@ the filters of each block before, during and after training; and how far the gra
 steps point the same way for the filter nearest to a cluster's centre.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from lsa_jax.experiments._weight_pictures import picture_rows, spherical_means, 
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.models import Model
 from lsa_jax.models.resnet import NUM_STAGES, last_filters, resnet18
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 
 # Streams of a seed's key, split by meaning.
 _RUN, _GRADIENTS = 0, 1
@@ -51,11 +50,7 @@ def load(points: list[Point], data_dir: Path | None) -> TaskData:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts the seeds of a width together."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = {n: v for n, v in point.config.to_dict().items() if n != "seed"}
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_program.values())
+    return group_points(points, lambda config: ("seed",))
 
 
 def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:

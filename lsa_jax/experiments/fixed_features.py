@@ -7,7 +7,6 @@ N; and the network, which learns its features, on the same examples.
 """
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from lsa_jax.experiments._fixed_features_report import make_report
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.models.truncated_relu import truncated_relu
 from lsa_jax.settings import feature_learning as network_settings
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 from lsa_jax.settings.variants import set_fields
 
 # Streams of a seed's key, split by meaning; those of the problem are in feature_tasks.
@@ -43,12 +42,7 @@ def load(points: list[Point], data_dir: Path | None) -> None:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts a case's networks together, and the linear models of a seed that differ in N alone."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = point.config.to_dict()
-        del shared["seed" if point.config.learner == "network" else "N"]
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_program.values())
+    return group_points(points, lambda config: ("seed",) if config.learner == "network" else ("N",))
 
 
 def network_point(point: Point) -> Point:

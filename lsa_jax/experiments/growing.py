@@ -5,7 +5,6 @@ makes a deeper one of it, and all of these are trained on the same text in the s
 grows in stages, always by its last block or by what LAG@k chooses (`growing_stacking`).
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from lsa_jax.experiments._growing_stacking import run_stacking
 from lsa_jax.experiments._growing_tasks import Task, first_state, fresh_params, load, make_task
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.settings.growing import AXES
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 from lsa_jax.training.growth import Operator
 from lsa_jax.training.lag import grow_all
 from lsa_jax.training.steps import State, train_one, train_parts
@@ -32,11 +31,7 @@ _VARYING = ("index", "block_size", "source", "strategy")
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts the operators, or strategies, of a network, schedule and seed together."""
-    by_base: dict[str, list[Point]] = {}
-    for point in points:
-        shared = {n: v for n, v in point.config.to_dict().items() if n not in _VARYING}
-        by_base.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_base.values())
+    return group_points(points, lambda config: _VARYING)
 
 
 def operator_of(config: ml_collections.ConfigDict) -> Operator:

@@ -7,7 +7,6 @@ whole search of learning rate and weight decay, or a kernel solved exactly.
 
 import functools
 import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from lsa_jax.experiments._hierarchical_tasks import (
 )
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.settings.hierarchical import INPUT_LEARNERS, KERNEL_LEARNERS, SEARCHED
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 from lsa_jax.training.search import Found, Plan, Rung, Search, momentum_with_decay
 
 
@@ -40,13 +39,7 @@ def load(points: list[Point], data_dir: Path | None) -> None:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts the seeds of a search together, which share its programs; exact kernels are single."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = point.config.to_dict()
-        if point.config.learner in SEARCHED:
-            del shared["seed"]
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_program.values())
+    return group_points(points, lambda config: ("seed",) if config.learner in SEARCHED else ())
 
 
 def _search(config: ml_collections.ConfigDict, name: str) -> tuple:

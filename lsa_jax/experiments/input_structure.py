@@ -7,7 +7,6 @@ of networks trained on L directly, which are points of the same sweep.
 """
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from lsa_jax.experiments._structure_tasks import Material, load, mix
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.models import Model
 from lsa_jax.models.resnet import quadratic_network, resnet18
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 
 # Streams of a seed's key, split by meaning; that of mixtures is in structure_tasks.
 _TEACHER, _STUDENT = 0, 1
@@ -36,13 +35,11 @@ _VARYING = ("size", "share", "seed")
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts all students of a teacher together, and all networks that are trained directly."""
-    by_teacher: dict[str, list[Point]] = {}
-    for point in points:
-        shared = {n: v for n, v in point.config.to_dict().items() if n not in _VARYING}
-        if point.config.learner == "direct":
-            del shared["teacher_size"]
-        by_teacher.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_teacher.values())
+
+    def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+        return (*_VARYING, "teacher_size") if config.learner == "direct" else _VARYING
+
+    return group_points(points, varying)
 
 
 def build_model(config: ml_collections.ConfigDict, size: int, num_classes: int) -> Model:

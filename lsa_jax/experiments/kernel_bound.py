@@ -9,7 +9,6 @@ regression, whichever errs least on validation examples; the error is that on fr
 """
 
 import functools
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -37,7 +36,7 @@ from lsa_jax.experiments._threshold_features import (
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.settings import signal_dynamics as signal_settings
 from lsa_jax.settings.kernel_bound import row_length
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 from lsa_jax.settings.variants import set_fields
 
 # Streams of a seed's key, split by meaning.
@@ -54,12 +53,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
 
     Those share filters and examples: a kernel's filters are the first ones of the next.
     """
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = point.config.to_dict()
-        del shared["seed" if point.config.learner == "network" else "m"]
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_program.values())
+    return group_points(points, lambda config: ("seed",) if config.learner == "network" else ("m",))
 
 
 def noise_sigma(config: ml_collections.ConfigDict) -> float:

@@ -5,7 +5,6 @@ images, placements and backgrounds are functions of (seed, split, example), whoe
 """
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from lsa_jax.experiments._image_tasks import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments._noise_curves_report import make_report
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.models.model import Model
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points, split_groups
 
 # Streams of a seed's key, split by meaning; the data's stream, 1, is in image_tasks.
 _RUN, _RIDGE = 0, 2
@@ -37,17 +36,12 @@ def _is_exact(config: ml_collections.ConfigDict) -> bool:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts trained points together that differ only in noise and seed; all others run alone."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = point.config.to_dict()
-        if not _is_exact(point.config) and point.config.parallel == "replicas":
-            del shared["noise"], shared["seed"]
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return [
-        group[start : start + group[0].config.max_replicas]
-        for group in by_program.values()
-        for start in range(0, len(group), group[0].config.max_replicas)
-    ]
+
+    def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+        alone = _is_exact(config) or config.parallel != "replicas"
+        return () if alone else ("noise", "seed")
+
+    return split_groups(group_points(points, varying))
 
 
 def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: int) -> Model:

@@ -5,7 +5,6 @@ and points that differ only in seed, noise and learning rates run together as re
 """
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from lsa_jax.experiments._signal_extensions_report import make_report
 from lsa_jax.experiments._signal_networks import make_network, make_sampler, signal_vector
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points
 from lsa_jax.training import _checkpoints
 from lsa_jax.training.losses import is_correct
 
@@ -174,11 +173,7 @@ def load(points: list[Point], data_dir: Path | None) -> None:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts points together that differ only in seed, noise and learning rates."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = {n: v for n, v in point.config.to_dict().items() if n not in _VARYING}
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return list(by_program.values())
+    return group_points(points, lambda config: _VARYING)
 
 
 class Runs:

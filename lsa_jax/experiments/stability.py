@@ -32,7 +32,7 @@ from lsa_jax.experiments._stability_samples import (
 )
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.settings.points import Point
+from lsa_jax.settings.points import Point, group_points, split_groups
 from lsa_jax.settings.stability import LINEAR, report_step
 from lsa_jax.training import _checkpoints
 
@@ -124,15 +124,7 @@ def load(points: list[Point], data_dir: Path | None) -> dict[str, Data]:
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts up to `max_replicas` pairs together that differ in nothing else."""
-    by_program: dict[str, list[Point]] = {}
-    for point in points:
-        shared = {name: v for name, v in point.config.to_dict().items() if name != "pair"}
-        by_program.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
-    return [
-        members[first : first + members[0].config.max_replicas]
-        for members in by_program.values()
-        for first in range(0, len(members), members[0].config.max_replicas)
-    ]
+    return split_groups(group_points(points, lambda config: ("pair",)))
 
 
 def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:

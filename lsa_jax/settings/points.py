@@ -1,8 +1,9 @@
 """From a configuration and its swept settings to the points of a sweep."""
 
 import itertools
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import ml_collections
@@ -65,3 +66,33 @@ def make_points(
     if not points:
         raise InputError("the sweep has no points; every config.sweep.* needs at least one value")
     return list(points.values())
+
+
+def group_points(
+    points: list[Point], varying: Callable[[ml_collections.ConfigDict], Collection[str]]
+) -> list[list[Point]]:
+    """Puts points together that differ in certain settings alone.
+
+    Args:
+        points: the sweep.
+        varying: which settings, by their names in the configuration, may differ between a point of
+            this configuration and others of its group; none for a point that runs alone.
+
+    Returns:
+        Groups by their first point, each in the order of the points.
+    """
+    found: dict[str, list[Point]] = {}
+    for point in points:
+        names = varying(point.config)
+        shared = {name: v for name, v in point.config.to_dict().items() if name not in names}
+        found.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
+    return list(found.values())
+
+
+def split_groups(groups: list[list[Point]]) -> list[list[Point]]:
+    """Cuts groups, in order, into parts of up to their configuration's `max_replicas`."""
+    return [
+        group[first : first + group[0].config.max_replicas]
+        for group in groups
+        for first in range(0, len(group), group[0].config.max_replicas)
+    ]
