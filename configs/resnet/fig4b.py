@@ -8,6 +8,7 @@ As figure 4 (a), with N = 50,000 and batches of 100. The full sizes, widths to 5
 import ml_collections
 
 from lsa_jax.settings import minimal_norm
+from lsa_jax.settings.hierarchical_figures import MINIMAL_NORM_QUICK
 from lsa_jax.settings.variants import choose, set_fields
 
 _SMALL = {
@@ -18,24 +19,6 @@ _SMALL = {
     "search.weight_decays": (1e-6, 1e-5),
     "search.check_epoch": 5,
     "sweep.width": (200,),
-}
-
-_QUICK = {
-    "d": 8,
-    "num_train": 40,
-    "num_test": 30,
-    "small_width": 20,
-    "steps": 20,
-    "batch_size": 20,
-    "epochs": 4,
-    "fall_epoch": 2,
-    "eval_every": 2,
-    "search.learning_rates": (1.0, 1e30),
-    "search.weight_decays": (1e-5,),
-    "search.check_epoch": 2,
-    "sweep.penalty": (1e-3, 1e-2),
-    "sweep.hand_width": (20,),
-    "sweep.width": (10,),
 }
 
 
@@ -55,7 +38,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
         },
     )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+    return choose(config, variant, {"small": _SMALL, "quick": MINIMAL_NORM_QUICK})
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
