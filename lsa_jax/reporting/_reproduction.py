@@ -135,12 +135,14 @@ def _machine(sweep: Sweep) -> str:
 
 
 def counts(claims: list[dict[str, Any]]) -> str:
-    """Returns how many claims are shown, of those that were run."""
+    """Returns how many claims are shown, of those that can be and were run, and how many others."""
     count = collections.Counter(claim["status"] for claim in claims)
     if not claims:
         return "no claims"
-    words = f"{count['shown']} of {count['shown'] + count['not shown']} shown"
-    return words + (f", {count['not run']} not run" if count["not run"] else "")
+    decided = count["shown"] + count["not shown"]
+    words = [f"{count['shown']} of {decided} shown"] if decided else []
+    words += [f"{count[status]} {status}" for status in ("measured", "not run") if count[status]]
+    return ", ".join(words)
 
 
 def _outcome(sweep: Sweep) -> str:

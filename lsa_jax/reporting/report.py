@@ -26,14 +26,15 @@ class Claim(NamedTuple):
         paper: the paper's number or statement; empty where the paper gives none.
         ours: what came out here; empty where it was not run.
         spread: standard deviation over seeds; None where there is one seed or none.
-        status: "shown", "not shown" or "not run".
+        status: "shown", "not shown" or "not run"; "measured" where the paper says nothing that
+            could be shown.
     """
 
     item: str
     paper: str | float
     ours: str | float
     spread: float | None
-    status: Literal["shown", "not shown", "not run"]
+    status: Literal["shown", "not shown", "not run", "measured"]
 
 
 class Report(NamedTuple):

@@ -1,9 +1,10 @@
-"""When a difference between seeds counts as shown."""
+"""When a difference between seeds counts as shown, and how claims are counted."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.reporting._reproduction import counts
 from lsa_jax.reporting.report import exceeds
 
 
@@ -23,3 +24,16 @@ from lsa_jax.reporting.report import exceeds
 )
 def test_a_difference_is_shown_beyond_twice_its_standard_error(values, bound, shown):
     assert exceeds(pd.Series(values, dtype=float), bound) is shown
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [
+        (["shown", "not run", "not shown"], "1 of 2 shown, 1 not run"),
+        (["measured", "shown", "measured"], "1 of 1 shown, 2 measured"),
+        (["measured"], "1 measured"),
+        ([], "no claims"),
+    ],
+)
+def test_what_was_measured_counts_neither_as_shown_nor_as_not_shown(statuses, words):
+    assert counts([{"status": status} for status in statuses]) == words
