@@ -26,6 +26,7 @@ class Decay(NamedTuple):
         high: upper end.
         log_slope: slope of the logarithms of the maxima.
         mean_exponent: b through the means.
+        resampled: the bootstrap's b; not-a-number for resamples without a fit.
     """
 
     exponent: float
@@ -34,6 +35,7 @@ class Decay(NamedTuple):
     high: float
     log_slope: float
     mean_exponent: float
+    resampled: Float[np.ndarray, " resamples"]
 
 
 def _power(m: np.ndarray, factor: float, exponent: float) -> np.ndarray:
@@ -72,8 +74,8 @@ def fit_decay(
     Args:
         m: sizes, rising.
         samples: the quantity of every pair, by size.
-        resamples: of the bootstrap. Those without a fit (a maximum that is not positive) are left
-            out.
+        resamples: of the bootstrap. The interval leaves out those without a fit (a maximum that is
+            not positive).
 
     Returns:
         The fit, or None where the maxima have none. Missing parts are not-a-number.
@@ -83,18 +85,38 @@ def fit_decay(
     if fit is None:
         return None
     rng = np.random.default_rng(_SEED)
-    exponents = []
-    for _ in range(resamples):
-        drawn = [rng.choice(values, len(values)).max() for values in samples]
+    resampled = np.full(resamples, np.nan)
+    for place in range(resamples):
+        drawn = [values[rng.integers(len(values), size=len(values))].max() for values in samples]
         if (again := fit_power(m, np.array(drawn))) is not None:
-            exponents.append(again[1])
-    low, high = np.quantile(exponents, [0.025, 0.975]) if exponents else (np.nan, np.nan)
+            resampled[place] = again[1]
+    low, high = _interval(resampled)
     mean_fit = fit_power(m, np.array([values.mean() for values in samples]))
     return Decay(
         exponent=fit[1],
         factor=fit[0],
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         log_slope=float(np.polyfit(np.log(m), np.log(maxima), 1)[0]),
         mean_exponent=np.nan if mean_fit is None else mean_fit[1],
+        resampled=resampled,
     )
+
+
+def subtract_exponents(decay: Decay, other: Decay) -> tuple[float, float, float]:
+    """Returns how far one exponent is above another of the same pairs, with its 95% interval.
+
+    The bootstrap is paired: resamples of the same number have the same pairs in both fits, whose
+    draws depend on nothing but the numbers of pairs.
+    """
+    low, high = _interval(decay.resampled - other.resampled)
+    return decay.exponent - other.exponent, low, high
+
+
+def _interval(values: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
+    """Returns where the middle 95% of the numbers are; not-a-number if there are none."""
+    numbers = values[~np.isnan(values)]
+    if not len(numbers):
+        return np.nan, np.nan
+    low, high = np.quantile(numbers, [0.025, 0.975])
+    return float(low), float(high)

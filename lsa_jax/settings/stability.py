@@ -33,8 +33,8 @@ FIELDS: dict[str, Field] = {
     "title": Field("Algorithmic stability of SGD", text(), "heading of the report"),
     "paper": Field(
         None,
-        optional(one_of("fig2_1", "1a", "2a", "2b")),
-        "whose printed numbers stand beside ours: figure 2.1, or a configuration of table 2.1",
+        optional(one_of("fig2_1", "figA_1", "1a", "2a", "2b")),
+        "what of the thesis stands beside ours: figure 2.1 or A.1, or a configuration of table 2.1",
     ),
     "question": Field(
         "pairs",
@@ -147,8 +147,19 @@ def validate(config: ml_collections.ConfigDict) -> None:
         )
     if config.learner in LINEAR:
         _check_linear(config)
-    elif config.model.depth % 6 != 2:
+    else:
+        _check_network(config)
+
+
+def _check_network(config: ml_collections.ConfigDict) -> None:
+    """Weight 0 takes an example out of the loss, but not out of the statistics of its batch."""
+    if config.model.depth % 6 != 2:
         raise InputError(f"config.model.depth is {config.model.depth}; accepted: 6n + 2, as 20")
+    if config.learner == "resnet" and config.perturbation == "removal":
+        raise InputError(
+            "config.perturbation is 'removal'; accepted for the learner 'resnet', whose batch "
+            "normalisation would still see another example in its place: 'swap'"
+        )
 
 
 def _check_linear(config: ml_collections.ConfigDict) -> None:

@@ -13,9 +13,14 @@ from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments import _stability_linear, stability
-from lsa_jax.experiments._stability_fits import fit_decay, fit_power
+from lsa_jax.experiments._stability_fits import fit_decay, fit_power, subtract_exponents
 from lsa_jax.experiments._stability_linear import LinearModels
-from lsa_jax.experiments._stability_report import connectivity_drops, make_claims
+from lsa_jax.experiments._stability_report import (
+    connectivity_drops,
+    fit_all,
+    make_claims,
+    region_claims,
+)
 from lsa_jax.experiments._stability_samples import Pool, draw_order, draw_pair, pack
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
 from lsa_jax.models.cifar_resnet import GivenBatchNorm, with_statistics
@@ -208,15 +213,73 @@ def test_the_fit_recovers_a_known_exponent():
     assert fit_power(m[:2], m[:2]) is None
 
 
-def test_exponents_of_few_pairs_and_missing_paths_count_as_not_run():
-    config, _ = make(paper="2b", report_step=8, connectivity__sizes=(12,))
-    row = {"learner": "resnet", "perturbation": "swap", "seed": 0, "step": 8, "pairs": 40}
-    exponents = {"loss_gap": -0.35, "stability": -0.17}
+def test_a_difference_of_exponents_is_bootstrapped_on_the_same_pairs():
+    m, rng = np.array([100.0, 200, 400]), np.random.default_rng(0)
+    samples = [rng.lognormal(size=40) / n for n in m]
+    fit = fit_decay(m, samples, 50)
+    # The same fluctuations about another power: what they do to both exponents is nearly the same.
+    steeper = fit_decay(m, [s * n**-0.1 for s, n in zip(samples, m, strict=True)], 50)
+    difference, low, high = subtract_exponents(fit, steeper)
+    assert low <= difference <= high and abs(difference - 0.1) < 0.05
+    assert fit.high - fit.low > 5 * (high - low)
+
+
+def draw_pairs_table(sizes, exponents, *, step=8, num_pairs=40):
+    rng = np.random.default_rng(0)
     rows = [
-        {**row, "quantity": name, "exponent": exponents.get(name, np.nan), "low": -1, "high": 0}
+        {name: factor * m**-1.0 for name in stability.MEASURES[:6]}
+        | {name: factor * m**b for name, b in exponents.items()}
+        | {"m": m, "step": step}
+        for m in sizes
+        for factor in rng.uniform(0.9, 1, num_pairs)
+    ]
+    return pd.DataFrame(rows).assign(learner="logistic", perturbation="swap", seed=0)
+
+
+def test_what_the_thesis_left_open_is_measured_whatever_comes_out():
+    config, _ = make(report_step=8)
+    for exponent, words in ((-0.5, "slower in 1 of 1"), (-1.5, "slower in 0 of 1")):
+        pairs = draw_pairs_table((100, 200, 400), {"stability": exponent})
+        (claim,) = make_claims(config, fit_all(pairs, 20), pd.DataFrame())
+        assert (claim.status, claim.paper) == ("measured", "left open")
+        assert words in claim.ours and f"difference {exponent + 1:.2f} (" in claim.ours
+
+
+@pytest.mark.parametrize(("below", "status"), [(-0.9, "shown"), (-0.3, "not shown")])
+def test_figure_a1_asks_whether_the_loss_gap_falls_at_another_rate_below_its_range(below, status):
+    sizes = np.array([1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000])
+    pairs = draw_pairs_table(sizes, {}, num_pairs=20)
+    rate = np.where(pairs["m"] < 15_000, below, -0.3)
+    pairs["loss_gap"] *= pairs["m"] * (pairs["m"] / 15_000) ** rate
+    (claim,) = region_claims(pairs, 50)
+    assert claim.status == status
+    (small,) = region_claims(pairs[pairs["m"] < 20_000], 50)
+    assert small.status == "not run"
+
+
+def fits_of(exponents):
+    row = {"learner": "resnet", "perturbation": "swap", "seed": 0, "step": 8, "pairs": 40}
+    given = {"low": -1.0, "high": 0.0, "less_gap": 0.1, "less_gap_low": 0.0, "less_gap_high": 0.2}
+    rows = [
+        {**row, "quantity": name, "exponent": exponents.get(name, np.nan), **given}
         for name in stability.MEASURES[:6]
     ]
-    fits = pd.DataFrame(rows)
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "status"), [(-0.17, "not shown"), (-0.09, "not shown"), (0.0, "shown")]
+)
+def test_what_the_thesis_calls_decreases_elsewhere_is_one_in_2a(exponent, status):
+    config, _ = make(paper="2a", report_step=8)
+    claims = make_claims(config, fits_of({"stability": exponent}), pd.DataFrame())
+    (claim,) = (claim for claim in claims if claim.paper == "does not decrease")
+    assert claim.status == status
+
+
+def test_exponents_of_few_pairs_and_missing_paths_count_as_not_run():
+    config, _ = make(paper="2b", report_step=8, connectivity__sizes=(12,))
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
     found = [claim.status for claim in make_claims(config, fits, pd.DataFrame())]
     assert found == ["shown", "shown", "shown", "not run", "not run"]
     few = make_claims(config, fits.assign(pairs=10), pd.DataFrame())
@@ -237,10 +300,17 @@ def test_the_fall_between_two_models_is_below_the_lower_end():
         ({"training.momentum": 0.9}, "config.training.momentum is 0.9"),
         ({"learner": "resnet", "model.depth": 10}, "config.model.depth is 10"),
         ({"question": "influence", "influence.removed": 900}, "config.influence.removed is 900"),
+        ({"learner": "resnet", "perturbation": "removal"}, "config.perturbation is 'removal'"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(fields, words):
     with pytest.raises(InputError, match=words):
+        settings.validate(set_fields(settings.default_config(), TINY | fields))
+
+
+def test_removal_is_accepted_where_no_batch_statistics_see_the_example():
+    for learner in ("logistic", "linear_regression", "linearized_resnet"):
+        fields = {"learner": learner, "perturbation": "removal"}
         settings.validate(set_fields(settings.default_config(), TINY | fields))
 
 
