@@ -5,8 +5,8 @@
 
 Both on CIFAR-10 with momentum, from one start and in one order; the linearised network keeps the
 statistics of batch normalisation at the start, and its loss is convex in its parameters. Karp 2024
-(thesis) closes section 2.4 with the question; it has no such figure. The full size needs
-accelerators.
+(thesis) closes section 2.4 with the question; it has no such figure. The rate is 0.01, where
+configuration 2b has 0.1. The full size needs accelerators.
 
 ":small", two pairs of three sizes and 200 updates, 21 min on one core of a 2-core CPU: stability of
 the network m^-0.97 (-1.54 to -0.22) and of its linearisation m^-0.10 (-0.62 to 0.32), loss gaps
