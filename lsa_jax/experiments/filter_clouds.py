@@ -181,6 +181,9 @@ def _measure(
         weights = [_rows(last_filters(params, block)) for params in stages]
         centres, members, measured = nearest_clusters(weights[-1], config.near_share)
         metrics |= {f"block{block + 1}_{name}": value for name, value in measured.items()}
+        # Clusters are found in filters that have learned nothing, too: what those look like.
+        _, _, untrained = nearest_clusters(weights[0], config.near_share)
+        metrics[f"block{block + 1}_start_centres_cosine"] = untrained["centres_cosine"]
         # How far directions move: the paper's pictures change early and little later.
         rows = [unit_rows(w) for w in weights]
         for at in range(1, len(epochs)):
