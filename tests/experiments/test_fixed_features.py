@@ -1,7 +1,10 @@
 import jax
 import numpy as np
+import pandas as pd
+import pytest
 from sklearn.svm import LinearSVC
 
+from lsa_jax.experiments._fixed_features_report import make_claims
 from lsa_jax.experiments.fixed_features import fit_hinge, network_point, random_features
 from lsa_jax.settings import fixed_features as settings
 from lsa_jax.settings.points import make_points
@@ -49,3 +52,22 @@ def test_the_network_sees_the_linear_models_problem():
     network = network_point(point).config
     assert (network.data.k, network.data.num_patterns) == (5, 100)
     assert network.data.num_test == config.num_validation + config.num_test
+
+
+@pytest.mark.parametrize(
+    ("case", "bounds", "ours", "status"),
+    [
+        ((100, 5), (0.2, 0.3, 0.0), "0 of 2", "shown"),
+        ((100, 5), (0.2, 0.45, 0.0), "1 of 2", "not shown"),
+        ((100, 5), (0.0, 0.0, 0.0), "", "not run"),
+        ((30, 3), (0.2, 0.3, 0.4), "", "not run"),
+        ((64, 5), (0.2, 0.3, 0.4), "", "not run"),
+    ],
+)
+def test_the_lower_bound_is_tested_only_where_it_says_something(case, bounds, ours, status):
+    columns = {"num_patterns": case[0], "k": case[1], "learner": "rbf", "N": 10, "status": "ok"}
+    results = pd.DataFrame({"bound": bounds, "test_hinge": 0.4, "test_accuracy": 0.6}).assign(
+        **columns
+    )
+    claim = make_claims(results)[0]
+    assert (claim.ours, claim.status) == (ours, status)
