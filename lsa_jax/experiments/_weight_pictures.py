@@ -149,3 +149,21 @@ def spherical_means(
         empty = np.linalg.norm(sums, axis=1, keepdims=True) == 0
         centres = unit_rows(np.where(empty, centres, sums))
     return centres, cluster
+
+
+def silhouette(vectors: Float[np.ndarray, "n d"], cluster: Integer[np.ndarray, " n"]) -> float:
+    """Returns the mean silhouette coefficient of clusters of directions, by 1 - cosine.
+
+    It is 1 where clusters are narrow and far apart, about 0 where directions are random, and 0 for
+    one cluster alone.
+
+    Source: Rousseeuw (1987), Silhouettes.
+    """
+    from sklearn.metrics import silhouette_score  # here, as in `scale_directions`
+
+    if not 1 < len(np.unique(cluster)) < len(cluster):
+        return 0.0
+    rows = unit_rows(vectors)
+    distances = np.clip(1 - rows @ rows.T, 0, 2)
+    np.fill_diagonal(distances, 0)
+    return float(silhouette_score(distances, cluster, metric="precomputed"))

@@ -21,7 +21,13 @@ from lsa_jax.data import dictionary, images, tasks
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments._feature_training import batch_rows
 from lsa_jax.experiments._weight_clouds_report import make_report
-from lsa_jax.experiments._weight_pictures import picture_rows, spherical_means, unit_rows
+from lsa_jax.experiments._weight_pictures import (
+    NEAR,
+    picture_rows,
+    silhouette,
+    spherical_means,
+    unit_rows,
+)
 from lsa_jax.experiments.experiment import Experiment, Outcome
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
@@ -146,8 +152,9 @@ def measure_directions(
 
     Returns:
         Mean cosine of two neurons whose outputs have the same sign, and of two of opposite sign;
-        of spherical k-means the mean cosine with the own centre and the least of two centres;
-        and the largest cosine with a centre of the mixture, mean and least over its centres.
+        of spherical k-means the mean cosine with the own centre, the least of two centres and the
+        silhouette; and the largest cosine with a centre of the mixture, mean and least over its
+        centres, with the share of them that it is `NEAR` of.
     """
     rows = unit_rows(weights)
     products = rows @ rows.T
@@ -160,10 +167,12 @@ def measure_directions(
         "opposite_sign_cosine": float(products[opposite].mean()),
         "own_centre_cosine": float((rows * found[cluster]).sum(axis=1).mean()),
         "centres_cosine": float((found @ found.T).min()),
+        "silhouette": silhouette(weights, cluster),
     }
     if len(centres):
         best = (unit_rows(centres) @ rows.T).max(axis=1)
         row |= {"covered": float(best.mean()), "least_covered": float(best.min())}
+        row["share_covered"] = float((best >= NEAR).mean())
     return row
 
 
