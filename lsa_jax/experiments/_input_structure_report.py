@@ -11,7 +11,7 @@ import pandas as pd
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting._curves import draw_mean
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Claim, Report, exceeds
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
 AS_GOOD = 2.0
@@ -106,7 +106,7 @@ def _student_claims(students: pd.DataFrame, direct: pd.DataFrame, curves: pd.Dat
         for item, paper, gap, least in (
             (
                 "labelled part minus direct training",
-                "about 0",
+                f"not below by more than {AS_GOOD:g}",
                 rows["test_labelled_part"] - level,
                 -AS_GOOD,
             ),
@@ -133,7 +133,7 @@ def _student_claims(students: pd.DataFrame, direct: pd.DataFrame, curves: pd.Dat
         ):
             points = 100 * gap
             spread = float(points.std()) if len(points) > 1 else None
-            status = "shown" if points.mean() > least else "not shown"
+            status = "shown" if exceeds(points, least) else "not shown"
             value = round(float(points.mean()), 2)
             claims.append(
                 Claim(f"points of test accuracy, {item}, {name}", paper, value, spread, status)
@@ -142,7 +142,7 @@ def _student_claims(students: pd.DataFrame, direct: pd.DataFrame, curves: pd.Dat
 
 
 def _size_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns where the curves have their first minimum: it moves right with the teacher's size.
+    """Returns where the curves have their first minimum: students' moves right with the teacher.
 
     Of teachers whose labels no student learns the curve has no such minimum.
     """
@@ -163,7 +163,7 @@ def _size_claims(fine: pd.DataFrame) -> list[Claim]:
     return [
         Claim(
             "size at the first minimum of the test loss",
-            "the student's is the teacher's curve's, and rises with the teacher (figure 26)",
+            "students' rises with the teacher's size (figure 26)",
             listed,
             None,
             status,

@@ -1,8 +1,9 @@
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 
-from lsa_jax.experiments._input_structure_report import local_minimum
+from lsa_jax.experiments._input_structure_report import _student_claims, local_minimum
 from lsa_jax.experiments._structure_tasks import mix
 from lsa_jax.experiments.input_structure import teacher_loss
 from lsa_jax.settings import input_structure as settings
@@ -47,3 +48,21 @@ def test_a_mixture_has_its_share_of_injected_inputs_and_none_twice(share):
 def test_the_first_minimum_is_where_the_next_size_is_worse():
     assert local_minimum([2, 5, 9, 20, 50], [0.5, 0.4, 0.3, 0.35, 0.2]) == 9
     assert local_minimum([2, 5], [0.5, 0.4]) == 5
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "status"),
+    [((0.9505, 0.951, 0.9515), "shown"), ((0.903, 0.950, 1.0), "not shown")],
+)
+def test_differences_between_students_and_direct_training_count_beyond_their_spread(
+    accuracies, status
+):
+    # In the mean 1.9 points below direct training, where 2 are allowed, and 1 above injected ones.
+    students = pd.DataFrame({"test_labelled_part": accuracies, "seed": (0, 1, 2)}).assign(
+        learner="student", teacher_size=9, share=0.5, size=9, test_injected_part=0.941
+    )
+    students["test_accuracy"] = students["test_labelled_part"] + 0.009
+    direct = pd.DataFrame({"size": [9, 9], "test_accuracy": [0.969, 0.971]})
+    claims = _student_claims(students, direct, students)
+    assert [claim.ours for claim in claims] == pytest.approx([-1.9, 1.0, 1.0, 1.0])
+    assert [claim.status for claim in claims] == [status] * 4
