@@ -136,8 +136,9 @@ def beta_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[C
     At beta = alpha the paper's "about" leaves it open, and there is no claim.
     """
     claims = []
+    nets = _of(fine, *config.sweep.series[0])  # the ResNet
     for beta in config.sweep.beta:
-        rows, words = fine[fine["beta"] == beta], {"beta": beta, "bound": threshold(config)}
+        rows, words = nets[nets["beta"] == beta], {"beta": beta, "bound": threshold(config)}
         if beta > config.alpha:
             claims.append(_least("beta_above", rows, learns=True, **words))
         elif beta < config.alpha:

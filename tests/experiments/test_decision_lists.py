@@ -116,3 +116,5 @@ def test_the_step_and_the_open_question_say_what_was_not_run():
     assert {claim.status for claim in step_claims(empty)} == {"not run"}
     rows = pd.DataFrame({"value_scale": 1.0, "randomness": [0.1, 0.5], "success": [1.0, 0.0]})
     assert [claim.status for claim in training_claims(rows)] == ["shown", "not run"]
+    rows["randomness"] = [0.1, 1.0]
+    assert [claim.status for claim in training_claims(rows)] == ["shown", "measured"]
