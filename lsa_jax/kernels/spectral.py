@@ -188,10 +188,11 @@ def gradient_flow(
     """Returns the outputs of a network in its kernel regime, trained by gradient flow until t.
 
     The loss is sum (f - Y)^2 / (2 n c), a time is a learning rate times a number of steps, and K is
-    the NTK, which stays as it is. With s = t / (n c) and f_0 the outputs at the start,
+    the NTK, which stays as it is. With s = t / (n c), f_0 the outputs at the start, and G the K with
+    its ridge,
 
-        f_t(train) = Y + exp(-K s) (f_0 - Y)
-        f_t(test) = f_0(test) - K_test K^{-1} (1 - exp(-K s)) (f_0 - Y).
+        f_t(train) = f_0 - K G^{-1} (1 - exp(-G s)) (f_0 - Y)
+        f_t(test) = f_0(test) - K_test G^{-1} (1 - exp(-G s)) (f_0 - Y).
 
     O((n + m) n c) time for each time. Negative eigenvalues, by rounding, count as 0.
 
@@ -217,7 +218,8 @@ def gradient_flow(
     _problem.check_targets(len(spectrum.values), targets, gram_test)
     started = _outputs("train_outputs", train_outputs, targets.shape)
     test_started = _outputs("test_outputs", test_outputs, (len(gram_test), targets.shape[1]))
-    values = _flow_values(spectrum, ridge, times)
+    own = _flow_values(spectrum, ridge, times)
+    values = own + ridge * spectrum.mean_diagonal
     missing = spectrum.vectors.T @ (started - targets)
     rotated_test = _blocks.multiply(gram_test, spectrum.vectors)
     train, test = [], []
@@ -226,7 +228,7 @@ def gradient_flow(
         # (1 - exp(-k s)) / k, which tends to s as k tends to 0.
         with np.errstate(invalid="ignore", divide="ignore"):
             reach = np.where(values > 0, gone / values, time / targets.size)
-        train.append(started - spectrum.vectors @ (gone[:, None] * missing))
+        train.append(started - spectrum.vectors @ ((own * reach)[:, None] * missing))
         test.append(test_started - rotated_test @ (reach[:, None] * missing))
     return Flow(np.stack(train), np.stack(test))
 
@@ -243,11 +245,11 @@ def _outputs(name: str, outputs: Array | np.ndarray | None, shape: tuple[int, in
 
 
 def _flow_values(spectrum: Spectrum, ridge: float, times: Sequence[float]) -> np.ndarray:
-    """Returns the eigenvalues with the ridge, none of them negative."""
+    """Returns the eigenvalues of K, none of them negative, once the flow is known to exist."""
     if not len(times) or not all(time >= 0 for time in times):
         raise InputError(f"times are {times!r}; accepted: one or more, each 0 or more")
     if spectrum.values[0] < -_LARGEST_NEGATIVE * spectrum.mean_diagonal:
         raise _singular(spectrum, ridge)
     if np.isinf(max(times)) and _shifted(spectrum, ridge) is None:
         raise _singular(spectrum, ridge)
-    return np.maximum(spectrum.values + ridge * spectrum.mean_diagonal, 0.0)
+    return np.maximum(spectrum.values, 0.0)

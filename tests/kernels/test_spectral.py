@@ -89,10 +89,29 @@ def test_gradient_flow_is_that_of_neural_tangents(given, started):
         jnp.asarray(gram_train), jnp.asarray(targets), diag_reg=1e-2
     )
     first = outputs if started else (np.zeros((25, 3)), np.zeros((8, 3)))
+    first_train, first_test = map(jnp.asarray, first)
     for index, time in enumerate(TIMES):
-        train, test = peer(time, *map(jnp.asarray, first), jnp.asarray(gram_test))
-        np.testing.assert_allclose(flow.train[index], train, rtol=1e-4, atol=2e-5)
+        _, test = peer(time, first_train, first_test, jnp.asarray(gram_test))
         np.testing.assert_allclose(flow.test[index], test, rtol=1e-4, atol=2e-5)
+        # The peer's own training outputs count the ridge as a part of the kernel.
+        _, train = peer(time, first_train, first_train, jnp.asarray(gram_train))
+        np.testing.assert_allclose(flow.train[index], train, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_gradient_flow_gives_training_examples_the_same_outputs_as_test_examples(given, ridge):
+    gram_train, targets, _ = given
+    outputs = np.random.default_rng(1).normal(size=(25, 3))
+    flow = gradient_flow(
+        decompose(gram_train),
+        targets,
+        gram_train,
+        (*TIMES, np.inf),
+        train_outputs=outputs,
+        test_outputs=outputs,
+        ridge=ridge,
+    )
+    np.testing.assert_allclose(flow.train, flow.test, rtol=1e-7, atol=1e-7)
 
 
 def test_gradient_flow_solves_its_differential_equation(given):
