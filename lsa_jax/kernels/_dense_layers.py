@@ -169,7 +169,7 @@ def _step(
     results = _evaluate(around, equation, inputs)
     if not present:
         return results, [None] * len(results)
-    if name in _PERMUTING and not jnp.issubdtype(results[0].dtype, jnp.integer):
+    if name in _PERMUTING and jnp.issubdtype(results[0].dtype, jnp.floating):
         return results, [present[0]]
     factor = _factor(equation, marks)
     if factor is not None:

@@ -111,6 +111,16 @@ def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
+def test_a_weight_made_complex_is_no_dense_layer(key):
+    weight, x = jax.random.normal(key, (6, 5)), jax.random.normal(key, (3, 6))
+
+    def apply(weight, x):
+        return jnp.real((1 - 2j) * ((1 + 0.5j) * x @ weight.astype(jnp.complex64)))
+
+    expected = ntk(apply, weight, x, method="jacobian")
+    np.testing.assert_allclose(ntk(apply, weight, x, method="layerwise"), expected, rtol=1e-5)
+
+
 def test_many_tiles_give_the_same_symmetric_matrix(key, monkeypatch):
     monkeypatch.setattr(_layerwise, "_SIDE", 2)
     apply, params, x = _left_multiplied(key)
