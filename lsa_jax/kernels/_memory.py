@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import jax
 
@@ -16,6 +16,7 @@ _HOST_LIMIT = 1e9
 _SHARE = 0.5
 
 _CGROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def host_available() -> float:
@@ -35,23 +36,29 @@ def _free() -> float:
 def _left_of_share() -> float:
     """Returns what a control group (a container, a cluster's job) leaves; infinity without one."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = _OWN_GROUPS.read_text().splitlines()
     except OSError:
         return float("inf")
     left = [float("inf")]
     for _, controllers, group in (line.split(":", 2) for line in lines):
-        if not controllers:  # version 2
-            folder, limit, used = _CGROUPS / group.lstrip("/"), "memory.max", "anon"
-        elif "memory" in controllers.split(","):
-            folder = _CGROUPS / "memory" / group.lstrip("/")
-            limit, used = "memory.limit_in_bytes", "total_rss"
-        else:
-            continue
-        if (folder / limit).exists():
-            most = (folder / limit).read_text().strip()
-            statistics = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
-            left.append(float("inf") if most == "max" else float(most) - float(statistics[used]))
+        own = PurePosixPath(group.lstrip("/"))
+        # A limit binds all groups within the one that it is set on; Slurm sets it on the job.
+        for place in (own, *own.parents):
+            if not controllers:  # version 2
+                left.append(_left_of_group(_CGROUPS / place, "memory.max", "anon"))
+            elif "memory" in controllers.split(","):
+                folder = _CGROUPS / "memory" / place
+                left.append(_left_of_group(folder, "memory.limit_in_bytes", "total_rss"))
     return min(left)
+
+
+def _left_of_group(folder: Path, limit: str, used: str) -> float:
+    """Returns what one control group leaves, by the names of its limit and of what it uses."""
+    if not (folder / limit).exists():
+        return float("inf")
+    most = (folder / limit).read_text().strip()
+    statistics = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
+    return float("inf") if most == "max" else float(most) - float(statistics[used])
 
 
 def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
