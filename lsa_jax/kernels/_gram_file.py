@@ -3,6 +3,10 @@
 Beside `NAME.npy`, which numpy reads by itself, lie `NAME.npy.json`, which says what it is, and
 `NAME.npy.<process>.journal` with a line for every tile that is done. A line is written only once
 the bytes of its tile are on the disk, so what a journal lists is there, whenever a job is killed.
+
+Writers map one file, and the rows of their tiles lie on the same pages of it. Several hosts may
+write at the same time on file systems that keep such pages coherent (Lustre, GPFS). NFS does not:
+a host writes whole pages back, with old bytes where another one's tiles have gone.
 """
 
 import contextlib

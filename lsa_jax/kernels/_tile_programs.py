@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -39,12 +40,17 @@ class TileProgram(NamedTuple):
 
 
 def choose(
-    kernel: Callable, x1: np.ndarray, x2: np.ndarray, memory_limit: float, num_devices: int
+    kernel: Callable,
+    x1: np.ndarray,
+    x2: np.ndarray,
+    dtype: np.dtype,
+    memory_limit: float,
+    num_devices: int,
 ) -> TileProgram:
     """Returns the kernel compiled for the largest tile that fits the memory and suits the cache.
 
     Raises:
-        InputError: the kernel's result is not [rows, columns], or one pair is over the limit.
+        InputError: what `lower` refuses, or one pair is over the limit.
     """
     longer = max(len(x1), len(x2))
 
@@ -52,7 +58,7 @@ def choose(
         # An even share of the longer axis leaves little to fill up. The other axis follows, so that
         # the tiles of a train-train and of a test-train matrix are the same program.
         side = math.ceil(longer / math.ceil(longer / side))
-        return compile_tile(kernel, x1, x2, (min(side, len(x1)), min(side, len(x2))))
+        return compile_tile(kernel, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
 
     on_cpu = jax.default_backend() == "cpu"
     largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
@@ -94,12 +100,13 @@ def check_memory(program: TileProgram, memory_limit: float, fix: str) -> None:
 
 
 def lower(
-    kernel: Callable, x1: np.ndarray, x2: np.ndarray, sides: tuple[int, int]
+    kernel: Callable, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
 ) -> jax.stages.Lowered:
     """Returns the kernel's program for tiles of one shape, not yet compiled.
 
     Raises:
-        InputError: its result is not [rows, columns].
+        InputError: its result is not [rows, columns], or has fewer digits than float64 holds where
+            that is the dtype.
     """
     block1, block2 = (
         jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype)
@@ -111,18 +118,25 @@ def lower(
         raise InputError(
             f"kernel turns {block1.shape} and {block2.shape} into {shape}; accepted: {sides}"
         )
+    found = lowered.out_info.dtype
+    if dtype == np.float64 and jnp.issubdtype(found, jnp.inexact) and found != np.float64:
+        raise InputError(
+            f"dtype is 'float64', and kernel turns inputs of {x1.dtype} into {found}; accepted: "
+            "'float32', or a kernel in float64 (of a finite network: parameters in float64, and an "
+            "apply that does not cast, as that of models.network does)"
+        )
     return lowered
 
 
 def compile_tile(
-    kernel: Callable, x1: np.ndarray, x2: np.ndarray, sides: tuple[int, int]
+    kernel: Callable, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
 ) -> TileProgram:
     """Compiles the kernel for tiles of one shape, and reads how much memory they take.
 
     Raises:
-        InputError: the kernel's result is not [rows, columns].
+        InputError: what `lower` refuses.
     """
-    compiled = lower(kernel, x1, x2, sides).compile()
+    compiled = lower(kernel, x1, x2, dtype, sides).compile()
     memory = compiled.memory_analysis()
     needed = (memory.argument_size_in_bytes, memory.temp_size_in_bytes, memory.output_size_in_bytes)
     return TileProgram(sides, compiled, sum(needed))

@@ -100,7 +100,8 @@ def gram(
 
     Processes that know nothing of each other, on hosts that share a file system or as jobs one
     after the other, share it if each passes its index and their count. A last call with one process
-    finishes what any of them has left.
+    finishes what any of them has left. Processes of several hosts that write at the same time need
+    a file system that keeps mapped files coherent between hosts (Lustre or GPFS; not NFS).
 
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`; a pure function that jax can
@@ -112,8 +113,11 @@ def gram(
             None takes half of what an accelerator has free; on a CPU 1e9, or half of what is
             available if that is less, divided among the devices.
         tile: examples a side of a tile, instead of the size chosen from the memory.
-        dtype: "float64" computes the kernel and its sums in float64 from inputs so widened.
-        path: file that keeps the matrix, a name that ends in .npy; see `kernels.gram_file`.
+        dtype: "float64" computes the kernel and its sums in float64 from inputs so widened. The
+            kernel must not cast to less: the `apply` of `models.network` does, so finite kernels of
+            it are float32's; its infinite-width `kernel` is float64 then.
+        path: file that keeps the matrix, a name that ends in .npy. Beside it lie a record of what
+            it is (.json), and for each writer a journal of its tiles and a lock.
         devices: where to compute; None means all there are, or this process's own where
             `process_count` is given.
         process_index: which process this is, from 0.
@@ -126,8 +130,9 @@ def gram(
         of jax.distributed after the first. None if tiles of other writers are still missing.
 
     Raises:
-        InputError: shapes or options are not accepted; matrix or tile do not fit the memory, the
-            disk or the limit; or the file is another matrix, or being written.
+        InputError: shapes or options are not accepted; the kernel gives less than float64 where
+            that is asked for; matrix or tile do not fit the memory, the disk or the limit; or the
+            file is another matrix, or being written.
         NumericalError: the kernel of some pair is not finite.
     """
     path = None if path is None else Path(path)
@@ -271,7 +276,7 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
     chosen = None
     if sides is None and job.tile is None:
         # By the first process: with other memory another would choose other tiles.
-        inputs = job.kernel, job.x1, job.columns
+        inputs = job.kernel, job.x1, job.columns, job.dtype
         chosen = crew.on_first(lambda: _tile_programs.choose(*inputs, limit, len(job.devices)))
         sides = crew.from_first(lambda: chosen.sides)
     sides = sides or (job.tile, job.tile)
@@ -279,7 +284,7 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
     def compiled() -> TileProgram:
         if chosen is not None:
             return chosen
-        program = _tile_programs.compile_tile(job.kernel, job.x1, job.columns, sides)
+        program = _tile_programs.compile_tile(job.kernel, job.x1, job.columns, job.dtype, sides)
         _tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
         return program
 
@@ -288,11 +293,11 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
 
 def _identity(job: _Job, sides: tuple[int, int]) -> dict[str, Any]:
     """Returns all that decides the bits of the matrix, for a person and for the next call."""
-    program = _tile_programs.lower(job.kernel, job.x1, job.columns, sides).as_text()
+    lowered = _tile_programs.lower(job.kernel, job.x1, job.columns, job.dtype, sides)
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
     return {
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
-        "program": hashlib.sha256(program.encode()).hexdigest(),
+        "program": hashlib.sha256(lowered.as_text().encode()).hexdigest(),
         "x1": _gram_file.digest(job.x1),
         "x2": None if job.symmetric else _gram_file.digest(job.columns),
         "symmetric": job.symmetric,

@@ -137,6 +137,16 @@ def test_finite_ntk_goes_through_gram(key, params):
     np.testing.assert_allclose(gram(kernel, x1, tile=3), kernel(x1), rtol=1e-4, atol=1e-5)
 
 
+def test_a_gram_of_the_finite_ntk_is_float64_where_its_parameters_are(key, params):
+    inputs = np.random.default_rng(0).normal(size=(5, 4))
+    wide = jax.tree.map(lambda a: np.asarray(a, float), params)
+    jacobian = _jacobian(wide, inputs)
+    matrix = gram(functools.partial(finite_ntk, _apply, wide), inputs, dtype="float64")
+    np.testing.assert_allclose(matrix, np.einsum("ncp,mcp->nm", jacobian, jacobian) / 3, rtol=1e-12)
+    with pytest.raises(InputError, match="dtype is 'float64', and kernel turns inputs of float64"):
+        gram(functools.partial(finite_ntk, _apply, params), inputs, dtype="float64")
+
+
 def test_descent_in_a_scan_reaches_the_least_squares_solution_of_the_linearisation(key, params):
     inputs = jax.random.normal(key, (2, 4))
     targets = jnp.ones((2, 3))

@@ -151,6 +151,26 @@ def test_what_the_system_says_it_has_is_plausible():
     assert 1e6 < _memory.host_available() <= physical
 
 
+@pytest.mark.parametrize(
+    ("own", "limit", "used"),
+    [("0::", "memory.max", "anon"), ("5:memory:", "memory.limit_in_bytes", "total_rss")],
+)
+def test_the_smallest_limit_of_all_groups_around_a_process_counts(
+    own, limit, used, tmp_path, monkeypatch
+):
+    root = tmp_path / "memory" if "memory" in own else tmp_path
+    # As Slurm has it: the job is limited, and the processes are two groups further down.
+    limits = {"job_7": "9000", "job_7/step_0": "9500", "job_7/step_0/task_0": "max"}
+    for group, most in limits.items():
+        (root / group).mkdir(parents=True)
+        (root / group / limit).write_text(f"{most}\n")
+        (root / group / "memory.stat").write_text(f"{used} 1000\nfile 0\n")
+    (tmp_path / "own").write_text(f"{own}/job_7/step_0/task_0\n")
+    monkeypatch.setattr(_memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(_memory, "_OWN_GROUPS", tmp_path / "own")
+    assert _memory.host_available() == 8000
+
+
 def test_many_devices_give_the_matrix_of_one():
     x1, x2 = _points(70), _points(33)
     for pair in ((x1,), (x1, x2)):
@@ -171,6 +191,14 @@ def test_float64_keeps_what_float32_rounds_away():
     assert matrix.dtype == np.float64
     np.testing.assert_array_equal(matrix, x @ x.T)
     assert not jax.config.jax_enable_x64
+
+
+def test_a_kernel_that_casts_to_less_is_refused_where_float64_is_asked_for(tmp_path):
+    for path in (None, tmp_path / "kernel.npy"):
+        with pytest.raises(InputError, match="kernel turns inputs of float64 into float32; accep"):
+            gram(lambda a, b: jnp.float32(a @ b.T), _points(4), dtype="float64", path=path)
+    counts = gram(lambda a, b: jnp.int32(a @ b.T), np.eye(3), dtype="float64")
+    np.testing.assert_array_equal(counts, np.eye(3))
 
 
 def test_a_bar_tells_how_many_tiles_there_are(capsys):
