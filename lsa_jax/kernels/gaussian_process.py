@@ -44,7 +44,7 @@ def posterior(
         mean = K_test (K + N I)^{-1} Y
         covariance = K_test,test - K_test (K + N I)^{-1} K_test^T.
 
-    O(n^3 + n^2 m) time; 8 n (n + m) bytes beside the inputs.
+    O(n^3 + n^2 m) time; 8 n (n + m) bytes beside the inputs, and 8 m^2 more for all covariances.
 
     Args:
         gram_train: K, the "nngp" kernel of the training examples.
@@ -71,7 +71,8 @@ def posterior(
         )
     if not np.isfinite(prior).all():
         raise NumericalError("prior has entries that are not finite; check the kernel")
-    _problem.check_memory(n, 8 * n * (n + m), "test examples a part at a time")
+    needed = 8 * (n * (n + m) + (prior.size if prior.ndim == 2 else 0))
+    _problem.check_memory(n, needed, "test examples a part at a time")
     factor = _cholesky.factorize(gram_train, ridge)
     if factor is None:
         relative = scipy.linalg.eigvalsh(gram_train.astype(float), subset_by_index=[0, 0])[0]
@@ -82,10 +83,11 @@ def posterior(
         factor.lower, gram_test.T.astype(float), lower=True, overwrite_b=True, check_finite=False
     )
     if prior.ndim == 1:
-        covariance = prior - np.sum(half**2, axis=0)
+        covariance = prior - np.einsum("ij,ij->j", half, half)
         variances, prior_variances = covariance, prior
     else:
-        covariance = prior - half.T @ half
+        covariance = half.T @ half
+        np.subtract(prior, covariance, out=covariance)
         variances, prior_variances = np.diagonal(covariance), np.diagonal(prior)
     _check_variances(variances, prior_variances, factor.condition)
     if prior.ndim == 1:

@@ -1,5 +1,7 @@
 """The posterior of a Gaussian process against neural-tangents and the textbook's formula."""
 
+import tracemalloc
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -33,6 +35,24 @@ def test_variances_are_the_diagonal_of_the_covariance(given):
         few.covariance, np.diagonal(posterior(*given, ridge=0.05).covariance)
     )
     assert few.condition < 1e4
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_posterior_takes_the_memory_that_it_states(full):
+    n, m = 300, 600
+    factors = np.random.default_rng(0).normal(size=(n + m, 400))
+    matrix = factors @ factors.T
+    gram_train, gram_test = matrix[:n, :n].copy(), matrix[n:, :n].copy()
+    prior = matrix[n:, n:].copy() if full else np.diagonal(matrix)[n:].copy()
+    few = slice(2)  # a first call, in which types are prepared to be checked
+    posterior(
+        gram_train[few, few], np.eye(2), gram_test[few, few], prior[(few,) * prior.ndim], ridge=0.1
+    )
+    tracemalloc.start()
+    posterior(gram_train, np.ones((n, 1)), gram_test, prior, ridge=0.1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.1 * 8 * (n * (n + m) + m * m * full)
 
 
 def test_there_is_no_variance_where_targets_are_known(given):
