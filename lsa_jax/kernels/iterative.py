@@ -79,10 +79,14 @@ def regress_cg(
         max_iterations,
     )
     if residual > _DRIFT * tolerance:
+        if iterations < max_iterations:
+            advice = ": rounding allows no less; use a larger ridge or tolerance"
+        else:
+            advice = "; use a larger ridge, rank or max_iterations"
         raise NumericalError(
             f"conjugate gradients on {len(gram_train)} examples with ridge {ridge:g} have a "
             f"residual of {residual:.2g} after {iterations} iterations, above the tolerance "
-            f"{tolerance:g}; use a larger ridge, rank or max_iterations"
+            f"{tolerance:g}{advice}"
         )
     predictions = _blocks.multiply(gram_test, weights) + mean
     return IterativeRegression(predictions, float(ridge), iterations, residual)
@@ -103,7 +107,9 @@ def _partial_cholesky(
     """Returns L with L^T L near K, row by row of the largest pivots, and the diagonal left over."""
     left = np.array(np.diagonal(gram_train), dtype=float)
     rows = np.zeros((rank, len(left)))
-    floor = len(left) * np.finfo(gram_train.dtype).eps * left.max()
+    # Whole numbers have no rounding of their own.
+    rounding = np.finfo(np.result_type(gram_train.dtype, np.float32)).eps
+    floor = len(left) * rounding * left.max()
     for index in range(rank):
         pivot = int(np.argmax(left))
         if left[pivot] <= floor:

@@ -63,9 +63,26 @@ def test_one_example_predicts_itself():
     np.testing.assert_array_equal(fit.predictions, [[3.0], [3.0]])
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_whole_numbers_are_solved_like_others():
+    factors = np.random.default_rng(0).integers(-3, 4, size=(20, 30))
+    kernel, targets = factors @ factors.T, factors[:, :2].astype(float)
+    fit = regress_cg(kernel, targets, kernel, ridge=0.1)
+    expected = regress(kernel, targets, kernel, ridge=0.1).predictions
+    np.testing.assert_allclose(fit.predictions, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_iterations_that_would_not_help_are_not_asked_for():
+    x = np.linspace(0, 1, 300)
+    kernel = np.exp(-50 * (x[:, None] - x) ** 2)
+    targets = np.random.default_rng(0).normal(size=(300, 1))
+    with pytest.raises(NumericalError, match="rounding allows no less; use a larger ridge or tol"):
+        regress_cg(kernel, targets, kernel, ridge=1e-11)
+
+
 def test_what_is_not_solved_is_refused_with_the_numbers(given):
     gram_train, targets, gram_test = given
-    with pytest.raises(NumericalError, match="residual of .* after 3 iterations, above the toler"):
+    with pytest.raises(NumericalError, match="after 3 iterations, above .* max_iterations"):
         regress_cg(*given, ridge=1e-6, max_iterations=3)
     indefinite = gram_train - 0.5 * np.eye(300)
     with pytest.raises(NumericalError, match="not positive definite: .* direction of curvature -"):
