@@ -76,6 +76,22 @@ def cosine(
     return Cosine(value, size, gap)
 
 
+def snapped(
+    covariance: Float[Array, "..."],
+    cosine: Cosine,
+    std1: Float[Array, "..."],
+    std2: Float[Array, "..."],
+) -> Float[Array, "..."]:
+    """Returns the covariance, exact where the correlation is 1 or -1.
+
+    Duals may depend on its difference from the variances, which rounding alone would fill where
+    these are large.
+    """
+    exact = jnp.where(cosine.gap > 0, covariance, jnp.sign(cosine.value) * (std1 * std2))
+    # The derivative is that of the covariance.
+    return covariance + lax.stop_gradient(exact - covariance)
+
+
 def rectifier(cosine: Cosine, slope: float) -> tuple[Array, Array]:
     """Computes the duals of x for x > 0 and slope x elsewhere, for unit standard deviations.
 

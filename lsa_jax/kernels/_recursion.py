@@ -399,11 +399,11 @@ def _activate(
         if isinstance(step, LayerNorm):
             scale = inverse1 * inverse2
             return nngp * scale, None if ntk is None else ntk * scale
-        if isinstance(step, Elementwise):
-            values, slopes = step.nonlinearity.duals(nngp, std1**2, std2**2)
-            return values, None if ntk is None else slopes * ntk
         cosine = _dual_activations.cosine(nngp, inverse1, inverse2, tolerance)
-        if isinstance(step, Rectifier):
+        if isinstance(step, Elementwise):
+            covariance = _dual_activations.snapped(nngp, cosine, std1, std2)
+            values, slopes = step.nonlinearity.duals(covariance, std1**2, std2**2)
+        elif isinstance(step, Rectifier):
             values, slopes = _dual_activations.rectifier(cosine, step.slope)
             values = values * (std1 * std2)
         elif isinstance(step, GaussianError):

@@ -295,6 +295,25 @@ def test_a_users_nonlinearity_is_one_class_with_its_duals(key, method):
     np.testing.assert_allclose(found[1], nngp + damping * np.cosh(inner) * inner, rtol=1e-5)
 
 
+@dataclass(frozen=True)
+class Wave(Elementwise):
+    """A nonlinearity whose kernel depends on the difference of two inputs alone."""
+
+    def phi(self, x):
+        return jnp.sin(x) + jnp.cos(x)
+
+    def duals(self, covariance, variance1, variance2):
+        values = jnp.exp(covariance - (variance1 + variance2) / 2)
+        return values, values
+
+
+def test_a_users_nonlinearity_is_exact_on_equal_inputs_however_large(key):
+    x = 255 * jax.random.uniform(key, (40, 784))
+    kernel = network([Dense(1), Wave(), Dense(1)]).kernel
+    nngp = jax.jit(lambda x: kernel(x, x, "nngp", "recursion"))(x)
+    np.testing.assert_array_equal(np.diagonal(nngp), 1.0)
+
+
 def test_one_layer_without_a_limit_leaves_the_net_without_a_kernel():
     for layer in (
         BatchNorm(),
