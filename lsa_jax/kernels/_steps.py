@@ -1,4 +1,4 @@
-"""Steps of which `kernels.recursion` computes the kernel, and what shapes they make."""
+"""Steps of which `_recursion.kernel` computes the kernel, and what shapes they make."""
 
 import itertools
 import math

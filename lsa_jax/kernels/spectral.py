@@ -188,7 +188,7 @@ def gradient_flow(
     """Returns the outputs of a network in its kernel regime, trained by gradient flow until t.
 
     The loss is sum (f - Y)^2 / (2 n c), a time is a learning rate times a number of steps, and K is
-    the NTK, which stays as it is. With s = t / (n c), f_0 the outputs at the start, and G the K with
+    the NTK, which stays as it is. With s = t / (n c), f_0 the outputs at the start, and G = K with
     its ridge,
 
         f_t(train) = f_0 - K G^{-1} (1 - exp(-G s)) (f_0 - Y)

@@ -6,8 +6,9 @@ A layer is a frozen dataclass with two short methods, and a third where it pays:
   parameters;
 * `infinite(parameterization)` returns the same layer of neural-tangents, whose kernel is exact at
   infinite width, or None where there is no such limit;
-* `steps(parameterization)` returns the layer's steps for `kernels.recursion`, our own faster
-  evaluation of that kernel. Without it, neural-tangents evaluates the networks that hold the layer.
+* `steps(parameterization)` returns the layer's steps for our own faster evaluation of that kernel
+  (`method="recursion"` of a kernel). Without it, neural-tangents evaluates the networks that hold
+  the layer.
 
 A new layer is one such class; nothing else changes. A new nonlinearity derives from `Elementwise`,
 which makes all three from the function and its duals. Images are [n, height, width, channels].
