@@ -50,6 +50,12 @@ def test_equal_opposite_orthogonal_zero_and_badly_scaled_inputs_are_exact():
     np.testing.assert_allclose(KERNEL(x), ntk, rtol=1e-3, atol=1e-6)
 
 
+def test_products_of_neural_tangents_are_in_full_precision():
+    program = jax.jit(KERNEL).lower(jnp.ones((2, 3)), jnp.ones((4, 3))).as_text().splitlines()
+    products = [line for line in program if "dot_general" in line]
+    assert products and all("HIGHEST" in line for line in products)
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_other_kernels_and_shapes_that_differ_are_refused():
     with pytest.raises(InputError, match="get is 'cov1'; accepted: ntk, nngp"):
