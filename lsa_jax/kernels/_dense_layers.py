@@ -54,6 +54,38 @@ def dense_layers(
     full: bool,
 ) -> list[Dense]:
     """Finds the dense layers whose part of the kernel is cheaper from two Gram matrices."""
+    layers, outputs = _all_dense_layers(apply, params, example_shape, dtype)
+    pairs_of_outputs = outputs ** (2 if full else 1)
+    return [
+        layer
+        for layer in layers
+        if gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
+    ]
+
+
+def compact_layers(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Any],
+    example_shape: tuple[int, ...],
+    dtype: Any,
+) -> list[Dense]:
+    """Finds the dense layers whose inputs and cotangents are fewer numbers than their Jacobian."""
+    layers, outputs = _all_dense_layers(apply, params, example_shape, dtype)
+    return [
+        layer
+        for layer in layers
+        if layer.positions * (layer.fan_in + outputs * layer.fan_out)
+        < outputs * layer.fan_in * layer.fan_out
+    ]
+
+
+def _all_dense_layers(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Any],
+    example_shape: tuple[int, ...],
+    dtype: Any,
+) -> tuple[list[Dense], int]:
+    """Returns all dense layers, and the network's number of outputs."""
     program, outputs = trace(apply, params, example_shape, dtype)
     uses: dict[int, list[Dense | None]] = {}
 
@@ -71,14 +103,8 @@ def dense_layers(
         run(program, leaves, x, note, lambda leaf: record(leaf, None))
 
     jax.eval_shape(visit, jax.tree.leaves(params), jax.ShapeDtypeStruct((1, *example_shape), dtype))
-    pairs_of_outputs = outputs ** (2 if full else 1)
     alone = [layers[0] for layers in uses.values() if len(layers) == 1]
-    return [
-        layer
-        for layer in alone
-        if layer is not None
-        and gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
-    ]
+    return [layer for layer in alone if layer is not None], outputs
 
 
 def gram_cost(layer: Dense, pairs_of_outputs: int) -> int:

@@ -23,7 +23,15 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax.kernels import _tiles
-from lsa_jax.kernels._dense_layers import Dense, Scaled, dense_layers, gram_cost, run, trace
+from lsa_jax.kernels._dense_layers import (
+    Dense,
+    Scaled,
+    compact_layers,
+    dense_layers,
+    gram_cost,
+    run,
+    trace,
+)
 
 # Examples a side of a tile. Each tile reads its factors from memory, which takes longer than the
 # products of a small one; what the tiles on the diagonal waste then counts less.
@@ -80,16 +88,18 @@ def layerwise_ntk(
     )
 
 
+@jax.default_matmul_precision("highest")
 def derivative_factors(
     apply: Callable[[Any, Array], Array],
     params: PyTree[Float[Array | np.ndarray, "..."]],
     x: Array | np.ndarray,
 ) -> Factors:
     """Computes what `directional_derivative` needs of some examples."""
-    dense = dense_layers(apply, params, x.shape[1:], x.dtype, full=True)
+    dense = compact_layers(apply, params, x.shape[1:], x.dtype)
     return _factors(apply, params, dense, x)
 
 
+@jax.default_matmul_precision("highest")
 def directional_derivative(
     apply: Callable[[Any, Array], Array],
     step: PyTree[Float[Array | np.ndarray, "..."]],
@@ -104,7 +114,7 @@ def directional_derivative(
         factors: from `derivative_factors`, or some rows of each array.
         example: shape and dtype of one example.
     """
-    dense = dense_layers(apply, step, example.shape, example.dtype, full=True)
+    dense = compact_layers(apply, step, example.shape, example.dtype)
     weights = _weight_matrices(apply, step, dense, example)
     found = {layer.leaf for layer in dense}
     rest = [leaf for i, leaf in enumerate(jax.tree.leaves(step)) if i not in found]

@@ -67,6 +67,7 @@ def linearize(
     return apply_lin
 
 
+@jax.default_matmul_precision("highest")
 def linearize_on(
     apply: Callable[[Any, Array], Array],
     params: PyTree[Float[Array | np.ndarray, "..."]],
@@ -78,8 +79,9 @@ def linearize_on(
     computed once here, layer by layer as in `finite_ntk`, so that a step of training is a few
     small products: on a small convolutional network a tenth of the operations of `linearize`. Each
     example takes c P numbers of memory, P the parameters beside dense layers, which take inputs +
-    c outputs; see `expansion_bytes`. What it computes equals `linearize` to rounding, and may be
-    trained by any optimiser.
+    c outputs at each position, where that is less; see `expansion_bytes`. What it computes equals
+    `linearize` to rounding, and may be trained by any optimiser. Products are in full precision,
+    also on accelerators whose default is less (TF32).
 
         examples, apply_lin = linearize_on(apply, params, inputs)
         batch = jax.tree.map(lambda a: a[index], examples)
@@ -117,6 +119,7 @@ def expansion_bytes(
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(expansion))
 
 
+@jax.default_matmul_precision("highest")
 def finite_ntk(
     apply: Callable[[Any, Array], Array],
     params: PyTree[Float[Array | np.ndarray, "..."]],
@@ -143,8 +146,9 @@ def finite_ntk(
     * "layerwise" is "jacobian" but for dense layers, whose k inputs and f outputs count k + c f
       instead of c k f; without `x2` it computes little more than half of the pairs.
 
-    All are exact; "auto" takes the one with the fewest operations. To stay within a memory limit,
-    go through `kernels.gram`.
+    All are exact, with products in full precision also on accelerators whose default is less
+    (TF32); "auto" takes the one with the fewest operations. To stay within a memory limit, go
+    through `kernels.gram`.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
@@ -183,6 +187,8 @@ def finite_ntk(
             f"apply turns x1 {x1.shape} into {outputs.shape}; accepted: outputs [n, c]"
         )
     some, chosen = _restricted(apply, params, selected)
+    if not len(x1) or (x2 is not None and not len(x2)):
+        method = "jacobian"  # the layers' tiles hold one example or more
     if method == "auto":
         method = _cheapest(apply, params, some, chosen, x1, full=full)
     ntk = _implementation(some, method, full=full)

@@ -9,6 +9,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import expansion_bytes, finite_ntk, gram, linearize, linearize_on
+from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
 
 def _apply(params, inputs):
@@ -118,6 +119,54 @@ def test_linearize_works_for_many_expansion_points_at_once(key, params):
     for i in range(3):
         alone = linearize(_apply, jax.tree.map(lambda a, i=i: a[i], many))(moved, inputs)
         np.testing.assert_allclose(together[i], alone, rtol=1e-4, atol=1e-5)
+
+
+def _assert_full_precision(function, *arguments):
+    """Every product of a program asks for all digits, whatever the accelerator's default."""
+    program = jax.jit(function).lower(*arguments).as_text().splitlines()
+    products = [line for line in program if "dot_general" in line or "convolution" in line]
+    assert products and all("HIGHEST" in line for line in products)
+
+
+@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "auto"])
+def test_products_of_the_finite_ntk_are_in_full_precision(key, method):
+    model = network([Conv(2, b_std=0.1), Relu(), Flatten(), Dense(5), Relu(), Dense(3)])
+    params, x = model.init(key, (3, 3, 1)), jnp.ones((2, 3, 3, 1))
+    for diagonal in (False, True):
+        ntk = functools.partial(finite_ntk, model.apply, method=method, diagonal=diagonal)
+        _assert_full_precision(ntk, params, x)
+
+
+def test_products_of_the_linearisation_on_known_examples_are_in_full_precision(key, params):
+    def gradient(params, moved, inputs):
+        examples, apply_lin = linearize_on(_apply, params, inputs)
+        return jax.grad(lambda p: jnp.sum(apply_lin(p, examples) ** 2))(moved)
+
+    _assert_full_precision(gradient, params, params, jnp.ones((2, 4)))
+
+
+@pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "auto"])
+def test_the_finite_ntk_of_no_examples_is_empty(params, method):
+    ntk = functools.partial(finite_ntk, _apply, params, method=method)
+    some, none = jnp.ones((2, 4)), jnp.ones((0, 4))
+    assert ntk(none).shape == (0, 0) and ntk(none, full=True).shape == (0, 0, 3, 3)
+    assert ntk(none, some).shape == (0, 2) and ntk(some, none).shape == (2, 0)
+    assert ntk(none, diagonal=True).shape == (0,)
+
+
+def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_fewer(key):
+    # At p positions a layer takes p (k + c f) numbers, against c k f of its Jacobian.
+    weight, moved = jax.random.normal(key, (2, 30, 20))
+
+    def apply(weight, x):
+        return jnp.sum(jnp.tanh(x @ weight), axis=1)[:, :3]
+
+    for positions, numbers in ((6, 6 * (30 + 3 * 20)), (25, 3 * 30 * 20)):
+        x = jax.random.normal(key, (2, positions, 30))
+        assert expansion_bytes(apply, weight, x) == 2 * 4 * (numbers + 3)  # and the outputs
+        examples, apply_lin = linearize_on(apply, weight, x)
+        expected = linearize(apply, weight)(moved, x)
+        np.testing.assert_allclose(apply_lin(moved, examples), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("unchecked")
