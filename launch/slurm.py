@@ -20,6 +20,7 @@ over ends as failed, its log says so in one line, and the same command goes on f
 """
 
 import contextlib
+import functools
 import importlib.util
 import io
 import shlex
@@ -166,11 +167,15 @@ def main() -> None:
         _print_script(_executor(workdir, "afterany:ARRAY" if tasks else None), [report])
         return
 
+    experiment = load_experiment(config.experiment)
+    load = functools.cache(lambda: experiment.load(points, data_dir))
+    if tasks:
+        load()  # here, before a queue has been waited for, only to see that the data are there
     with recorded_sweep(
         config,
         points,
         workdir,
-        load=lambda: load_experiment(config.experiment).load(points, data_dir),
+        load=load,
         command=sys.argv,
         devices=[f"SLURM: {_CPUS.value} CPU cores and {_GPUS.value} GPUs a task"],
     ):

@@ -62,6 +62,12 @@ def _check_workdir(workdir: Path, identity: dict[str, Any]) -> None:
         )
 
 
+def _is_new(workdir: Path, identity: dict[str, Any]) -> bool:
+    """Whether nothing is recorded in the folder; raises unless it can take this sweep."""
+    _check_workdir(workdir, identity)
+    return not (workdir / "config.json").exists()
+
+
 def _run_group(
     experiment: Experiment, group: list[Point], data: Any, directory: Path, progress: Any
 ) -> list[Outcome]:
@@ -190,7 +196,7 @@ def recorded_sweep(
         config: what all points share.
         points: the sweep.
         workdir: where everything is written.
-        load: reads the data; called before a folder is made that is not there yet.
+        load: reads the data; called before anything is written where no sweep is recorded yet.
         command: the command line, for the record.
         devices: what it runs on, for the record.
 
@@ -199,12 +205,10 @@ def recorded_sweep(
             before anything is written.
     """
     identity = _identity(config, points)
-    _check_workdir(workdir, identity)
-    if not workdir.exists():
+    if _is_new(workdir, identity):
         load()
     with _folder_locks.alone(workdir):
-        _check_workdir(workdir, identity)  # again: another one may have been recorded meanwhile
-        if not (workdir / "config.json").exists():
+        if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
             versions = {name: metadata.version(name) for name in _PACKAGES}
             record = {"command": command, "versions": versions, "devices": devices}
             files.write_json(workdir / "config.json", {**record, **identity})
@@ -241,7 +245,7 @@ def run_sweep(
     crew = processes.everyone()
     load = functools.cache(lambda: crew.in_each(lambda: experiment.load(points, data_dir)))
     devices = [f"{device} ({device.device_kind})" for device in jax.devices()]
-    if crew.from_first(lambda: not workdir.exists()):
+    if crew.from_first(lambda: _is_new(workdir, _identity(config, points))):
         load()  # here by all processes: what follows is done by the first alone
     with contextlib.ExitStack() as stack:
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)

@@ -1,6 +1,7 @@
 """A sweep that was killed, repeated, or spread over more devices ends with the same numbers."""
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -12,8 +13,9 @@ import pandas as pd
 import pytest
 
 from launch import _cli
-from lsa_jax.errors import InputError
-from lsa_jax.experiments.sweep import run_groups
+from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.experiments.sweep import run_groups, run_sweep
+from lsa_jax.settings.points import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -164,3 +166,17 @@ def test_a_group_that_is_not_there_is_refused(uninterrupted):
     config, points = _cli.recorded_points(uninterrupted)
     with pytest.raises(InputError, match="--groups has 6; accepted: 0 to 5"):
         run_groups(config, points, uninterrupted, [0, 6], data_dir=None)
+
+
+@pytest.mark.parametrize("names", [[], [".lock"]])
+def test_missing_data_leave_a_folder_that_was_made_before_as_it_was(tmp_path, names):
+    data, workdir = tmp_path / "data", tmp_path / "out"
+    for folder in (data, workdir):
+        folder.mkdir()
+    for name in names:
+        (workdir / name).touch()
+    config = runpy.run_path(str(ROOT / "configs/lsa/fig6_mnist.py"))["get_config"]()
+    points = make_points(config, [{}], lambda config: None)
+    with pytest.raises(MissingDataError):
+        run_sweep(config, points, workdir, data_dir=data, command=[])
+    assert [entry.name for entry in workdir.iterdir()] == names

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -16,8 +17,10 @@ from absl.testing import flagsaver
 
 from launch import slurm
 from launch._task import Task
-from lsa_jax.errors import InputError
-from lsa_jax.experiments import _folder_locks
+from lsa_jax import experiments
+from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.experiments import _folder_locks, load_experiment
+from lsa_jax.settings.points import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = Path(__file__).with_name("slurm_cluster.sh")
@@ -102,6 +105,55 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
         f"export PYTHONPATH={ROOT}" in array and f"srun --unbuffered --output {tmp_path}" in array
     )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def submit(tmp_path, monkeypatch):
+    """Returns what calls launch.slurm here, with a stand-in for submitit, and what it was given."""
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    submitted = []
+
+    def stand_in(executor, commands):
+        submitted.append(commands)
+        return str(100 + len(submitted))
+
+    config = runpy.run_path(str(ROOT / "configs/lsa/fig6_mnist.py"))["get_config"]("quick")
+    points = make_points(config, [{}], lambda config: None)
+    monkeypatch.setattr(slurm, "_check", lambda: None)
+    monkeypatch.setattr(slurm, "_executor", lambda *arguments: None)
+    monkeypatch.setattr(slurm, "_submit", stand_in)
+    monkeypatch.setattr(slurm._cli, "configured_points", lambda sweep: (config, points))
+    workdir, data = tmp_path / "out", tmp_path / "data"
+    data.mkdir()
+
+    def call():
+        with flagsaver.flagsaver(workdir=str(workdir), data_dir=str(data)):
+            slurm.main()
+
+    return call, submitted, workdir
+
+
+def _set_data(monkeypatch, present):
+    """Says whether the data of the sweep are there, which nothing reads."""
+
+    def load(points, data_dir):
+        if not present:
+            raise MissingDataError("mnist does not exist")
+
+    experiment = load_experiment("noise_curves")
+    monkeypatch.setattr(experiments, "load_experiment", lambda name: experiment._replace(load=load))
+
+
+def test_tasks_are_not_submitted_where_the_data_have_gone_since(submit, monkeypatch):
+    call, submitted, workdir = submit
+    _set_data(monkeypatch, present=True)
+    call()
+    assert [len(commands) for commands in submitted] == [1, 1] and workdir.exists()
+    _set_data(monkeypatch, present=False)
+    with pytest.raises(MissingDataError):
+        call()
+    assert len(submitted) == 2
 
 
 def test_several_groups_can_share_a_task():
