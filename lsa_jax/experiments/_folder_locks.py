@@ -1,5 +1,7 @@
 """Who may work in a sweep's folder: one process alone, or several on different groups.
 
+Reports are written beside either, one after the other.
+
 All locks are files that the system frees even if their process is killed.
 """
 
@@ -63,4 +65,17 @@ def holding(workdir: Path, names: list[str]) -> Iterator[None]:
                 stack.enter_context(lock)
             with _folder_lock(workdir, timeout=_PATIENCE):  # only to see that nobody holds it
                 pass
+        yield
+
+
+@contextlib.contextmanager
+def reporting(workdir: Path) -> Iterator[None]:
+    """Holds the files of a folder's report; waits for another report to be written.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        with _refusing(workdir):
+            stack.enter_context(filelock.FileLock(workdir / ".report.lock"))
         yield

@@ -296,13 +296,16 @@ def report_sweep(
     """Writes and prints the report on the points that are done and returns their table.
 
     Raises:
-        InputError: none is done.
+        InputError: none is done, or the folder cannot be written.
     """
-    results = files.read_results(workdir, [point.id for point in points])
-    if results.empty:
-        raise InputError(f"--workdir {workdir} has no finished runs; start them with launch.sweep")
-    report = load_experiment(config.experiment).report(config, results, workdir)
-    print(write_report(workdir, results, report))
+    with _folder_locks.reporting(workdir):
+        results = files.read_results(workdir, [point.id for point in points])
+        if results.empty:
+            raise InputError(
+                f"--workdir {workdir} has no finished runs; start them with launch.sweep"
+            )
+        report = load_experiment(config.experiment).report(config, results, workdir)
+        print(write_report(workdir, results, report))
     if len(results) < len(points):
         print(f"{len(points) - len(results)} of {len(points)} runs are missing")
     return results

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
@@ -14,7 +15,9 @@ import pytest
 
 from launch import _cli
 from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.experiments import sweep
 from lsa_jax.experiments.sweep import run_groups, run_sweep
+from lsa_jax.reporting import files
 from lsa_jax.settings.points import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,3 +183,25 @@ def test_missing_data_leave_a_folder_that_was_made_before_as_it_was(tmp_path, na
     with pytest.raises(MissingDataError):
         run_sweep(config, points, workdir, data_dir=data, command=[])
     assert [entry.name for entry in workdir.iterdir()] == names
+
+
+def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
+    config = runpy.run_path(str(ROOT / "configs/quickstart.py"))["get_config"]("quick")
+    points = make_points(config, [{}], lambda config: None)
+    files.write_run(tmp_path, "single", {"id": "single", "status": "ok"}, [])
+    experiment = sweep.load_experiment(config.experiment)._replace(report=lambda *given: None)
+    writing, at_once = [], []
+
+    def write(*given):
+        writing.append(given)
+        time.sleep(0.2)
+        at_once.append(len(writing))
+        writing.pop()
+        return ""
+
+    monkeypatch.setattr(sweep, "load_experiment", lambda name: experiment)
+    monkeypatch.setattr(sweep, "write_report", write)
+    with ThreadPoolExecutor() as threads:
+        reports = [threads.submit(sweep.report_sweep, config, points, tmp_path) for _ in range(3)]
+    assert [len(report.result()) for report in reports] == [1, 1, 1]
+    assert at_once == [1, 1, 1]
