@@ -75,8 +75,20 @@ def _parse(argv: list[str]) -> list[str]:
     return remaining
 
 
-def run(main: Callable[[], int | None]) -> NoReturn:
+def _refuse_config() -> None:
+    """Raises where a configuration is given, which would be ignored."""
+    given = [f"--config={CONFIG.value}"] if CONFIG.present else []
+    for flag in given + _overrides:
+        raise InputError(
+            f"{flag} is given to a command that reads no configuration; accepted: without it, as "
+            "launch.sweep, launch.run and launch.slurm alone take one"
+        )
+
+
+def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn:
     """Runs a script: parses the flags, calls `main()`, and turns its errors into exit codes.
+
+    Where the script is not `configured`, --config and --config.FIELD are refused.
 
     0: done. 1: done, but some runs failed (as `main` returns). 2: a mistake in what was given.
     130: stopped by Ctrl-C.
@@ -88,6 +100,8 @@ def run(main: Callable[[], int | None]) -> NoReturn:
         logging.set_verbosity(logging.WARNING)
         warnings.showwarning = _show_warning
         try:
+            if not configured:
+                _refuse_config()
             return main()
         except InputError as error:
             _fail(describe(error))

@@ -16,4 +16,4 @@ from launch import _cli, sweep
 main = functools.partial(sweep.main, sweep=False)
 
 if __name__ == "__main__":
-    _cli.run(main)
+    _cli.run(main, configured=True)

@@ -189,4 +189,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    _cli.run(main)
+    _cli.run(main, configured=True)

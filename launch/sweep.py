@@ -103,4 +103,4 @@ def main(*, sweep: bool = True) -> int:
 
 
 if __name__ == "__main__":
-    _cli.run(main)
+    _cli.run(main, configured=True)

@@ -214,6 +214,17 @@ def test_groups_of_no_sweep_are_refused(tmp_path, arguments, words):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("script", "flag"),
+    [
+        *((name, "--config.noise=2") for name in ("report", "groups", "data", "synsets")),
+        *((name, QUICKSTART) for name in ("reproduce", "benchmark")),
+    ],
+)
+def test_a_configuration_that_a_command_would_ignore_is_refused(script, flag):
+    assert_refused(launch(script, flag), f"error: {flag} is given to a command that reads no")
+
+
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
 def test_a_log_without_its_library_is_refused(tmp_path):
     result = launch("run", QUICKSTART, f"--workdir={tmp_path / 'out'}", "--wandb=digits")

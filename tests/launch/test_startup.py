@@ -32,7 +32,7 @@ def report(config, points, workdir):
     return report_sweep(config, points, workdir)
 
 sweep.report_sweep = report
-_cli.run(run.main)
+_cli.run(run.main, configured=True)
 """
 
 
