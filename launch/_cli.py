@@ -197,14 +197,16 @@ def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Poin
     """Returns the configuration and the points that `config.json` in a folder records.
 
     Raises:
-        InputError: there is no such file, or it is not one of ours.
+        InputError: the file cannot be read, or it is not one of ours.
     """
     path = workdir / "config.json"
     try:
         record = json.loads(path.read_text())
         recorded, sweep = _tuples(record["config"]), [_tuples(s) for s in record["sweep"]]
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist; accepted: a folder that a sweep wrote") from None
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}; accepted: a folder that a sweep wrote"
+        ) from None
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{path} is damaged; expected what a sweep writes there") from None
     settings = load_settings(recorded.get("experiment"))

@@ -18,7 +18,7 @@ _GROUPS = flags.DEFINE_list("groups", None, "Which groups to run, as 0,3.")
 
 
 def _numbers() -> list[int]:
-    """Returns --groups.
+    """Returns --groups, each once.
 
     Raises:
         InputError: it is missing, or no list of numbers.
@@ -26,7 +26,7 @@ def _numbers() -> list[int]:
     if not _GROUPS.value or not all(part.strip().isdecimal() for part in _GROUPS.value):
         given = "missing" if _GROUPS.value is None else repr(",".join(_GROUPS.value))
         raise InputError(f"--groups is {given}; accepted: numbers from 0, as --groups=0,3")
-    return [int(part) for part in _GROUPS.value]
+    return list(dict.fromkeys(int(part) for part in _GROUPS.value))
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -303,6 +304,10 @@ def _reproduce(workdir: Path) -> int:
     )
 
 
+def _read_reports(folders: Iterable[str | Path]) -> list[dict[str, Any]]:
+    return [_reproduction.read(Path(folder) / "report.json") for folder in folders]
+
+
 def main() -> int:
     """Runs --paper, and writes --results_table; returns 1 if a sweep failed."""
     if not _PAPER.value and not (_RESULTS_TABLE.value and _REPORTS.value):
@@ -310,14 +315,18 @@ def main() -> int:
             f"--paper is missing; accepted: one of {', '.join(_PAPERS)}, or --results_table=FILE "
             "with --reports=DIR"
         )
+    if _REPORTS.value and not _RESULTS_TABLE.value:
+        raise InputError("--reports is given without --results_table; accepted: both")
     workdir = _cli.workdir() if _PAPER.value else None
+    table = Path(_RESULTS_TABLE.value) if _RESULTS_TABLE.value else None
+    if table:  # only to see that they are there, before sweeps run for hours
+        _results_table.read(table)
+        _read_reports(_REPORTS.value)
     status = _reproduce(workdir) if workdir else 0
-    if _RESULTS_TABLE.value and not _DRY_RUN.value:
-        folders = [workdir] if workdir else []
-        folders += [Path(name) for name in _REPORTS.value]
-        reports = [_reproduction.read(folder / "report.json") for folder in folders]
-        _results_table.update(Path(_RESULTS_TABLE.value), reports)
-        print(f"wrote {_RESULTS_TABLE.value}")
+    if table and not _DRY_RUN.value:
+        own = [workdir] if workdir else []
+        _results_table.update(table, _read_reports([*own, *_REPORTS.value]))
+        print(f"wrote {table}")
     return status
 
 

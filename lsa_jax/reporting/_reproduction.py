@@ -70,23 +70,24 @@ def read(path: Path) -> dict[str, Any]:
     """Returns what a reproduction's `report.json` holds, its sweeps as `Sweep`s.
 
     Raises:
-        InputError: there is no such file, or it is not one.
+        InputError: the file cannot be read, or it is not one.
     """
+    remedy = "remove it to have it written again (finished sweeps are kept)"
     try:
         record = files.read_json(path)
+        if isinstance(record, list):  # of claims
+            remedy = "accepted: another folder, as this one is a single sweep's"
         sweeps = [Sweep(**sweep) for sweep in record["sweeps"]]
         return {name: record[name] for name in ("paper", "scale", "title", "command")} | {
             "sweeps": sweeps
         }
-    except FileNotFoundError:
+    except OSError as error:
         raise InputError(
-            f"{path} does not exist; accepted: a folder that launch.reproduce wrote"
+            f"{path} cannot be read: {error.strerror}; accepted: a folder that launch.reproduce "
+            "wrote"
         ) from None
     except (ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{path} is no reproduction's report, or damaged; remove it to have it written again "
-            "(finished sweeps are kept)"
-        ) from None
+        raise InputError(f"{path} is no reproduction's report, or damaged; {remedy}") from None
 
 
 def finished(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:

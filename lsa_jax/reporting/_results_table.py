@@ -6,7 +6,7 @@ It lies between two lines that mark its place, one row a configuration and size.
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -21,19 +21,20 @@ _COLUMNS = ("item", "`--config=`", "cost", "paper", "ours", "status")
 _CONFIGURATION = re.compile(r"`([^`]+\.py(?::\w+)?)")
 
 
-def update(path: Path, reports: list[dict[str, Any]]) -> None:
-    """Puts the results of reproductions into the table of a Markdown file.
+class _Table(NamedTuple):
+    """What a file holds before its table, the table's rows by configuration, and what follows."""
 
-    A row names one claim, and its status says how many of the configuration's claims are shown.
-    Rows of configurations and sizes that the reports have no result of stay as they are.
+    before: str
+    rows: dict[str, list[str]]
+    after: str
 
-    Args:
-        path: the file.
-        reports: from `_reproduction.read`; of the same configuration and size the last counts.
+
+def read(path: Path) -> _Table:
+    """Reads a Markdown file with a table of results.
 
     Raises:
-        InputError: there is no such file, it has not one of each mark, in order, or the table has a
-            row without a configuration.
+        InputError: it cannot be read, it has not one of each mark, in order, or the table has a row
+            without a configuration.
     """
     try:
         text = path.read_text()
@@ -46,7 +47,23 @@ def update(path: Path, reports: list[dict[str, Any]]) -> None:
             f"--results_table={path} lacks a place for the table; accepted: a file with the lines "
             f"{_BEGIN} and {_END}, once each"
         )
-    rows = _earlier(path, table)
+    return _Table(before, _earlier(path, table), after)
+
+
+def update(path: Path, reports: list[dict[str, Any]]) -> None:
+    """Puts the results of reproductions into the table of a Markdown file.
+
+    A row names one claim, and its status says how many of the configuration's claims are shown.
+    Rows of configurations and sizes that the reports have no result of stay as they are.
+
+    Args:
+        path: the file.
+        reports: from `_reproduction.read`; of the same configuration and size the last counts.
+
+    Raises:
+        InputError: as `read`.
+    """
+    before, rows, after = read(path)
     for sweep in (sweep for report in reports for sweep in report["sweeps"]):
         known = map(_without_size, rows)
         if sweep.status in FINISHED or _without_size(sweep.config) not in known:

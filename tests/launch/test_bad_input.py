@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from launch import groups
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = "--config=configs/quickstart.py"
@@ -197,7 +201,10 @@ def test_a_report_on_a_damaged_record_is_refused(tmp_path, content):
 
 
 def test_a_report_on_nothing_is_refused(tmp_path):
-    assert_refused(launch("report", f"--workdir={tmp_path}"), "config.json", "does not exist")
+    for workdir, reason in ((tmp_path, "No such file"), (ROOT / "LICENSE", "Not a directory")):
+        assert_refused(
+            launch("report", f"--workdir={workdir}"), f"config.json cannot be read: {reason}"
+        )
 
 
 @pytest.mark.parametrize(
@@ -206,12 +213,18 @@ def test_a_report_on_nothing_is_refused(tmp_path):
         ([], ["--groups is missing", "--groups=0,3"]),
         (["--groups=0,x"], ["--groups is '0,x'", "numbers from 0"]),
         (["--groups=-1"], ["--groups is '-1'"]),
-        (["--groups=0"], ["config.json", "does not exist"]),
+        (["--groups=0"], ["config.json cannot be read", "No such file"]),
     ],
 )
 def test_groups_of_no_sweep_are_refused(tmp_path, arguments, words):
     assert_refused(launch("groups", f"--workdir={tmp_path}", *arguments), *words)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_group_that_is_given_twice_is_run_once():
+    flags.FLAGS.mark_as_parsed()
+    with flagsaver.flagsaver(groups=["0", "3", "00"]):
+        assert groups._numbers() == [0, 3]
 
 
 @pytest.mark.parametrize(

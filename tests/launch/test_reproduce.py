@@ -253,6 +253,28 @@ def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
     assert "damaged" in reproduce(*flags, status=2)
 
 
+def test_a_table_and_reports_that_are_not_there_are_refused_before_anything_runs(paper, tmp_path):
+    flags, workdir = paper("works")
+    table = tmp_path / "README.md"
+    table.write_text("\n".join(MARKERS))
+    for options, message in [
+        ([f"--results_table={table}.typo"], "README.md.typo cannot be read: No such file"),
+        ([f"--results_table={table}", "--reports=typo"], "typo/report.json cannot be read: No"),
+        ([f"--results_table={table}", f"--reports={table}"], "report.json cannot be read: Not a"),
+        (["--reports=typo"], "--reports is given without --results_table"),
+    ]:
+        assert message in reproduce(*flags, *options, status=2)
+        assert not workdir.exists()
+
+
+def test_the_folder_of_a_sweep_is_not_to_lose_its_report(paper):
+    flags, workdir = paper("works")
+    workdir.mkdir()
+    (workdir / "report.json").write_text("[]")
+    said = reproduce(*flags, status=2)
+    assert "another folder" in said and "remove" not in said
+
+
 @pytest.mark.slow
 def test_the_real_sweep_is_run_and_reported_on(tmp_path):
     flags = ["--paper=lsa", "--only=fig5_placements", "--scale=quick", f"--workdir={tmp_path}"]
