@@ -11,6 +11,8 @@ import functools
 import math
 import os
 import shutil
+import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,27 +55,48 @@ def _steps(rows: list[dict[str, Any]]) -> list[int]:
     return [number if counter is None else int(row[counter]) for number, row in enumerate(rows)]
 
 
+def _record(content: bytes) -> bytes:
+    """Returns an event as its file holds it: length, checksum, event, checksum."""
+    from tensorboardX.record_writer import masked_crc32c
+
+    length = struct.pack("<Q", len(content))
+    first, second = (struct.pack("<I", masked_crc32c(part)) for part in (length, content))
+    return length + first + content + second
+
+
+def _events(rows: list[dict[str, Any]], result: dict[str, Any]) -> list[Any]:
+    """Returns TensorBoard's events of a run, the results at its last step."""
+    from tensorboardX import summary  # optional
+    from tensorboardX.proto.event_pb2 import Event
+
+    steps, now = _steps(rows), time.time()
+    results = {f"result/{name}": value for name, value in _numbers(result).items()}
+    at_steps = [*zip(steps, map(_numbers, rows), strict=True), (max(steps, default=0), results)]
+    return [Event(wall_time=now, file_version="brain.Event:2")] + [
+        Event(wall_time=now, step=step, summary=summary.scalar(name, value))
+        for step, numbers in at_steps
+        for name, value in numbers.items()
+    ]
+
+
 def write_tensorboard(workdir: Path, run_id: str) -> None:
     """Writes one run's metrics as event files into `tensorboard/<run id>/`, unless they are there.
 
     Its results are scalars `result/NAME` at the last step.
+
+    Raises:
+        StorageError: they cannot be written.
     """
     target = workdir / "tensorboard" / run_id
     if target.exists():
         return
-    import tensorboardX  # optional
-
     partial = target.with_name(f".{run_id}.partial")
     if partial.exists():
         shutil.rmtree(partial)  # of a process that was killed
-    rows, result = files.read_metrics(workdir, run_id), files.read_result(workdir, run_id)
-    steps = _steps(rows)
-    with tensorboardX.SummaryWriter(str(partial)) as writer:
-        for step, row in zip(steps, rows, strict=True):
-            for name, value in _numbers(row).items():
-                writer.add_scalar(name, value, step)
-        for name, value in _numbers(result).items():
-            writer.add_scalar(f"result/{name}", value, max(steps, default=0))
+    events = _events(files.read_metrics(workdir, run_id), files.read_result(workdir, run_id))
+    # Not by SummaryWriter, whose thread dies of a full disk while this one waits for it.
+    content = b"".join(_record(event.SerializeToString()) for event in events)
+    files.write_bytes(partial / f"events.out.tfevents.{int(time.time())}.lsa_jax", content)
     os.replace(partial, target)
 
 

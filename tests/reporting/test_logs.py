@@ -2,13 +2,14 @@
 
 import json
 import os
+import resource
 import shutil
 import sys
 import types
 
 import pytest
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, StorageError
 from lsa_jax.reporting import _logs, files
 
 ROWS = [
@@ -82,6 +83,22 @@ def test_event_files_of_a_killed_process_are_written_again_and_whole_ones_left(w
     before = event.stat().st_mtime_ns
     log("a")
     assert event.stat().st_mtime_ns == before
+
+
+def test_event_files_on_a_full_disk_are_one_line_and_are_written_later(workdir):
+    pytest.importorskip("tensorboardX")
+    many = [{"step": step, "loss": 1.0 / step} for step in range(1, 2000)]
+    files.write_run(workdir, "a", RESULT, many)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))  # stands for a full disk
+    try:
+        with pytest.raises(StorageError, match=r"events.* cannot be written .*: File too large"):
+            _logs.write_tensorboard(workdir, "a")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (workdir / "tensorboard/a").exists()
+    _logs.write_tensorboard(workdir, "a")
+    assert os.listdir(workdir / "tensorboard") == ["a"]
 
 
 def test_rows_that_nothing_counts_are_numbered(workdir, wandb):
