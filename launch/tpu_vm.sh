@@ -16,7 +16,7 @@ Usage: launch/tpu_vm.sh SUBCOMMAND --name=NAME --zone=ZONE [--project=PROJECT] [
 --dry_run prints the commands and runs none of them. --workdir lies in the project's folder on the
 VM, unless it is absolute; data that install fetches lie there in `data`. The sweep runs in the
 background, so that a lost connection does not stop it; `run` with the same flags goes on from its
-checkpoints, and leaves a sweep alone that still runs.
+checkpoints, and does nothing on a host where the sweep still runs.
 
 Example:
   vm="--name=lsa --zone=us-central1-a"
@@ -67,6 +67,8 @@ parse() {
             fail "$subcommand does not take '$argument'; see launch/tpu_vm.sh --help"
         fi
     done
+    shopt -s extglob
+    if [[ -n ${given[workdir]:-} ]]; then given[workdir]=${given[workdir]%%+(/)}; fi
     for name in name* zone* ${flags[$subcommand]}; do
         [[ $name != *\* || -n ${given[${name%\*}]:-} ]] ||
             fail "--${name%\*} is missing; see launch/tpu_vm.sh --help"
@@ -126,8 +128,10 @@ run() {
     log=${given[workdir]}.log && log=${log@Q}
     printf -v command '%q ' "$python" -u -m launch.sweep "--config=${given[config]}" \
         "--workdir=${given[workdir]}" "${sweep_flags[@]}"
-    on_all_hosts "mkdir -p \$(dirname $log) && \
-{ nohup $command>> $log 2>&1 < /dev/null & } && sleep 10 && tail -n 5 $log"
+    # The lock, a host's own, because a second process of a sweep on several hosts would end them all.
+    on_all_hosts "mkdir -p \$(dirname $log) && { flock -n $log.lock true || \
+echo 'the sweep still runs here; nothing is started'; } && \
+{ nohup flock -n $log.lock $command>> $log 2>&1 < /dev/null & } && sleep 10 && tail -n 5 $log"
 }
 
 fetch() {

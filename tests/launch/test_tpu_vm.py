@@ -59,6 +59,12 @@ def test_fetch_copies_from_the_host_that_writes():
     assert copy == [*GCLOUD, "scp", *source, "--worker=0", "--zone=zone"]
 
 
+def test_the_log_lies_beside_the_folder_also_where_that_ends_in_a_slash():
+    for subcommand, *more in (["run", "--config=a.py"], ["fetch"]):
+        with_slash = printed(subcommand, *VM, "--workdir=runs/fig6//", *more)
+        assert with_slash == printed(subcommand, *VM, "--workdir=runs/fig6", *more)
+
+
 def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_path):
     """A stand-in for gcloud runs the code as the VM's shell would, with a stand-in for Python."""
     programs, home = tmp_path / "bin", tmp_path / "home"
@@ -69,22 +75,27 @@ def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_p
         programs
         / "gcloud": 'for word; do [[ $word != --command=* ]] || bash -c "${word#*=}"; done',
         programs / "sleep": "until [[ -s 'runs/my run.log' ]]; do :; done",
-        project / ".venv" / "bin" / "python": "printf '%s\\n' \"$@\"; exec /bin/sleep 5",
+        project / ".venv" / "bin" / "python": "printf '%s\\n' \"$@\"; exec /bin/sleep 8",
     }
     for path, code in stand_ins.items():
         path.write_text(f"#!/bin/bash\n{code}\n")
         path.chmod(0o755)
     (home / "link").symlink_to(project)
-    result = subprocess.run(
-        [ROOT / "launch" / "tpu_vm.sh", *RUN],
-        cwd=home,
-        env={"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=4,  # less than the stand-in takes
-    )
-    assert result.returncode == 0, result.stderr
+    outputs = []
+    for _ in range(2):
+        result = subprocess.run(
+            [ROOT / "launch" / "tpu_vm.sh", *RUN],
+            cwd=home,
+            env={"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=4,  # less than the stand-in takes
+        )
+        assert result.returncode == 0, result.stderr
+        outputs.append(result.stdout)
+    # What still runs is left alone: a second process would end the first on every host.
+    assert ["still runs" in output for output in outputs] == [False, True]
     wanted = ["-u", "-m", "launch.sweep", "--config=a.py", "--workdir=runs/my run"]
     wanted.append("--config.sweep.x=('a', 'b')")
     assert (project / "runs" / "my run.log").read_text().splitlines() == wanted
