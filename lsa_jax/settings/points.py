@@ -30,12 +30,28 @@ def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
-def _point_id(settings: Mapping[str, Any]) -> str:
+def _point_id(settings: Mapping[str, Any], *, exact: bool = False) -> str:
+    """Returns a point's id, with numbers to six digits, or all of them."""
+
+    def text(value: Any) -> str:
+        if not isinstance(value, int | float):
+            return str(value)
+        short = f"{value:g}"
+        return str(value) if exact and float(short) != value else short
+
     parts = [
-        str(value) if isinstance(value, str) else f"{name.split('.')[-1]}={value:g}"
+        value if isinstance(value, str) else f"{name.split('.')[-1]}={text(value)}"
         for name, value in settings.items()
     ]
     return re.sub(r"[^A-Za-z0-9_.=+-]", "_", ",".join(parts).replace(",", "-")) or "single"
+
+
+def _ids(sweep: list[dict[str, Any]]) -> list[str]:
+    """Returns the points' ids; with all digits only where six do not tell them apart."""
+    short = [_point_id(settings) for settings in sweep]
+    if len(set(short)) == len(short):
+        return short
+    return [_point_id(settings, exact=True) for settings in sweep]
 
 
 def make_points(
@@ -54,12 +70,12 @@ def make_points(
         InputError: a point's configuration is not accepted, or two points are the same.
     """
     points: dict[str, Point] = {}
-    for settings in sweep:
+    for name, settings in zip(_ids(sweep), sweep, strict=True):
         resolved = config.copy_and_resolve_references()
         with resolved.unlocked():
             resolved.update_from_flattened_dict(settings)
         validate(resolved.lock())
-        point = Point(_point_id(settings), dict(settings), resolved)
+        point = Point(name, dict(settings), resolved)
         if point.id in points:
             raise InputError(f"the sweep has the point {point.id} twice; each must differ")
         points[point.id] = point

@@ -1,5 +1,6 @@
 """What fields accept, and the one line that says so."""
 
+import ml_collections
 import pytest
 
 from lsa_jax.errors import InputError
@@ -140,3 +141,18 @@ def test_two_equal_points_are_refused():
 def test_an_empty_sweep_is_refused():
     with pytest.raises(InputError, match="no points"):
         points.make_points(noise_curves.default_config(), [], noise_curves.validate)
+
+
+@pytest.mark.parametrize(
+    ("values", "ids"),
+    [
+        ((2.0, 1048576, 1e-9), ["b=2", "b=1.04858e+06", "b=1e-09"]),
+        ((1000000, 1000001), ["b=1e+06", "b=1000001"]),
+        ((0.12345678, 0.12345681), ["b=0.12345678", "b=0.12345681"]),
+        ((None, True, (1, 2), (1, 3)), ["b=None", "b=1", "b=_1-_2_", "b=_1-_3_"]),
+    ],
+)
+def test_ids_of_points_differ_where_settings_do(values, ids):
+    config = ml_collections.ConfigDict({"a": {"b": ml_collections.config_dict.placeholder(object)}})
+    made = points.make_points(config, [{"a.b": value} for value in values], lambda config: None)
+    assert [point.id for point in made] == ids
