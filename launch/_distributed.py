@@ -69,7 +69,7 @@ def _end(crew: "processes.Crew", status: int, message: str | None = None) -> NoR
 
 def _is_loss(error: Exception) -> bool:
     """Tells whether an exchange failed because another process has ended."""
-    return any(word in str(error) for word in ("Gloo", "NCCL", "Connection", "UNAVAILABLE"))
+    return any(word in str(error) for word in ("Gloo", "NCCL", "UNAVAILABLE"))
 
 
 @contextlib.contextmanager

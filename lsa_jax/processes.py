@@ -6,11 +6,16 @@ writes and prints. What it alone can know (what is on disk), it tells the others
 """
 
 import collections
+import os
 import pickle
+import re
 import socket
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
 
+import filelock
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
@@ -185,6 +190,23 @@ def _check_port(address: str) -> None:
         ) from None
 
 
+_held: list[filelock.FileLock] = []  # for as long as this process lives
+
+
+def _take_place(address: str, process_id: int) -> None:
+    """Raises where another process of this host is this one: jax would end all that run."""
+    name = re.sub(r"[^\w.-]", "_", f"lsa_jax-{os.getuid()}-{address}-{process_id}.lock")
+    lock = filelock.FileLock(Path(tempfile.gettempdir()) / name, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise InputError(
+            f"--process_id is {process_id}, which runs on this host already with "
+            f"--coordinator_address={address}; accepted: a command that does not run yet"
+        ) from None
+    _held.append(lock)
+
+
 def connect(
     coordinator_address: str | None = None,
     num_processes: int | None = None,
@@ -202,9 +224,9 @@ def connect(
         All of them.
 
     Raises:
-        InputError: the environment does not say what was not given, the port is taken, or the
-            processes have not equally many devices each. (Where some do not come within 300 s, jax
-            aborts the others.)
+        InputError: the environment does not say what was not given, the port is taken, this
+            process runs here already, or the processes have not equally many devices each. (Where
+            some do not come within 300 s, jax aborts the others.)
     """
     # On a CPU jax needs to be told how processes talk; accelerators bring their own way.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -212,6 +234,8 @@ def connect(
     jax.config.update("jax_enable_preemption_service", False)
     if coordinator_address is not None and process_id == 0:
         _check_port(coordinator_address)
+    if coordinator_address is not None and process_id is not None:
+        _take_place(coordinator_address, process_id)
     try:
         jax.distributed.initialize(coordinator_address, num_processes, process_id)
     except ValueError as error:

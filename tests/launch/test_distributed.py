@@ -16,6 +16,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from launch import _distributed
+from lsa_jax import processes
 from lsa_jax.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,3 +140,24 @@ def test_a_port_that_is_taken_is_refused():
             with pytest.raises(InputError, match="that port cannot be opened here: Address"):
                 with _distributed.joined():
                     pytest.fail("joined")
+
+
+def test_a_process_that_runs_on_this_host_already_is_not_joined_twice():
+    address = f"localhost:{os.getpid()}"
+    given = {"coordinator_address": address, "num_processes": 2, "process_id": 1}
+    processes._take_place(address, 0)  # another place is no hindrance
+    processes._take_place(address, 1)
+    try:
+        with flagsaver.flagsaver(distributed=True, **given):
+            with pytest.raises(InputError, match="--process_id is 1, which runs on this host"):
+                with _distributed.joined():
+                    pytest.fail("joined")
+    finally:
+        for _ in range(2):
+            processes._held.pop().release()
+
+
+def test_the_loss_of_another_process_is_told_from_other_lost_connections():
+    gloo = "Gloo AllGather failed: [gloo/transport/tcp/pair.cc:547] Connection closed by peer"
+    assert _distributed._is_loss(RuntimeError(gloo))
+    assert not _distributed._is_loss(OSError("Connection to api.wandb.ai timed out"))
