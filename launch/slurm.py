@@ -25,6 +25,7 @@ import importlib.util
 import io
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
 
 if TYPE_CHECKING:
     import submitit
@@ -55,7 +57,7 @@ _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the sbatch scripts and sub
 
 _ROOT = Path(__file__).resolve().parents[1]
 _WARNING_SECONDS = 60  # before the time is over; SLURM looks only once in so many seconds
-_PROGRAMS = ("sbatch", "srun")
+_PROGRAMS = ("sbatch", "srun", "squeue")
 
 
 def _check() -> None:
@@ -149,6 +151,27 @@ def _submit(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> st
     return jobs[0].job_id.partition("_")[0]
 
 
+def _array_file(workdir: Path) -> Path:
+    return workdir / "slurm" / "array.json"
+
+
+def _refuse_twice(workdir: Path) -> None:
+    """Raises while tasks that were submitted before wait or run, as they would be run again."""
+    file = _array_file(workdir)
+    if not file.exists():
+        return
+    array = files.read_object(file, "remove it once no job of this sweep is queued").get("job")
+    # Of a job that ended long ago squeue says on standard error that it knows none.
+    queued = subprocess.run(
+        ["squeue", "--noheader", f"--jobs={array}"], capture_output=True, text=True, check=False
+    )
+    if queued.stdout.strip():
+        raise InputError(
+            f"--workdir {workdir}: job {array} is still queued, which runs this sweep; accepted: "
+            f"the same command when it has ended, or after `scancel {array}`"
+        )
+
+
 def main() -> None:
     """Submits the array and the report, or prints their scripts."""
     _check()
@@ -180,8 +203,10 @@ def main() -> None:
         devices=[f"SLURM: {_CPUS.value} CPU cores and {_GPUS.value} GPUs a task"],
     ):
         dependency = None
+        _refuse_twice(workdir)
         if tasks:
             array = _submit(_executor(workdir), tasks)
+            files.write_json(_array_file(workdir), {"job": array})
             print(f"job {array}: {len(numbers)} group(s) in {len(tasks)} task(s)")
             dependency = f"afterany:{array}"
         print(f"job {_submit(_executor(workdir, dependency), [report])}: the report")

@@ -13,8 +13,9 @@ import filelock
 
 from lsa_jax.errors import InputError, StorageError
 
-# Seconds to wait for a lock that others hold for a moment, or until they are dead.
-_PATIENCE = 10.0
+# Seconds to wait for a lock that others hold for a moment (launch.slurm, until sbatch has answered
+# twice), or until they are dead.
+_PATIENCE = 60.0
 
 
 @contextlib.contextmanager

@@ -143,6 +143,7 @@ def test_a_port_that_is_taken_is_refused():
 
 
 def test_a_process_that_runs_on_this_host_already_is_not_joined_twice():
+    flags.FLAGS.mark_as_parsed()
     address = f"localhost:{os.getpid()}"
     given = {"coordinator_address": address, "num_processes": 2, "process_id": 1}
     processes._take_place(address, 0)  # another place is no hindrance

@@ -156,6 +156,24 @@ def test_tasks_are_not_submitted_where_the_data_have_gone_since(submit, monkeypa
     assert len(submitted) == 2
 
 
+def test_a_sweep_whose_array_is_queued_is_not_submitted_twice(submit, monkeypatch, tmp_path):
+    call, submitted, _ = submit
+    _set_data(monkeypatch, present=True)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "squeue").write_text(f"#!/bin/sh\n[ $2 = --jobs=101 ] && cat {tmp_path}/queue\n")
+    (programs / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+    (tmp_path / "queue").write_text("101_[0-1] night PD\n")
+    call()
+    with pytest.raises(InputError, match="job 101 is still queued.*`scancel 101`"):
+        call()
+    assert len(submitted) == 2
+    (tmp_path / "queue").write_text("")
+    call()
+    assert len(submitted) == 4
+
+
 def test_several_groups_can_share_a_task():
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
