@@ -8,6 +8,8 @@ of trained runs, beside `seconds`.
 """
 
 import functools
+import hashlib
+import json
 import math
 import os
 import shutil
@@ -113,8 +115,12 @@ def write_wandb(workdir: Path, run_id: str, project: str) -> None:
 
     record.parent.mkdir(exist_ok=True)
     rows, result = files.read_metrics(workdir, run_id), files.read_result(workdir, run_id)
+    # The same name for the same results: what a kill has left half logged there is gone on with.
+    known = json.dumps([str(workdir.absolute()), run_id, result])
     run = wandb.init(
         project=project,
+        id=hashlib.sha256(known.encode()).hexdigest()[:16],
+        resume="allow",
         name=run_id,
         group=workdir.absolute().name,
         dir=str(workdir),
