@@ -235,7 +235,8 @@ def run_sweep(
         watch: what looks on; the first process alone calls it when results are stored.
 
     Returns:
-        One row a point: its settings, metrics, `seconds` (its share of its group's time), `status`.
+        One row a point: its settings, metrics, `seconds` (its share of its group's time, of a group
+        that was stopped since it went on for the last time), `status`.
 
     Raises:
         InputError: the data are missing or damaged, or the folder cannot take this sweep; raised
