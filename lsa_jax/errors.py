@@ -27,6 +27,10 @@ class DamageWarning(UserWarning):
     """What is on disk is not what was written there, and the run goes on without it."""
 
 
+class MixedVersionsWarning(UserWarning):
+    """A sweep goes on with other versions of packages than it was begun with."""
+
+
 class NumericalError(ArithmeticError):
     """A computation left the numbers that it can be trusted on (overflow, singular matrix).
 

@@ -14,6 +14,7 @@ import functools
 import itertools
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -24,7 +25,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax import processes
-from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.errors import InputError, MixedVersionsWarning, NumericalError
 from lsa_jax.experiments import _folder_locks, load_experiment
 from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.reporting import files
@@ -150,6 +151,24 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
     return numbers
 
 
+def _versions() -> dict[str, str]:
+    return {name: metadata.version(name) for name in _PACKAGES}
+
+
+def _warn_of_other_versions(workdir: Path) -> None:
+    """Says where what is done was computed by other versions than what is missing will be."""
+    recorded, found = files.read_json(workdir / "config.json").get("versions", {}), _versions()
+    others = [name for name in recorded if recorded[name] != found.get(name)]
+    if others:
+        changes = ", ".join(f"{name} {recorded[name]} -> {found.get(name)}" for name in others)
+        warnings.warn(
+            f"--workdir {workdir} was begun with other versions ({changes}); its results may "
+            "not be those of either alone",
+            MixedVersionsWarning,
+            stacklevel=2,
+        )
+
+
 def _run_missing(
     experiment: Experiment,
     groups: list[list[Point]],
@@ -161,6 +180,8 @@ def _run_missing(
     crew = processes.everyone()
     missing = crew.from_first(lambda: _missing(groups, workdir, watch))
     if missing:
+        if crew.is_first:
+            _warn_of_other_versions(workdir)
         chosen = [groups[number] for number in missing]
         _run_groups(experiment, chosen, load(), workdir, watch)
     elif crew.is_first:
@@ -209,8 +230,7 @@ def recorded_sweep(
         load()
     with _folder_locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
-            versions = {name: metadata.version(name) for name in _PACKAGES}
-            record = {"command": command, "versions": versions, "devices": devices}
+            record = {"command": command, "versions": _versions(), "devices": devices}
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
 

@@ -6,19 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import filelock
+import ml_collections
 import pandas as pd
 import pytest
 
 from launch import _cli
-from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.errors import InputError, MissingDataError, MixedVersionsWarning
 from lsa_jax.experiments import sweep
 from lsa_jax.experiments.sweep import run_groups, run_sweep
 from lsa_jax.reporting import files
-from lsa_jax.settings.points import make_points
+from lsa_jax.settings.points import Point, make_points
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -205,3 +207,17 @@ def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
         reports = [threads.submit(sweep.report_sweep, config, points, tmp_path) for _ in range(3)]
     assert [len(report.result()) for report in reports] == [1, 1, 1]
     assert at_once == [1, 1, 1]
+
+
+def test_a_sweep_that_goes_on_with_other_versions_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_run_groups", lambda *given: None)
+    experiment = sweep.load_experiment("noise_curves")
+    point = Point("single", {}, ml_collections.ConfigDict())
+    for versions, expected in ((sweep._versions(), []), ({"jax": "0.1"}, ["jax 0.1 -> "])):
+        files.write_json(tmp_path / "config.json", {"versions": versions})
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            sweep._run_missing(experiment, [[point]], lambda: None, tmp_path, sweep.UNWATCHED)
+        said = [str(w.message) for w in caught if w.category is MixedVersionsWarning]
+        assert len(said) == len(expected)
+        assert all(part in line for part, line in zip(expected, said, strict=True))
