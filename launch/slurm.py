@@ -161,10 +161,11 @@ def _refuse_twice(workdir: Path) -> None:
     if not file.exists():
         return
     array = files.read_object(file, "remove it once no job of this sweep is queued").get("job")
-    # Of a job that ended long ago squeue says on standard error that it knows none.
-    queued = subprocess.run(
-        ["squeue", "--noheader", f"--jobs={array}"], capture_output=True, text=True, check=False
-    )
+    # Tasks that are just ending run nothing any more. Of a job that ended long ago squeue says on
+    # standard error that it knows none.
+    states = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
+    command = ["squeue", "--noheader", f"--jobs={array}", states]
+    queued = subprocess.run(command, capture_output=True, text=True, check=False)
     if queued.stdout.strip():
         raise InputError(
             f"--workdir {workdir}: job {array} is still queued, which runs this sweep; accepted: "
