@@ -4,6 +4,8 @@ from typing import Any
 
 import pandas as pd
 
+from lsa_jax.reporting._curves import mark_logarithmic
+
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _STYLES = ("-", "--", ":")
 _TASK = ["d", "base_degree", "composite_degree"]
@@ -44,7 +46,8 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str, bound: float) -> None:
             errors.index, errors["min"], errors["max"], color=style["color"], alpha=0.15, lw=0
         )
     axis.axhline(bound, color="black", lw=0.8, ls=(0, (1, 3)), label="k alpha²")
-    axis.set(xscale="log", yscale="log", ylabel="test error")
+    mark_logarithmic(axis, rows[x].dropna())
+    axis.set(yscale="log", ylabel="test error")
     _tidy(axis)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments._stability_measures import QUANTITIES
+from lsa_jax.reporting._curves import mark_logarithmic
 
 _PAIR, _LARGEST, _FIT = "#0072B2", "#D55E00", "#009E73"
 
@@ -38,7 +39,6 @@ def draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) ->
         logarithmic: both axes; values that are not positive have no place then.
     """
     import matplotlib.pyplot as plt
-    from matplotlib.ticker import NullFormatter
 
     seeds = sorted(found["seed"].unique())
     size = (3.1 * len(QUANTITIES), 2.9 * len(seeds))
@@ -51,12 +51,9 @@ def draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) ->
             fit = fits[(fits["seed"] == seed) & (fits["quantity"] == quantity)].iloc[0]
             _panel(axis, trial, quantity, fit)
             if logarithmic:
-                axis.set_xscale("log")
+                mark_logarithmic(axis, trial["m"], rotation=40, fontsize="small")
                 if (trial[quantity] > 0).any():
                     axis.set_yscale("log", nonpositive="clip")
-                axis.set_xticks(sorted(trial["m"].unique()))
-                axis.set_xticklabels(sorted(trial["m"].unique()), rotation=40, fontsize="small")
-                axis.xaxis.set_minor_formatter(NullFormatter())
         row[0].set_ylabel(f"trial {seed}")
     for axis in axes[-1]:
         axis.set_xlabel("m")

@@ -1,5 +1,6 @@
-"""How a mean over seeds is drawn."""
+"""How a mean over seeds is drawn, and an axis of a few swept values."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -31,3 +32,19 @@ def draw_mean(
     axis.fill_between(
         stats.index, low.clip(limits[0]), high.clip(upper=limits[1]), color=color, alpha=0.2, lw=0
     )
+
+
+def mark_logarithmic(axis: Any, values: Iterable[float], **style: Any) -> None:
+    """Makes the x axis logarithmic, with a tick at each of the values and none between them.
+
+    Args:
+        axis: of matplotlib.
+        values: that were swept.
+        **style: of the labels.
+    """
+    from matplotlib.ticker import NullFormatter
+
+    places = sorted(set(values))
+    axis.set_xscale("log")
+    axis.set_xticks(places, [f"{place:g}" for place in places], **style)
+    axis.xaxis.set_minor_formatter(NullFormatter())  # its labels would lie on each other

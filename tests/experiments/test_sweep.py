@@ -26,12 +26,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(workdir, *, devices=1, script="sweep", arguments=()):
-    """Starts the quick variant of the quickstart in a process of its own."""
+    """Starts the quick variant of the quickstart in a process of its own, or what is left of it."""
+    config = ["--config=configs/quickstart.py:quick"] if script in ("sweep", "run") else []
     # Compiled as cheaply as in the tests, whose own number of devices is another.
     flags = os.environ["XLA_FLAGS"].replace("device_count=8", f"device_count={devices}")
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", f"launch.{script}", "--config=configs/quickstart.py:quick"),
+            *(sys.executable, "-m", f"launch.{script}", *config),
             *(f"--workdir={workdir}", *arguments),
         ],
         cwd=ROOT,

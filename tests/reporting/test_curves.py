@@ -1,10 +1,10 @@
-"""The band around a mean over seeds."""
+"""The band around a mean over seeds, and ticks at swept values."""
 
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from lsa_jax.reporting._curves import draw_mean
+from lsa_jax.reporting._curves import draw_mean, mark_logarithmic
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,14 @@ def test_the_band_is_a_standard_deviation_within_what_values_can_be(limits, lowe
     band = axis.collections[0].get_paths()[0].vertices[:, 1]
     assert band.min() == pytest.approx(lowest, abs=0.01)
     assert band.max() == pytest.approx(highest, abs=0.01)
+    plt.close(figure)
+
+
+def test_a_logarithmic_axis_has_one_label_a_value():
+    figure, axis = plt.subplots()
+    axis.plot([20, 500], [1, 1])
+    mark_logarithmic(axis, [500, 20, 50, 20])
+    figure.canvas.draw()
+    labels = [text.get_text() for text in axis.get_xticklabels(which="both") if text.get_text()]
+    assert labels == ["20", "50", "500"]
     plt.close(figure)
