@@ -41,8 +41,11 @@ def contests(*, quick: bool) -> Iterator[Contest]:
         for n in (4,) if quick else sizes:
             yield from _infinite(name, model, shape, n, (2,) if quick else batches)
     for width in (1, 4):
+        for n in (4,) if quick else (200, 2000):
+            yield from _finite(width, n, full=False)
+        # All logits take a hundred numbers a pair.
         for n in (4,) if quick else (200, 800 // width):
-            yield from _finite(width, n)
+            yield from _finite(width, n, full=True)
     yield from learning.contests(quick=quick)
 
 
@@ -97,32 +100,30 @@ def _batched(
     return run
 
 
-def _finite(width: int, n: int) -> Iterator[Contest]:
+def _finite(width: int, n: int, *, full: bool) -> Iterator[Contest]:
     """NTK of the CNN at initialisation."""
     model, x = models.cnn(width), _images(n, (42, 42, 1))
     params = model.init(jax.random.key(_SEED), x.shape[1:])
 
-    for full in (False, True):
+    def theirs(method: NtkImplementation, apply: Callable) -> Callable[[], Array]:
+        ntk = empirical_ntk_fn(
+            apply, trace_axes=() if full else (-1,), vmap_axes=0, implementation=method
+        )
+        return partial(jax.jit(lambda params, x: ntk(x, None, params)), params, x)
 
-        def theirs(method: NtkImplementation, apply: Callable, full: bool = full) -> Callable:
-            ntk = empirical_ntk_fn(
-                apply, trace_axes=() if full else (-1,), vmap_axes=0, implementation=method
-            )
-            return partial(jax.jit(lambda params, x: ntk(x, None, params)), params, x)
-
-        # Each by itself, as they are told apart in what is asked of a method.
-        for method, apply in (
-            (NtkImplementation.STRUCTURED_DERIVATIVES, _apply_by_operations),
-            (NtkImplementation.JACOBIAN_CONTRACTION, model.apply),
-        ):
-            yield Contest(
-                f"finite NTK, CNN width {width}, {'all logits' if full else 'trace over logits'}",
-                f"{n} x {n}",
-                n * n,
-                partial(jax.jit(partial(kernels.finite_ntk, model.apply, full=full)), params, x),
-                "neural-tangents",
-                {method.name.lower().replace("_", " "): theirs(method, apply)},
-            )
+    # Each by itself, as they are told apart in what is asked of a method.
+    for method, apply in (
+        (NtkImplementation.STRUCTURED_DERIVATIVES, _apply_by_operations),
+        (NtkImplementation.JACOBIAN_CONTRACTION, model.apply),
+    ):
+        yield Contest(
+            f"finite NTK, CNN width {width}, {'all logits' if full else 'trace over logits'}",
+            f"{n} x {n}",
+            n * n,
+            partial(jax.jit(partial(kernels.finite_ntk, model.apply, full=full)), params, x),
+            "neural-tangents",
+            {method.name.lower().replace("_", " "): theirs(method, apply)},
+        )
 
 
 def _apply_by_operations(params: dict[str, Any], x: Array) -> Array:

@@ -33,8 +33,7 @@ from lsa_jax.kernels._dense_layers import (
     trace,
 )
 
-# Examples a side of a tile. Each tile reads its factors from memory, which takes longer than the
-# products of a small one; what the tiles on the diagonal waste then counts less.
+# Examples a side of a tile of the dense layers' parts.
 _SIDE = 256
 
 # Examples that are differentiated at a time. What one needs on the way (activations, for each
@@ -77,15 +76,14 @@ def layerwise_ntk(
     dense = dense_layers(apply, params, x1.shape[1:], x1.dtype, full=full)
     factors1 = _factors(apply, params, dense, x1)
     factors2 = factors1 if x2 is None else _factors(apply, params, dense, x2)
-    shape = (len(x1), len(x1 if x2 is None else x2))
-    sides = [_tiles.even_share(n, _SIDE) for n in shape]
-    return _tiles.all_pairs(
-        partial(_contract, [layer.scale for layer in dense], full),
-        _in_tiles(factors1, sides[0]),
-        _in_tiles(factors2, sides[1]),
-        shape,
-        symmetric=x2 is None,
-    )
+    parts = []
+    if factors1.jacobian:
+        parts.append(_from_jacobians(factors1, factors2, full=full, symmetric=x2 is None))
+    if dense:
+        scales = [layer.scale for layer in dense]
+        parts.append(_from_layers(scales, factors1, factors2, full=full, symmetric=x2 is None))
+    kernel = sum(parts)
+    return kernel if full else kernel / _output_count(factors1)
 
 
 @jax.default_matmul_precision("highest")
@@ -218,7 +216,40 @@ def _joined(
     return (*large, *([jnp.concatenate(small, axis=-1)] if small else []))
 
 
-def _in_tiles(factors: Factors, size: int) -> Factors:
+def _from_jacobians(
+    factors1: Factors, factors2: Factors, *, full: bool, symmetric: bool
+) -> Float[Array, "n1 n2 ..."]:
+    """Sums the Jacobians' parts of the kernel: one product of two matrices for each."""
+
+    def as_matrix(jacobian: Array) -> Array:
+        n, c, length = jacobian.shape
+        return jacobian.reshape((n * c, length) if full else (n, c * length))
+
+    rows, columns = ([as_matrix(a) for a in f.jacobian] for f in (factors1, factors2))
+    if symmetric:
+        kernel = _tiles.sum_of_grams(rows)
+    else:
+        kernel = sum(a @ b.T for a, b in zip(rows, columns, strict=True))
+    if not full:
+        return kernel
+    c = _output_count(factors1)
+    return kernel.reshape(len(kernel) // c, c, -1, c).transpose(0, 2, 1, 3)
+
+
+def _from_layers(
+    scales: Sequence[float], factors1: Factors, factors2: Factors, *, full: bool, symmetric: bool
+) -> Float[Array, "n1 n2 ..."]:
+    """Sums the dense layers' parts of the kernel, tile by tile: each has several numbers a pair."""
+    shape = tuple(len(f.inputs[0]) for f in (factors1, factors2))
+    tiles = (
+        _in_tiles((f.inputs, f.cotangents), _tiles.even_share(len(f.inputs[0]), _SIDE))
+        for f in (factors1, factors2)
+    )
+    tile = partial(_contract, scales, full)
+    return _tiles.all_pairs(tile, *tiles, shape, symmetric=symmetric)
+
+
+def _in_tiles(arrays: PyTree[Array], size: int) -> PyTree[Array]:
     """Splits the examples into tiles, filled up with zeros."""
 
     def split(array: Array) -> Array:
@@ -226,22 +257,18 @@ def _in_tiles(factors: Factors, size: int) -> Factors:
         array = jnp.pad(array, [(0, -n % size)] + [(0, 0)] * (array.ndim - 1))
         return array.reshape(len(array) // size, size, *array.shape[1:])
 
-    return jax.tree.map(split, factors)
+    return jax.tree.map(split, arrays)
 
 
 def _contract(
-    scales: Sequence[float], full: bool, part1: Factors, part2: Factors
+    scales: Sequence[float],
+    full: bool,
+    part1: tuple[tuple[Array, ...], ...],
+    part2: tuple[tuple[Array, ...], ...],
 ) -> Float[Array, "rows columns ..."]:
-    """Sums the layers' parts of the kernel of all pairs of two tiles."""
+    """Sums the dense layers' parts of all pairs of two tiles, each of inputs and cotangents."""
     parts = []
-    for jacobian1, jacobian2 in zip(part1.jacobian, part2.jacobian, strict=True):
-        if full:
-            parts.append(jnp.einsum("aop,bqp->aboq", jacobian1, jacobian2))
-        else:
-            # One axis instead of two is not transposed before the product, half of the time.
-            rows, columns = (a.reshape(len(a), -1) for a in (jacobian1, jacobian2))
-            parts.append(rows @ columns.T)
-    for scale, *arrays in zip(scales, *part1[:2], *part2[:2], strict=True):
+    for scale, *arrays in zip(scales, *part1, *part2, strict=True):
         inputs1, cotangents1, inputs2, cotangents2 = arrays
         # Axes: examples a and b, their positions s and t, outputs o and q, features k and f.
         by_inputs = jnp.einsum("ask,btk->asbt", inputs1, inputs2)
@@ -249,8 +276,7 @@ def _contract(
         by_outputs = jnp.einsum(subscripts, cotangents1, cotangents2)
         subscripts = "asbt,aosbqt->aboq" if full else "asbt,asbt->ab"
         parts.append(scale**2 * jnp.einsum(subscripts, by_inputs, by_outputs))
-    kernel = sum(parts)
-    return kernel if full else kernel / _output_count(part1)
+    return sum(parts)
 
 
 def _output_count(factors: Factors) -> int:

@@ -1,7 +1,8 @@
-"""A matrix of all pairs in tiles, by a loop inside one compiled program."""
+"""Matrices of all pairs in parts, by loops inside one compiled program."""
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -9,6 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
+
+# Of products of matrices with their own transposes: rows of a band, and columns that go into all
+# bands before the next ones do. So many stay in a CPU's cache, and let its products run at the rate
+# of square ones.
+_BAND = 256
+_CHUNK = 4000
 
 
 def even_share(n: int, most: int) -> int:
@@ -65,8 +72,46 @@ def all_pairs(
     blank = jnp.zeros((counts[0] * rows, counts[1] * columns, *rest), form.dtype)
     matrix, _ = lax.scan(add, blank, np.array(places, np.int32))
     matrix = matrix[: shape[0], : shape[1]]
-    if not symmetric:
-        return matrix
-    above = np.tri(shape[0], dtype=bool).T.reshape(*shape, *(1 for _ in rest))
-    mirrored = jnp.transpose(matrix, (1, 0, *range(matrix.ndim - 1, 1, -1)))
-    return jnp.where(above, matrix, mirrored)
+    return _mirrored(matrix) if symmetric else matrix
+
+
+def sum_of_grams(factors: Sequence[Float[Array, "n _"]]) -> Float[Array, "n n"]:
+    """Computes the sum of J @ J.T over some matrices, with little more than half of the products.
+
+    The bands of rows above the diagonal are computed, and mirrored. Derivatives go through.
+    """
+    n = len(factors[0])
+    side = even_share(n, _BAND)
+    starts = range(0, n, side)
+
+    @jax.checkpoint
+    def add(bands: list[Array], some: Array) -> list[Array]:
+        return [
+            band + some[start : start + side] @ some[start:].T
+            for band, start in zip(bands, starts, strict=True)
+        ]
+
+    def add_all(bands: list[Array], matrix: Array) -> list[Array]:
+        chunk = min(_CHUNK, matrix.shape[1])
+        whole = matrix.shape[1] // chunk
+
+        def step(bands: list[Array], at: Array) -> tuple[list[Array], None]:
+            return add(bands, lax.dynamic_slice_in_dim(matrix, at * chunk, chunk, axis=1)), None
+
+        bands, _ = lax.scan(step, bands, jnp.arange(whole))
+        return add(bands, matrix[:, whole * chunk :])
+
+    blank = [jnp.zeros((min(side, n - start), n - start), factors[0].dtype) for start in starts]
+    bands = functools.reduce(add_all, factors, blank)
+    starting_left = [
+        jnp.pad(band, ((0, 0), (start, 0))) for band, start in zip(bands, starts, strict=True)
+    ]
+    return _mirrored(jnp.concatenate(starting_left))
+
+
+def _mirrored(matrix: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
+    """Puts what is above the diagonal below it; further axes are mirrored with the first two."""
+    n, rest = len(matrix), matrix.shape[2:]
+    rows, columns = (lax.broadcasted_iota(int, (n, n), axis) for axis in (0, 1))
+    above = (rows <= columns).reshape(n, n, *(1 for _ in rest))
+    return jnp.where(above, matrix, jnp.transpose(matrix, (1, 0, *range(matrix.ndim - 1, 1, -1))))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import _layerwise, finite, finite_ntk
+from lsa_jax.kernels import _layerwise, _tiles, finite, finite_ntk
 from lsa_jax.kernels._dense_layers import dense_layers
 from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
 
@@ -121,13 +121,34 @@ def test_a_weight_made_complex_is_no_dense_layer(key):
     np.testing.assert_allclose(ntk(apply, weight, x, method="layerwise"), expected, rtol=1e-5)
 
 
-def test_many_tiles_give_the_same_symmetric_matrix(key, monkeypatch):
-    monkeypatch.setattr(_layerwise, "_SIDE", 2)
+def test_many_tiles_bands_and_chunks_give_the_same_symmetric_matrix(key, monkeypatch):
+    for module, name in ((_layerwise, "_SIDE"), (_tiles, "_BAND"), (_tiles, "_CHUNK")):
+        monkeypatch.setattr(module, name, 2)
     apply, params, x = _left_multiplied(key)
     ours = ntk(apply, params, x, full=True, method="layerwise")
     expected = ntk(apply, params, x, full=True, method="jacobian")
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
     np.testing.assert_array_equal(ours, jnp.transpose(ours, (1, 0, 3, 2)))
+
+
+def test_a_sum_of_grams_and_its_derivative_equal_those_of_whole_products(key, monkeypatch):
+    monkeypatch.setattr(_tiles, "_BAND", 3)
+    monkeypatch.setattr(_tiles, "_CHUNK", 4)
+    # Chunks and bands that are whole and such that are not.
+    two = [jax.random.normal(key, (7, 8)), jax.random.normal(key, (7, 10))]
+    weights = jax.random.normal(key, (7, 7))
+
+    def plain(factors):
+        return sum(a @ a.T for a in factors)
+
+    for factors in (two, two[:1], [jnp.ones((2, 3))]):
+        ours, back = jax.vjp(_tiles.sum_of_grams, factors)
+        expected, expected_back = jax.vjp(plain, factors)
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+        cotangent = weights[: len(ours), : len(ours)]
+        pairs = zip(back(cotangent)[0], expected_back(cotangent)[0], strict=True)
+        for found, wanted in pairs:
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_selected_parameters_sum_to_the_whole_kernel_and_the_diagonal_is_its_diagonal(key):
