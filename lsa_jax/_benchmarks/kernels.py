@@ -44,7 +44,7 @@ def contests(*, quick: bool) -> Iterator[Contest]:
         for n in (4,) if quick else (200, 2000):
             yield from _finite(width, n, full=False)
         # All logits take a hundred numbers a pair.
-        for n in (4,) if quick else (200, 800 // width):
+        for n in (4,) if quick else (400 // width, 800 // width):
             yield from _finite(width, n, full=True)
     yield from learning.contests(quick=quick)
 

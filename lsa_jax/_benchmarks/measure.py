@@ -1,5 +1,7 @@
 """Times two ways of computing one thing by turns, with the memory that each of them takes."""
 
+import ctypes
+import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -95,11 +97,20 @@ def _peak(run: Callable[[], Any]) -> tuple[np.ndarray, float | None]:
 
 def _reset_peak() -> float | None:
     """Sets the high-water mark to the memory in use, which it returns; None beside Linux."""
+    _give_back_freed()
     try:
         _CLEAR_REFS.write_text("5")
     except OSError:
         return None
     return _resident("VmRSS")
+
+
+def _give_back_freed() -> None:
+    """Has the C library give back what was freed, which a run would use before it grew."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
+    if trim is not None:
+        trim(0)
 
 
 def _resident(name: str) -> float:

@@ -1,5 +1,6 @@
 """What a contest's row says is what was run."""
 
+import ctypes
 import itertools
 import time
 
@@ -49,6 +50,19 @@ def test_the_peak_is_that_of_each_run():
     row = measure(Contest("sum", "1", 1, _takes(0, 1e7), "numpy", {"ones": large}), 1)
     assert row["ours_peak_mb"] is None or row["ours_peak_mb"] < 20
     assert row["peer_peak_mb"] is None or 60 < row["peer_peak_mb"] < 120
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="not glibc")
+def test_memory_that_an_earlier_run_has_freed_counts_in_the_next_one():
+    kept = []
+
+    def in_pieces():
+        pieces = [np.ones(10**4) for _ in range(1000)]  # 80 MB
+        kept.append(np.ones(10**4))  # above them, so that they are not given back when freed
+        return float(sum(piece.sum() for piece in pieces))
+
+    row = measure(Contest("sum", "1", 1, in_pieces, "none", {"none": _takes(0, 1e7)}), 1)
+    assert row["ours_peak_mb"] is None or 60 < row["ours_peak_mb"] < 120
 
 
 def test_results_that_are_not_finite_do_not_count():
