@@ -213,8 +213,11 @@ def compose(
 
 @functools.partial(jax.jit, static_argnames=("size",))
 def _resize(images, size):
-    shape = (images.shape[0], size, size, images.shape[3])
-    return jax.image.resize(images, shape, "bilinear", antialias=False)
+    # One by one: products of a batch are rounded by its size, and an image must not depend on it.
+    shape = (size, size, images.shape[3])
+    return jax.lax.map(
+        lambda image: jax.image.resize(image, shape, "bilinear", antialias=False), images
+    )
 
 
 def resize(
