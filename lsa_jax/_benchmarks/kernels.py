@@ -14,9 +14,9 @@ from jaxtyping import Array
 from lsa_jax import kernels, models
 from lsa_jax._benchmarks import learning
 from lsa_jax._benchmarks.measure import Contest
+from lsa_jax._convolution import convolve_directly
 from lsa_jax._neural_tangents import NtkImplementation, batch, empirical_ntk_fn
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Model, Relu
-from lsa_jax.models._convolution import convolve_directly
 
 # Inputs are noise around a patch of brightness, as the images of the noise experiments are.
 _SEED = 0

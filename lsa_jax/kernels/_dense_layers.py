@@ -1,9 +1,12 @@
 """The dense layers of a network, found in the program that jax traces it to.
 
 The network may be any function of its parameters. A parameter counts as the weight of a dense layer
-where it is used once, in a product with data, perhaps scaled and with its axes rearranged before.
+where it is used once, in a product with data, perhaps scaled and with its axes rearranged before. A
+convolution of images is a dense layer at the positions of its windows, and computed as such: on a
+CPU, XLA's own is slow inside a compiled loop.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +17,8 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from jaxtyping import Array, Float, PyTree
+
+from lsa_jax._convolution import gather
 
 # A program inside the program, and what only moves a parameter's entries around.
 _NESTED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
@@ -50,40 +55,6 @@ def dense_layers(
     params: PyTree[Any],
     example_shape: tuple[int, ...],
     dtype: Any,
-    *,
-    full: bool,
-) -> list[Dense]:
-    """Finds the dense layers whose part of the kernel is cheaper from two Gram matrices."""
-    layers, outputs = _all_dense_layers(apply, params, example_shape, dtype)
-    pairs_of_outputs = outputs ** (2 if full else 1)
-    return [
-        layer
-        for layer in layers
-        if gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
-    ]
-
-
-def compact_layers(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Any],
-    example_shape: tuple[int, ...],
-    dtype: Any,
-) -> list[Dense]:
-    """Finds the dense layers whose inputs and cotangents are fewer numbers than their Jacobian."""
-    layers, outputs = _all_dense_layers(apply, params, example_shape, dtype)
-    return [
-        layer
-        for layer in layers
-        if layer.positions * (layer.fan_in + outputs * layer.fan_out)
-        < outputs * layer.fan_in * layer.fan_out
-    ]
-
-
-def _all_dense_layers(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Any],
-    example_shape: tuple[int, ...],
-    dtype: Any,
 ) -> tuple[list[Dense], int]:
     """Returns all dense layers, and the network's number of outputs."""
     program, outputs = trace(apply, params, example_shape, dtype)
@@ -105,11 +76,6 @@ def _all_dense_layers(
     jax.eval_shape(visit, jax.tree.leaves(params), jax.ShapeDtypeStruct((1, *example_shape), dtype))
     alone = [layers[0] for layers in uses.values() if len(layers) == 1]
     return [layer for layer in alone if layer is not None], outputs
-
-
-def gram_cost(layer: Dense, pairs_of_outputs: int) -> int:
-    """Returns how many multiplications a pair of examples takes by two Gram matrices."""
-    return layer.positions**2 * (layer.fan_in + pairs_of_outputs * layer.fan_out)
 
 
 def trace(
@@ -192,6 +158,9 @@ def _step(
     if present and name in _NESTED:
         inner = equation.params[_NESTED[name]]
         return _run_jaxpr(inner.jaxpr, inner.consts, inputs, marks, on_dense, on_other)
+    branch = _branch_of_this_platform(equation)
+    if present and branch is not None:  # the first input tells the platform
+        return _run_jaxpr(branch.jaxpr, branch.consts, inputs[1:], marks[1:], on_dense, on_other)
     results = _evaluate(around, equation, inputs)
     if not present:
         return results, [None] * len(results)
@@ -202,9 +171,23 @@ def _step(
         return results, [present[0]._replace(scale=present[0].scale * factor)]
     if name == "dot_general" and len(present) == 1 and not any(_batch_axes(equation)):
         return [_report_dense(equation, inputs, marks, results[0], on_dense)], [None]
+    if name == "conv_general_dilated" and marks[0] is None and _is_plain(equation):
+        return [_report_convolution(equation, *inputs, marks[1], on_dense)], [None]
     for mark in present:
         on_other(mark.leaf)
     return results, [None] * len(results)
+
+
+def _branch_of_this_platform(equation: JaxprEqn) -> ClosedJaxpr | None:
+    """Returns the branch for the default backend of `lax.platform_dependent`; None of all else.
+
+    Its branches are one function computed in several ways, so any of them will do elsewhere.
+    """
+    names = equation.params.get("branches_platforms") or ()
+    for platforms, branch in zip(names, equation.params.get("branches", ()), strict=False):
+        if platforms is None or jax.default_backend() in platforms:
+            return branch
+    return None
 
 
 def _factor(equation: JaxprEqn, marks: Sequence[Scaled | None]) -> float | None:
@@ -256,6 +239,36 @@ def _report_dense(
         return on_dense(marks[1], matrix, matrix_weight, rows).reshape(result.shape)
     columns = result.reshape(weight.size // fan_in, len(matrix))
     return on_dense(marks[0], matrix, matrix_weight, columns.T).T.reshape(result.shape)
+
+
+def _is_plain(convolution: JaxprEqn) -> bool:
+    """Whether it is one of images, without groups, holes or windows that are cut off."""
+    settings = convolution.params
+    return (
+        len(settings["window_strides"]) == 2
+        and settings["feature_group_count"] == settings["batch_group_count"] == 1
+        and {*settings["lhs_dilation"], *settings["rhs_dilation"]} == {1}
+        and min(itertools.chain(*settings["padding"])) >= 0
+    )
+
+
+def _report_convolution(
+    equation: JaxprEqn, data: Array, weight: Array, scaled: Scaled, on_dense: Callable
+) -> Array:
+    """Reports the product of windows and filters."""
+    settings = equation.params
+    (images, channels, *sides), (features, depth, *window), out = settings["dimension_numbers"]
+    data = lax.transpose(data, [images, *sides, channels])
+    weight = lax.transpose(weight, [*window, depth, features])
+    windows = gather(data, weight.shape[:2], settings["window_strides"], settings["padding"])
+    rows = windows.reshape(-1, windows.shape[-1])
+    matrix = weight.reshape(windows.shape[-1], weight.shape[-1])
+    product = jnp.matmul(rows, matrix, preferred_element_type=settings["preferred_element_type"])
+    result = on_dense(scaled, rows, matrix, product)
+    result = result.reshape(*windows.shape[:-1], weight.shape[-1])
+    # From images, height, width and features to where the equation has them.
+    order = np.argsort([out[0], *out[2:], out[1]])
+    return lax.transpose(result, order.tolist())
 
 
 def _as_matrix(

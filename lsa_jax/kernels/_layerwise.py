@@ -1,9 +1,10 @@
 """The finite NTK layer by layer, without the Jacobian of a dense layer.
 
 A dense layer y = a W has df/dW = a (x) df/dy, so its part of the kernel is a product of two small
-Gram matrices, <a, a'> <df/dy, df'/dy'>, and the gradient in W is never formed. Whatever else the
-network does with its parameters (biases, convolutions, a parameter used twice) is contracted from
-Jacobians as usual, and so is a dense layer used at so many positions that this is cheaper.
+Gram matrices, <a, a'> <df/dy, df'/dy'>, and the gradient in W is never formed. Where it is used at
+so many positions that its Jacobian is cheaper (a convolution), that is one product of its inputs
+and its cotangents for each example. Whatever else the network does with its parameters (biases, a
+parameter used twice) is contracted from Jacobians as usual.
 
 The network may be any function; see `dense_layers` for how its dense layers are found.
 
@@ -11,6 +12,7 @@ Source: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent k
 3.4 (structured derivatives); the search for dense layers is ours.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,15 +25,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax.kernels import _tiles
-from lsa_jax.kernels._dense_layers import (
-    Dense,
-    Scaled,
-    compact_layers,
-    dense_layers,
-    gram_cost,
-    run,
-    trace,
-)
+from lsa_jax.kernels._dense_layers import Dense, Scaled, dense_layers, run, trace
 
 # Examples a side of a tile of the dense layers' parts.
 _SIDE = 256
@@ -43,19 +37,21 @@ _BATCH = 4
 # Entries from which a parameter's Jacobian is a matrix of its own.
 _LARGE = 1000
 
+# Numbers an example of a Jacobian that is formed piece by piece, about.
+_PIECE = 20_000
+
 
 class Factors(NamedTuple):
     """What the kernel needs of some examples.
 
     Attributes:
-        inputs: for each dense layer, a [n, positions, fan_in].
-        cotangents: for each dense layer, df/dy [n, c, positions, fan_out].
-        jacobian: of all other parameters, [n, c, parameters]: of each large one, and of all small
-            ones together.
+        pairs: for each dense layer that is kept in two, its inputs a [n, positions, fan_in] and
+            its cotangents df/dy [n, positions, c, fan_out].
+        jacobian: of all other parameters, [n, ...]: of each other dense layer's, of each large
+            parameter's and of all small ones' together. By output, they are [n, c, parameters].
     """
 
-    inputs: tuple[Array, ...]
-    cotangents: tuple[Array, ...]
+    pairs: tuple[tuple[Array, Array], ...]
     jacobian: tuple[Array, ...]
 
 
@@ -73,17 +69,21 @@ def layerwise_ntk(
     full kernel), against c k f (c^2 k f) from Jacobians. Without `x2` little more than half of the
     pairs are computed.
     """
-    dense = dense_layers(apply, params, x1.shape[1:], x1.dtype, full=full)
-    factors1 = _factors(apply, params, dense, x1)
-    factors2 = factors1 if x2 is None else _factors(apply, params, dense, x2)
+    layers, c = dense_layers(apply, params, x1.shape[1:], x1.dtype)
+    by_grams = [d for d in layers if _is_cheaper_by_grams(d, c * c if full else c)]
+    kept = [d for d in layers if d in by_grams or _is_smaller_in_two(d, c)]
+    sides = [
+        _factors(apply, params, layers, kept, x, by_output=full) for x in (x1, x2) if x is not None
+    ]
     parts = []
-    if factors1.jacobian:
-        parts.append(_from_jacobians(factors1, factors2, full=full, symmetric=x2 is None))
-    if dense:
-        scales = [layer.scale for layer in dense]
-        parts.append(_from_layers(scales, factors1, factors2, full=full, symmetric=x2 is None))
+    if by_grams:
+        pairs = [[f.pairs[kept.index(d)] for d in by_grams] for f in sides]
+        parts.append(_from_pairs(pairs, full=full))
+    jacobians = [_matrices(f, [d not in by_grams for d in kept], full=full) for f in sides]
+    if jacobians[0]:
+        parts.append(_from_jacobians(jacobians, c if full else 1))
     kernel = sum(parts)
-    return kernel if full else kernel / _output_count(factors1)
+    return kernel if full else kernel / c
 
 
 @jax.default_matmul_precision("highest")
@@ -93,8 +93,8 @@ def derivative_factors(
     x: Array | np.ndarray,
 ) -> Factors:
     """Computes what `directional_derivative` needs of some examples."""
-    dense = compact_layers(apply, params, x.shape[1:], x.dtype)
-    return _factors(apply, params, dense, x)
+    layers, kept = _compact_layers(apply, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
+    return _factors(apply, params, layers, kept, x, by_output=True)
 
 
 @jax.default_matmul_precision("highest")
@@ -112,25 +112,22 @@ def directional_derivative(
         factors: from `derivative_factors`, or some rows of each array.
         example: shape and dtype of one example.
     """
-    dense = compact_layers(apply, step, example.shape, example.dtype)
-    weights = _weight_matrices(apply, step, dense, example)
-    found = {layer.leaf for layer in dense}
-    rest = [leaf for i, leaf in enumerate(jax.tree.leaves(step)) if i not in found]
+    layers, kept = _compact_layers(apply, step, example)
+    weights = _weight_matrices(apply, step, example)
+    steps = [weights[layer.leaf].reshape(-1) for layer in layers if layer not in kept]
+    steps += _joined(_others(jax.tree.leaves(step), layers), 0)
     parts = []
-    for inputs, cotangents, weight in zip(*factors[:2], weights, strict=True):
-        moved = jnp.einsum("npk,kf->npf", inputs, weight)
-        parts.append(jnp.einsum("nopf,npf->no", cotangents, moved))
-    for jacobian, flat in zip(factors.jacobian, _joined(rest, 0), strict=True):
+    for layer, (inputs, cotangents) in zip(kept, factors.pairs, strict=True):
+        moved = jnp.einsum("npk,kf->npf", inputs, weights[layer.leaf])
+        parts.append(jnp.einsum("npof,npf->no", cotangents, moved))
+    for jacobian, flat in zip(factors.jacobian, steps, strict=True):
         parts.append(jnp.einsum("nop,p->no", jacobian, flat))
     return sum(parts)
 
 
 def _weight_matrices(
-    apply: Callable,
-    params: PyTree[Array | np.ndarray],
-    dense: Sequence[Dense],
-    example: jax.ShapeDtypeStruct,
-) -> list[Float[Array, "fan_in fan_out"]]:
+    apply: Callable, params: PyTree[Array | np.ndarray], example: jax.ShapeDtypeStruct
+) -> dict[int, Float[Array, "fan_in fan_out"]]:
     """Returns dense layers' weights as matrices, with the factor that the network gives them."""
     program, _ = trace(apply, params, example.shape, example.dtype)
     matrices = {}
@@ -143,7 +140,7 @@ def _weight_matrices(
     # What the program computes beside the matrices is not used, and not compiled.
     x = jnp.zeros((1, *example.shape), example.dtype)
     run(program, jax.tree.leaves(params), x, note, lambda leaf: None)
-    return [matrices[layer.leaf] for layer in dense]
+    return matrices
 
 
 def layerwise_cost(
@@ -155,30 +152,76 @@ def layerwise_cost(
     full: bool,
 ) -> int:
     """Returns how many multiplications one pair of examples takes."""
-    outputs = jax.eval_shape(apply, params, jax.ShapeDtypeStruct((1, *example_shape), dtype))
-    c = outputs.shape[1]
-    dense = dense_layers(apply, params, example_shape, dtype, full=full)
-    found = {layer.leaf for layer in dense}
-    rest = sum(leaf.size for i, leaf in enumerate(jax.tree.leaves(params)) if i not in found)
+    layers, c = dense_layers(apply, params, example_shape, dtype)
     pairs_of_outputs = c * c if full else c
-    return pairs_of_outputs * rest + sum(gram_cost(layer, pairs_of_outputs) for layer in dense)
+    costs = [leaf.size * pairs_of_outputs for leaf in jax.tree.leaves(params)]
+    for layer in layers:
+        costs[layer.leaf] = min(costs[layer.leaf], _gram_cost(layer, pairs_of_outputs))
+    return sum(costs)
+
+
+def _gram_cost(layer: Dense, pairs_of_outputs: int) -> int:
+    """Returns how many multiplications a pair of examples takes by two Gram matrices."""
+    return layer.positions**2 * (layer.fan_in + pairs_of_outputs * layer.fan_out)
+
+
+def _is_cheaper_by_grams(layer: Dense, pairs_of_outputs: int) -> bool:
+    return _gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
+
+
+def _is_smaller_in_two(layer: Dense, outputs: int) -> bool:
+    """Whether a layer's inputs and cotangents are fewer numbers than its Jacobian."""
+    in_two = layer.positions * (layer.fan_in + outputs * layer.fan_out)
+    return in_two < outputs * layer.fan_in * layer.fan_out
+
+
+def _compact_layers(
+    apply: Callable, params: PyTree[Any], example: jax.ShapeDtypeStruct
+) -> tuple[list[Dense], list[Dense]]:
+    """Returns the dense layers, and those that are smaller in two.
+
+    They are without their scales, which the matrices of `_weight_matrices` have.
+    """
+    layers, c = dense_layers(apply, params, example.shape, example.dtype)
+    layers = [layer._replace(scale=1.0) for layer in layers]
+    return layers, [layer for layer in layers if _is_smaller_in_two(layer, c)]
+
+
+def _others(leaves: Sequence[Any], layers: Sequence[Dense]) -> list[Any]:
+    """Returns the parameters that are not weights of these layers."""
+    found = {layer.leaf for layer in layers}
+    return [leaf for i, leaf in enumerate(leaves) if i not in found]
 
 
 def _factors(
     apply: Callable,
     params: PyTree[Array | np.ndarray],
-    dense: Sequence[Dense],
+    layers: Sequence[Dense],
+    kept: Sequence[Dense],
     x: Shaped[Array | np.ndarray, "n ..."],
+    *,
+    by_output: bool,
 ) -> Factors:
-    """Runs every example forward once, and backward once for each output."""
+    """Runs every example forward once, and backward once for each output.
+
+    Args:
+        apply: the network.
+        params: its parameters.
+        layers: all its dense layers.
+        kept: those kept in two.
+        x: the examples.
+        by_output: whether outputs have an axis of their own in Jacobians. Otherwise the numbers
+            are in the order in which products leave them, which saves a copy.
+    """
     program, c = trace(apply, params, x.shape[1:], x.dtype)
     leaves = jax.tree.leaves(params)
-    order = {layer.leaf: i for i, layer in enumerate(dense)}
-    others = [i for i in range(len(leaves)) if i not in order]
+    order = {layer.leaf: i for i, layer in enumerate(layers)}
+    others = _others(range(len(leaves)), layers)
+    product = "pk,pof->okf" if by_output else "pk,pof->kof"
 
     def tapped(taps: list[Array], rest: list[Array], example: Array) -> tuple[Array, list[Array]]:
         """Adds taps (zeros) to what dense layers give; returns what goes into them beside."""
-        inputs: list[Any] = [None] * len(dense)
+        inputs: list[Any] = [None] * len(layers)
 
         def tap(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
             del weight
@@ -193,17 +236,25 @@ def _factors(
         (outputs,) = run(program, merged, example[None], tap, lambda leaf: None)
         return outputs[0], inputs
 
-    def of_one(example: Array) -> tuple[list[Array], list[Array], tuple[Array, ...]]:
-        taps = [jnp.zeros((d.positions, d.fan_out), leaves[d.leaf].dtype) for d in dense]
+    def of_one(example: Array) -> Factors:
+        taps = [jnp.zeros((d.positions, d.fan_out), leaves[d.leaf].dtype) for d in layers]
         rest = [leaves[i] for i in others]
         outputs, pull, inputs = jax.vjp(
             lambda taps, rest: tapped(taps, rest, example), taps, rest, has_aux=True
         )
-        cotangents, gradients = jax.vmap(pull)(jnp.eye(c, dtype=outputs.dtype))
-        return inputs, cotangents, _joined(gradients, 1)
+        unit = jnp.eye(c, dtype=outputs.dtype)
+        cotangents, gradients = jax.vmap(pull, out_axes=(1, 0))(unit)
+        pairs, jacobians = [], []
+        for layer, data, cotangent in zip(layers, inputs, cotangents, strict=True):
+            data = layer.scale * data
+            if layer in kept:
+                pairs.append((data, cotangent))
+            else:
+                jacobian = jnp.einsum(product, data, cotangent)
+                jacobians.append(jacobian.reshape((c, -1) if by_output else -1))
+        return Factors(tuple(pairs), (*jacobians, *_joined(gradients, 1)))
 
-    inputs, cotangents, jacobian = lax.map(of_one, x, batch_size=_BATCH)
-    return Factors(tuple(inputs), tuple(cotangents), jacobian)
+    return lax.map(of_one, x, batch_size=_BATCH)
 
 
 def _joined(
@@ -216,37 +267,67 @@ def _joined(
     return (*large, *([jnp.concatenate(small, axis=-1)] if small else []))
 
 
+def _matrices(
+    factors: Factors, selected: Sequence[bool], *, full: bool
+) -> list[Float[Array, "rows _"] | _tiles.Pieces]:
+    """Returns Jacobians as matrices whose products are the kernel.
+
+    Args:
+        factors: of some examples.
+        selected: the pairs of which to take the Jacobian.
+        full: whether each output has a row of its own, or all those of an example are one row.
+    """
+    chosen = itertools.compress(factors.pairs, selected)
+    formed = [a.reshape(a.shape[0] * a.shape[1] if full else len(a), -1) for a in factors.jacobian]
+    return [_in_pieces(*pair, full=full) for pair in chosen] + formed
+
+
+def _in_pieces(
+    inputs: Float[Array, "n p k"], cotangents: Float[Array, "n p c f"], *, full: bool
+) -> _tiles.Pieces:
+    """Returns the Jacobian of a dense layer kept in two, for some of its inputs at a time."""
+    n, _, c, fan_out = cotangents.shape
+    width = _tiles.even_share(inputs.shape[2], max(1, _PIECE // (c * fan_out)))
+    inputs = jnp.pad(inputs, ((0, 0), (0, 0), (0, -inputs.shape[2] % width)))
+
+    def piece(at: Array) -> Array:
+        some = lax.dynamic_slice_in_dim(inputs, at * width, width, axis=2)
+        jacobian = jnp.einsum("npk,npof->nokf" if full else "npk,npof->nkof", some, cotangents)
+        return jacobian.reshape(n * c if full else n, -1)
+
+    return _tiles.Pieces(inputs.shape[2] // width, piece)
+
+
 def _from_jacobians(
-    factors1: Factors, factors2: Factors, *, full: bool, symmetric: bool
+    sides: Sequence[Sequence[Float[Array, "_ _"] | _tiles.Pieces]], outputs: int
 ) -> Float[Array, "n1 n2 ..."]:
-    """Sums the Jacobians' parts of the kernel: one product of two matrices for each."""
+    """Sums the Jacobians' parts of the kernel: one product of two matrices for each.
 
-    def as_matrix(jacobian: Array) -> Array:
-        n, c, length = jacobian.shape
-        return jacobian.reshape((n * c, length) if full else (n, c * length))
-
-    rows, columns = ([as_matrix(a) for a in f.jacobian] for f in (factors1, factors2))
-    if symmetric:
-        kernel = _tiles.sum_of_grams(rows)
-    else:
-        kernel = sum(a @ b.T for a, b in zip(rows, columns, strict=True))
-    if not full:
+    Args:
+        sides: the matrices of the rows, and of the columns where those are others.
+        outputs: rows of an example. Several are told apart in the kernel.
+    """
+    kernel = _tiles.sum_of_grams(*sides) if len(sides) == 1 else _tiles.sum_of_products(*sides)
+    if outputs == 1:
         return kernel
-    c = _output_count(factors1)
-    return kernel.reshape(len(kernel) // c, c, -1, c).transpose(0, 2, 1, 3)
+    return kernel.reshape(len(kernel) // outputs, outputs, -1, outputs).transpose(0, 2, 1, 3)
 
 
-def _from_layers(
-    scales: Sequence[float], factors1: Factors, factors2: Factors, *, full: bool, symmetric: bool
+def _from_pairs(
+    sides: Sequence[Sequence[tuple[Array, Array]]], *, full: bool
 ) -> Float[Array, "n1 n2 ..."]:
-    """Sums the dense layers' parts of the kernel, tile by tile: each has several numbers a pair."""
-    shape = tuple(len(f.inputs[0]) for f in (factors1, factors2))
+    """Sums dense layers' parts of the kernel, tile by tile: each has several numbers a pair.
+
+    Args:
+        sides: inputs and cotangents of the rows, and of the columns where those are others.
+        full: whether outputs are told apart.
+    """
+    shape = tuple(len(side[0][0]) for side in (sides[0], sides[-1]))
     tiles = (
-        _in_tiles((f.inputs, f.cotangents), _tiles.even_share(len(f.inputs[0]), _SIDE))
-        for f in (factors1, factors2)
+        _in_tiles(side, _tiles.even_share(n, _SIDE))
+        for side, n in zip((sides[0], sides[-1]), shape, strict=True)
     )
-    tile = partial(_contract, scales, full)
-    return _tiles.all_pairs(tile, *tiles, shape, symmetric=symmetric)
+    return _tiles.all_pairs(partial(_contract, full), *tiles, shape, symmetric=len(sides) == 1)
 
 
 def _in_tiles(arrays: PyTree[Array], size: int) -> PyTree[Array]:
@@ -261,23 +342,15 @@ def _in_tiles(arrays: PyTree[Array], size: int) -> PyTree[Array]:
 
 
 def _contract(
-    scales: Sequence[float],
-    full: bool,
-    part1: tuple[tuple[Array, ...], ...],
-    part2: tuple[tuple[Array, ...], ...],
+    full: bool, part1: Sequence[tuple[Array, Array]], part2: Sequence[tuple[Array, Array]]
 ) -> Float[Array, "rows columns ..."]:
     """Sums the dense layers' parts of all pairs of two tiles, each of inputs and cotangents."""
     parts = []
-    for scale, *arrays in zip(scales, *part1, *part2, strict=True):
-        inputs1, cotangents1, inputs2, cotangents2 = arrays
+    for (inputs1, cotangents1), (inputs2, cotangents2) in zip(part1, part2, strict=True):
         # Axes: examples a and b, their positions s and t, outputs o and q, features k and f.
         by_inputs = jnp.einsum("ask,btk->asbt", inputs1, inputs2)
-        subscripts = "aosf,bqtf->aosbqt" if full else "aosf,botf->asbt"
+        subscripts = "asof,btqf->aosbqt" if full else "asof,btof->asbt"
         by_outputs = jnp.einsum(subscripts, cotangents1, cotangents2)
         subscripts = "asbt,aosbqt->aboq" if full else "asbt,asbt->ab"
-        parts.append(scale**2 * jnp.einsum(subscripts, by_inputs, by_outputs))
+        parts.append(jnp.einsum(subscripts, by_inputs, by_outputs))
     return sum(parts)
-
-
-def _output_count(factors: Factors) -> int:
-    return jax.tree.leaves((factors.cotangents, factors.jacobian))[0].shape[1]

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ from jaxtyping import Array, Float, PyTree
 # of square ones.
 _BAND = 256
 _CHUNK = 4000
+
+# Of few rows, bands that leave out almost half of the products too.
+_LEAST_BANDS = 4
 
 
 def even_share(n: int, most: int) -> int:
@@ -75,13 +78,50 @@ def all_pairs(
     return _mirrored(matrix) if symmetric else matrix
 
 
-def sum_of_grams(factors: Sequence[Float[Array, "n _"]]) -> Float[Array, "n n"]:
+class Pieces(NamedTuple):
+    """A matrix that is computed some columns at a time, and never held as a whole.
+
+    Attributes:
+        count: how many pieces.
+        piece: `index -> [n, columns]`.
+    """
+
+    count: int
+    piece: Callable[[Array], Float[Array, "n _"]]
+
+
+def _first_columns(factor: Float[Array, "n _"] | Pieces) -> Float[Array, "n _"]:
+    return factor.piece(jnp.array(0)) if isinstance(factor, Pieces) else factor
+
+
+def sum_of_products(
+    rows: Sequence[Float[Array, "n1 _"] | Pieces], columns: Sequence[Float[Array, "n2 _"] | Pieces]
+) -> Float[Array, "n1 n2"]:
+    """Computes the sum of J @ K.T over some pairs of matrices. Derivatives go through."""
+
+    def product(pair: tuple[Array | Pieces, Array | Pieces]) -> Array:
+        row, column = pair
+        if not isinstance(row, Pieces):
+            return row @ column.T
+
+        @jax.checkpoint
+        def step(total: Array, at: Array) -> tuple[Array, None]:
+            return total + row.piece(at) @ column.piece(at).T, None
+
+        first = _first_columns(row) @ _first_columns(column).T
+        return lax.scan(step, first, jnp.arange(1, row.count))[0]
+
+    return functools.reduce(jnp.add, map(product, zip(rows, columns, strict=True)))
+
+
+def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array, "n n"]:
     """Computes the sum of J @ J.T over some matrices, with little more than half of the products.
 
     The bands of rows above the diagonal are computed, and mirrored. Derivatives go through.
     """
-    n = len(factors[0])
-    side = even_share(n, _BAND)
+    form = jax.eval_shape(lambda: _first_columns(factors[0]))
+    n = form.shape[0]
+    side = even_share(n, min(_BAND, math.ceil(n / _LEAST_BANDS)))
     starts = range(0, n, side)
 
     @jax.checkpoint
@@ -91,7 +131,7 @@ def sum_of_grams(factors: Sequence[Float[Array, "n _"]]) -> Float[Array, "n n"]:
             for band, start in zip(bands, starts, strict=True)
         ]
 
-    def add_all(bands: list[Array], matrix: Array) -> list[Array]:
+    def add_matrix(bands: list[Array], matrix: Array) -> list[Array]:
         chunk = min(_CHUNK, matrix.shape[1])
         whole = matrix.shape[1] // chunk
 
@@ -101,17 +141,30 @@ def sum_of_grams(factors: Sequence[Float[Array, "n _"]]) -> Float[Array, "n n"]:
         bands, _ = lax.scan(step, bands, jnp.arange(whole))
         return add(bands, matrix[:, whole * chunk :])
 
-    blank = [jnp.zeros((min(side, n - start), n - start), factors[0].dtype) for start in starts]
-    bands = functools.reduce(add_all, factors, blank)
-    starting_left = [
-        jnp.pad(band, ((0, 0), (start, 0))) for band, start in zip(bands, starts, strict=True)
-    ]
-    return _mirrored(jnp.concatenate(starting_left))
+    def add_factor(bands: list[Array], factor: Array | Pieces) -> list[Array]:
+        if not isinstance(factor, Pieces):
+            return add_matrix(bands, factor)
+
+        @jax.checkpoint
+        def step(bands: list[Array], at: Array) -> tuple[list[Array], None]:
+            return add_matrix(bands, factor.piece(at)), None
+
+        return lax.scan(step, bands, jnp.arange(factor.count))[0]
+
+    blank = [jnp.zeros((min(side, n - start), n - start), form.dtype) for start in starts]
+    bands = functools.reduce(add_factor, factors, blank)
+    matrix = jnp.zeros((n, n), form.dtype)
+    for band, start in zip(bands, starts, strict=True):
+        matrix = lax.dynamic_update_slice(matrix, band, (start, start))
+    return _mirrored(matrix)
 
 
 def _mirrored(matrix: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
     """Puts what is above the diagonal below it; further axes are mirrored with the first two."""
     n, rest = len(matrix), matrix.shape[2:]
     rows, columns = (lax.broadcasted_iota(int, (n, n), axis) for axis in (0, 1))
-    above = (rows <= columns).reshape(n, n, *(1 for _ in rest))
-    return jnp.where(above, matrix, jnp.transpose(matrix, (1, 0, *range(matrix.ndim - 1, 1, -1))))
+    rows, columns = (a.reshape(n, n, *(1 for _ in rest)) for a in (rows, columns))
+    upper, above = (jnp.where(kept, matrix, 0) for kept in (rows <= columns, rows < columns))
+    # As a sum: to compile a choice between the matrix and its transpose takes XLA minutes on a CPU
+    # where n is some multiple of 250.
+    return upper + jnp.transpose(above, (1, 0, *range(matrix.ndim - 1, 1, -1)))

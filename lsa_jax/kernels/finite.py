@@ -78,10 +78,10 @@ def linearize_on(
     The linearisation is linear in its parameters, with derivatives that never change. They are
     computed once here, layer by layer as in `finite_ntk`, so that a step of training is a few
     small products: on a small convolutional network a tenth of the operations of `linearize`. Each
-    example takes c P numbers of memory, P the parameters beside dense layers, which take inputs +
-    c outputs at each position, where that is less; see `expansion_bytes`. What it computes equals
-    `linearize` to rounding, and may be trained by any optimiser. Products are in full precision,
-    also on accelerators whose default is less (TF32).
+    example takes c P numbers of memory, P the parameters beside dense layers and convolutions,
+    which take inputs + c outputs at each position, where that is less; see `expansion_bytes`. What
+    it computes equals `linearize` to rounding, and may be trained by any optimiser. Products are in
+    full precision, also on accelerators whose default is less (TF32).
 
         examples, apply_lin = linearize_on(apply, params, inputs)
         batch = jax.tree.map(lambda a: a[index], examples)
@@ -144,7 +144,9 @@ def finite_ntk(
     * "jacobian" takes O(c P) time, O(c^2 P) for the full kernel; O((n1 + n2) c P) memory;
     * "vector_products" takes O(c F) time for either: for many outputs;
     * "layerwise" is "jacobian" but for dense layers, whose k inputs and f outputs count k + c f
-      instead of c k f; without `x2` it computes little more than half of the pairs.
+      instead of c k f, and at p positions p^2 as much, where that is less; without `x2` it computes
+      little more than half of the pairs. Convolutions of images are dense layers at the positions
+      of their windows.
 
     All are exact, with products in full precision also on accelerators whose default is less
     (TF32); "auto" takes the one with the fewest operations. To stay within a memory limit, go

@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import _layerwise, _tiles, finite, finite_ntk
-from lsa_jax.kernels._dense_layers import dense_layers
+from lsa_jax.kernels import _dense_layers, _layerwise, _tiles, finite, finite_ntk
 from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
 
 
@@ -43,7 +43,7 @@ def _convolutional(key):
 
 def _flax(key):
     net, x = FlaxNet(), jax.random.normal(key, (5, 3, 4, 2))
-    return net.apply, net.init(key, x), x
+    return net.apply, jax.jit(net.init)(key, x), x
 
 
 def _left_multiplied(key):
@@ -57,45 +57,113 @@ def _left_multiplied(key):
     return apply, params, jax.random.normal(key, (5, 4))
 
 
+def _convolve(weight, x, **settings):
+    """A convolution of images stored channels first, with its features in the middle."""
+    settings = {"window_strides": (2, 1), "padding": ((1, 0), (0, 2))} | settings
+    return lax.conv_general_dilated(
+        x, weight, dimension_numbers=("NCHW", "OIWH", "HNCW"), **settings
+    )
+
+
+def _channels_first(key):
+    params = [jax.random.normal(key, (4, 2, 3, 2)), jax.random.normal(key, (48, 3))]
+
+    def apply(params, x):
+        hidden = jnp.tanh(jnp.swapaxes(_convolve(params[0], x), 0, 1))
+        return hidden.reshape(len(x), 48) @ params[1]
+
+    return apply, params, jax.random.normal(key, (5, 2, 5, 4))
+
+
 def ntk(apply, params, *inputs, **settings):
     """Compiled as a whole, which takes less time than operation by operation."""
     return jax.jit(partial(finite_ntk, apply, **settings))(params, *inputs)
 
 
-NETS = {"layers": _convolutional, "flax": _flax, "left": _left_multiplied}
+NETS = {
+    "layers": _convolutional,
+    "flax": _flax,
+    "left": _left_multiplied,
+    "channels first": _channels_first,
+}
 
 
-@pytest.mark.parametrize(("net", "full"), [("layers", True), ("flax", False), ("left", False)])
+@pytest.mark.parametrize(
+    ("net", "full"),
+    [("layers", True), ("flax", False), ("left", False), ("channels first", True)],
+)
 def test_layerwise_equals_jacobian_contraction(key, net, full):
     apply, params, x = NETS[net](key)
     expected = np.asarray(ntk(apply, params, x, full=full, method="jacobian"))
     scale = 1e-5 * np.abs(expected).max()
     ours = ntk(apply, params, x, full=full, method="layerwise")
     np.testing.assert_allclose(ours, expected, atol=scale)
-    if net == "left":
-        ours = ntk(apply, params, x[1:], x, method="layerwise")
+    if net in ("left", "channels first"):
+        ours = ntk(apply, params, x[1:], x, full=full, method="layerwise")
         np.testing.assert_allclose(ours, expected[1:], atol=scale)
 
 
-def test_dense_layers_are_found_where_two_gram_matrices_are_cheaper(key):
+def found(apply, params, x):
+    return _dense_layers.dense_layers(apply, params, x.shape[1:], x.dtype)[0]
+
+
+def test_dense_layers_and_convolutions_are_found(key):
     apply, params, x = _convolutional(key)
     names = [
         jax.tree_util.keystr(path, simple=True, separator="/")
         for path, _ in jax.tree_util.tree_leaves_with_path(params)
     ]
-
-    def found(apply, params, x, **settings):
-        return dense_layers(apply, params, x.shape[1:], x.dtype, **settings)
-
-    layers = found(apply, params, x, full=False)
-    # Dense_0 acts at 12 positions.
-    assert [names[layer.leaf] for layer in layers] == ["Dense_1/weight", "Dense_2/weight"]
-    assert [(d.positions, d.fan_in, d.fan_out) for d in layers] == [(1, 48, 6), (1, 6, 3)]
+    layers = {names[d.leaf]: (d.positions, d.fan_in, d.fan_out) for d in found(apply, params, x)}
+    assert layers == {
+        "Conv_0/weight": (12, 3 * 3 * 2, 3),
+        "Dense_0/weight": (12, 3, 4),
+        "Dense_1/weight": (1, 48, 6),
+        "Dense_2/weight": (1, 6, 3),
+    }
     apply, params, x = _left_multiplied(key)
-    assert [d.scale for d in found(apply, params, x, full=True)] == [3.0, 0.5]
-    # A parameter used twice is left to its Jacobian.
-    twice = found(lambda w, x: x @ w + jnp.tanh(x) @ w, jnp.ones((4, 4)), x, full=True)
-    assert twice == []
+    assert [d.scale for d in found(apply, params, x)] == [3.0, 0.5]
+    apply, params, x = _channels_first(key)
+    assert [d[2:] for d in found(apply, params, x)] == [(12, 2 * 3 * 2, 4), (1, 48, 3)]
+    apply, params, x = _flax(key)
+    assert (12, 3 * 3 * 2, 4) in [d[2:] for d in found(apply, params, x)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lhs_dilation": (2, 1)},
+        {"rhs_dilation": (1, 2)},
+        {"feature_group_count": 2},
+        {"padding": ((0, -1), (0, 0))},
+    ],
+)
+def test_a_convolution_with_holes_groups_or_cut_windows_is_no_dense_layer(key, settings):
+    depth = 2 // settings.get("feature_group_count", 1)
+    weight, x = jnp.ones((4, depth, 2, 2)), jax.random.normal(key, (1, 2, 5, 4))
+
+    def apply(weight, x):
+        return jnp.sum(_convolve(weight, x, **settings), axis=(0, 3))
+
+    assert found(apply, weight, x) == []
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda w, x: x @ w + jnp.tanh(x) @ w,
+        lambda w, x: lax.cond(x[0, 0] > 0, jnp.matmul, lambda x, w: x - w[:1], x, w),
+    ],
+    ids=["twice", "conditionally"],
+)
+def test_a_parameter_used_twice_or_conditionally_is_no_dense_layer(key, apply):
+    assert found(apply, jnp.ones((4, 4)), jax.random.normal(key, (5, 4))) == []
+
+
+def test_two_gram_matrices_are_taken_where_they_are_cheaper():
+    # p^2 (k + c f) multiplications against c k f.
+    for positions, is_cheaper in ((1, True), (5, True), (6, False)):
+        layer = _dense_layers.Dense(0, 1.0, positions, fan_in=60, fan_out=20)
+        assert _layerwise._is_cheaper_by_grams(layer, 3) == is_cheaper
 
 
 def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
@@ -104,7 +172,7 @@ def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
     def apply(weight, x):
         return jnp.sum(jnp.tanh(x @ weight), axis=(1, 2))[:, None] * jnp.ones((1, 4))
 
-    assert [d.positions for d in dense_layers(apply, weight, (2, 40), x.dtype, full=True)]
+    assert [_layerwise._is_cheaper_by_grams(d, 4) for d in found(apply, weight, x)] == [True]
     for full in (False, True):
         expected = ntk(apply, weight, x, full=full, method="jacobian")
         ours = ntk(apply, weight, x, full=full, method="layerwise")
@@ -131,24 +199,66 @@ def test_many_tiles_bands_and_chunks_give_the_same_symmetric_matrix(key, monkeyp
     np.testing.assert_array_equal(ours, jnp.transpose(ours, (1, 0, 3, 2)))
 
 
-def test_a_sum_of_grams_and_its_derivative_equal_those_of_whole_products(key, monkeypatch):
+def test_a_matrix_of_a_thousand_rows_is_mirrored():
+    """To compile a choice between this matrix and its transpose takes XLA minutes."""
+    matrix = np.random.default_rng(0).normal(size=(1000, 1000))
+    ours = jax.jit(_tiles._mirrored)(jnp.asarray(matrix, jnp.float32))
+    expected = np.triu(matrix) + np.triu(matrix, 1).T
+    np.testing.assert_array_equal(ours, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_jacobian_in_pieces_gives_the_same_kernel(key, monkeypatch, full):
+    monkeypatch.setattr(_layerwise, "_PIECE", 5 * 6 * 8)  # so that the last piece is filled up
+    weight, x = jax.random.normal(key, (12, 8)), jax.random.normal(key, (5, 4, 12))
+
+    def apply(weight, x):
+        return jnp.sum(jnp.tanh(x @ weight), axis=1)[:, :6]
+
+    (layer,) = found(apply, weight, x)
+    assert _layerwise._is_smaller_in_two(layer, 6)
+    assert not _layerwise._is_cheaper_by_grams(layer, 6)
+    expected = ntk(apply, weight, x, full=full, method="jacobian")
+    for columns in ((), (x[1:],)):
+        ours = ntk(apply, weight, x, *columns, full=full, method="layerwise")
+        np.testing.assert_allclose(
+            ours, expected[:, 1:] if columns else expected, rtol=1e-4, atol=1e-5 * expected.max()
+        )
+
+
+def _first_in_pieces(factors):
+    """Gives the first factor, of 8 columns, in two pieces."""
+
+    def half(at):
+        return lax.dynamic_slice_in_dim(factors[0], 4 * at, 4, axis=1)
+
+    return [_tiles.Pieces(2, half), *factors[1:]]
+
+
+@pytest.mark.parametrize("number", [2, 1])
+@pytest.mark.parametrize("form", [list, _first_in_pieces], ids=["whole", "in pieces"])
+def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
+    key, monkeypatch, number, form
+):
     monkeypatch.setattr(_tiles, "_BAND", 3)
     monkeypatch.setattr(_tiles, "_CHUNK", 4)
     # Chunks and bands that are whole and such that are not.
-    two = [jax.random.normal(key, (7, 8)), jax.random.normal(key, (7, 10))]
+    factors = [jax.random.normal(key, (7, 8)), jax.random.normal(key, (7, 10))][:number]
     weights = jax.random.normal(key, (7, 7))
 
-    def plain(factors):
-        return sum(a @ a.T for a in factors)
+    @partial(jax.jit, static_argnums=0)
+    def value_and_derivative(kernel, factors):
+        value, back = jax.vjp(kernel, factors)
+        return value, back(weights)[0]
 
-    for factors in (two, two[:1], [jnp.ones((2, 3))]):
-        ours, back = jax.vjp(_tiles.sum_of_grams, factors)
-        expected, expected_back = jax.vjp(plain, factors)
-        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
-        cotangent = weights[: len(ours), : len(ours)]
-        pairs = zip(back(cotangent)[0], expected_back(cotangent)[0], strict=True)
-        for found, wanted in pairs:
-            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    expected = value_and_derivative(lambda two: sum(a @ a.T for a in two), factors)
+    for kernel in (
+        lambda two: _tiles.sum_of_grams(form(two)),
+        lambda two: _tiles.sum_of_products(form(two), form(two)),
+    ):
+        ours = value_and_derivative(kernel, factors)
+        for result, wanted in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_selected_parameters_sum_to_the_whole_kernel_and_the_diagonal_is_its_diagonal(key):

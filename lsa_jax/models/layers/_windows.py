@@ -2,9 +2,9 @@
 
 from jaxtyping import Array
 
+from lsa_jax._convolution import Padding
 from lsa_jax.errors import InputError
 from lsa_jax.models._arguments import require
-from lsa_jax.models._convolution import Padding
 from lsa_jax.models.layers.base import shape_of
 from lsa_jax.settings.fields import Kind, integer, one_of
 

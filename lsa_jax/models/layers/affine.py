@@ -6,10 +6,10 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lsa_jax._convolution import Padding, convolve
 from lsa_jax._neural_tangents import stax
 from lsa_jax.kernels import _recursion
 from lsa_jax.models._arguments import require
-from lsa_jax.models._convolution import Padding, convolve
 from lsa_jax.models.layers._windows import check_fits, check_windows
 from lsa_jax.models.layers.base import Layer, LayerModule
 from lsa_jax.settings.fields import integer, number, optional

@@ -8,9 +8,9 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lsa_jax._convolution import Padding
 from lsa_jax._neural_tangents import stax
 from lsa_jax.kernels import _recursion
-from lsa_jax.models._convolution import Padding
 from lsa_jax.models.layers._windows import check_fits, check_images, check_windows
 from lsa_jax.models.layers.base import Layer, LayerModule
 

@@ -48,18 +48,27 @@ def convolve(
 
 def gather_and_multiply(x: Array, weight: Array, strides: Sequence[int], pads: Spread) -> Array:
     """Convolves by one matrix product over the windows of `x`, laid out along its channels."""
-    *window, channels, features = weight.shape
+    windows = gather(x, weight.shape[:2], strides, pads)
+    # As plain matrices: a product over the last of four axes takes twice as long on a CPU.
+    rows = windows.reshape(math.prod(windows.shape[:-1]), windows.shape[-1])
+    product = rows @ weight.reshape(windows.shape[-1], weight.shape[-1])
+    return product.reshape(*windows.shape[:-1], weight.shape[-1])
+
+
+def gather(
+    x: Float[Array, "n height width channels"],
+    window: Sequence[int],
+    strides: Sequence[int],
+    pads: Spread,
+) -> Float[Array, "n out_height out_width window_times_channels"]:
+    """Returns the windows of images, in the order in which a filter's weights are stored."""
     x = jnp.pad(x, ((0, 0), *pads, (0, 0)))
     shifted = [
         part
         for rows in shifts(x, 1, window[0], strides[0])
         for part in shifts(rows, 2, window[1], strides[1])
     ]
-    windows = jnp.concatenate(shifted, axis=-1)
-    # As plain matrices: a product over the last of four axes takes twice as long on a CPU.
-    rows = windows.reshape(math.prod(windows.shape[:-1]), windows.shape[-1])
-    product = rows @ weight.reshape(windows.shape[-1], features)
-    return product.reshape(*windows.shape[:-1], features)
+    return jnp.concatenate(shifted, axis=-1)
 
 
 def shifts(x: Array, axis: int, window: int, stride: int) -> list[Array]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax.models._convolution import convolve, convolve_directly, gather_and_multiply
+from lsa_jax._convolution import convolve, convolve_directly, gather_and_multiply
 
 
 def loops(x, weight, strides, padding):
