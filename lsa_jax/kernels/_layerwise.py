@@ -38,7 +38,7 @@ _BATCH = 4
 _LARGE = 1000
 
 # Numbers an example of a Jacobian that is formed piece by piece, about.
-_PIECE = 20_000
+_PIECE = 50_000
 
 
 class Factors(NamedTuple):
@@ -81,7 +81,7 @@ def layerwise_ntk(
         parts.append(_from_pairs(pairs, full=full))
     jacobians = [_matrices(f, [d not in by_grams for d in kept], full=full) for f in sides]
     if jacobians[0]:
-        parts.append(_from_jacobians(jacobians, c if full else 1))
+        parts.append(_from_jacobians(jacobians, c if full else None))
     kernel = sum(parts)
     return kernel if full else kernel / c
 
@@ -299,16 +299,16 @@ def _in_pieces(
 
 
 def _from_jacobians(
-    sides: Sequence[Sequence[Float[Array, "_ _"] | _tiles.Pieces]], outputs: int
+    sides: Sequence[Sequence[Float[Array, "_ _"] | _tiles.Pieces]], outputs: int | None
 ) -> Float[Array, "n1 n2 ..."]:
     """Sums the Jacobians' parts of the kernel: one product of two matrices for each.
 
     Args:
         sides: the matrices of the rows, and of the columns where those are others.
-        outputs: rows of an example. Several are told apart in the kernel.
+        outputs: rows of an example, to be told apart; None for one row, of all outputs.
     """
     kernel = _tiles.sum_of_grams(*sides) if len(sides) == 1 else _tiles.sum_of_products(*sides)
-    if outputs == 1:
+    if outputs is None:
         return kernel
     return kernel.reshape(len(kernel) // outputs, outputs, -1, outputs).transpose(0, 2, 1, 3)
 

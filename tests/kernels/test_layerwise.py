@@ -179,6 +179,19 @@ def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
+def test_the_whole_kernel_of_a_single_output_keeps_its_axes(key):
+    # A matrix by its Grams, a vector by its Jacobian.
+    params, x = [jax.random.normal(key, (4, 1)), jnp.ones((4,))], jax.random.normal(key, (3, 4))
+
+    def apply(params, x):
+        return jnp.tanh(x * params[1][None]) @ params[0]
+
+    whole = ntk(apply, params, x, full=True, method="layerwise")
+    assert whole.shape == (3, 3, 1, 1)
+    expected = ntk(apply, params, x, method="jacobian")
+    np.testing.assert_allclose(whole[..., 0, 0], expected, rtol=1e-5)
+
+
 def test_a_weight_made_complex_is_no_dense_layer(key):
     weight, x = jax.random.normal(key, (6, 5)), jax.random.normal(key, (3, 6))
 
