@@ -16,9 +16,9 @@ is in NTK parameterisation and starts from the network's outputs.
 For photographs add --config.data.background=photographs --config.data.photographs=plants
 --config.sweep.noise="(0.0, 0.25, 0.5, 0.75, 1.0)".
 Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; not run.
-":small" with --config.data.num_train=1000, one seed: the network falls from 84.5 to 54.3 %, the
-finite NTK from 72.0 to 54.2 %. At noise 2 the background has standard deviation 4 here, and neither
-learns much from so few images; the order of the paper does not show at this size.
+":small" kept, of the accuracy without noise (one seed): network 93.7 % (89.3 to 83.7), finite NTK
+79.5 % (77.7 to 61.8); paper 96.83 and 85.54. 11 minutes on 2 CPU cores. At noise 2 the background
+has standard deviation 4 here; from 1,000 images neither learns much, and the order does not show.
 """
 
 import ml_collections

@@ -9,7 +9,7 @@ The CNN takes eta_w = 0.05 and, to need thousands of steps instead of far more, 
 in the place of the paper's eta_w / k. The bound is about a fixed m and k large enough; how large
 grows with m, as the noise that a kernel adds up exceeds the signal by log(k) alone.
 
-":small" took 7 min 41 s on 2 CPU cores. What came out (3 draws of the filters, 3 seeds of the CNN;
+":small" took 7 min 26 s on 2 CPU cores. What came out (3 draws of the filters, 3 seeds of the CNN;
 means ± standard deviation; kernels of more than 5,376 weights are left out):
 
     m                 1      2      4      8      16     32     64     128    256    CNN
