@@ -137,10 +137,10 @@ def make_claims(table: pd.DataFrame, paper_item: str | None, axis: str = "noise"
         rows = table[table["arrangement"] == arrangement]
         paper = known.get(arrangement, _paper_numbers.RETAINED.get(paper_item))
         end, where = float(table["level"].max()), f" ({arrangement})" if arrangement else ""
-        if paper:
-            claims += _retained_claims(_retained_at(rows, paper.noise), paper, where)
         same = paper.percent if paper and paper.noise == end else {}
         claims += _gap_claims(_retained_at(rows, end), same, _AXES[axis], where)
+        if paper:
+            claims += _retained_claims(_retained_at(rows, paper.noise), paper, where)
     if paper_item in _paper_numbers.ON_PAR_AT_ZERO_NOISE:
         claims += _on_par_claims(table)
     return claims + _cell_claims(table, cells)

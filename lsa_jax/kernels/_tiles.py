@@ -17,8 +17,8 @@ from jaxtyping import Array, Float, PyTree
 _BAND = 256
 _CHUNK = 4000
 
-# Of few rows too: narrower bands leave more products out, and are slower.
-_LEAST_BANDS = 2
+# Of fewer rows, bands that leave out a quarter of the products, where they are not too narrow.
+_NARROWEST = 100
 
 
 def even_share(n: int, most: int) -> int:
@@ -121,7 +121,7 @@ def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array
     """
     form = jax.eval_shape(lambda: _first_columns(factors[0]))
     n = form.shape[0]
-    side = even_share(n, min(_BAND, math.ceil(n / _LEAST_BANDS)))
+    side = even_share(n, min(_BAND, max(_NARROWEST, math.ceil(n / 2))))
     starts = range(0, n, side)
 
     @jax.checkpoint
@@ -132,14 +132,14 @@ def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array
         ]
 
     def add_matrix(bands: list[Array], matrix: Array) -> list[Array]:
-        chunk = min(_CHUNK, matrix.shape[1])
-        whole = matrix.shape[1] // chunk
+        whole, rest = divmod(matrix.shape[1], _CHUNK)
 
         def step(bands: list[Array], at: Array) -> tuple[list[Array], None]:
-            return add(bands, lax.dynamic_slice_in_dim(matrix, at * chunk, chunk, axis=1)), None
+            return add(bands, lax.dynamic_slice_in_dim(matrix, at * _CHUNK, _CHUNK, axis=1)), None
 
-        bands, _ = lax.scan(step, bands, jnp.arange(whole))
-        return add(bands, matrix[:, whole * chunk :])
+        if whole:
+            bands, _ = lax.scan(step, bands, jnp.arange(whole))
+        return add(bands, matrix[:, whole * _CHUNK :]) if rest else bands
 
     def add_factor(bands: list[Array], factor: Array | Pieces) -> list[Array]:
         if not isinstance(factor, Pieces):
