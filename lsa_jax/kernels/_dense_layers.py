@@ -183,8 +183,10 @@ def _branch_of_this_platform(equation: JaxprEqn) -> ClosedJaxpr | None:
 
     Its branches are one function computed in several ways, so any of them will do elsewhere.
     """
-    names = equation.params.get("branches_platforms") or ()
-    for platforms, branch in zip(names, equation.params.get("branches", ()), strict=False):
+    names = equation.params.get("branches_platforms")
+    if names is None:
+        return None
+    for platforms, branch in zip(names, equation.params["branches"], strict=True):
         if platforms is None or jax.default_backend() in platforms:
             return branch
     return None

@@ -120,6 +120,8 @@ def test_dense_layers_and_convolutions_are_found(key):
         "Dense_1/weight": (1, 48, 6),
         "Dense_2/weight": (1, 6, 3),
     }
+    cheaper = [d for d in found(apply, params, x) if _layerwise._is_cheaper_by_grams(d, 3)]
+    assert [names[d.leaf] for d in cheaper] == ["Dense_1/weight", "Dense_2/weight"]
     apply, params, x = _left_multiplied(key)
     assert [d.scale for d in found(apply, params, x)] == [3.0, 0.5]
     apply, params, x = _channels_first(key)
@@ -248,16 +250,24 @@ def _first_in_pieces(factors):
     return [_tiles.Pieces(2, half), *factors[1:]]
 
 
-@pytest.mark.parametrize("number", [2, 1])
-@pytest.mark.parametrize("form", [list, _first_in_pieces], ids=["whole", "in pieces"])
+@pytest.mark.parametrize(
+    ("form", "shapes"),
+    [
+        (list, [(7, 8), (7, 10)]),
+        (list, [(7, 8)]),
+        (list, [(2, 3)]),
+        (_first_in_pieces, [(7, 8), (7, 10)]),
+        (_first_in_pieces, [(7, 8)]),
+    ],
+)
 def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
-    key, monkeypatch, number, form
+    key, monkeypatch, form, shapes
 ):
     monkeypatch.setattr(_tiles, "_BAND", 3)
     monkeypatch.setattr(_tiles, "_CHUNK", 4)
     # Chunks and bands that are whole and such that are not.
-    factors = [jax.random.normal(key, (7, 8)), jax.random.normal(key, (7, 10))][:number]
-    weights = jax.random.normal(key, (7, 7))
+    factors = [jax.random.normal(key, shape) for shape in shapes]
+    weights = jax.random.normal(key, (len(factors[0]), len(factors[0])))
 
     @partial(jax.jit, static_argnums=0)
     def value_and_derivative(kernel, factors):
