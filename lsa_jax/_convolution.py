@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -12,6 +14,7 @@ Padding = Literal["VALID", "SAME"]
 Spread = Sequence[tuple[int, int]]
 
 
+@partial(jax.jit, static_argnames=("strides", "padding"), inline=True)
 def convolve(
     x: Float[Array, "n height width channels"],
     weight: Float[Array, "window_height window_width channels features"],

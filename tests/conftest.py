@@ -1,5 +1,6 @@
 """What every test runs under: checked types, 8 devices, cheap compilation, no rank promotion."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -12,9 +13,10 @@ from typing import Any
 # workers and the commands that they start have in common.
 _FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 if version("jaxlib").startswith("0.10."):
-    # Without the emitters that build each fusion through MLIR compiling takes half of the time.
-    # Later versions have no such choice, and refuse the flag.
-    _FLAGS += " --xla_cpu_use_fusion_emitters=false"
+    # Without the emitters that build each fusion through MLIR compiling takes half of the time, and
+    # as one part instead of many two thirds of that. Later versions have no such choices, and
+    # refuse the flags.
+    _FLAGS += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAGS}".strip()
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _compiled = tempfile.TemporaryDirectory(prefix="lsa_jax_compiled_")
@@ -30,6 +32,10 @@ import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Programs that are traced and kept are many small objects, which would be looked through over and
+# over again.
+gc.set_threshold(20_000, 20, 20)
 
 # A whole number is accepted where a float is asked for, as static checkers have it.
 _check = beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))

@@ -65,13 +65,7 @@ def network(
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
         require("input_shape", input_shape, _INPUT_SHAPE)
         example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
-        outputs, _ = jax.eval_shape(module.init_with_output, key, example)
-        if outputs.ndim != 2:
-            raise InputError(
-                f"the layers end in outputs {shape_of(outputs)}; accepted: [n, c], "
-                "as Flatten or GlobalAvgPool followed by Dense gives"
-            )
-        return module.lazy_init(key, example).get("params", {})
+        return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
     def apply(
         params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
@@ -96,6 +90,16 @@ def network(
     if limit is not None:
         kernel = _checked(infinite_kernel(limit[2], description.steps(parameterization)), init)
     return Model(init, apply, kernel, activations)
+
+
+def _run_and_check(module: LayerModule, x: Float[Array, "n ..."]) -> Float[Array, "n c"]:
+    outputs = module(x)
+    if outputs.ndim != 2:
+        raise InputError(
+            f"the layers end in outputs {shape_of(outputs)}; accepted: [n, c], "
+            "as Flatten or GlobalAvgPool followed by Dense gives"
+        )
+    return outputs
 
 
 def _checked(kernel: Callable, init: Callable) -> Callable:
