@@ -14,6 +14,7 @@ Padding = Literal["VALID", "SAME"]
 Spread = Sequence[tuple[int, int]]
 
 
+# Traced once for equal shapes: a network has many equal convolutions, and is traced many times.
 @partial(jax.jit, static_argnames=("strides", "padding"), inline=True)
 def convolve(
     x: Float[Array, "n height width channels"],

@@ -13,9 +13,9 @@ from typing import Any
 # workers and the commands that they start have in common.
 _FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 if version("jaxlib").startswith("0.10."):
-    # Without the emitters that build each fusion through MLIR compiling takes half of the time, and
-    # as one part instead of many two thirds of that. Later versions have no such choices, and
-    # refuse the flags.
+    # Without the emitters that build each fusion through MLIR compiling takes half of the time;
+    # later versions have no such choice, and refuse the flag. In one part instead of many, large
+    # programs take two thirds of that.
     _FLAGS += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAGS}".strip()
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
