@@ -202,11 +202,9 @@ def _solve(
 
     The kernel's matrices are computed in files, so that a run that was killed goes on with them.
     """
-    config, start = point.config, jnp.int32(0)
+    config, replica, epoch = point.config, _image_tasks.replica_of(point), jnp.int32(0)
     train, test = (
-        jax.jit(functools.partial(_image_tasks.compose, config, which))(
-            split, _image_tasks.replica_of(point), jnp.arange(len(split.targets)), start
-        )
+        _image_tasks.compose(config, which, split, replica, np.arange(len(split.targets)), epoch)
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
     model = build_model(config, config.learner, task.train.targets.shape[1])

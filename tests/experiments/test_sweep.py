@@ -1,14 +1,14 @@
 """A sweep that was killed, repeated, or spread over more devices ends with the same numbers."""
 
+import multiprocessing
 import os
 import runpy
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import filelock
 import ml_collections
@@ -25,29 +25,62 @@ from lsa_jax.settings.points import Point, make_points
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def start(workdir, *, devices=1, script="sweep", arguments=()):
-    """Starts the quick variant of the quickstart in a process of its own, or what is left of it."""
-    config = ["--config=configs/quickstart.py:quick"] if script in ("sweep", "run") else []
-    # Compiled as cheaply as in the tests, whose own number of devices is another.
-    flags = os.environ["XLA_FLAGS"].replace("device_count=8", f"device_count={devices}")
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", f"launch.{script}", *config),
-            *(f"--workdir={workdir}", *arguments),
-        ],
-        cwd=ROOT,
-        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+# A third of a quick sweep's time goes by with imports: processes are forked from one that has done
+# them. In tests/launch and tests/test_readme.py commands start as users start them.
+LAUNCH = Path(__file__).with_name("forked_launch.py")
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["lsa_jax.experiments.noise_curves", "sklearn.datasets", "matplotlib.pyplot"]
+)
 
 
-def finish(workdir, **options):
-    process = start(workdir, **options)
-    output, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    return output
+class Command(NamedTuple):
+    """A launch script in a process of its own, and the files that it prints to."""
+
+    process: multiprocessing.Process
+    stdout: Path
+    stderr: Path
+
+    def wait(self):
+        """Waits for its end; returns its exit status, what it printed, and its errors."""
+        self.process.join(timeout=300)
+        return self.process.exitcode, self.stdout.read_text(), self.stderr.read_text()
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Starts a launch script on a folder: by default the quickstart's quick variant."""
+
+    def start(workdir, *, devices=1, script="sweep", arguments=()):
+        said = tmp_path_factory.mktemp("said")
+        config = ["--config=configs/quickstart.py:quick"] if script in ("sweep", "run") else []
+        given = {
+            "directory": str(ROOT),
+            "command": [f"launch.{script}", *config, f"--workdir={workdir}", *arguments],
+            # Compiled as cheaply as in the tests, whose own number of devices is another.
+            "environment": {
+                "XLA_FLAGS": os.environ["XLA_FLAGS"].replace("count=8", f"count={devices}")
+            },
+            "stdout": str(said / "stdout"),
+            "stderr": str(said / "stderr"),
+        }
+        process = FORKS.Process(target=runpy.run_path, args=(str(LAUNCH), given), daemon=True)
+        process.start()
+        return Command(process, said / "stdout", said / "stderr")
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def finish(start):
+    """Runs a launch script to its end; returns what it printed."""
+
+    def finish(workdir, **options):
+        status, output, errors = start(workdir, **options).wait()
+        assert status == 0, errors
+        return output
+
+    return finish
 
 
 CLOCK = ["seconds", "images_per_second", "peak_fraction"]
@@ -58,7 +91,7 @@ def read(workdir):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
+def uninterrupted(tmp_path_factory, finish):
     workdir = tmp_path_factory.mktemp("uninterrupted")
     finish(workdir)
     return workdir
@@ -73,17 +106,19 @@ def test_results_have_the_columns_and_every_point(uninterrupted):
     assert not list(uninterrupted.glob("groups/*/scratch"))
 
 
-def _kill_when(workdir, happened):
-    process = start(workdir)
+def _kill_when(process, happened):
     deadline = time.monotonic() + 120
-    while not happened() and process.poll() is None and time.monotonic() < deadline:
+    while not happened() and process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert process.poll() is None, "the sweep ended before it could be killed"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    assert process.is_alive(), "the sweep ended before it could be killed"
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
 
 
-def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(uninterrupted, tmp_path):
+def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(
+    uninterrupted, tmp_path, start, finish
+):
     workdir = tmp_path / "killed"
 
     def count(pattern):
@@ -95,14 +130,14 @@ def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(uninterrup
         lambda: count("runs/*/result.json") >= 6,  # the first group's, and part of the second's
     ]
     for happened in moments:
-        _kill_when(workdir, happened)
+        _kill_when(start(workdir).process, happened)
         assert not (workdir / "results.csv").exists()
     finish(workdir)
     pd.testing.assert_frame_equal(read(workdir), read(uninterrupted), check_exact=True)
     assert not list(workdir.rglob("*.partial")) + list(workdir.glob("groups/*/scratch"))
 
 
-def test_a_finished_sweep_repeated_does_no_work(uninterrupted):
+def test_a_finished_sweep_repeated_does_no_work(uninterrupted, finish):
     before = {p: p.stat().st_mtime_ns for p in (uninterrupted / "runs").rglob("*")}
     results = (uninterrupted / "results.csv").read_bytes()
     assert "nothing to run" in finish(uninterrupted)
@@ -110,42 +145,35 @@ def test_a_finished_sweep_repeated_does_no_work(uninterrupted):
     assert (uninterrupted / "results.csv").read_bytes() == results
 
 
-def test_eight_devices_give_the_same_results_to_rounding(uninterrupted, tmp_path):
+def test_eight_devices_give_the_same_results_to_rounding(uninterrupted, tmp_path, finish):
     finish(tmp_path, devices=8)
     pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), rtol=1e-5, atol=1e-5)
 
 
-def test_a_second_sweep_on_the_same_folder_refuses(uninterrupted):
+def test_a_second_sweep_on_the_same_folder_refuses(uninterrupted, start):
     with filelock.FileLock(uninterrupted / ".lock"):
-        process = start(uninterrupted)
-        _, errors = process.communicate(timeout=120)
-    assert process.returncode == 2
+        status, _, errors = start(uninterrupted).wait()
+    assert status == 2
     assert errors.strip().splitlines() == [errors.strip()] and "in use" in errors
 
 
-def test_a_sweep_with_other_settings_on_the_same_folder_refuses(uninterrupted):
-    process = start(uninterrupted, arguments=["--config.network.epochs=3"])
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 2
+def test_a_sweep_with_other_settings_on_the_same_folder_refuses(uninterrupted, start):
+    changed = start(uninterrupted, arguments=["--config.network.epochs=3"])
+    status, _, errors = changed.wait()
+    assert status == 2
     assert "other settings" in errors and len(errors.strip().splitlines()) == 1
 
 
-def test_the_report_can_be_made_again(uninterrupted):
+def test_the_report_can_be_made_again(uninterrupted, finish):
     wanted = {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
     for name in ("report.md", "report.json", "results.csv", "noise_curves.png"):
         (uninterrupted / name).unlink()
-    process = subprocess.run(
-        [sys.executable, "-m", "launch.report", f"--workdir={uninterrupted}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "Percentage of zero-noise accuracy retained" in process.stdout
+    printed = finish(uninterrupted, script="report")
+    assert "Percentage of zero-noise accuracy retained" in printed
     assert {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()} == wanted
 
 
-def test_one_point_runs_alone(tmp_path, uninterrupted):
+def test_one_point_runs_alone(tmp_path, uninterrupted, finish):
     finish(tmp_path, script="run", arguments=["--config.noise=2.0", "--config.seed=1"])
     alone = read(tmp_path)
     assert len(alone) == 1
@@ -153,7 +181,9 @@ def test_one_point_runs_alone(tmp_path, uninterrupted):
     assert alone["test_loss"].item() == pytest.approx(swept["test_loss"].item(), rel=1e-5)
 
 
-def test_groups_run_at_once_by_several_processes_give_the_same_report(uninterrupted, tmp_path):
+def test_groups_run_at_once_by_several_processes_give_the_same_report(
+    uninterrupted, tmp_path, start
+):
     (tmp_path / "config.json").write_bytes((uninterrupted / "config.json").read_bytes())
     commands = [["groups", "--groups=0,2,4"], ["groups", "--groups=1,3,5"], ["report"]]
     for at_once in (commands[:2], commands[2:]):
@@ -161,8 +191,8 @@ def test_groups_run_at_once_by_several_processes_give_the_same_report(uninterrup
             start(tmp_path, script=script, arguments=arguments) for script, *arguments in at_once
         ]
         for process in processes:
-            _, errors = process.communicate(timeout=300)
-            assert process.returncode == 0, errors
+            status, _, errors = process.wait()
+            assert status == 0, errors
     pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), check_exact=True)
     for name in ("report.md", "report.json", "noise_curves.png"):
         assert (tmp_path / name).read_bytes() == (uninterrupted / name).read_bytes()

@@ -1,0 +1,19 @@
+"""Does what `python -m MODULE ARGUMENTS` does, in a process that was forked by test_sweep.py.
+
+Its globals are given: `directory`, `command`, `environment` (added to what there is), and the files
+`stdout` and `stderr`.
+"""
+
+import os
+import runpy
+import sys
+
+given = globals()
+os.chdir(given["directory"])
+os.environ.update(given["environment"])
+for stream in ("stdout", "stderr"):
+    with open(given[stream], "wb") as file:
+        os.dup2(file.fileno(), getattr(sys, stream).fileno())
+sys.path.insert(0, given["directory"])
+sys.argv = list(given["command"])
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
