@@ -204,7 +204,7 @@ def _solve(
     """
     config, replica, epoch = point.config, _image_tasks.replica_of(point), jnp.int32(0)
     train, test = (
-        _image_tasks.compose(config, which, split, replica, np.arange(len(split.targets)), epoch)
+        _image_tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
     model = build_model(config, config.learner, task.train.targets.shape[1])
