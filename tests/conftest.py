@@ -64,6 +64,15 @@ jaxtyping.install_import_hook("lsa_jax", f"sys.modules[{__name__!r}].checked")
 assert "lsa_jax" not in sys.modules  # it would go unchecked
 
 
+# Files of half a minute and more that come late by name. Begun last, one of them would leave the
+# other worker with nothing to do.
+_LONG = {"test_loop.py", "test_models.py", "test_network.py", "test_notebooks.py", "test_readme.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _LONG)
+
+
 @pytest.fixture
 def unchecked():
     """For tests that pass what annotations forbid, to see what the package itself says to it."""
