@@ -196,4 +196,4 @@ def make_objective(
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, np.arange(len(windows)))
         return jax.vmap(tasks[name])(keys, windows)
 
-    return prepare
+    return jax.jit(prepare)
