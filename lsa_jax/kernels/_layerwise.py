@@ -32,7 +32,7 @@ _SIDE = 256
 
 # Examples that are differentiated at a time. What one needs on the way (activations, for each
 # output) then stays in the cache.
-_BATCH = 4
+_BATCH = 2
 
 # Entries from which a parameter's Jacobian is a matrix of its own.
 _LARGE = 1000
