@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError
@@ -40,6 +41,28 @@ def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
 def map_devices(function: Callable, devices: Sequence[jax.Device]) -> Callable:
     """Compiles a function of one device's arrays into one of [devices, ...], one entry on each."""
     return jax.pmap(function, devices=devices)
+
+
+def split_devices(tree: Tree) -> list[Tree]:
+    """Returns what lies on each device, [1, ...], of [devices, ...] that a mapped function gave."""
+
+    def parts(array: jax.Array) -> list[jax.Array]:
+        shards = sorted(array.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+        return [shard.data for shard in shards]
+
+    leaves, structure = jax.tree.flatten(tree)
+    return [structure.unflatten(entry) for entry in zip(*map(parts, leaves), strict=True)]
+
+
+def join_devices(entries: Sequence[Tree], devices: Sequence[jax.Device]) -> Tree:
+    """Makes [devices, ...] for a mapped function of what lies on each, [1, ...]; nothing moves."""
+    sharding = NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
+
+    def join(*parts: jax.Array) -> jax.Array:
+        shape = (len(parts), *parts[0].shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, sharding, list(parts))
+
+    return jax.tree.map(join, *entries)
 
 
 def in_one_kernel(function: Callable) -> Callable:

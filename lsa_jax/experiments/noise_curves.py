@@ -190,9 +190,7 @@ def _kernel(config: ml_collections.ConfigDict, model: Model, input_shape: tuple[
     if config.learner == "ntk_infinite":
         return model.kernel
     key = jax.random.fold_in(jax.random.key(config.seed), _RUN)
-    return functools.partial(
-        kernels.finite_ntk, model.apply, model.init(training.init_key(key), input_shape)
-    )
+    return kernels.finite_kernel(model.apply, model.init(training.init_key(key), input_shape))
 
 
 def _solve(

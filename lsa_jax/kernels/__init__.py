@@ -3,6 +3,7 @@
 from lsa_jax.kernels.finite import (
     Expansion,
     expansion_bytes,
+    finite_kernel,
     finite_ntk,
     linearize,
     linearize_on,
@@ -21,6 +22,7 @@ from lsa_jax.kernels.spectral import (
     leave_one_out_ridge,
     predict_path,
 )
+from lsa_jax.kernels.stages import StagedKernel, Stages
 
 __all__ = [
     "Expansion",
@@ -29,8 +31,11 @@ __all__ = [
     "Posterior",
     "Regression",
     "Spectrum",
+    "StagedKernel",
+    "Stages",
     "decompose",
     "expansion_bytes",
+    "finite_kernel",
     "finite_ntk",
     "gradient_flow",
     "gram",

@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax.kernels import _tiles
 from lsa_jax.kernels._dense_layers import Dense, Scaled, dense_layers, run, trace
+from lsa_jax.kernels.stages import Stages
 
 # Examples a side of a tile of the dense layers' parts.
 _SIDE = 256
@@ -69,21 +70,41 @@ def layerwise_ntk(
     full kernel), against c k f (c^2 k f) from Jacobians. Without `x2` little more than half of the
     pairs are computed.
     """
-    layers, c = dense_layers(apply, params, x1.shape[1:], x1.dtype)
+    example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
+    prepare, between = layerwise_stages(apply, params, example, full=full)
+    return between(*(prepare(x) for x in (x1, x2) if x is not None))
+
+
+def layerwise_stages(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    example: jax.ShapeDtypeStruct,
+    *,
+    full: bool = False,
+) -> Stages:
+    """Returns the two stages of `layerwise_ntk`: derivatives of examples, and their products.
+
+    Of one side alone the second gives the kernel of all pairs on it.
+    """
+    layers, c = dense_layers(apply, params, example.shape, example.dtype)
     by_grams = [d for d in layers if _is_cheaper_by_grams(d, c * c if full else c)]
     kept = [d for d in layers if d in by_grams or _is_smaller_in_two(d, c)]
-    sides = [
-        _factors(apply, params, layers, kept, x, by_output=full) for x in (x1, x2) if x is not None
-    ]
-    parts = []
-    if by_grams:
-        pairs = [[f.pairs[kept.index(d)] for d in by_grams] for f in sides]
-        parts.append(_from_pairs(pairs, full=full))
-    jacobians = [_matrices(f, [d not in by_grams for d in kept], full=full) for f in sides]
-    if jacobians[0]:
-        parts.append(_from_jacobians(jacobians, c if full else None))
-    kernel = sum(parts)
-    return kernel if full else kernel / c
+
+    def prepare(x: Shaped[Array | np.ndarray, "n ..."]) -> Factors:
+        return _factors(apply, params, layers, kept, x, by_output=full)
+
+    def between(*sides: Factors) -> Array:
+        parts = []
+        if by_grams:
+            pairs = [[f.pairs[kept.index(d)] for d in by_grams] for f in sides]
+            parts.append(_from_pairs(pairs, full=full))
+        jacobians = [_matrices(f, [d not in by_grams for d in kept], full=full) for f in sides]
+        if jacobians[0]:
+            parts.append(_from_jacobians(jacobians, c if full else None))
+        kernel = sum(parts)
+        return kernel if full else kernel / c
+
+    return Stages(prepare, between)
 
 
 @jax.default_matmul_precision("highest")

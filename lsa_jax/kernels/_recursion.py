@@ -46,6 +46,7 @@ from lsa_jax.kernels._steps import (
     shifted,
     uses_variances_of_pools,
 )
+from lsa_jax.kernels.stages import Stages
 
 __all__ = [
     "Affine",
@@ -61,6 +62,7 @@ __all__ = [
     "examples",
     "is_supported",
     "kernel",
+    "stages",
 ]
 
 # Covariances in a tile: positions (pairs of them before pools) times pairs of examples. On a CPU
@@ -140,19 +142,31 @@ def kernel(
         x2: second inputs; None means x1 against itself, for about half the time.
         get: "ntk" or "nngp".
     """
-    symmetric = x2 is None
-    numbers = max(position_counts(steps, x1.shape[1:])) ** (2 if pools(steps) else 1)
-    n1, n2 = len(x1), len(x1 if symmetric else x2)
-    rows, columns = _tile_sides(numbers, n1, n2, before_pools=pools(steps))
-    side1 = examples(steps, _filled(x1, rows))
-    side2 = examples(steps, _filled(x1 if symmetric else x2, columns))
-    return _tiles.all_pairs(
-        partial(_tile_kernel, steps, get),
-        _in_tiles(side1, rows),
-        _in_tiles(side2, columns),
-        (n1, n2),
-        symmetric=symmetric,
-    )
+    prepare, between = stages(steps, jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype), get)
+    return between(*(prepare(x) for x in (x1, x2) if x is not None))
+
+
+def stages(
+    steps: tuple[Step, ...], example: jax.ShapeDtypeStruct, get: Literal["ntk", "nngp"] = "ntk"
+) -> Stages:
+    """Returns the two stages of `kernel`: what depends on one example, and the recursion.
+
+    Of one side alone the second gives the kernel of all pairs on it.
+    """
+    numbers = max(position_counts(steps, example.shape)) ** (2 if pools(steps) else 1)
+
+    def between(*sides: Examples) -> Array:
+        n1, n2 = (side.features.shape[-1] for side in (sides[0], sides[-1]))
+        rows, columns = _tile_sides(numbers, n1, n2, before_pools=pools(steps))
+        return _tiles.all_pairs(
+            partial(_tile_kernel, steps, get),
+            _in_tiles(sides[0], rows),
+            _in_tiles(sides[-1], columns),
+            (n1, n2),
+            symmetric=len(sides) == 1,
+        )
+
+    return Stages(partial(examples, steps), between)
 
 
 def _tile_sides(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[int, int]:
@@ -170,17 +184,13 @@ def _tile_sides(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[
     return _tiles.even_share(n1, rows), share
 
 
-def _filled(x: Float[Array | np.ndarray, "n ..."], side: int) -> Float[Array, "m ..."]:
-    """Adds examples of zeros up to a multiple of `side`."""
-    return jnp.pad(x, [(0, -len(x) % side)] + [(0, 0)] * (x.ndim - 1))
-
-
 def _in_tiles(side: Examples, size: int) -> Examples:
-    """Splits the last axis into tiles, and puts them first."""
+    """Splits the last axis into tiles, filled up with zeros, and puts them first."""
 
     def split(array: Array) -> Array:
         *before, n = array.shape
-        return jnp.moveaxis(array.reshape(*before, n // size, size), -2, 0)
+        array = jnp.pad(array, [(0, 0)] * len(before) + [(0, -n % size)])
+        return jnp.moveaxis(array.reshape(*before, array.shape[-1] // size, size), -2, 0)
 
     return jax.tree.map(split, side)
 

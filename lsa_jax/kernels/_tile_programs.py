@@ -8,10 +8,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from lsa_jax import parallel
 from lsa_jax.errors import InputError
+from lsa_jax.kernels.stages import Stages
 
 # Examples a side of the largest tile that is tried. An accelerator wants more work at a time.
 _LARGEST_SIDE = {"cpu": 256}
@@ -26,21 +27,27 @@ _CACHE = 8e6
 
 
 class TileProgram(NamedTuple):
-    """The kernel compiled for tiles of one shape.
+    """The kernel's stages compiled for tiles of one shape, on one device.
 
     Attributes:
         sides: rows and columns of a tile.
-        run: `(x1 [rows, ...], x2 [columns, ...]) -> [rows, columns]`.
-        memory: bytes of its arguments, temporaries and result together.
+        prepare: `x [side, ...] -> tree`, for rows and for columns.
+        between: `(tree of rows, tree of columns) -> [rows, columns]`.
+        memory: bytes of the rows and columns, prepared, and of what either stage needs beside them.
+        held: bytes of a side, prepared, for rows and for columns.
+        spare: bytes that the limit leaves.
     """
 
     sides: tuple[int, int]
-    run: Callable[[np.ndarray, np.ndarray], Array]
+    prepare: tuple[Callable[[np.ndarray], PyTree], Callable[[np.ndarray], PyTree]]
+    between: Callable[[PyTree, PyTree], Array]
     memory: int
+    held: tuple[int, int]
+    spare: float = 0.0
 
 
 def choose(
-    kernel: Callable,
+    stages: Stages,
     x1: np.ndarray,
     x2: np.ndarray,
     dtype: np.dtype,
@@ -58,7 +65,7 @@ def choose(
         # An even share of the longer axis leaves little to fill up. The other axis follows, so that
         # the tiles of a train-train and of a test-train matrix are the same program.
         side = math.ceil(longer / math.ceil(longer / side))
-        return compile_tile(kernel, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
+        return compile_tile(stages, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
 
     on_cpu = jax.default_backend() == "cpu"
     largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
@@ -100,62 +107,90 @@ def check_memory(program: TileProgram, memory_limit: float, fix: str) -> None:
 
 
 def lower(
-    kernel: Callable, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
-) -> jax.stages.Lowered:
-    """Returns the kernel's program for tiles of one shape, not yet compiled.
+    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
+) -> list[jax.stages.Lowered]:
+    """Returns the programs for tiles of one shape, not yet compiled: of rows, columns and pairs.
 
     Raises:
-        InputError: its result is not [rows, columns], or has fewer digits than float64 holds where
+        InputError: the result is not [rows, columns], or has fewer digits than float64 holds where
             that is the dtype.
     """
-    block1, block2 = (
+    blocks = [
         jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype)
         for side, x in zip(sides, (x1, x2), strict=True)
-    )
-    lowered = jax.jit(kernel).lower(block1, block2)
-    shape = getattr(lowered.out_info, "shape", None)
+    ]
+    once = functools.cache(jax.jit(stages.prepare).lower)
+    prepare = [once(block) for block in blocks]
+    between = jax.jit(stages.between).lower(*(side.out_info for side in prepare))
+    shape = getattr(between.out_info, "shape", None)
     if shape != sides:
         raise InputError(
-            f"kernel turns {block1.shape} and {block2.shape} into {shape}; accepted: {sides}"
+            f"kernel turns {blocks[0].shape} and {blocks[1].shape} into {shape}; accepted: {sides}"
         )
-    found = lowered.out_info.dtype
+    found = between.out_info.dtype
     if dtype == np.float64 and jnp.issubdtype(found, jnp.inexact) and found != np.float64:
         raise InputError(
             f"dtype is 'float64', and kernel turns inputs of {x1.dtype} into {found}; accepted: "
             "'float32', or a kernel in float64 (of a finite network: parameters in float64, and an "
             "apply that does not cast, as that of models.network does)"
         )
-    return lowered
+    return [*prepare, between]
 
 
 def compile_tile(
-    kernel: Callable, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
+    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
 ) -> TileProgram:
     """Compiles the kernel for tiles of one shape, and reads how much memory they take.
 
     Raises:
         InputError: what `lower` refuses.
     """
-    compiled = lower(kernel, x1, x2, dtype, sides).compile()
-    memory = compiled.memory_analysis()
-    needed = (memory.argument_size_in_bytes, memory.temp_size_in_bytes, memory.output_size_in_bytes)
-    return TileProgram(sides, compiled, sum(needed))
+    once = functools.cache(jax.stages.Lowered.compile)
+    *prepare, between = map(once, lower(stages, x1, x2, dtype, sides))
+    *examples, pairs = (program.memory_analysis() for program in (*prepare, between))
+    held = tuple(memory.output_size_in_bytes for memory in examples)
+    beside = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
+    beside.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)
+    return TileProgram(sides, tuple(prepare), between, sum(held) + max(beside), held)
+
+
+class DevicePrograms(NamedTuple):
+    """The same for as many tiles as there are devices.
+
+    Attributes:
+        devices: of this process.
+        prepare: `x [devices, side, ...] -> one tree a device`, for rows and for columns.
+        between: `(one tree a device, one tree a device) -> [devices, rows, columns]`.
+    """
+
+    devices: Sequence[jax.Device]
+    prepare: tuple[Callable[[np.ndarray], list[PyTree]], Callable[[np.ndarray], list[PyTree]]]
+    between: Callable[[Sequence[PyTree], Sequence[PyTree]], Array]
 
 
 def on_devices(
-    kernel: Callable, program: TileProgram, devices: Sequence[jax.Device]
-) -> Callable[[np.ndarray, np.ndarray], Array]:
-    """Returns the program for as many tiles as there are devices.
+    stages: Stages, program: TileProgram, devices: Sequence[jax.Device]
+) -> DevicePrograms:
+    """Returns the programs for these devices."""
+    if list(devices) == jax.local_devices()[:1]:  # for which they were compiled
 
-    Returns:
-        `(x1 [devices, rows, ...], x2 [devices, columns, ...]) -> [devices, rows, columns]`.
-    """
-    if list(devices) != jax.local_devices()[:1]:
-        return _mapped(kernel, tuple(devices))
-    return lambda x1, x2: program.run(x1[0], x2[0])[None]
+        def alone(prepare: Callable) -> Callable:
+            return lambda blocks: [prepare(blocks[0])]
+
+        rows, columns = map(alone, program.prepare)
+        return DevicePrograms(devices, (rows, columns), lambda a, b: program.between(*a, *b)[None])
+    prepare, between = (_mapped(stage, tuple(devices)) for stage in stages)
+
+    def prepare_each(blocks: np.ndarray) -> list[PyTree]:
+        return parallel.split_devices(prepare(blocks))
+
+    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Array:
+        return between(*(parallel.join_devices(side, devices) for side in (rows, columns)))
+
+    return DevicePrograms(devices, (prepare_each, prepare_each), between_each)
 
 
-# A train-train and a test-train matrix are computed one after the other by one program.
-@functools.lru_cache(maxsize=4)
-def _mapped(kernel: Callable, devices: tuple[jax.Device, ...]) -> Callable:
-    return parallel.map_devices(jax.jit(kernel), devices)
+# A train-train and a test-train matrix are computed one after the other by the same programs.
+@functools.lru_cache(maxsize=8)
+def _mapped(stage: Callable, devices: tuple[jax.Device, ...]) -> Callable:
+    return parallel.map_devices(jax.jit(stage), devices)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import _layerwise
+from lsa_jax.kernels.stages import StagedKernel, Stages
 
 _NEURAL_TANGENTS = {
     "jacobian": NtkImplementation.JACOBIAN_CONTRACTION,
@@ -149,8 +150,8 @@ def finite_ntk(
       of their windows.
 
     All are exact, with products in full precision also on accelerators whose default is less
-    (TF32); "auto" takes the one with the fewest operations. To stay within a memory limit, go
-    through `kernels.gram`.
+    (TF32); "auto" takes the one with the fewest operations. To stay within a memory limit, give
+    `finite_kernel` to `kernels.gram`.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
@@ -183,16 +184,13 @@ def finite_ntk(
         raise InputError(
             f"x1 has {len(x1)} examples and x2 has {len(x2)}; accepted with diagonal=True: as many"
         )
-    outputs = jax.eval_shape(apply, params, x1)
-    if outputs.ndim != 2 or outputs.shape[0] != x1.shape[0]:
-        raise InputError(
-            f"apply turns x1 {x1.shape} into {outputs.shape}; accepted: outputs [n, c]"
-        )
+    _check_outputs(apply, params, x1)
     some, chosen = _restricted(apply, params, selected)
     if not len(x1) or (x2 is not None and not len(x2)):
         method = "jacobian"  # the layers' tiles hold one example or more
     if method == "auto":
-        method = _cheapest(apply, params, some, chosen, x1, full=full)
+        example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
+        method = _cheapest(apply, params, some, chosen, example, full=full)
     ntk = _implementation(some, method, full=full)
     if not diagonal:
         return ntk(chosen, x1, x2)
@@ -201,6 +199,62 @@ def finite_ntk(
         return ntk(chosen, pair[0][None], pair[1][None])[0, 0]
 
     return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=_DIAGONAL_BATCH)
+
+
+def finite_kernel(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    *,
+    selected: PyTree[bool] = True,
+    method: Literal["auto", "jacobian", "vector_products", "layerwise"] = "auto",
+) -> StagedKernel:
+    """Returns the tangent kernel of a finite network as a function of inputs alone.
+
+    It is what `kernels.gram` is to be given. By "layerwise", derivatives are then computed once for
+    each example where memory holds them, and otherwise once for several tiles; a function that
+    calls `finite_ntk` computes them again for every tile.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
+        params: where to differentiate: at initialisation, or after training.
+        selected: which parameters to differentiate in.
+        method: which algorithm.
+
+    Returns:
+        `kernel(x1, x2=None, *, full=False, diagonal=False)`: `finite_ntk` with these arguments. It
+        raises what that raises.
+    """
+
+    def kernel(
+        x1: Shaped[Array | np.ndarray, "n1 ..."],
+        x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
+        *,
+        full: bool = False,
+        diagonal: bool = False,
+    ) -> Array:
+        settings = {"selected": selected, "method": method}
+        return finite_ntk(apply, params, x1, x2, full=full, diagonal=diagonal, **settings)
+
+    def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
+        _check_outputs(apply, params, jax.ShapeDtypeStruct((1, *example.shape), example.dtype))
+        some, chosen = _restricted(apply, params, selected)
+        taken = method
+        if method == "auto":
+            taken = _cheapest(apply, params, some, chosen, example, full=False)
+        if taken != "layerwise":
+            return None
+        found = _layerwise.layerwise_stages(some, chosen, example)
+        return Stages(*map(jax.default_matmul_precision("highest"), found))
+
+    return StagedKernel(kernel, stages)
+
+
+def _check_outputs(apply: Callable, params: PyTree, x1: Any) -> None:
+    outputs = jax.eval_shape(apply, params, x1)
+    if outputs.ndim != 2 or outputs.shape[0] != x1.shape[0]:
+        raise InputError(
+            f"apply turns x1 {x1.shape} into {outputs.shape}; accepted: outputs [n, c]"
+        )
 
 
 def _restricted(
@@ -247,15 +301,15 @@ def _cheapest(
     params: PyTree[Array | np.ndarray],
     some: Callable[[list[Array], Array], Array],
     chosen: list[Array | np.ndarray],
-    x1: Array | np.ndarray,
+    example: jax.ShapeDtypeStruct,
     *,
     full: bool,
 ) -> str:
     """Returns the method that takes the fewest operations for a pair of examples."""
     forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
-    example = jax.ShapeDtypeStruct((1, *x1.shape[1:]), x1.dtype)
-    c = jax.eval_shape(apply, forms, example).shape[1]
-    forward = jax.jit(apply).lower(forms, example).cost_analysis()["flops"] / 2
-    by_layers = _layerwise.layerwise_cost(some, chosen, x1.shape[1:], x1.dtype, full=full)
+    alone = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
+    c = jax.eval_shape(apply, forms, alone).shape[1]
+    forward = jax.jit(apply).lower(forms, alone).cost_analysis()["flops"] / 2
+    by_layers = _layerwise.layerwise_cost(some, chosen, example.shape, example.dtype, full=full)
     # Without dense layers worth it, layerwise is Jacobian contraction.
     return "vector_products" if _PASSES * c * forward < by_layers else "layerwise"

@@ -15,15 +15,15 @@ from jaxtyping import Array, Float, Shaped
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import _gram_file, _memory, _tile_programs
+from lsa_jax.kernels import _gram_file, _memory, _prepared, _tile_programs
 from lsa_jax.kernels._gram_file import Place, Tile
 from lsa_jax.kernels._tile_programs import TileProgram
+from lsa_jax.kernels.stages import Stages, stages_of
 from lsa_jax.reporting._progress import Progress
 
 _DTYPES = ("float32", "float64")
 
-# Rounds of tiles that accelerators may compute while the host takes care of an earlier one. A CPU
-# would have to share its cores and its cache between them.
+# Rounds of tiles that devices may compute while the host takes care of an earlier one.
 _AHEAD = 1
 
 # Bytes of a finished matrix that the process which has the file sends to the others at a time.
@@ -46,6 +46,11 @@ class _Job(NamedTuple):
     def own(self) -> list[jax.Device]:
         """This process's devices."""
         return processes.own(self.devices)
+
+    @property
+    def stages(self) -> Stages:
+        """The kernel's, for inputs of this form."""
+        return stages_of(self.kernel, jax.ShapeDtypeStruct(self.x1.shape[1:], self.x1.dtype))
 
     @property
     def symmetric(self) -> bool:
@@ -86,8 +91,10 @@ def gram(
     above the diagonal are computed, and the matrix is exactly symmetric.
 
     Time for n1 n2 pairs, without `x2` for little more than half of them, shared by the devices. On
-    each device, memory for one tile (two on accelerators, which compute one while the last is
-    fetched); on the host, 4 or 8 n1 n2 bytes, in memory or in the file.
+    each device, memory for a tile and for what is in flight of another; on the host, 4 or 8 n1 n2
+    bytes, in memory or in the file. What a `StagedKernel` (`infinite_kernel`, `finite_kernel`)
+    computes of one example alone is kept on the devices as far as the memory goes: it is computed
+    once for every example if all fits, and otherwise once for as many tiles as possible.
 
     With `path`, a call that was killed goes on where it was, and computes again only the tiles that
     were in flight: the matrix ends bit-identical on the same kind of machine. A matrix that is
@@ -108,8 +115,9 @@ def gram(
             trace. It is compiled once for each function object: pass the same one again.
         x1: first inputs.
         x2: second inputs; None means x1 against itself.
-        memory_limit: bytes that computing a tile may take on a device. The tile is chosen so that
-            the compiled program's own account of arguments, temporaries and result stays within it.
+        memory_limit: bytes that computing may take on a device. The tile is chosen so that the
+            compiled program's own account of arguments, temporaries and result stays within it, and
+            the rest is for examples that are kept.
             None takes half of what an accelerator has free; on a CPU 1e9, or half of what is
             available if that is less, divided among the devices.
         tile: examples a side of a tile, instead of the size chosen from the memory.
@@ -276,7 +284,7 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
     chosen = None
     if sides is None and job.tile is None:
         # By the first process: with other memory another would choose other tiles.
-        inputs = job.kernel, job.x1, job.columns, job.dtype
+        inputs = job.stages, job.x1, job.columns, job.dtype
         chosen = crew.on_first(lambda: _tile_programs.choose(*inputs, limit, len(job.devices)))
         sides = crew.from_first(lambda: chosen.sides)
     sides = sides or (job.tile, job.tile)
@@ -284,20 +292,23 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
     def compiled() -> TileProgram:
         if chosen is not None:
             return chosen
-        program = _tile_programs.compile_tile(job.kernel, job.x1, job.columns, job.dtype, sides)
+        program = _tile_programs.compile_tile(job.stages, job.x1, job.columns, job.dtype, sides)
         _tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
         return program
 
-    return crew.in_each(compiled)
+    program = crew.in_each(compiled)
+    # The order of tiles depends on it, and is that of the first process in all.
+    return program._replace(spare=crew.from_first(lambda: limit - program.memory))
 
 
 def _identity(job: _Job, sides: tuple[int, int]) -> dict[str, Any]:
     """Returns all that decides the bits of the matrix, for a person and for the next call."""
-    lowered = _tile_programs.lower(job.kernel, job.x1, job.columns, job.dtype, sides)
+    lowered = _tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, sides)
+    program = "".join(stage.as_text() for stage in lowered)
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
     return {
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
-        "program": hashlib.sha256(lowered.as_text().encode()).hexdigest(),
+        "program": hashlib.sha256(program.encode()).hexdigest(),
         "x1": _gram_file.digest(job.x1),
         "x2": None if job.symmetric else _gram_file.digest(job.columns),
         "symmetric": job.symmetric,
@@ -335,19 +346,18 @@ def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Til
     """Computes tiles in rounds, one on each device, and yields them in order."""
     own = job.own[: math.ceil(len(places) / job.crew.size)]
     width, first = len(own) * job.crew.size, len(own) * job.crew.index
-    run = _tile_programs.on_devices(job.kernel, program, own)
-    ahead = 0 if own[0].platform == "cpu" else _AHEAD
+    programs = _tile_programs.on_devices(job.stages, program, own)
+    rows, columns = _prepared.rows_and_columns(job.x1, job.x2, program, programs)
+    places = _prepared.in_order(places, rows, columns)
     running: collections.deque[tuple[list[Place], Array]] = collections.deque()
     for start in range(0, len(places), width):
         some = places[start : start + width]
         # The last round may be short: its last tile is computed by all devices that are left.
         padded = (some + some[-1:] * (width - len(some)))[first : first + len(own)]
-        blocks = (
-            np.stack([_block(x, place[axis], program.sides[axis]) for place in padded])
-            for axis, x in enumerate((job.x1, job.columns))
-        )
-        running.append((some, run(*blocks)))
-        if len(running) > ahead:
+        blocks1 = rows.on_each([place.row for place in padded])
+        blocks2 = columns.on_each([place.column for place in padded])
+        running.append((some, programs.between(blocks1, blocks2)))
+        if len(running) > _AHEAD:
             yield from _fetch(job, *running.popleft())
     while running:
         yield from _fetch(job, *running.popleft())
@@ -360,11 +370,6 @@ def _fetch(job: _Job, places: list[Place], values: Array) -> Iterator[Tile]:
         one = one[: job.shape[0] - place.row, : job.shape[1] - place.column]
         _check_finite(one, place)
         yield Tile(place, one)
-
-
-def _block(x: np.ndarray, start: int, side: int) -> np.ndarray:
-    """Returns `side` examples from `start` on, filled up with copies of the last one."""
-    return x[np.minimum(np.arange(start, start + side), len(x) - 1)]
 
 
 def _check_finite(values: np.ndarray, place: Place) -> None:

@@ -11,13 +11,14 @@ from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import _recursion
+from lsa_jax.kernels.stages import StagedKernel, Stages
 
 _METHODS = ("auto", "recursion", "neural_tangents")
 
 
 def infinite_kernel(
     kernel_fn: Callable, steps: Sequence[_recursion.Step] | None = None
-) -> Callable[..., Float[Array, "n1 n2"]]:
+) -> StagedKernel:
     """Turns the kernel function of a neural-tangents network into one of inputs alone.
 
     Args:
@@ -56,7 +57,7 @@ def infinite_kernel(
                 "axis"
             )
         if method != "neural_tangents":
-            refusal = _why_not(steps, x1, x2)
+            refusal = _why_not(steps, *(x for x in (x1, x2) if x is not None))
             if refusal is None:
                 return _recursion.kernel(steps, x1, x2, get)
             if method == "recursion":
@@ -71,7 +72,11 @@ def infinite_kernel(
             )
         return values
 
-    return kernel
+    def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
+        one = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
+        return None if _why_not(steps, one) else _recursion.stages(steps, example)
+
+    return StagedKernel(kernel, stages)
 
 
 @jax.default_matmul_precision("highest")
@@ -89,21 +94,19 @@ def _by_neural_tangents(
 
 
 def _why_not(
-    steps: tuple[_recursion.Step, ...] | None,
-    x1: Array | np.ndarray,
-    x2: Array | np.ndarray | None,
+    steps: tuple[_recursion.Step, ...] | None, *inputs: Array | np.ndarray | jax.ShapeDtypeStruct
 ) -> str | None:
     """Returns the reason why the recursion does not apply, or None if it does."""
-    if not len(x1) or (x2 is not None and not len(x2)):
+    if not all(x.shape[0] for x in inputs):
         return "there are no examples"
     if steps is None:
         return "it has no step for a layer of this network"
-    if not _recursion.is_supported(steps, x1.shape[1:]):
+    if not _recursion.is_supported(steps, inputs[0].shape[1:]):
         return (
             "the network does not begin with weights, ends in more than [n, c], or has a "
             "nonlinearity, a normalisation or a sum of features that are not Gaussian"
         )
-    dtypes = {jnp.result_type(x) for x in (x1, x2) if x is not None}
+    dtypes = {jnp.result_type(x) for x in inputs}
     if dtypes != {jnp.dtype("float32")}:
         return f"inputs are {', '.join(sorted(map(str, dtypes)))}, not float32"
     return None

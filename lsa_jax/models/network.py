@@ -1,6 +1,6 @@
 """From one description of a network to its finite and its infinite-width form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax
@@ -88,7 +88,11 @@ def network(
     limit = description.infinite(parameterization)
     kernel = None
     if limit is not None:
-        kernel = _checked(infinite_kernel(limit[2], description.steps(parameterization)), init)
+        limit_kernel = infinite_kernel(limit[2], description.steps(parameterization))
+        # It refuses the inputs that the finite network refuses.
+        kernel = limit_kernel.checked(
+            lambda shape: jax.eval_shape(lambda key: init(key, shape), jax.random.key(0))
+        )
     return Model(init, apply, kernel, activations)
 
 
@@ -100,18 +104,3 @@ def _run_and_check(module: LayerModule, x: Float[Array, "n ..."]) -> Float[Array
             "as Flatten or GlobalAvgPool followed by Dense gives"
         )
     return outputs
-
-
-def _checked(kernel: Callable, init: Callable) -> Callable:
-    """Lets a kernel refuse inputs that the finite network refuses."""
-
-    def checked(
-        x1: Float[Array | np.ndarray, "n1 ..."],
-        x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
-        get: Literal["ntk", "nngp"] = "ntk",
-        method: Literal["auto", "recursion", "neural_tangents"] = "auto",
-    ) -> Float[Array, "n1 n2"]:
-        jax.eval_shape(lambda key: init(key, x1.shape[1:]), jax.random.key(0))
-        return kernel(x1, x2, get, method)
-
-    return checked

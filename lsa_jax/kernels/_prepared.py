@@ -1,0 +1,95 @@
+"""Blocks of examples that lie on the devices as a kernel has prepared them."""
+
+import collections
+import math
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from lsa_jax.kernels._gram_file import Place
+from lsa_jax.kernels._tile_programs import DevicePrograms, TileProgram
+
+
+class PreparedBlocks:
+    """Prepares blocks of the inputs when they are asked for, and keeps those used last."""
+
+    def __init__(
+        self, x: np.ndarray, side: int, axis: int, programs: DevicePrograms, room: int
+    ) -> None:
+        """Keeps up to `room` blocks of `side` examples of x on each device."""
+        self.side, self.room = side, room
+        self._x = x
+        self._devices, self._prepare = programs.devices, programs.prepare[axis]
+        self._kept: list[collections.OrderedDict[int, PyTree]] = [
+            collections.OrderedDict() for _ in self._devices
+        ]
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether there is room for all blocks."""
+        return self.room * self.side >= len(self._x)
+
+    def on_each(self, starts: Sequence[int]) -> list[PyTree]:
+        """Returns the blocks that begin at these examples, one on each device."""
+        found = {start: kept[start] for kept in self._kept for start in starts if start in kept}
+        for kept, start in zip(self._kept, starts, strict=True):
+            if start in kept:
+                kept.move_to_end(start)
+            elif len(kept) == self.room:  # made before others are prepared
+                kept.popitem(last=False)
+        found |= self._prepared([start for start in dict.fromkeys(starts) if start not in found])
+        for kept, device, start in zip(self._kept, self._devices, starts, strict=True):
+            if start not in kept:
+                kept[start] = jax.device_put(found[start], device)
+        return [kept[start] for kept, start in zip(self._kept, starts, strict=True)]
+
+    def _prepared(self, starts: Sequence[int]) -> dict[int, PyTree]:
+        """Prepares blocks, as many at a time as there are devices."""
+        width = len(self._devices)
+        found: dict[int, PyTree] = {}
+        for first in range(0, len(starts), width):
+            some = starts[first : first + width]
+            filled = [*some, *some[-1:] * (width - len(some))]
+            blocks = self._prepare(np.stack([self._block(start) for start in filled]))
+            found |= zip(some, blocks, strict=False)
+        return found
+
+    def _block(self, start: int) -> np.ndarray:
+        """Returns a side's examples, filled up with copies of the last one."""
+        return self._x[np.minimum(np.arange(start, start + self.side), len(self._x) - 1)]
+
+
+def rows_and_columns(
+    x1: np.ndarray, x2: np.ndarray | None, program: TileProgram, programs: DevicePrograms
+) -> tuple[PreparedBlocks, PreparedBlocks]:
+    """Returns the blocks of both axes, which are the same without `x2` if there is room for all.
+
+    Otherwise most of the room is for rows. Tiles are to be computed column by column over as many
+    rows, so that the columns alone are prepared again.
+    """
+    sides, held = program.sides, program.held
+    columns = x1 if x2 is None else x2
+    counts = [math.ceil(len(x) / side) for x, side in zip((x1, columns), sides, strict=True)]
+    needed = [count * size for count, size in zip(counts, held, strict=True)]
+    available = program.spare + sum(held)
+    if x2 is None and needed[0] <= available:
+        blocks = PreparedBlocks(x1, sides[0], 0, programs, counts[0])
+        return blocks, blocks
+    if sum(needed) > available:
+        # One column more, as the next one comes while the last one is still in use.
+        counts[1] = 2 if program.spare >= held[1] else 1
+        counts[0] = max(1, int((available - counts[1] * held[1]) // held[0]))
+    return (
+        PreparedBlocks(x1, sides[0], 0, programs, counts[0]),
+        PreparedBlocks(columns, sides[1], 1, programs, counts[1]),
+    )
+
+
+def in_order(places: Sequence[Place], rows: PreparedBlocks, columns: PreparedBlocks) -> list[Place]:
+    """Returns places of tiles in the order in which few columns are prepared again."""
+    if columns.holds_all:
+        return list(places)
+    height = rows.room * rows.side
+    return sorted(places, key=lambda place: (place.row // height, place.column, place.row))

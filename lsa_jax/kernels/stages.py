@@ -1,0 +1,70 @@
+"""Kernels in two stages: what depends on one example alone is not computed again for every pair."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+
+class Stages(NamedTuple):
+    """A kernel k(x1, x2) = between(prepare(x1), prepare(x2)).
+
+    Attributes:
+        prepare: `x [n, ...] -> tree of arrays`, of whatever form.
+        between: `(tree of n1 examples, tree of n2 examples) -> [n1, n2]`.
+    """
+
+    prepare: Callable[[Array], PyTree]
+    between: Callable[[PyTree, PyTree], Float[Array, "n1 n2"]]
+
+
+class StagedKernel:
+    """A kernel to be called like any other, which `gram` computes in its two stages.
+
+    For one that has much to do with each example before it compares two:
+
+        kernel = StagedKernel(
+            lambda x1, x2: features(x1) @ features(x2).T,
+            lambda example: Stages(features, lambda f1, f2: f1 @ f2.T),
+        )
+    """
+
+    def __init__(
+        self, kernel: Callable[..., Array], stages: Callable[[jax.ShapeDtypeStruct], Stages | None]
+    ) -> None:
+        """Takes the kernel, and what gives its stages for an example, or None where it has none."""
+        functools.update_wrapper(self, kernel)
+        self._kernel = kernel
+        # The same functions for equal examples: each is compiled once.
+        self.stages = functools.cache(stages)
+
+    def __call__(self, *inputs: Any, **settings: Any) -> Array:
+        """Computes the kernel."""
+        return self._kernel(*inputs, **settings)
+
+    def checked(self, check: Callable[[tuple[int, ...]], Any]) -> "StagedKernel":
+        """Returns the same kernel; it first lets `check` refuse the shape of an example."""
+
+        @functools.wraps(self._kernel)
+        def kernel(x1: Array | np.ndarray, *others: Any, **settings: Any) -> Array:
+            check(x1.shape[1:])
+            return self._kernel(x1, *others, **settings)
+
+        def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
+            check(example.shape)
+            return self.stages(example)
+
+        return StagedKernel(kernel, stages)
+
+
+def _unchanged(x: Array) -> Array:
+    return x
+
+
+def stages_of(kernel: Callable, example: jax.ShapeDtypeStruct) -> Stages:
+    """Returns a kernel's stages; of one that has none, inputs as they are and the kernel."""
+    stages = kernel.stages(example) if isinstance(kernel, StagedKernel) else None
+    return stages or Stages(_unchanged, kernel)
