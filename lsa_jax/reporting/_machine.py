@@ -38,6 +38,11 @@ def describe_host() -> dict[str, Any]:
     }
 
 
+def cores(count: int) -> str:
+    """Returns a number of cores as a reader says it: "1 core", "2 cores"."""
+    return f"{count} core" + ("" if count == 1 else "s")
+
+
 def duration(seconds: float) -> str:
     """Returns a time as a reader says it: "27 s", "6 min 20 s", "2 h 5 min"."""
     whole = round(seconds)

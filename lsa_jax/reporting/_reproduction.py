@@ -14,7 +14,7 @@ import pandas as pd
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
-from lsa_jax.reporting._machine import duration
+from lsa_jax.reporting._machine import cores, duration
 from lsa_jax.reporting.report import Claim
 from lsa_jax.reporting.write import markdown_table
 
@@ -113,13 +113,16 @@ def finished(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
     )
 
 
+def wall_time(sweep: Sweep) -> str:
+    """Returns how long a sweep took; its runs' own times are the least where it was stopped."""
+    at_least = "at least " if sweep.partly_timed else ""
+    return at_least + duration(max(sweep.wall_seconds, sweep.run_seconds))
+
+
 def _cost(sweep: Sweep) -> str:
-    """Returns what a sweep took; its runs' own times are the least where commands were stopped."""
     if sweep.status not in FINISHED:
         return ""
-    at_least = "at least " if sweep.partly_timed else ""
-    wall = duration(max(sweep.wall_seconds, sweep.run_seconds))
-    return f"{at_least}{wall} ({duration(sweep.cpu_seconds)} of processor time)"
+    return f"{wall_time(sweep)} ({duration(sweep.cpu_seconds)} of processor time)"
 
 
 def _machine(sweep: Sweep) -> str:
@@ -130,7 +133,7 @@ def _machine(sweep: Sweep) -> str:
     kinds = collections.Counter(re.sub(r":\d+", "", device) for device in host["devices"])
     devices = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
     return (
-        f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']:g} GiB; devices: {devices}; "
+        f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB; devices: {devices}; "
         f"Python {host['python']}, {versions}"
     )
 

@@ -12,8 +12,8 @@ import pandas as pd
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
-from lsa_jax.reporting._machine import duration
-from lsa_jax.reporting._reproduction import FINISHED, Sweep, counts
+from lsa_jax.reporting._machine import cores
+from lsa_jax.reporting._reproduction import FINISHED, Sweep, counts, wall_time
 from lsa_jax.reporting.write import cell, markdown_table
 
 _BEGIN, _END = "<!-- results -->", "<!-- /results -->"
@@ -112,7 +112,7 @@ def _row(sweep: Sweep) -> tuple[Any, ...]:
     config = f"`{sweep.config}`"
     if sweep.status not in FINISHED:
         return sweep.item, config, "", "", "", sweep.status
-    cost = duration(max(sweep.wall_seconds, sweep.run_seconds))
+    cost = f"{wall_time(sweep)} on {cores(sweep.machine['cores'])}"
     failed = f"; {sweep.reason}" if sweep.failed_runs else ""
     # Reports give their main claim first.
     claim = next((claim for claim in sweep.claims if claim["status"] != "not run"), None)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from lsa_jax.reporting._machine import count_cores
+
 ROOT = Path(__file__).resolve().parents[2]
 MARKERS = "<!-- results -->", "<!-- /results -->"
 
@@ -206,9 +208,10 @@ def test_the_results_table_takes_new_results_and_keeps_the_others(paper, tmp_pat
     flags, workdir = paper("works", "missing")
     head = "| item | `--config=` | cost | paper | ours | status |"
     config = tmp_path / "configs/lsa/works.py"
+    cores = "1 core" if count_cores() == 1 else f"{count_cores()} cores"
     ours = (
-        f"| Figure 1 (works): accuracy | `{config}:small` | 3 s | 0.75 | 0.5 ± 0.01 "
-        "| not shown; claims: 1 of 2 shown, 1 not run |"
+        f"| Figure 1 (works): accuracy | `{config}:small` | 3 s on {cores} | 0.75 "
+        "| 0.5 ± 0.01 | not shown; claims: 1 of 2 shown, 1 not run |"
     )
     missing = f"| Figure 1 (missing) | `{config.parent}/missing.py:small` |   |   |   | not run |"
     readme = tmp_path / "README.md"
