@@ -2,7 +2,7 @@
 
 import collections
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import jax
 import numpy as np
@@ -30,6 +30,17 @@ class PreparedBlocks:
     def holds_all(self) -> bool:
         """Whether there is room for all blocks."""
         return self.room * self.side >= len(self._x)
+
+    def fill(self, starts: Iterable[int]) -> None:
+        """Prepares these blocks for every device, if there is room for all.
+
+        Before the first tile: later, blocks would wait for the tiles that are being computed.
+        """
+        if self.holds_all:
+            missing = sorted(set(starts).difference(self._kept[0]))
+            for start, block in self._prepared(missing).items():
+                for kept, device in zip(self._kept, self._devices, strict=True):
+                    kept[start] = jax.device_put(block, device)
 
     def on_each(self, starts: Sequence[int]) -> list[PyTree]:
         """Returns the blocks that begin at these examples, one on each device."""
@@ -88,8 +99,12 @@ def rows_and_columns(
 
 
 def in_order(places: Sequence[Place], rows: PreparedBlocks, columns: PreparedBlocks) -> list[Place]:
-    """Returns places of tiles in the order in which few columns are prepared again."""
+    """Returns places of tiles in the order in which few columns are prepared again.
+
+    Where none is, tiles on the diagonal come first: those can take less time, and devices that work
+    side by side should have as much to do.
+    """
     if columns.holds_all:
-        return list(places)
+        return sorted(places, key=lambda place: rows is columns and place.row != place.column)
     height = rows.room * rows.side
     return sorted(places, key=lambda place: (place.row // height, place.column, place.row))

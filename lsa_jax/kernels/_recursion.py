@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lsa_jax.kernels import _dual_activations, _tiles
 from lsa_jax.kernels._steps import (
@@ -66,14 +66,14 @@ __all__ = [
 ]
 
 # Covariances in a tile: positions (pairs of them before pools) times pairs of examples. On a CPU
-# the few arrays of a tile then stay in the cache of one core (2 MB each, measured on the CNN: 16 x
-# 64 pairs are best, 32 x 128 half as fast).
+# the few arrays of a tile then stay in the cache of one core (2 MB each, measured on the CNN: 32 x
+# 32 pairs are best, 16 x 64 take a tenth longer, 32 x 128 twice as long).
 _NUMBERS_A_TILE = {"cpu": 4.5e5}
 _NUMBERS_A_TILE_ELSEWHERE = 3e7
 
 # Columns of a tile while numbers are few, and its largest side. Before pools a pair has so many
 # numbers that the columns are just those that fill a processor's vectors.
-_COLUMNS = 64
+_COLUMNS = 32
 _COLUMNS_BEFORE_POOLS = 16
 _LARGEST_SIDE = {"cpu": 256}
 _LARGEST_SIDE_ELSEWHERE = 1024
@@ -142,8 +142,9 @@ def kernel(
         x2: second inputs; None means x1 against itself, for about half the time.
         get: "ntk" or "nngp".
     """
-    prepare, between = stages(steps, jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype), get)
-    return between(*(prepare(x) for x in (x1, x2) if x is not None))
+    side1 = examples(steps, x1)
+    side2 = side1 if x2 is None else examples(steps, x2)
+    return _all_pairs(steps, x1.shape[1:], get, side1, side2, symmetric=x2 is None)
 
 
 def stages(
@@ -151,22 +152,40 @@ def stages(
 ) -> Stages:
     """Returns the two stages of `kernel`: what depends on one example, and the recursion.
 
-    Of one side alone the second gives the kernel of all pairs on it.
+    The second takes less time where both sides are the same examples; derivatives do not go through
+    it.
     """
-    numbers = max(position_counts(steps, example.shape)) ** (2 if pools(steps) else 1)
 
-    def between(*sides: Examples) -> Array:
-        n1, n2 = (side.features.shape[-1] for side in (sides[0], sides[-1]))
-        rows, columns = _tile_sides(numbers, n1, n2, before_pools=pools(steps))
-        return _tiles.all_pairs(
-            partial(_tile_kernel, steps, get),
-            _in_tiles(sides[0], rows),
-            _in_tiles(sides[-1], columns),
-            (n1, n2),
-            symmetric=len(sides) == 1,
+    def between(side1: Examples, side2: Examples) -> Array:
+        # So one program serves the tiles on the diagonal of a symmetric matrix and the others.
+        same = side1.features.shape == side2.features.shape and jnp.array_equal(
+            side1.features, side2.features
         )
+        return _all_pairs(steps, example.shape, get, side1, side2, symmetric=same)
 
     return Stages(partial(examples, steps), between)
+
+
+def _all_pairs(
+    steps: tuple[Step, ...],
+    shape: tuple[int, ...],
+    get: str,
+    side1: Examples,
+    side2: Examples,
+    *,
+    symmetric: bool | Bool[Array, ""],
+) -> Float[Array, "n1 n2"]:
+    """Runs the recursion for all pairs of examples of this shape, tile by tile."""
+    numbers = max(position_counts(steps, shape)) ** (2 if pools(steps) else 1)
+    n1, n2 = (side.features.shape[-1] for side in (side1, side2))
+    rows, columns = _tile_sides(numbers, n1, n2, before_pools=pools(steps))
+    return _tiles.all_pairs(
+        partial(_tile_kernel, steps, get),
+        _in_tiles(side1, rows),
+        _in_tiles(side2, columns),
+        (n1, n2),
+        symmetric=symmetric,
+    )
 
 
 def _tile_sides(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[int, int]:
@@ -176,12 +195,19 @@ def _tile_sides(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[
     largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
     # Beyond the cache, full vectors are worth more than it, up to some ten times its size.
     least = min(_COLUMNS_BEFORE_POOLS, max(1, int(10 * pairs))) if before_pools else _COLUMNS
-    columns = min(largest, max(least, int(math.sqrt(pairs))))
+    columns = _columns_near(max(least, int(math.sqrt(pairs))), n2, largest)
     rows = min(largest, max(1, int(pairs / columns)))
-    share = _tiles.even_share(n2, columns)
-    if columns >= _VECTOR:
-        share = math.ceil(share / _VECTOR) * _VECTOR
-    return _tiles.even_share(n1, rows), share
+    return _tiles.even_share(n1, rows), columns
+
+
+def _columns_near(about: int, n: int, largest: int) -> int:
+    """Returns a tile's columns, whole vectors of them, that leave little of n to fill up."""
+    if about < _VECTOR:
+        return _tiles.even_share(n, about)
+    smallest = min(math.ceil(n / _VECTOR), math.ceil(0.75 * min(about, largest) / _VECTOR))
+    sides = range(smallest * _VECTOR, min(int(1.5 * about), largest) + 1, _VECTOR)
+    # Twice or half as many columns take about a tenth longer.
+    return min(sides, key=lambda side: math.ceil(n / side) * side * (1 + abs(side / about - 1) / 4))
 
 
 def _in_tiles(side: Examples, size: int) -> Examples:

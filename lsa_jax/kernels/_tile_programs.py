@@ -145,9 +145,10 @@ def compile_tile(
     Raises:
         InputError: what `lower` refuses.
     """
-    once = functools.cache(jax.stages.Lowered.compile)
-    *prepare, between = map(once, lower(stages, x1, x2, dtype, sides))
-    *examples, pairs = (program.memory_analysis() for program in (*prepare, between))
+    compiled = functools.cache(jax.stages.Lowered.compile)
+    *prepare, between = map(compiled, lower(stages, x1, x2, dtype, sides))
+    analysis = functools.cache(jax.stages.Compiled.memory_analysis)
+    *examples, pairs = map(analysis, (*prepare, between))
     held = tuple(memory.output_size_in_bytes for memory in examples)
     beside = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
     beside.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)

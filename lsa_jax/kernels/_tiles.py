@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 # Of products of matrices with their own transposes: rows of a band, and columns that go into all
 # bands before the next ones do. So many stay in a CPU's cache, and let its products run at the rate
@@ -32,11 +32,12 @@ def all_pairs(
     tiles2: PyTree[Array],
     shape: tuple[int, int],
     *,
-    symmetric: bool,
+    symmetric: bool | Bool[Array, ""],
 ) -> Float[Array, "n1 n2 ..."]:
     """Computes a matrix tile by tile.
 
-    Derivatives go through, and recompute each tile rather than keep what it held.
+    Derivatives go through, and recompute each tile rather than keep what it held; not where
+    `symmetric` is an array.
 
     Args:
         tile: `(part1, part2) -> [rows, columns, ...]`.
@@ -44,7 +45,7 @@ def all_pairs(
         tiles2: the same for the columns.
         shape: rows and columns of the matrix; what sticks out of it is thrown away.
         symmetric: compute the tiles on and above the diagonal alone, and mirror them. Axes that
-            follow the first two are mirrored with them.
+            follow the first two are mirrored with them. An array leaves it to the running program.
 
     Returns:
         The matrix.
@@ -66,16 +67,19 @@ def all_pairs(
         start = (place[0] * rows, place[1] * columns, *(0 for _ in rest))
         return lax.dynamic_update_slice(matrix, at(place), start), None
 
-    places = [
-        (i, j)
-        for j in range(counts[1])
-        for i in range(counts[0])
-        if not symmetric or (j + 1) * columns > i * rows
-    ]
+    j, i = np.divmod(np.arange(counts[0] * counts[1], dtype=np.int32), np.int32(counts[0]))
+    below = (j + 1) * columns <= i * rows
+    places = np.stack([i, j], axis=1)[np.argsort(below, kind="stable")]
     blank = jnp.zeros((counts[0] * rows, counts[1] * columns, *rest), form.dtype)
-    matrix, _ = lax.scan(add, blank, np.array(places, np.int32))
+    if isinstance(symmetric, bool):
+        some = places[: (~below).sum()] if symmetric else places
+        matrix, _ = lax.scan(add, blank, some)
+    else:
+        count = jnp.where(symmetric, (~below).sum(), len(places))
+        all_places = jnp.asarray(places)
+        matrix = lax.fori_loop(0, count, lambda at, m: add(m, all_places[at])[0], blank)
     matrix = matrix[: shape[0], : shape[1]]
-    return _mirrored(matrix) if symmetric else matrix
+    return matrix if symmetric is False else _mirrored(matrix, symmetric)
 
 
 class Pieces(NamedTuple):
@@ -159,12 +163,18 @@ def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array
     return _mirrored(matrix)
 
 
-def _mirrored(matrix: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
-    """Puts what is above the diagonal below it; further axes are mirrored with the first two."""
+def _mirrored(
+    matrix: Float[Array, "n n ..."], where: bool | Bool[Array, ""] = True
+) -> Float[Array, "n n ..."]:
+    """Puts what is above the diagonal below it; further axes are mirrored with the first two.
+
+    Where `where` is false, it leaves the matrix as it is.
+    """
     n, rest = len(matrix), matrix.shape[2:]
     rows, columns = (lax.broadcasted_iota(int, (n, n), axis) for axis in (0, 1))
     rows, columns = (a.reshape(n, n, *(1 for _ in rest)) for a in (rows, columns))
-    upper, above = (jnp.where(kept, matrix, 0) for kept in (rows <= columns, rows < columns))
+    kept, copied = (rows <= columns) | jnp.logical_not(where), (rows < columns) & where
+    upper, above = (jnp.where(some, matrix, 0) for some in (kept, copied))
     # As a sum: to compile a choice between the matrix and its transpose takes XLA minutes on a CPU
     # where n is some multiple of 250.
     return upper + jnp.transpose(above, (1, 0, *range(matrix.ndim - 1, 1, -1)))

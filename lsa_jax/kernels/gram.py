@@ -349,6 +349,8 @@ def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Til
     programs = _tile_programs.on_devices(job.stages, program, own)
     rows, columns = _prepared.rows_and_columns(job.x1, job.x2, program, programs)
     places = _prepared.in_order(places, rows, columns)
+    rows.fill(place.row for place in places)
+    columns.fill(place.column for place in places)
     running: collections.deque[tuple[list[Place], Array]] = collections.deque()
     for start in range(0, len(places), width):
         some = places[start : start + width]

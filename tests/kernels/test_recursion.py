@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import _dual_activations, _recursion
+from lsa_jax.kernels import _dual_activations, _recursion, _tiles
 from lsa_jax.models import (
     AvgPool,
     Conv,
@@ -116,6 +116,25 @@ def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
     np.testing.assert_array_equal(matrix, matrix.T)
     np.testing.assert_allclose(matrix, kernel(x, x), rtol=1e-6)
     np.testing.assert_allclose(kernel(x[:7], x[4:]), matrix[:7, 4:], rtol=1e-6)
+    prepare, between = map(jax.jit, kernel.stages(jax.ShapeDtypeStruct(shape, x.dtype)))
+    side, other = prepare(x[:7]), prepare(x[4:])
+    np.testing.assert_array_equal(between(side, side), kernel(x[:7]))
+    np.testing.assert_allclose(between(side, other), matrix[:7, 4:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_running_program_can_decide_that_a_matrix_is_symmetric(symmetric):
+    numbers = jnp.arange(12, dtype=jnp.float32)
+    matrix = jax.jit(
+        lambda symmetric: _tiles.all_pairs(
+            lambda rows, columns: rows[:, None] - columns[None],
+            *(numbers.reshape(6, 2), numbers.reshape(4, 3)),
+            (11, 11),
+            symmetric=symmetric,
+        )
+    )(symmetric)
+    differences = numbers[:11, None] - numbers[None, :11]
+    np.testing.assert_array_equal(matrix, -np.abs(differences) if symmetric else differences)
 
 
 @pytest.mark.parametrize("net", ["valid", "pool"])

@@ -95,6 +95,20 @@ def test_each_block_is_prepared_once_where_all_fit():
     assert sorted(_prepared((3, 4), 50, symmetric=False)) == sorted([0, 2, 4, 0, 2, 4, 6])
 
 
+def test_blocks_that_all_fit_can_be_prepared_for_every_device_before_they_are_asked_for():
+    devices, calls = jax.devices()[:3], []
+    blocks = PreparedBlocks(_numbered(8), 2, 0, _programs(devices, calls), room=4)
+    for _ in range(2):
+        blocks.fill([4, 0, 6, 0])
+    assert sorted(calls) == [0, 4, 6]
+    found = blocks.on_each([6, 0, 4])
+    assert [int(block[0, 0]) for block in found] == [6, 0, 4] and len(calls) == 3
+    assert [block.devices() for block in found] == [{device} for device in devices]
+    fewer = PreparedBlocks(_numbered(8), 2, 0, _programs(devices, calls), room=3)
+    fewer.fill([0, 2])
+    assert len(calls) == 3
+
+
 def test_columns_alone_are_prepared_again_where_not_all_fit():
     # Room for 5 rows and 2 columns: two passes over 9 columns.
     assert len(_prepared((10, 9), 50, symmetric=False)) == 10 + 2 * 9
