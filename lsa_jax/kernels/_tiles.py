@@ -11,14 +11,14 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
-# Of products of matrices with their own transposes: rows of a band, and columns that go into all
-# bands before the next ones do. So many stay in a CPU's cache, and let its products run at the rate
-# of square ones.
-_BAND = 256
+# Of products of matrices with their own transposes: side of the blocks on the diagonal, and columns
+# that go into all blocks before the next ones do. So many stay in a CPU's cache, and let its
+# products run at the rate of large ones.
+_BLOCK = 256
 _CHUNK = 4000
 
-# Of fewer rows, bands that leave out a quarter of the products, where they are not too narrow.
-_NARROWEST = 100
+# Of fewer rows, blocks that leave out a quarter of the products, where they are not too small.
+_SMALLEST_BLOCK = 100
 
 
 def even_share(n: int, most: int) -> int:
@@ -121,46 +121,57 @@ def sum_of_products(
 def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array, "n n"]:
     """Computes the sum of J @ J.T over some matrices, with little more than half of the products.
 
-    The bands of rows above the diagonal are computed, and mirrored. Derivatives go through.
+    Blocks on and above the diagonal are computed, and mirrored. Derivatives go through.
     """
     form = jax.eval_shape(lambda: _first_columns(factors[0]))
     n = form.shape[0]
-    side = even_share(n, min(_BAND, max(_NARROWEST, math.ceil(n / 2))))
-    starts = range(0, n, side)
+    places = _upper_blocks(0, n, min(_BLOCK, max(_SMALLEST_BLOCK, math.ceil(n / 2))))
 
     @jax.checkpoint
-    def add(bands: list[Array], some: Array) -> list[Array]:
+    def add(blocks: list[Array], some: Array) -> list[Array]:
         return [
-            band + some[start : start + side] @ some[start:].T
-            for band, start in zip(bands, starts, strict=True)
+            block + some[rows] @ some[columns].T
+            for block, (rows, columns) in zip(blocks, places, strict=True)
         ]
 
-    def add_matrix(bands: list[Array], matrix: Array) -> list[Array]:
+    def add_matrix(blocks: list[Array], matrix: Array) -> list[Array]:
         whole, rest = divmod(matrix.shape[1], _CHUNK)
 
-        def step(bands: list[Array], at: Array) -> tuple[list[Array], None]:
-            return add(bands, lax.dynamic_slice_in_dim(matrix, at * _CHUNK, _CHUNK, axis=1)), None
+        def step(blocks: list[Array], at: Array) -> tuple[list[Array], None]:
+            return add(blocks, lax.dynamic_slice_in_dim(matrix, at * _CHUNK, _CHUNK, axis=1)), None
 
         if whole:
-            bands, _ = lax.scan(step, bands, jnp.arange(whole))
-        return add(bands, matrix[:, whole * _CHUNK :]) if rest else bands
+            blocks, _ = lax.scan(step, blocks, jnp.arange(whole))
+        return add(blocks, matrix[:, whole * _CHUNK :]) if rest else blocks
 
-    def add_factor(bands: list[Array], factor: Array | Pieces) -> list[Array]:
+    def add_factor(blocks: list[Array], factor: Array | Pieces) -> list[Array]:
         if not isinstance(factor, Pieces):
-            return add_matrix(bands, factor)
+            return add_matrix(blocks, factor)
 
         @jax.checkpoint
-        def step(bands: list[Array], at: Array) -> tuple[list[Array], None]:
-            return add_matrix(bands, factor.piece(at)), None
+        def step(blocks: list[Array], at: Array) -> tuple[list[Array], None]:
+            return add_matrix(blocks, factor.piece(at)), None
 
-        return lax.scan(step, bands, jnp.arange(factor.count))[0]
+        return lax.scan(step, blocks, jnp.arange(factor.count))[0]
 
-    blank = [jnp.zeros((min(side, n - start), n - start), form.dtype) for start in starts]
-    bands = functools.reduce(add_factor, factors, blank)
     matrix = jnp.zeros((n, n), form.dtype)
-    for band, start in zip(bands, starts, strict=True):
-        matrix = lax.dynamic_update_slice(matrix, band, (start, start))
+    blocks = functools.reduce(add_factor, factors, [matrix[place] for place in places])
+    for block, (rows, columns) in zip(blocks, places, strict=True):
+        matrix = lax.dynamic_update_slice(matrix, block, (rows.start, columns.start))
     return _mirrored(matrix)
+
+
+def _upper_blocks(start: int, stop: int, side: int) -> list[tuple[slice, slice]]:
+    """Covers a square's diagonal and what is above it: halves, and halves of those on the diagonal.
+
+    Few of the blocks are small: large ones are multiplied at a higher rate.
+    """
+    whole = slice(start, stop)
+    if stop - start <= side:
+        return [(whole, whole)]
+    middle = (start + stop) // 2
+    halves = _upper_blocks(start, middle, side) + _upper_blocks(middle, stop, side)
+    return [(slice(start, middle), slice(middle, stop)), *halves]
 
 
 def _mirrored(

@@ -205,7 +205,7 @@ def test_a_weight_made_complex_is_no_dense_layer(key):
 
 
 def test_many_tiles_bands_and_chunks_give_the_same_symmetric_matrix(key, monkeypatch):
-    for module, name in ((_layerwise, "_SIDE"), (_tiles, "_BAND"), (_tiles, "_CHUNK")):
+    for module, name in ((_layerwise, "_SIDE"), (_tiles, "_BLOCK"), (_tiles, "_CHUNK")):
         monkeypatch.setattr(module, name, 2)
     apply, params, x = _left_multiplied(key)
     ours = ntk(apply, params, x, full=True, method="layerwise")
@@ -263,7 +263,7 @@ def _first_in_pieces(factors):
 def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
     key, monkeypatch, form, shapes
 ):
-    monkeypatch.setattr(_tiles, "_BAND", 3)
+    monkeypatch.setattr(_tiles, "_BLOCK", 3)
     monkeypatch.setattr(_tiles, "_CHUNK", 4)
     # Chunks and bands that are whole and such that are not.
     factors = [jax.random.normal(key, shape) for shape in shapes]
