@@ -5,11 +5,11 @@
 
 As configuration 2a, with momentum 0.9. The full size needs accelerators.
 
-":small" (a quarter of the channels, 250 to 1,000 images, 4 pairs a size, 200 updates) took 7 min
-18 s on 2 shared CPU cores with XLA_FLAGS=--xla_force_host_platform_device_count=2. Stability falls
-more slowly than the loss gap, m^-0.60 (-1.12 to -0.17) and m^-2.20 (-3.07 to -1.07), where the
-thesis has -0.17 and -0.35, and between the two models accuracy falls by 13 (train) and 16 points
-(test), as in the thesis' figure 2.4. Four pairs are too few for an exponent of maxima.
+":small" (a quarter of the channels, 250 to 1,000 images, 4 pairs a size, 200 updates) took 12 min
+of processor time on one CPU core. Stability falls more slowly than the loss gap, m^-0.53 (-0.79 to
+-0.20) and m^-1.78 (-2.46 to -0.88), where the thesis has -0.17 and -0.35, and between the two
+models accuracy falls by 16 (train) and 4 points (test), as in the thesis' figure 2.4. Four pairs
+are too few for an exponent of maxima.
 """
 
 import ml_collections
