@@ -101,10 +101,10 @@ def rows_and_columns(
 def in_order(places: Sequence[Place], rows: PreparedBlocks, columns: PreparedBlocks) -> list[Place]:
     """Returns places of tiles in the order in which few columns are prepared again.
 
-    Where none is, tiles on the diagonal come first: those can take less time, and devices that work
+    Where none is, tiles on the diagonal come last: those can take less time, and devices that work
     side by side should have as much to do.
     """
     if columns.holds_all:
-        return sorted(places, key=lambda place: rows is columns and place.row != place.column)
+        return sorted(places, key=lambda place: rows is columns and place.row == place.column)
     height = rows.room * rows.side
     return sorted(places, key=lambda place: (place.row // height, place.column, place.row))
