@@ -67,6 +67,7 @@ def all_pairs(
         start = (place[0] * rows, place[1] * columns, *(0 for _ in rest))
         return lax.dynamic_update_slice(matrix, at(place), start), None
 
+    # Column by column, tiles below the diagonal last: without them the others are the first ones.
     j, i = np.divmod(np.arange(counts[0] * counts[1], dtype=np.int32), np.int32(counts[0]))
     below = (j + 1) * columns <= i * rows
     places = np.stack([i, j], axis=1)[np.argsort(below, kind="stable")]
@@ -76,8 +77,8 @@ def all_pairs(
         matrix, _ = lax.scan(add, blank, some)
     else:
         count = jnp.where(symmetric, (~below).sum(), len(places))
-        all_places = jnp.asarray(places)
-        matrix = lax.fori_loop(0, count, lambda at, m: add(m, all_places[at])[0], blank)
+        where = jnp.asarray(places)
+        matrix = lax.fori_loop(0, count, lambda at, matrix: add(matrix, where[at])[0], blank)
     matrix = matrix[: shape[0], : shape[1]]
     return matrix if symmetric is False else _mirrored(matrix, symmetric)
 
