@@ -7,9 +7,13 @@ from pathlib import Path, PurePosixPath
 import jax
 
 from lsa_jax.errors import InputError
+from lsa_jax.reporting._machine import count_cores
 
 # Beside the matrix itself, what computing it may take on the host, unless a limit is stated.
 _HOST_LIMIT = 1e9
+
+# What a thread should have at least: small tiles set up much for few pairs.
+_THREAD_MEMORY = 1e8
 
 # Share of free memory that a tile may take. What is in flight on an accelerator is two tiles'
 # arguments and results, and the compiler's account leaves out what the allocator loses.
@@ -59,6 +63,11 @@ def _left_of_group(folder: Path, limit: str, used: str) -> float:
     most = (folder / limit).read_text().strip()
     statistics = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
     return float("inf") if most == "max" else float(most) - float(statistics[used])
+
+
+def num_threads(memory_limit: float | None) -> int:
+    """Returns how many tiles a CPU computes at a time: one on each core, if memory is enough."""
+    return max(1, min(count_cores(), int((memory_limit or _HOST_LIMIT) // _THREAD_MEMORY)))
 
 
 def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:

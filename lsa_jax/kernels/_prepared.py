@@ -40,7 +40,7 @@ class PreparedBlocks:
             missing = sorted(set(starts).difference(self._kept[0]))
             for start, block in self._prepared(missing).items():
                 for kept, device in zip(self._kept, self._devices, strict=True):
-                    kept[start] = jax.device_put(block, device)
+                    kept[start] = _on(device, block)
 
     def on_each(self, starts: Sequence[int]) -> list[PyTree]:
         """Returns the blocks that begin at these examples, one on each device."""
@@ -53,23 +53,22 @@ class PreparedBlocks:
         found |= self._prepared([start for start in dict.fromkeys(starts) if start not in found])
         for kept, device, start in zip(self._kept, self._devices, starts, strict=True):
             if start not in kept:
-                kept[start] = jax.device_put(found[start], device)
+                kept[start] = _on(device, found[start])
         return [kept[start] for kept, start in zip(self._kept, starts, strict=True)]
 
     def _prepared(self, starts: Sequence[int]) -> dict[int, PyTree]:
-        """Prepares blocks, as many at a time as there are devices."""
-        width = len(self._devices)
-        found: dict[int, PyTree] = {}
-        for first in range(0, len(starts), width):
-            some = starts[first : first + width]
-            filled = [*some, *some[-1:] * (width - len(some))]
-            blocks = self._prepare(np.stack([self._block(start) for start in filled]))
-            found |= zip(some, blocks, strict=False)
-        return found
+        blocks = self._prepare([self._block(start) for start in starts])
+        return dict(zip(starts, blocks, strict=True))
 
     def _block(self, start: int) -> np.ndarray:
         """Returns a side's examples, filled up with copies of the last one."""
         return self._x[np.minimum(np.arange(start, start + self.side), len(self._x) - 1)]
+
+
+def _on(device: jax.Device, block: PyTree) -> PyTree:
+    """Returns the block as it lies on a device: a copy where it lies on another one."""
+    there = all(leaf.devices() == {device} for leaf in jax.tree.leaves(block))
+    return block if there else jax.device_put(block, device)
 
 
 def rows_and_columns(

@@ -1,9 +1,11 @@
 """A kernel compiled for tiles of one shape, which memory and cache decide."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -147,12 +149,20 @@ def compile_tile(
     """
     compiled = functools.cache(jax.stages.Lowered.compile)
     *prepare, between = map(compiled, lower(stages, x1, x2, dtype, sides))
-    analysis = functools.cache(jax.stages.Compiled.memory_analysis)
-    *examples, pairs = map(analysis, (*prepare, between))
+    *examples, pairs = (_memory_of(program.runtime_executable()) for program in (*prepare, between))
     held = tuple(memory.output_size_in_bytes for memory in examples)
     beside = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
     beside.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)
     return TileProgram(sides, tuple(prepare), between, sum(held) + max(beside), held)
+
+
+# A matrix of a few hundred examples takes some 200 ms, and XLA 2 to tell what a program takes.
+@functools.lru_cache(maxsize=16)
+def _memory_of(executable: Any) -> Any:
+    return executable.get_compiled_memory_stats()
+
+
+_Prepare = Callable[[Sequence[np.ndarray]], list[PyTree]]
 
 
 class DevicePrograms(NamedTuple):
@@ -160,38 +170,83 @@ class DevicePrograms(NamedTuple):
 
     Attributes:
         devices: of this process.
-        prepare: `x [devices, side, ...] -> one tree a device`, for rows and for columns.
-        between: `(one tree a device, one tree a device) -> [devices, rows, columns]`.
+        prepare: `blocks, each [side, ...] -> a tree of each, on one of the devices`, for rows and
+            for columns.
+        between: `(one tree a device, one tree a device) -> what waits for the result and returns
+            it, [devices, rows, columns]`.
     """
 
     devices: Sequence[jax.Device]
-    prepare: tuple[Callable[[np.ndarray], list[PyTree]], Callable[[np.ndarray], list[PyTree]]]
-    between: Callable[[Sequence[PyTree], Sequence[PyTree]], Array]
+    prepare: tuple[_Prepare, _Prepare]
+    between: Callable[[Sequence[PyTree], Sequence[PyTree]], Callable[[], Array | np.ndarray]]
 
 
+@contextlib.contextmanager
 def on_devices(
     stages: Stages, program: TileProgram, devices: Sequence[jax.Device]
+) -> Iterator[DevicePrograms]:
+    """Gives the programs for these devices.
+
+    They may be the first one of this process several times: each stands for a thread then.
+    """
+    if set(devices) == {jax.local_devices()[0]}:  # for which they were compiled
+        with _pool(len(devices)) as pool:
+            yield _in_threads(program, devices, pool)
+    else:
+        yield _mapped(stages, devices)
+
+
+@contextlib.contextmanager
+def _pool(num_threads: int) -> Iterator[futures.Executor]:
+    pool = futures.ThreadPoolExecutor(num_threads)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_threads(
+    program: TileProgram, devices: Sequence[jax.Device], pool: futures.Executor
 ) -> DevicePrograms:
-    """Returns the programs for these devices."""
-    if list(devices) == jax.local_devices()[:1]:  # for which they were compiled
+    """Returns the programs for threads of one device. None of them waits for the others."""
 
-        def alone(prepare: Callable) -> Callable:
-            return lambda blocks: [prepare(blocks[0])]
+    def start(function: Callable, *arguments: Any) -> futures.Future[PyTree]:
+        # What a thread starts, a CPU computes in order: the thread is to wait for it.
+        return pool.submit(lambda: jax.block_until_ready(function(*arguments)))
 
-        rows, columns = map(alone, program.prepare)
-        return DevicePrograms(devices, (rows, columns), lambda a, b: program.between(*a, *b)[None])
-    prepare, between = (_mapped(stage, tuple(devices)) for stage in stages)
+    def prepare_each(prepare: Callable, blocks: Sequence[np.ndarray]) -> list[PyTree]:
+        # Put there by this thread: in another one, 64-bit types are not enabled.
+        started = [start(prepare, jax.device_put(block)) for block in blocks]
+        return [one.result() for one in started]
 
-    def prepare_each(blocks: np.ndarray) -> list[PyTree]:
-        return parallel.split_devices(prepare(blocks))
+    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Callable[[], np.ndarray]:
+        started = [start(program.between, *both) for both in zip(rows, columns, strict=True)]
+        return lambda: np.stack([one.result() for one in started])
 
-    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Array:
-        return between(*(parallel.join_devices(side, devices) for side in (rows, columns)))
+    rows, columns = (functools.partial(prepare_each, prepare) for prepare in program.prepare)
+    return DevicePrograms(devices, (rows, columns), between_each)
+
+
+def _mapped(stages: Stages, devices: Sequence[jax.Device]) -> DevicePrograms:
+    """Returns the programs for several devices."""
+    prepare, between = (_map_stage(stage, tuple(devices)) for stage in stages)
+
+    def prepare_each(blocks: Sequence[np.ndarray]) -> list[PyTree]:
+        found: list[PyTree] = []
+        for first in range(0, len(blocks), len(devices)):
+            some = list(blocks[first : first + len(devices)])
+            filled = some + some[-1:] * (len(devices) - len(some))
+            found += parallel.split_devices(prepare(np.stack(filled)))[: len(some)]
+        return found
+
+    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Callable[[], Array]:
+        values = between(*(parallel.join_devices(side, devices) for side in (rows, columns)))
+        return lambda: values
 
     return DevicePrograms(devices, (prepare_each, prepare_each), between_each)
 
 
 # A train-train and a test-train matrix are computed one after the other by the same programs.
 @functools.lru_cache(maxsize=8)
-def _mapped(stage: Callable, devices: tuple[jax.Device, ...]) -> Callable:
+def _map_stage(stage: Callable, devices: tuple[jax.Device, ...]) -> Callable:
     return parallel.map_devices(jax.jit(stage), devices)

@@ -127,7 +127,8 @@ def gram(
         path: file that keeps the matrix, a name that ends in .npy. Beside it lie a record of what
             it is (.json), and for each writer a journal of its tiles and a lock.
         devices: where to compute; None means all there are, or this process's own where
-            `process_count` is given.
+            `process_count` is given. On a CPU None means its cores, by threads that share the
+            memory limit: one for each 1e8 bytes of it at most.
         process_index: which process this is, from 0.
         process_count: how many share the work; more than one need a path.
         progress: called with the fraction of tiles done, after each; or True for a bar with the
@@ -148,14 +149,21 @@ def gram(
     with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
         first = _as_numpy("x1", x1, dtype)
         second = None if x2 is None else _as_numpy("x2", x2, dtype)
-        everywhere = jax.devices() if process_count == 1 else jax.local_devices()
-        devices = tuple(devices or everywhere)
+        devices = tuple(devices or _everywhere(memory_limit, process_count))
         crew = processes.crew_of(devices)
         job = _Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, crew)
         _check_shapes(job)
         if path is None:
             return _in_memory(job, progress)
         return _in_file(job, path, process_index, process_count, progress)
+
+
+def _everywhere(memory_limit: float | None, process_count: int) -> list[jax.Device]:
+    """Returns the devices that tiles are computed on: those of a CPU are one, for each thread."""
+    if process_count == 1 and jax.process_count() > 1:
+        return jax.devices()
+    first, *_ = own = jax.local_devices()
+    return [first] * _memory.num_threads(memory_limit) if first.platform == "cpu" else own
 
 
 def _check_options(
@@ -281,6 +289,8 @@ def _make_program(job: _Job, sides: tuple[int, int] | None, *, held: int) -> Til
     crew, limit = job.crew, job.memory_limit
     if limit is None:
         limit = _memory.tile_limit(job.own[0], len(job.own), held)
+    else:
+        limit /= job.own.count(job.own[0])
     chosen = None
     if sides is None and job.tile is None:
         # By the first process: with other memory another would choose other tiles.
@@ -346,28 +356,28 @@ def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Til
     """Computes tiles in rounds, one on each device, and yields them in order."""
     own = job.own[: math.ceil(len(places) / job.crew.size)]
     width, first = len(own) * job.crew.size, len(own) * job.crew.index
-    programs = _tile_programs.on_devices(job.stages, program, own)
-    rows, columns = _prepared.rows_and_columns(job.x1, job.x2, program, programs)
-    places = _prepared.in_order(places, rows, columns)
-    rows.fill(place.row for place in places)
-    columns.fill(place.column for place in places)
-    running: collections.deque[tuple[list[Place], Array]] = collections.deque()
-    for start in range(0, len(places), width):
-        some = places[start : start + width]
-        # The last round may be short: its last tile is computed by all devices that are left.
-        padded = (some + some[-1:] * (width - len(some)))[first : first + len(own)]
-        blocks1 = rows.on_each([place.row for place in padded])
-        blocks2 = columns.on_each([place.column for place in padded])
-        running.append((some, programs.between(blocks1, blocks2)))
-        if len(running) > _AHEAD:
+    with _tile_programs.on_devices(job.stages, program, own) as programs:
+        rows, columns = _prepared.rows_and_columns(job.x1, job.x2, program, programs)
+        places = _prepared.in_order(places, rows, columns)
+        rows.fill(place.row for place in places)
+        columns.fill(place.column for place in places)
+        running: collections.deque[tuple[list[Place], Callable[[], Array]]] = collections.deque()
+        for start in range(0, len(places), width):
+            some = places[start : start + width]
+            # The last round may be short: its last tile is computed by all devices that are left.
+            padded = (some + some[-1:] * (width - len(some)))[first : first + len(own)]
+            blocks1 = rows.on_each([place.row for place in padded])
+            blocks2 = columns.on_each([place.column for place in padded])
+            running.append((some, programs.between(blocks1, blocks2)))
+            if len(running) > _AHEAD:
+                yield from _fetch(job, *running.popleft())
+        while running:
             yield from _fetch(job, *running.popleft())
-    while running:
-        yield from _fetch(job, *running.popleft())
 
 
-def _fetch(job: _Job, places: list[Place], values: Array) -> Iterator[Tile]:
+def _fetch(job: _Job, places: list[Place], values: Callable[[], Array]) -> Iterator[Tile]:
     """Yields the tiles of a round, of all processes, without what sticks out of the matrix."""
-    tiles = job.crew.gather(values)
+    tiles = job.crew.gather(values())
     for place, one in zip(places, tiles.reshape(-1, *tiles.shape[2:]), strict=False):
         one = one[: job.shape[0] - place.row, : job.shape[1] - place.column]
         _check_finite(one, place)

@@ -1,6 +1,7 @@
 """Gram matrices in tiles equal those at once, for any sizes, within the memory."""
 
 import os
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -181,8 +182,42 @@ def test_many_devices_give_the_matrix_of_one():
 def test_every_device_gets_tiles():
     recording, sides = _recorded(kernel)
     fractions = []
-    gram(recording, _points(400), progress=fractions.append)
+    gram(recording, _points(400), progress=fractions.append, devices=jax.devices())
     assert len(fractions) >= 2 * len(jax.devices())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_threads_give_the_bits_of_one(dtype):
+    x1, x2 = (_points(n).astype(dtype) for n in (70, 33))
+    for pair in ((x1,), (x1, x2)):
+        few, many = (gram(kernel, *pair, tile=8, dtype=dtype, devices=d) for d in (ONE, ONE * 3))
+        assert many.dtype == dtype
+        np.testing.assert_array_equal(many, few)
+
+
+def test_threads_share_the_memory_limit():
+    recording, sides = _recorded(_sorted_features)
+    for devices in ONE, ONE * 4:
+        gram(recording, _points(64), memory_limit=4e5, devices=devices)
+    assert sides[-1] < sides[0]
+
+
+@pytest.mark.parametrize("limit, cores, threads", [(None, 4, 4), (2.5e8, 4, 2), (1e4, 4, 1)])
+def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
+    limit, cores, threads, monkeypatch
+):
+    monkeypatch.setattr(_memory, "count_cores", lambda: cores)
+    assert _memory.num_threads(limit) == threads
+
+
+def test_an_error_between_tiles_ends_all_threads():
+    def stop(fraction):
+        raise RuntimeError(f"stopped at {fraction}")
+
+    before = threading.active_count()
+    with pytest.raises(RuntimeError, match="stopped at 0.01"):
+        gram(kernel, _points(40), _points(40), tile=4, progress=stop, devices=ONE * 3)
+    assert threading.active_count() == before
 
 
 def test_float64_keeps_what_float32_rounds_away():
