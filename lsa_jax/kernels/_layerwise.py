@@ -33,7 +33,7 @@ _SIDE = 256
 
 # Examples that are differentiated at a time. What one needs on the way (activations, for each
 # output) then stays in the cache.
-_BATCH = 2
+BATCH = 2
 
 # Entries from which a parameter's Jacobian is a matrix of its own.
 _LARGE = 1000
@@ -88,10 +88,11 @@ def layerwise_stages(
     """
     layers, c = dense_layers(apply, params, example.shape, example.dtype)
     by_grams = [d for d in layers if _is_cheaper_by_grams(d, c * c if full else c)]
-    kept = [d for d in layers if d in by_grams or _is_smaller_in_two(d, c)]
+    kept = [d for d in layers if d in by_grams or is_smaller_in_two(d, c)]
 
     def prepare(x: Shaped[Array | np.ndarray, "n ..."]) -> Factors:
-        return _factors(apply, params, layers, kept, x, by_output=full)
+        of_one = factors_of_one(apply, params, layers, kept, x, by_output=full)
+        return lax.map(of_one, x, batch_size=BATCH)
 
     def between(*sides: Factors) -> Array:
         parts = []
@@ -105,63 +106,6 @@ def layerwise_stages(
         return kernel if full else kernel / c
 
     return Stages(prepare, between)
-
-
-@jax.default_matmul_precision("highest")
-def derivative_factors(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Array | np.ndarray,
-) -> Factors:
-    """Computes what `directional_derivative` needs of some examples."""
-    layers, kept = _compact_layers(apply, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
-    return _factors(apply, params, layers, kept, x, by_output=True)
-
-
-@jax.default_matmul_precision("highest")
-def directional_derivative(
-    apply: Callable[[Any, Array], Array],
-    step: PyTree[Float[Array | np.ndarray, "..."]],
-    factors: Factors,
-    example: jax.ShapeDtypeStruct,
-) -> Float[Array, "n c"]:
-    """Computes df/dparams . step for examples whose factors are known.
-
-    Args:
-        apply: of which the factors were computed.
-        step: in the parameters' structure; linear, so any function of it may be differentiated.
-        factors: from `derivative_factors`, or some rows of each array.
-        example: shape and dtype of one example.
-    """
-    layers, kept = _compact_layers(apply, step, example)
-    weights = _weight_matrices(apply, step, example)
-    steps = [weights[layer.leaf].reshape(-1) for layer in layers if layer not in kept]
-    steps += _joined(_others(jax.tree.leaves(step), layers), 0)
-    parts = []
-    for layer, (inputs, cotangents) in zip(kept, factors.pairs, strict=True):
-        moved = jnp.einsum("npk,kf->npf", inputs, weights[layer.leaf])
-        parts.append(jnp.einsum("npof,npf->no", cotangents, moved))
-    for jacobian, flat in zip(factors.jacobian, steps, strict=True):
-        parts.append(jnp.einsum("nop,p->no", jacobian, flat))
-    return sum(parts)
-
-
-def _weight_matrices(
-    apply: Callable, params: PyTree[Array | np.ndarray], example: jax.ShapeDtypeStruct
-) -> dict[int, Float[Array, "fan_in fan_out"]]:
-    """Returns dense layers' weights as matrices, with the factor that the network gives them."""
-    program, _ = trace(apply, params, example.shape, example.dtype)
-    matrices = {}
-
-    def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
-        del data
-        matrices[scaled.leaf] = weight
-        return result
-
-    # What the program computes beside the matrices is not used, and not compiled.
-    x = jnp.zeros((1, *example.shape), example.dtype)
-    run(program, jax.tree.leaves(params), x, note, lambda leaf: None)
-    return matrices
 
 
 def layerwise_cost(
@@ -190,31 +134,19 @@ def _is_cheaper_by_grams(layer: Dense, pairs_of_outputs: int) -> bool:
     return _gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
 
 
-def _is_smaller_in_two(layer: Dense, outputs: int) -> bool:
-    """Whether a layer's inputs and cotangents are fewer numbers than its Jacobian."""
+def is_smaller_in_two(layer: Dense, outputs: int, times: int = 1) -> bool:
+    """Whether a layer's inputs and cotangents are so many times fewer numbers than its Jacobian."""
     in_two = layer.positions * (layer.fan_in + outputs * layer.fan_out)
-    return in_two < outputs * layer.fan_in * layer.fan_out
+    return times * in_two < outputs * layer.fan_in * layer.fan_out
 
 
-def _compact_layers(
-    apply: Callable, params: PyTree[Any], example: jax.ShapeDtypeStruct
-) -> tuple[list[Dense], list[Dense]]:
-    """Returns the dense layers, and those that are smaller in two.
-
-    They are without their scales, which the matrices of `_weight_matrices` have.
-    """
-    layers, c = dense_layers(apply, params, example.shape, example.dtype)
-    layers = [layer._replace(scale=1.0) for layer in layers]
-    return layers, [layer for layer in layers if _is_smaller_in_two(layer, c)]
-
-
-def _others(leaves: Sequence[Any], layers: Sequence[Dense]) -> list[Any]:
+def others(leaves: Sequence[Any], layers: Sequence[Dense]) -> list[Any]:
     """Returns the parameters that are not weights of these layers."""
     found = {layer.leaf for layer in layers}
     return [leaf for i, leaf in enumerate(leaves) if i not in found]
 
 
-def _factors(
+def factors_of_one(
     apply: Callable,
     params: PyTree[Array | np.ndarray],
     layers: Sequence[Dense],
@@ -222,22 +154,22 @@ def _factors(
     x: Shaped[Array | np.ndarray, "n ..."],
     *,
     by_output: bool,
-) -> Factors:
-    """Runs every example forward once, and backward once for each output.
+) -> Callable[[Array], Factors]:
+    """Returns what runs an example forward once, and backward once for each output.
 
     Args:
         apply: the network.
         params: its parameters.
         layers: all its dense layers.
         kept: those kept in two.
-        x: the examples.
+        x: some examples, of which the shape counts.
         by_output: whether outputs have an axis of their own in Jacobians. Otherwise the numbers
             are in the order in which products leave them, which saves a copy.
     """
     program, c = trace(apply, params, x.shape[1:], x.dtype)
     leaves = jax.tree.leaves(params)
     order = {layer.leaf: i for i, layer in enumerate(layers)}
-    others = _others(range(len(leaves)), layers)
+    rest_of = others(range(len(leaves)), layers)
     product = "pk,pof->okf" if by_output else "pk,pof->kof"
 
     def tapped(taps: list[Array], rest: list[Array], example: Array) -> tuple[Array, list[Array]]:
@@ -252,14 +184,14 @@ def _factors(
             return result + taps[order[scaled.leaf]].astype(result.dtype)
 
         merged = list(leaves)
-        for i, leaf in zip(others, rest, strict=True):
+        for i, leaf in zip(rest_of, rest, strict=True):
             merged[i] = leaf
         (outputs,) = run(program, merged, example[None], tap, lambda leaf: None)
         return outputs[0], inputs
 
     def of_one(example: Array) -> Factors:
         taps = [jnp.zeros((d.positions, d.fan_out), leaves[d.leaf].dtype) for d in layers]
-        rest = [leaves[i] for i in others]
+        rest = [leaves[i] for i in rest_of]
         outputs, pull, inputs = jax.vjp(
             lambda taps, rest: tapped(taps, rest, example), taps, rest, has_aux=True
         )
@@ -273,12 +205,12 @@ def _factors(
             else:
                 jacobian = jnp.einsum(product, data, cotangent)
                 jacobians.append(jacobian.reshape((c, -1) if by_output else -1))
-        return Factors(tuple(pairs), (*jacobians, *_joined(gradients, 1)))
+        return Factors(tuple(pairs), (*jacobians, *joined(gradients, 1)))
 
-    return lax.map(of_one, x, batch_size=_BATCH)
+    return of_one
 
 
-def _joined(
+def joined(
     leaves: Sequence[Array | np.ndarray], before: int
 ) -> tuple[Float[Array | np.ndarray, "... parameters"], ...]:
     """Flattens what follows the first axes; keeps large parameters apart, which saves a copy."""

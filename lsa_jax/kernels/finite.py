@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import _layerwise
+from lsa_jax.kernels import _derivatives, _layerwise
 from lsa_jax.kernels.stages import StagedKernel, Stages
 
 _NEURAL_TANGENTS = {
@@ -32,11 +32,11 @@ class Expansion(NamedTuple):
 
     Attributes:
         outputs: [n, c] where it is expanded.
-        factors: the derivatives, layer by layer, [n, ...].
+        derivatives: in the parameters.
     """
 
     outputs: Float[Array, "n c"]
-    factors: _layerwise.Factors
+    derivatives: _derivatives.Derivatives
 
 
 def linearize(
@@ -79,8 +79,8 @@ def linearize_on(
     The linearisation is linear in its parameters, with derivatives that never change. They are
     computed once here, layer by layer as in `finite_ntk`, so that a step of training is a few
     small products: on a small convolutional network a tenth of the operations of `linearize`. Each
-    example takes c P numbers of memory, P the parameters beside dense layers and convolutions,
-    which take inputs + c outputs at each position, where that is less; see `expansion_bytes`. What
+    example takes c P numbers of memory; of dense layers and convolutions inputs + c outputs at each
+    position, where that is less than half as many; see `expansion_bytes`. What
     it computes equals `linearize` to rounding, and may be trained by any optimiser. Products are in
     full precision, also on accelerators whose default is less (TF32).
 
@@ -102,12 +102,12 @@ def linearize_on(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], examples: Expansion
     ) -> Array:
         step = jax.tree.map(lambda new, old: new - old, new_params, params)
-        change = _layerwise.directional_derivative(apply, step, examples.factors, example)
+        change = _derivatives.directional_derivative(apply, step, examples.derivatives, example)
         return examples.outputs + change
 
     # One at a time as in the factors, so that memory beside the result is that of a few examples.
     outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_DIAGONAL_BATCH)
-    return Expansion(outputs, _layerwise.derivative_factors(apply, params, x)), apply_lin
+    return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin
 
 
 def expansion_bytes(

@@ -231,7 +231,7 @@ def test_a_jacobian_in_pieces_gives_the_same_kernel(key, monkeypatch, full):
         return jnp.sum(jnp.tanh(x @ weight), axis=1)[:, :6]
 
     (layer,) = found(apply, weight, x)
-    assert _layerwise._is_smaller_in_two(layer, 6)
+    assert _layerwise.is_smaller_in_two(layer, 6)
     assert not _layerwise._is_cheaper_by_grams(layer, 6)
     expected = ntk(apply, weight, x, full=full, method="jacobian")
     for columns in ((), (x[1:],)):
