@@ -356,23 +356,23 @@ def _tiles(job: _Job, program: TileProgram, places: list[Place]) -> Iterator[Til
     """Computes tiles in rounds, one on each device, and yields them in order."""
     own = job.own[: math.ceil(len(places) / job.crew.size)]
     width, first = len(own) * job.crew.size, len(own) * job.crew.index
-    with _tile_programs.on_devices(job.stages, program, own) as programs:
-        rows, columns = _prepared.rows_and_columns(job.x1, job.x2, program, programs)
-        places = _prepared.in_order(places, rows, columns)
-        rows.fill(place.row for place in places)
-        columns.fill(place.column for place in places)
-        running: collections.deque[tuple[list[Place], Callable[[], Array]]] = collections.deque()
-        for start in range(0, len(places), width):
-            some = places[start : start + width]
-            # The last round may be short: its last tile is computed by all devices that are left.
-            padded = (some + some[-1:] * (width - len(some)))[first : first + len(own)]
-            blocks1 = rows.on_each([place.row for place in padded])
-            blocks2 = columns.on_each([place.column for place in padded])
-            running.append((some, programs.between(blocks1, blocks2)))
-            if len(running) > _AHEAD:
-                yield from _fetch(job, *running.popleft())
-        while running:
+    programs = _tile_programs.on_devices(job.stages, program, own)
+    rows, columns = _prepared.rows_and_columns(job.x1, job.x2, program, programs)
+    places = _prepared.in_order(places, rows, columns)
+    rows.fill(place.row for place in places)
+    columns.fill(place.column for place in places)
+    running: collections.deque[tuple[list[Place], Callable[[], Array]]] = collections.deque()
+    for start in range(0, len(places), width):
+        some = places[start : start + width]
+        # The last round may be short: its last tile is computed by all devices that are left.
+        padded = (some + some[-1:] * (width - len(some)))[first : first + len(own)]
+        blocks1 = rows.on_each([place.row for place in padded])
+        blocks2 = columns.on_each([place.column for place in padded])
+        running.append((some, programs.between(blocks1, blocks2)))
+        if len(running) > _AHEAD:
             yield from _fetch(job, *running.popleft())
+    while running:
+        yield from _fetch(job, *running.popleft())
 
 
 def _fetch(job: _Job, places: list[Place], values: Callable[[], Array]) -> Iterator[Tile]:

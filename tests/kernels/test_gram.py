@@ -210,13 +210,18 @@ def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
     assert _memory.num_threads(limit) == threads
 
 
-def test_an_error_between_tiles_ends_all_threads():
+def test_threads_stay_as_many_and_right_after_an_error_between_tiles():
     def stop(fraction):
         raise RuntimeError(f"stopped at {fraction}")
 
-    before = threading.active_count()
-    with pytest.raises(RuntimeError, match="stopped at 0.01"):
-        gram(kernel, _points(40), _points(40), tile=4, progress=stop, devices=ONE * 3)
+    def matrix(progress=False):
+        return gram(kernel, _points(40), tile=4, progress=progress, devices=ONE * 3)
+
+    expected, before = matrix(), threading.active_count()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="stopped at 0.01"):
+            matrix(stop)
+    np.testing.assert_array_equal(matrix(), expected)
     assert threading.active_count() == before
 
 
