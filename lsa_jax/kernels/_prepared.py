@@ -61,7 +61,9 @@ class PreparedBlocks:
         return dict(zip(starts, blocks, strict=True))
 
     def _block(self, start: int) -> np.ndarray:
-        """Returns a side's examples, filled up with copies of the last one."""
+        """Returns a side's examples; a last block is filled up with copies of the last one."""
+        if start + self.side <= len(self._x):
+            return self._x[start : start + self.side]
         return self._x[np.minimum(np.arange(start, start + self.side), len(self._x) - 1)]
 
 

@@ -202,14 +202,18 @@ def _threads(count: int) -> futures.Executor:
 def _in_threads(program: TileProgram, devices: Sequence[jax.Device]) -> DevicePrograms:
     """Returns the programs for threads of one device. None of them waits for the others."""
     pool = _threads(len(devices))
+    wide = jax.config.jax_enable_x64
 
     def start(function: Callable, *arguments: Any) -> futures.Future[PyTree]:
-        # What a thread starts, a CPU computes in order: the thread is to wait for it.
-        return pool.submit(lambda: jax.block_until_ready(function(*arguments)))
+        def run() -> PyTree:
+            with jax.enable_x64(wide):  # each thread has its own
+                # What a thread starts, a CPU computes in order: the thread is to wait for it.
+                return jax.block_until_ready(function(*arguments))
+
+        return pool.submit(run)
 
     def prepare_each(prepare: Callable, blocks: Sequence[np.ndarray]) -> list[PyTree]:
-        # Put there by this thread: in another one, 64-bit types are not enabled.
-        started = [start(prepare, jax.device_put(block)) for block in blocks]
+        started = [start(prepare, block) for block in blocks]
         return [one.result() for one in started]
 
     def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Callable[[], np.ndarray]:
