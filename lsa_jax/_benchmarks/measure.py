@@ -69,7 +69,7 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     best = min(trials, key=trials.get)
     expected, peer_peak = peers[best]
     times: dict[str, list[float]] = {"ours": [], "peer": []}
-    before = trials[best]
+    *_, before = trials.values()
     for _ in range(rounds):
         for side, run in (("ours", contest.ours), ("peer", contest.peers[best])):
             time.sleep(min(_PAUSE * before, _LONGEST_PAUSE))

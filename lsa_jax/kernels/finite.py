@@ -79,10 +79,10 @@ def linearize_on(
     The linearisation is linear in its parameters, with derivatives that never change. They are
     computed once here, layer by layer as in `finite_ntk`, so that a step of training is a few
     small products: on a small convolutional network a tenth of the operations of `linearize`. Each
-    example takes c P numbers of memory; of dense layers and convolutions inputs + c outputs at each
-    position, where that is less than half as many; see `expansion_bytes`. What
-    it computes equals `linearize` to rounding, and may be trained by any optimiser. Products are in
-    full precision, also on accelerators whose default is less (TF32).
+    example takes c numbers of memory for each parameter; a dense layer or a convolution takes
+    inputs + c outputs at each position, where that is less than half as many; see
+    `expansion_bytes`. What it computes equals `linearize` to rounding, and may be trained by any
+    optimiser. Products are in full precision, also on accelerators whose default is less (TF32).
 
         examples, apply_lin = linearize_on(apply, params, inputs)
         batch = jax.tree.map(lambda a: a[index], examples)

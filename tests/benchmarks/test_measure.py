@@ -72,7 +72,7 @@ def test_results_that_are_not_finite_do_not_count():
 
 
 def test_every_work_is_listed_at_two_sizes_and_all_sizes_can_be_batched():
-    contests = list(itertools.islice(kernels.contests(quick=True), 20))
+    contests = list(kernels.contests(quick=True))
     assert len({contest.work for contest in contests}) == 16
     rows = [(contest.work, *contest.peers) for contest in contests]
     assert len(set(rows)) == len(rows) == 20  # the finite NTK meets two methods, each by itself
