@@ -69,6 +69,10 @@ assert "lsa_jax" not in sys.modules  # it would go unchecked
 _LONG = {"test_loop.py", "test_models.py", "test_network.py", "test_notebooks.py", "test_readme.py"}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden/ anew")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in _LONG)
 
