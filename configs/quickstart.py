@@ -18,8 +18,8 @@ at noise 2): network 90.23 +- 0.77, finite NTK 16.16 +- 2.22, infinite NTK 25.00
 
 import ml_collections
 
-from lsa_jax.settings import noise_curves
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"sweep.noise": (0.0, 1.0, 2.0), "sweep.seed": (0,)}
 
@@ -36,7 +36,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        noise_curves.default_config(),
+        settings.default_config(),
         {
             "title": "Quickstart: handwritten digits on noisy backgrounds",
             "data.dataset": "digits",
@@ -62,8 +62,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x noise x seed."""
-    return noise_curves.sweep(config)

@@ -18,10 +18,10 @@ import ml_collections
 from absl import app, flags, logging
 
 from lsa_jax.errors import InputError, MissingDataError
-from lsa_jax.experiments import load_settings
-from lsa_jax.settings.fields import parse
-from lsa_jax.settings.points import Point, make_points
-from lsa_jax.settings.variants import set_fields
+from lsa_jax.sweep.fields import parse
+from lsa_jax.sweep.points import Point, make_points
+from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.variants import set_fields
 
 BAD_INPUT = 2
 _OVERRIDE = "--config."
@@ -165,7 +165,7 @@ def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[P
     """Returns the validated configuration and its points: the sweep's, or the one it describes.
 
     Raises:
-        InputError: no configuration, a field that is not accepted, or no sweep in the file.
+        InputError: no configuration, or a field that is not accepted.
     """
     path, _, variant = require("config", CONFIG.value).partition(":")
     module = _config_module(Path(path))
@@ -179,9 +179,8 @@ def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[P
     settings.validate(config)
     if not sweep:
         return config, make_points(config, [{}], settings.validate)
-    if not hasattr(module, "get_sweep"):
-        raise InputError(f"--config: {path} has no get_sweep(config); run it with launch.run")
-    return config, make_points(config, module.get_sweep(config), settings.validate)
+    get_sweep = getattr(module, "get_sweep", settings.sweep)  # a file may have a sweep of its own
+    return config, make_points(config, get_sweep(config), settings.validate)
 
 
 def _tuples(value: object) -> object:

@@ -37,10 +37,10 @@ def main() -> None:
 
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()
-    from lsa_jax._benchmarks.measure import measure
+    from lsa_jax.benchmarks.measure import measure
     from lsa_jax.reporting import files
 
-    suite = importlib.import_module(f"lsa_jax._benchmarks.{_SUITE.value}")
+    suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
     rows = []
     for contest in suite.contests(quick=_QUICK.value):
         if _ONLY.value is None or _ONLY.value in contest.work:
@@ -56,7 +56,7 @@ def _make_cores_devices() -> None:
     """Makes each core of a CPU a device, unless XLA_FLAGS has a number of them."""
     import jax
 
-    from lsa_jax.reporting._machine import count_cores
+    from lsa_jax.reporting.machine import count_cores
 
     if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
         jax.config.update("jax_num_cpu_devices", count_cores())

@@ -35,7 +35,7 @@ def main() -> int:
     config, points = _cli.recorded_points(workdir)
 
     # Only now: jax takes seconds to import, and mistakes should not.
-    from lsa_jax.experiments.sweep import run_groups
+    from lsa_jax.sweep.run import run_groups
 
     results = run_groups(config, points, workdir, numbers, data_dir=data_dir)
     return int((results["status"] == "failed").any())

@@ -32,9 +32,9 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import _folder_locks
-from lsa_jax.reporting import _machine, _reproduction, _results_table, files
-from lsa_jax.reporting._reproduction import Sweep
+from lsa_jax.reporting import files, machine, reproduction, results_table
+from lsa_jax.reporting.reproduction import Sweep
+from lsa_jax.sweep import locks
 
 
 class _Paper(NamedTuple):
@@ -153,7 +153,7 @@ def _with_earlier(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
                 "folder"
             )
         return sweeps
-    record = _reproduction.read(path)
+    record = reproduction.read(path)
     if (record["paper"], record["scale"]) != (_PAPER.value, _SCALE.value):
         raise InputError(
             f"--workdir {workdir} holds --paper={record['paper']} --scale={record['scale']}; "
@@ -162,7 +162,7 @@ def _with_earlier(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
     earlier = {
         (sweep.name, sweep.config): sweep
         for sweep in record["sweeps"]
-        if sweep.status not in _reproduction.FINISHED
+        if sweep.status not in reproduction.FINISHED
         or (workdir / sweep.name / "report.json").exists()
     }
     found = [earlier.get((sweep.name, sweep.config), sweep) for sweep in sweeps]
@@ -239,15 +239,15 @@ def _run(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
     )
     # Status 1 is of a sweep with failed runs, which ends with its report, and of a crash.
     if code == 0 or (code == 1 and _stamp(folder / "report.md") != before):
-        return _reproduction.finished(sweep, workdir, host)
+        return reproduction.finished(sweep, workdir, host)
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     reason = last.removeprefix("error: ")
     if code == _cli.BAD_INPUT and reason.startswith(_cli.MISSING_DATA):
-        return sweep._replace(status=_reproduction.NOT_RUN, reason=reason)
+        return sweep._replace(status=reproduction.NOT_RUN, reason=reason)
     if code < 0:
         reason = f"killed by {signal.Signals(-code).name}"
-    return sweep._replace(status=_reproduction.FAILED, reason=reason or f"exit status {code}")
+    return sweep._replace(status=reproduction.FAILED, reason=reason or f"exit status {code}")
 
 
 def _run_all(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
@@ -258,28 +258,28 @@ def _run_all(sweeps: list[Sweep], workdir: Path) -> list[Sweep]:
         "title": f"{_PAPERS[_PAPER.value].title}, --scale={_SCALE.value}",
         "command": shlex.join(["python", "-m", "launch.reproduce", *sys.argv[1:]]),
     }
-    sweeps, host = list(sweeps), _machine.describe_host()
+    sweeps, host = list(sweeps), machine.describe_host()
 
     def store(place: int, sweep: Sweep) -> None:
         sweeps[place] = sweep
-        _reproduction.write(workdir, record | {"sweeps": sweeps})
+        reproduction.write(workdir, record | {"sweeps": sweeps})
 
     for place, sweep in enumerate(sweeps):
-        if sweep.status in _reproduction.FINISHED or not _is_wanted(sweep):
+        if sweep.status in reproduction.FINISHED or not _is_wanted(sweep):
             continue
         folder = workdir / sweep.name
         begun = (folder / "config.json").exists() and not sweep.wall_seconds  # not by this command
-        stopped = begun or sweep.status == _reproduction.STARTED
+        stopped = begun or sweep.status == reproduction.STARTED
         print(f"\n[{place + 1} of {len(sweeps)}] {sweep.command}", flush=True)
         sweep = sweep._replace(
-            status=_reproduction.STARTED, reason="", partly_timed=sweep.partly_timed or stopped
+            status=reproduction.STARTED, reason="", partly_timed=sweep.partly_timed or stopped
         )
         store(place, sweep)
         _wait_for_others(folder)
         store(place, _run(sweep, workdir, host))
         reason = sweeps[place].reason
         print(f"{sweep.name}: {sweeps[place].status}" + (f": {reason}" if reason else ""))
-    _reproduction.write(workdir, record | {"sweeps": sweeps})
+    reproduction.write(workdir, record | {"sweeps": sweeps})
     return sweeps
 
 
@@ -293,19 +293,19 @@ def _reproduce(workdir: Path) -> int:
                 print(sweep.command)
         return 0
     _with_earlier(sweeps, workdir)  # only to refuse before the folder is touched
-    with _folder_locks.alone(workdir):
+    with locks.alone(workdir):
         sweeps = _run_all(_with_earlier(sweeps, workdir), workdir)
     statuses = [sweep.status for sweep in sweeps]
     counts = {status: statuses.count(status) for status in dict.fromkeys(statuses)}
     print("\n" + ", ".join(f"{count} {status}" for status, count in counts.items()))
     print(f"wrote {workdir / 'report.json'}\nwrote {workdir / 'report.md'}")
     return int(
-        any(status in statuses for status in (_reproduction.FAILED, _reproduction.RUNS_FAILED))
+        any(status in statuses for status in (reproduction.FAILED, reproduction.RUNS_FAILED))
     )
 
 
 def _read_reports(folders: Iterable[str | Path]) -> list[dict[str, Any]]:
-    return [_reproduction.read(Path(folder) / "report.json") for folder in folders]
+    return [reproduction.read(Path(folder) / "report.json") for folder in folders]
 
 
 def main() -> int:
@@ -320,12 +320,12 @@ def main() -> int:
     workdir = _cli.workdir() if _PAPER.value else None
     table = Path(_RESULTS_TABLE.value) if _RESULTS_TABLE.value else None
     if table:  # only to see that they are there, before sweeps run for hours
-        _results_table.read(table)
+        results_table.read(table)
         _read_reports(_REPORTS.value)
     status = _reproduce(workdir) if workdir else 0
     if table and not _DRY_RUN.value:
         own = [workdir] if workdir else []
-        _results_table.update(table, _read_reports([*own, *_REPORTS.value]))
+        results_table.update(table, _read_reports([*own, *_REPORTS.value]))
         print(f"wrote {table}")
     return status
 

@@ -180,8 +180,8 @@ def main() -> None:
     workdir, data_dir = _cli.workdir().absolute(), _cli.data_dir()
 
     # Only now: jax takes seconds to import, and mistakes should not.
-    from lsa_jax.experiments import load_experiment
-    from lsa_jax.experiments.sweep import missing_groups, recorded_sweep
+    from lsa_jax.sweep.registry import load_experiment
+    from lsa_jax.sweep.run import missing_groups, recorded_sweep
 
     numbers = missing_groups(config, points, workdir)
     tasks, report = _commands(workdir, data_dir, numbers)

@@ -35,7 +35,7 @@ from launch import _cli, _distributed
 from lsa_jax.errors import InputError
 
 if TYPE_CHECKING:
-    from lsa_jax.reporting._logs import Watch
+    from lsa_jax.reporting.logs import Watch
 
 _TENSORBOARD = flags.DEFINE_bool(
     "tensorboard",
@@ -66,16 +66,16 @@ def _check_logs() -> None:
 @contextlib.contextmanager
 def _watching(workdir: Path) -> Iterator["Watch"]:
     """Yields what writes the logs and the profile that are asked for."""
-    from lsa_jax.reporting import _logs
+    from lsa_jax.reporting import logs
 
-    log = _logs.make_log(workdir, tensorboard=_TENSORBOARD.value, wandb_project=_WANDB.value)
+    log = logs.make_log(workdir, tensorboard=_TENSORBOARD.value, wandb_project=_WANDB.value)
     if not _PROFILE.value:
-        yield _logs.Watch(stored=log)
+        yield logs.Watch(stored=log)
         return
-    from lsa_jax.reporting._profiler import Profiler
+    from lsa_jax.reporting.profiler import Profiler
 
     with Profiler(workdir / "profile") as profiler:
-        yield _logs.Watch(log, profiler.report)
+        yield logs.Watch(log, profiler.report)
 
 
 def main(*, sweep: bool = True) -> int:
@@ -88,8 +88,8 @@ def main(*, sweep: bool = True) -> int:
         # Only now: jax takes seconds to import, and mistakes should not.
         import jax
 
-        from lsa_jax.experiments.sweep import run_sweep
-        from lsa_jax.reporting._logs import UNWATCHED
+        from lsa_jax.reporting.logs import UNWATCHED
+        from lsa_jax.sweep.run import run_sweep
 
         devices = jax.devices()
         if is_first:

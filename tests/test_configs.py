@@ -1,4 +1,4 @@
-"""Every configuration validates in every variant, and its docstring says what it is."""
+"""Every configuration offers its variants, and its docstring says what it is."""
 
 import importlib.util
 from pathlib import Path
@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import load_settings
-from lsa_jax.settings.points import make_points
 
 ROOT = Path(__file__).resolve().parents[1]
 PATHS = sorted((ROOT / "configs").rglob("*.py"))
-VARIANTS = ("full", "small", "quick")
 
 
 def load(path):
@@ -19,16 +16,6 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_every_point_of_every_variant_is_accepted(path, variant):
-    module = load(path)
-    config = module.get_config(variant)
-    validate = load_settings(config.experiment).validate
-    points = make_points(config, module.get_sweep(config), validate)
-    assert len(points) > 1
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

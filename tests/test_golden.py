@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import load_settings
-from lsa_jax.settings.fields import flatten
-from lsa_jax.settings.points import make_points
+from lsa_jax.sweep.fields import flatten
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.registry import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / "configs"
@@ -36,7 +36,9 @@ def _variants(module) -> list[str]:
 def _lines(module, variant: str) -> list[str]:
     config = module.get_config(variant)
     settings = load_settings(config.experiment)
-    points = make_points(config, module.get_sweep(config), settings.validate)
+    get_sweep = getattr(module, "get_sweep", settings.sweep)
+    points = make_points(config, get_sweep(config), settings.validate)
+    assert len(points) > 1
     fields = [f"{name} = {value!r}" for name, value in sorted(flatten(config).items())]
     return [*fields, f"points: {len(points)}, {points[0].id} to {points[-1].id}"]
 

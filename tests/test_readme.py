@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lsa_jax import experiments
-from lsa_jax.experiments import load_settings
+from lsa_jax.sweep.registry import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -55,7 +54,6 @@ def overlay(monkeypatch, tmp_path):
     for folder in {Path(name).parent for name in TITLES if name.startswith("lsa_jax/")}:
         package = importlib.import_module(".".join(folder.parts))
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / folder)])
-    monkeypatch.setattr(experiments, "NAMES", (*experiments.NAMES, "stripes"))
     yield tmp_path
     for name in TITLES:
         sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
@@ -75,8 +73,8 @@ def test_what_one_adds_runs_and_learns(overlay, capsys):
 
 
 def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
-    from lsa_jax.experiments.sweep import run_sweep
-    from lsa_jax.settings.points import make_points
+    from lsa_jax.sweep.points import make_points
+    from lsa_jax.sweep.run import run_sweep
 
     namespace = {}
     exec(TITLES["configs/stripes.py"], namespace)

@@ -1,6 +1,6 @@
 """Theorem 2 and corollary 3, Shi, Wei and Liang 2022: linear models on N fixed features.
 
-    python -m launch.sweep --config=configs/feature_learning/fixed_features.py --workdir=runs/fixed
+    python -m launch.sweep --config=configs/feature_learning/settings.py --workdir=runs/fixed
 
 Test accuracy and hinge loss of the best linear model found on N random neurons, and on N random
 features of an RBF kernel, for the parity mixture, against N; beside it the network of table 1 on as
@@ -16,8 +16,8 @@ hinge losses, 0.63 to 0.91.
 
 import ml_collections
 
-from lsa_jax.settings import fixed_features
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.feature_learning.fixed_features import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "num_train": 10_000,
@@ -48,12 +48,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     config = set_fields(
-        fixed_features.default_config(),
+        settings.default_config(),
         {"title": "Linear models on N fixed features, and the network (theorem 2)"},
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: for each (D, k) the networks, then linear models by seed and N."""
-    return fixed_features.sweep(config)

@@ -4,7 +4,7 @@
 
 Needs --data_dir=DIR with the data set. Teacher ResNet(5), student ResNet(9). The full size needs a
 GPU; ":small" is 2,000 images. The paper gives no optimiser, epochs or weight of the regulariser;
-ours are in feature_tables.py and input_structure.py of lsa_jax/settings. Batch statistics are those
+ours are in feature_tables.py and settings.py of lsa_jax/settings. Batch statistics are those
 of the batch at hand, in tests too.
 
 ":small", one seed, 11 min on one core: with shares of 0.25 and 0.75 the student is right on 55 and
@@ -16,8 +16,7 @@ and was 6 above it in an earlier version, which rounds otherwise: one seed does 
 
 import ml_collections
 
-from lsa_jax.settings import input_structure
-from lsa_jax.settings.feature_tables import resnet_students
+from lsa_jax.experiments.feature_learning.tables import resnet_students
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -31,8 +30,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     return resnet_students(
         variant, fields, teacher=5, student=9, small={"sweep.share": (0.25, 0.75)}
     )
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: networks on the data set directly, then students."""
-    return input_structure.sweep(config)

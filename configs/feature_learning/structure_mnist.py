@@ -4,7 +4,7 @@
 
 Needs --data_dir=DIR with the data set. Teacher FC(9), students FC(9) and FC(50), half of
 the inputs Gaussian. The paper gives no optimiser, epochs or weight of the
-regulariser; those in lsa_jax/settings/input_structure.py are ours.
+regulariser; those in lsa_jax/experiments/feature_learning/input_structure/settings.py are ours.
 
 Five seeds, 3 min 17 s on one core of a 2-core CPU. Test accuracy at the end (the teacher's labels)
 of FC(9): 95.7 ± 1.1 % on MNIST, 79.7 ± 7.6 % on Gaussian inputs, 87.7 ± 4.2 % on both; trained on
@@ -15,8 +15,8 @@ below direct training on MNIST is not shown: 1.8 with a spread of 0.5.
 
 import ml_collections
 
-from lsa_jax.settings import input_structure
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.feature_learning.input_structure import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"data.num_train": 20000, "data.num_test": 5000, "sweep.seed": (0, 1)}
 
@@ -36,7 +36,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     config = set_fields(
-        input_structure.default_config(),
+        settings.default_config(),
         {
             "title": "Students on MNIST and Gaussian inputs (figures 22a, 25)",
             "data.dataset": "mnist",
@@ -45,8 +45,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: networks on the data set directly, then students."""
-    return input_structure.sweep(config)

@@ -28,8 +28,7 @@ Train %, test % and cosine of five seeds, 10 min on one core of a 2-core CPU (al
 
 import ml_collections
 
-from lsa_jax.settings import feature_learning
-from lsa_jax.settings.feature_tables import table
+from lsa_jax.experiments.feature_learning.tables import table
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -39,8 +38,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "paper_item": "feature_learning/table1",
     }
     return table(variant, fields)
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x seed, with structure and without, then other rates."""
-    return feature_learning.sweep(config)

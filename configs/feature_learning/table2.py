@@ -21,8 +21,7 @@ the paper's 41.0 is. Its cosine, 0.901 in the paper, depends on `leftover`.
 
 import ml_collections
 
-from lsa_jax.settings import feature_learning
-from lsa_jax.settings.feature_tables import table
+from lsa_jax.experiments.feature_learning.tables import table
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -38,8 +37,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.ntk_rate": (0.01, 0.001),
     }
     return table(variant, fields, {"data.num_train": 20_000, "m": 100, "eval_every": 20})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x seed, with structure and without, then other rates."""
-    return feature_learning.sweep(config)

@@ -12,8 +12,7 @@ a 2-core CPU.
 
 import ml_collections
 
-from lsa_jax.settings import feature_learning
-from lsa_jax.settings.feature_tables import table
+from lsa_jax.experiments.feature_learning.tables import table
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -24,8 +23,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.d": 2000,
     }
     return table(variant, fields)
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x seed, with structure and without, then other rates."""
-    return feature_learning.sweep(config)

@@ -18,8 +18,7 @@ Weighting and the rate of random features were chosen by how near the paper seed
 
 import ml_collections
 
-from lsa_jax.settings import feature_learning
-from lsa_jax.settings.feature_tables import table
+from lsa_jax.experiments.feature_learning.tables import table
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -33,8 +32,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.random_features_rate": (0.03, 0.3),
     }
     return table(variant, fields)
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x seed, with structure and without, then other rates."""
-    return feature_learning.sweep(config)

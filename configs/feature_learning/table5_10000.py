@@ -12,8 +12,7 @@ features 72.20 ± 0.43 (74.3), One Step 49.81 ± 0.42 (50.3), without structure,
 
 import ml_collections
 
-from lsa_jax.settings import feature_learning
-from lsa_jax.settings.feature_tables import table
+from lsa_jax.experiments.feature_learning.tables import table
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -25,8 +24,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "m": 50,
     }
     return table(variant, fields, {"data.num_train": 10_000, "m": 50})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x seed, with structure and without, then other rates."""
-    return feature_learning.sweep(config)

@@ -11,8 +11,7 @@ Test accuracy of five seeds, 7 min on one core of a 2-core CPU: Network and Two 
 
 import ml_collections
 
-from lsa_jax.settings import feature_learning
-from lsa_jax.settings.feature_tables import table
+from lsa_jax.experiments.feature_learning.tables import table
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -23,8 +22,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.num_train": 25000,
     }
     return table(variant, fields, {"data.num_train": 10_000})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x seed, with structure and without, then other rates."""
-    return feature_learning.sweep(config)

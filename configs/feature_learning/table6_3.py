@@ -15,15 +15,9 @@ neurons stay where they were.
 
 import ml_collections
 
-from lsa_jax.settings import weight_clouds
-from lsa_jax.settings.feature_tables import mixture
+from lsa_jax.experiments.feature_learning.tables import mixture
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the network in one of the variants full, small, quick."""
     return mixture(variant, d=100, k=5, sigma_r=1.0, pictures=(0, 5000, 8000))
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: the seeds."""
-    return weight_clouds.sweep(config)

@@ -20,8 +20,8 @@ networks of 16 times the width have centres at -0.72 and -0.90, and mean gradien
 
 import ml_collections
 
-from lsa_jax.settings import filter_clouds
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.feature_learning.filter_clouds import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "data.num_train": 2000,
@@ -46,12 +46,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the networks in one of the variants full, small, quick."""
     config = set_fields(
-        filter_clouds.default_config(),
+        settings.default_config(),
         {"title": "Filters of ResNet(m) on CIFAR-10 airplane/automobile (table 7)"},
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: width x seed."""
-    return filter_clouds.sweep(config)

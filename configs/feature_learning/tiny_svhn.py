@@ -4,14 +4,13 @@
 
 Needs --data_dir=DIR with the data sets. Teacher ResNet(2), student ResNet(8). The full size needs a
 GPU; ":small" is 2,000 images. The paper gives no optimiser, epochs or weight of the regulariser;
-ours are in feature_tables.py and input_structure.py of lsa_jax/settings. Batch statistics are those
+ours are in feature_tables.py and settings.py of lsa_jax/settings. Batch statistics are those
 of the batch at hand, in tests too.
 """
 
 import ml_collections
 
-from lsa_jax.settings import input_structure
-from lsa_jax.settings.feature_tables import resnet_students
+from lsa_jax.experiments.feature_learning.tables import resnet_students
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -22,8 +21,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.injected": "tiny_imagenet",
     }
     return resnet_students(variant, fields, teacher=2, student=8)
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: networks on the data set directly, then students."""
-    return input_structure.sweep(config)

@@ -12,8 +12,7 @@ step 2, half of them, are at plus and minus E[y x] (cosine 0.9965 ± 0.0009). Te
 
 import ml_collections
 
-from lsa_jax.settings import feature_learning
-from lsa_jax.settings.feature_tables import table
+from lsa_jax.experiments.feature_learning.tables import table
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -27,8 +26,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.unstructured_learner": (),
     }
     return table(variant, fields, {"data.num_train": 20_000})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x seed, with structure and without, then other rates."""
-    return feature_learning.sweep(config)

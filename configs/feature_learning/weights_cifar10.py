@@ -8,8 +8,7 @@ the loss, rate, batch and the small initial weights are ours, as it gives none.
 
 import ml_collections
 
-from lsa_jax.settings import weight_clouds
-from lsa_jax.settings.feature_tables import neurons
+from lsa_jax.experiments.feature_learning.tables import neurons
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -20,8 +19,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "init_std": 1 / 3072,
     }
     return neurons(variant, fields)
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: the seeds."""
-    return weight_clouds.sweep(config)

@@ -13,8 +13,7 @@ silhouette of 0.87 ± 0.03 (above 0.5 counts).
 
 import ml_collections
 
-from lsa_jax.settings import weight_clouds
-from lsa_jax.settings.feature_tables import neurons
+from lsa_jax.experiments.feature_learning.tables import neurons
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -24,8 +23,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.dataset": "mnist",
     }
     return neurons(variant, fields)
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: the seeds."""
-    return weight_clouds.sweep(config)

@@ -11,8 +11,8 @@ accelerators; not run here. ":small" is the same network on DIR's text/, a few s
 
 import ml_collections
 
-from lsa_jax.settings import growing
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.growing import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _FEW_STEPS = {
     "data.sources": ("text",),
@@ -43,7 +43,7 @@ _QUICK = _FEW_STEPS | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the experiment in one of the variants full, small, quick."""
     config = set_fields(
-        growing.default_config(),
+        settings.default_config(),
         {
             "title": "BERT-Base grown from 12 to 16 layers (figures 5.2 and 5.3, table 5.1)",
             "data.sources": ("books", "wikipedia"),
@@ -75,8 +75,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point, one an operator."""
-    return growing.sweep(config)

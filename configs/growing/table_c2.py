@@ -12,8 +12,8 @@ candidates for 50 steps, 3 seeds: 24 min on one CPU core. There the two end at 5
 
 import ml_collections
 
-from lsa_jax.settings import growing
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.growing import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "data.sources": ("text",),
@@ -68,7 +68,7 @@ _QUICK = _SMALL | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the experiment in one of the variants full, small, quick."""
     config = set_fields(
-        growing.default_config(),
+        settings.default_config(),
         {
             "title": "Growing in stages: last against adaptive stacking (table C.2)",
             "question": "stacking",
@@ -98,8 +98,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: seed x strategy."""
-    return growing.sweep(config)

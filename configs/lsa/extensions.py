@@ -23,8 +23,8 @@ and a_2 agree to 0.001 or 0.002.
 
 import ml_collections
 
-from lsa_jax.settings import signal_dynamics
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.signal_dynamics import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 # With three features the signal that one filter can follow is 1/3 in most examples, so the noise is
 # weaker; with separate filters the network is not odd and bears a smaller learning rate.
@@ -51,7 +51,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     config = set_fields(
-        signal_dynamics.default_config(),
+        settings.default_config(),
         {
             "title": "Training dynamics beyond the paper's setting",
             "k": 100,
@@ -71,8 +71,4 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns every point: each extension alone, for each seed."""
-    return [
-        {**extension, **point}
-        for extension in _EXTENSIONS
-        for point in signal_dynamics.sweep(config)
-    ]
+    return [{**extension, **point} for extension in _EXTENSIONS for point in settings.sweep(config)]

@@ -15,8 +15,8 @@ fall can be told from none. The full size has not been run.
 
 import ml_collections
 
-from lsa_jax.settings import activation_sparsity
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.activation_sparsity import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "width_factor": 1,
@@ -40,7 +40,7 @@ _QUICK = _SMALL | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        activation_sparsity.default_config(),
+        settings.default_config(),
         {
             "title": "Active neurons of a WRN on CIFAR-10 (figure 2)",
             "data.dataset": "cifar10",
@@ -56,8 +56,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: noise x seed."""
-    return activation_sparsity.sweep(config)

@@ -30,8 +30,8 @@ correlation 0.98), as the paper says.
 
 import ml_collections
 
-from lsa_jax.settings import signal_dynamics
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.signal_dynamics import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"steps": 3000, "sweep.seed": (0, 1)}
 
@@ -50,7 +50,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        signal_dynamics.default_config(),
+        settings.default_config(),
         {
             "title": "Training dynamics of a one-filter CNN on sparse signals (figure 3)",
             "k": 1000,
@@ -65,8 +65,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: noise scale x learning rate x seed."""
-    return signal_dynamics.sweep(config)

@@ -15,12 +15,12 @@ NTK 84.5 % (92.81).
 
 import ml_collections
 
-from lsa_jax.settings import lsa, noise_curves
+from lsa_jax.experiments.lsa import protocol
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the panel in one of the variants full, small, quick."""
-    return lsa.figure4(
+    return protocol.figure4(
         variant,
         {
             "title": "CIFAR-2 on photographs",
@@ -31,8 +31,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "data.placement": "random_location",
         },
     )
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x noise x seed."""
-    return noise_curves.sweep(config)

@@ -11,8 +11,8 @@ instead of three, ":quick" handwritten digits, which need no data. Cost: 33 s of
 
 import ml_collections
 
-from lsa_jax.settings import image_examples
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.image_examples import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _QUICK = {
     "data.dataset": "digits",
@@ -27,7 +27,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the picture in one of the variants full, small, quick."""
     config = set_fields(
-        image_examples.default_config(),
+        settings.default_config(),
         {
             "title": "Images on backgrounds (figure 5)",
             "data.dataset": "cifar10",
@@ -40,8 +40,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": {"num_examples": 1}, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: background x placement x noise."""
-    return image_examples.sweep(config)

@@ -17,8 +17,8 @@ network at zero noise is the infinite NTK (91.0 and 91.9 %), but not the finite 
 
 import ml_collections
 
-from lsa_jax.settings import noise_curves
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "data.num_train": 3000,
@@ -56,7 +56,7 @@ _QUICK = _SMALL | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick, widths."""
     config = set_fields(
-        noise_curves.default_config(),
+        settings.default_config(),
         {
             "title": "MNIST on Gaussian noise: CNN and NTKs of several widths",
             "paper_item": "lsa/fig6_mnist",
@@ -74,8 +74,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "widths": _WIDTHS})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner (and width) x noise x seed."""
-    return noise_curves.sweep(config)

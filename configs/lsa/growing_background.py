@@ -19,14 +19,9 @@ size has not been run:
 
 import ml_collections
 
-from lsa_jax.settings import lsa, noise_curves
+from lsa_jax.experiments.lsa import protocol
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the experiment in one of the variants full, small, quick."""
-    return lsa.growing_background(variant)
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: size of the background x learner x seed."""
-    return noise_curves.sweep(config)
+    return protocol.growing_background(variant)

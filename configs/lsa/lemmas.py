@@ -1,15 +1,15 @@
 """Lemmas 1 to 3, Karp et al. 2021: signs and orders of the population gradient, for growing k.
 
-    python -m launch.sweep --config=configs/lsa/lemmas.py --workdir=runs/lemmas
+    python -m launch.sweep --config=configs/lsa/settings.py --workdir=runs/settings
 
 Follows Algorithm 1 in the limit of small steps and large minibatches (no sampling: the population
 gradient is computed to rounding) for k = 2^6 to 2^20 noise rows, until the error is 0.01, and
-reduces each trajectory to what the lemmas bound. The trajectories are in trajectories.csv.
+reduces each trajectory to what the settings bound. The trajectories are in trajectories.csv.
 
 Cost: 26 s on one busy CPU core. ":small" takes six k, ":quick" three at less
 noise.
 
-What came out: all three lemmas hold, lemma 3 from k0 on. Below k0, between k = 512 and 1,024 (768
+What came out: all three settings hold, lemma 3 from k0 on. Below k0, between k = 512 and 1,024 (768
 and 896 in theorem1_scaling.py), the gradient vanishes at an error above 0.01 (0.38 at k = 64, 0.07
 at k = 512), so neither lemma 3 nor theorem 1 holds there.
 
@@ -24,8 +24,8 @@ at k = 512), so neither lemma 3 nor theorem 1 holds there.
 
 import ml_collections
 
-from lsa_jax.settings import lemmas
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.lemmas import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"sweep.k": tuple(2**power for power in range(8, 19, 2))}
 
@@ -35,12 +35,7 @@ _QUICK = {"noise_scale": 0.35, "target_error": 0.05, "sweep.k": (64, 256, 1024)}
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the table in one of the variants full, small, quick."""
     config = set_fields(
-        lemmas.default_config(),
+        settings.default_config(),
         {"noise_scale": 1.0, "sweep.k": tuple(2**power for power in range(6, 21))},
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: k."""
-    return lemmas.sweep(config)

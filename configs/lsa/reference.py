@@ -23,13 +23,13 @@ has standard deviation 4 here; from 1,000 images neither learns much, and the or
 
 import ml_collections
 
-from lsa_jax.settings import lsa, noise_curves
-from lsa_jax.settings.variants import set_fields
+from lsa_jax.experiments.lsa import protocol
+from lsa_jax.sweep.variants import set_fields
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the panel in one of the variants full, small, quick."""
-    config = lsa.figure4(
+    config = protocol.figure4(
         variant,
         {
             "title": "CIFAR-2 on Gaussian noise, as in the authors' implementation",
@@ -50,8 +50,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "ntk_finite.loss": "class_mean_cross_entropy",
         },
     )
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x noise x seed."""
-    return noise_curves.sweep(config)

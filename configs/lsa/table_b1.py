@@ -16,7 +16,8 @@ run.
 
 import ml_collections
 
-from lsa_jax.settings import lsa, noise_curves
+from lsa_jax.experiments.lsa import protocol
+from lsa_jax.experiments.lsa.noise_curves import settings
 
 # What memory allowed on the larger inputs (appendix B.3).
 _ON_64 = {"network.batch_size": 50, "network.learning_rate": 0.05}
@@ -24,7 +25,7 @@ _ON_64 = {"network.batch_size": 50, "network.learning_rate": 0.05}
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the table in one of the variants full, small, quick."""
-    return lsa.table_b1(variant)
+    return protocol.table_b1(variant)
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
@@ -33,5 +34,5 @@ def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
         {**point, **_ON_64}
         if point["learner"] == "network" and point["data.background_size"] == 64
         else point
-        for point in noise_curves.sweep(config)
+        for point in settings.sweep(config)
     ]

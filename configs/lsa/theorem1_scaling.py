@@ -28,8 +28,8 @@ was compared at the same k. The minibatches of the full size at noise scale 0.5 
 
 import ml_collections
 
-from lsa_jax.settings import signal_scaling
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.signal_scaling import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "sweep.seed": (0, 1),
@@ -54,7 +54,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        signal_scaling.default_config(),
+        settings.default_config(),
         {
             "title": "Steps to error 0.01 as the number of noise rows grows (theorem 1)",
             "d": 10,
@@ -69,8 +69,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: the population's flows, then minibatches, by noise scale, k, seed."""
-    return signal_scaling.sweep(config)

@@ -24,8 +24,8 @@ m = 2 on). The full size, up to k = 10,000 with 20 draws, has not been run.
 
 import ml_collections
 
-from lsa_jax.settings import kernel_bound
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.lsa.kernel_bound import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "network.steps": 4000,
@@ -51,7 +51,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     config = set_fields(
-        kernel_bound.default_config(),
+        settings.default_config(),
         {
             "title": "Error of the finite CNTK against its number of filters (theorem 2)",
             "network.learning_rate": 0.05,
@@ -63,8 +63,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: for each k the networks, then the kernels by m."""
-    return kernel_bound.sweep(config)

@@ -14,9 +14,9 @@ skip.
 
 import ml_collections
 
-from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
@@ -33,7 +33,7 @@ _QUICK = QUICK | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the question in one of the variants full, small, quick."""
     config = set_fields(
-        hierarchical.default_config(),
+        settings.default_config(),
         RUNGS
         | {
             "title": "Test error with and without skip and bottleneck, N = 500",
@@ -48,8 +48,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: net x width x seed."""
-    return hierarchical.sweep(config)

@@ -23,9 +23,9 @@ varies with the seed more than with these: 0.13 to 0.52 over eight seeds, with a
 
 import ml_collections
 
-from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import choose, set_fields
 
 _NETS = ("3resnet", "3layer", "2layer")
 
@@ -58,7 +58,7 @@ _QUICK = QUICK | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        hierarchical.default_config(),
+        settings.default_config(),
         RUNGS
         | {
             "title": "Test error against the width, all layers trained, N = 500 (figure 2 a)",
@@ -80,8 +80,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: series x width x seed, then the kernels."""
-    return hierarchical.sweep(config)

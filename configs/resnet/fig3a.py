@@ -12,8 +12,7 @@ at beta = 1, 0.5, 0.3, and 2.1, 2.0 at 0.2, 0.
 
 import ml_collections
 
-from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import figure3
+from lsa_jax.experiments.resnet.hierarchical.presets import figure3
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -26,8 +25,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         learning_rates=(0.02, 0.05, 0.1, 0.2),
         small_rates=(0.05, 0.1),
     )
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: beta x width x seed."""
-    return hierarchical.sweep(config)

@@ -12,8 +12,7 @@ beta = 1, 0.5, and 2.3, 2.2, 2.0 at 0.3, 0.2, 0.
 
 import ml_collections
 
-from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import figure3
+from lsa_jax.experiments.resnet.hierarchical.presets import figure3
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -26,8 +25,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         learning_rates=(0.1, 0.2, 0.5, 1.0),
         small_rates=(0.2, 0.5),
     )
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: beta x width x seed."""
-    return hierarchical.sweep(config)

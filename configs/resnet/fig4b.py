@@ -7,9 +7,9 @@ As figure 4 (a), with N = 50,000 and batches of 100. The full sizes, widths to 5
 
 import ml_collections
 
-from lsa_jax.settings import minimal_norm
-from lsa_jax.settings.hierarchical_figures import MINIMAL_NORM_QUICK
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.resnet.hierarchical.presets import MINIMAL_NORM_QUICK
+from lsa_jax.experiments.resnet.minimal_norm import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "epochs": 40,
@@ -25,7 +25,7 @@ _SMALL = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        minimal_norm.default_config(),
+        settings.default_config(),
         {
             "title": "Frobenius norm against error, d = 100, N = 50,000 (figure 4 b)",
             "d": 100,
@@ -39,8 +39,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": MINIMAL_NORM_QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: networks by hand, then searches by width."""
-    return minimal_norm.sweep(config)

@@ -14,9 +14,9 @@ the NTK 45 % of F and 97 % of G(F).
 
 import ml_collections
 
-from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.1,),
@@ -39,7 +39,7 @@ _QUICK = QUICK | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        hierarchical.default_config(),
+        settings.default_config(),
         RUNGS
         | {
             "title": "What is learned when: base signal first, composite one after",
@@ -56,8 +56,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: series x seed."""
-    return hierarchical.sweep(config)

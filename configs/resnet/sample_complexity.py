@@ -15,9 +15,9 @@ below half of k alpha^2 with 250 examples (error 0.001), the first kernel with 2
 
 import ml_collections
 
-from lsa_jax.settings import hierarchical
-from lsa_jax.settings.hierarchical_figures import QUICK, RUNGS, SMALL_RUNGS
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
@@ -40,7 +40,7 @@ _QUICK = QUICK | {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the study in one of the variants full, small, quick."""
     config = set_fields(
-        hierarchical.default_config(),
+        settings.default_config(),
         RUNGS
         | {
             "title": "Test error against the number of examples (theorem 2)",
@@ -63,8 +63,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: task x N x seed of the ResNet, then of the kernels."""
-    return hierarchical.sweep(config)

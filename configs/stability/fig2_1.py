@@ -1,4 +1,4 @@
-"""Figure 2.1, Karp 2024 (thesis): stability and generalisation of logistic regression on MNIST.
+"""Figure 2.1, Karp 2024 (thesis): settings and generalisation of logistic regression on MNIST.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=2 \
     python -m launch.sweep --config=configs/stability/fig2_1.py --workdir=runs/fig2_1 \
@@ -12,15 +12,15 @@ exponents of m of the largest of 90 pairs with bootstrap intervals, beside the t
 
     updates       100,000                  10,000                   thesis
     loss gap      -1.05 (-1.09 to -1.01)   -1.03 (-1.05 to -0.98)   -1.05 to -1.13
-    stability     -1.02 (-1.80 to -0.58)   -1.13 (-1.57 to -0.60)   the same
+    settings     -1.02 (-1.80 to -0.58)   -1.13 (-1.57 to -0.60)   the same
     distance      -0.85 (-1.09 to -0.78)   -0.96 (-1.14 to -0.87)   the same
     0-1 gap       -0.74 (-0.75 to -0.70)   -0.84 (-0.89 to -0.81)   -0.82
 """
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.stability import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"stops": (1000, 3000, 10_000), "checkpoint_every": 1000}
 
@@ -38,7 +38,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        stability.default_config(),
+        settings.default_config(),
         {
             "title": "Stability of logistic regression (figure 2.1)",
             "paper": "fig2_1",
@@ -46,8 +46,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: size x pair."""
-    return stability.sweep(config)

@@ -10,16 +10,10 @@ the largest size. `:small` is on CIFAR-10. The full size needs accelerators.
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.stability_networks import configuration
+from lsa_jax.experiments.stability.network_settings import configuration
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figures in one of the variants full, small, quick."""
     title = "Stability of ResNet-20 on SVHN (configuration 1a)"
     return configuration("1a", variant, {"title": title, "paper": "1a"})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: trial x size x pair."""
-    return stability.sweep(config)

@@ -14,16 +14,10 @@ are too few for an exponent of maxima.
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.stability_networks import configuration
+from lsa_jax.experiments.stability.network_settings import configuration
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figures in one of the variants full, small, quick."""
     title = "Stability of ResNet-20 on CIFAR-10 with momentum (configuration 2b)"
     return configuration("2b", variant, {"title": title, "paper": "2b"})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: trial x size x pair."""
-    return stability.sweep(config)

@@ -11,8 +11,7 @@ not that from there on. The full size needs accelerators.
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.stability_networks import configuration
+from lsa_jax.experiments.stability.network_settings import configuration
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -29,8 +28,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.num_pairs": 20,
     }
     return configuration("1a", variant, fields, {"connectivity.sizes": ()})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: size x pair."""
-    return stability.sweep(config)

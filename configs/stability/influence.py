@@ -6,15 +6,15 @@
 The model of figure 2.1 with a ridge, at its optimum; the examples left out, one at a time, are the
 first ones of the first pair's sample, which is in random order.
 
-It took 36 s on 2 shared CPU cores. Foretold and retrained stability have a correlation of 0.963,
+It took 36 s on 2 shared CPU cores. Foretold and retrained settings have a correlation of 0.963,
 0.973, 0.998, 1.000 and 1.000 at 800 to 12,800 examples, and the change of the weights is off by
 29, 15, 7, 2 and 2 % in the median: too small, the more so the fewer examples share the work.
 """
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.stability import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"sweep.m": (800, 1600, 3200), "influence.removed": 20}
 
@@ -29,7 +29,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     config = set_fields(
-        stability.default_config(),
+        settings.default_config(),
         {
             "title": "Leaving one out: influence functions and retraining",
             "question": "influence",
@@ -37,8 +37,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: one a size."""
-    return stability.sweep(config)

@@ -10,15 +10,15 @@ examples: the minima of the training loss fill a subspace, a convex basin as wid
 
 ":small", 40 pairs and 10,000 updates, took 1 min 29 s on 2 shared CPU cores. The loss gap falls as
 m^-0.23 (-0.23 to -0.20), while the distance does not fall, m^0.01 (-0.10 to 0.08), which is 0.24
-(0.12 to 0.31) above: so much the thesis finds in networks takes no non-convexity. Whether stability
+(0.12 to 0.31) above: so much the thesis finds in networks takes no non-convexity. Whether settings
 falls more slowly than the gap is not told: its m^-0.15 (-0.30 to -0.04) is 0.08 (-0.09 to 0.18)
 above, and through the means it falls faster, m^-0.32 and m^-0.16.
 """
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.stability import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"stops": (1000, 10_000), "checkpoint_every": 1000, "sweep.num_pairs": 40}
 
@@ -36,7 +36,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     config = set_fields(
-        stability.default_config(),
+        settings.default_config(),
         {
             "title": "Stability of overparameterised linear regression",
             "learner": "linear_regression",
@@ -47,8 +47,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: size x pair."""
-    return stability.sweep(config)

@@ -8,7 +8,7 @@ statistics of batch normalisation at the start, and its loss is convex in its pa
 (thesis) closes section 2.4 with the question; it has no such figure. The rate is 0.01, where
 configuration 2b has 0.1. The full size needs accelerators.
 
-":small", two pairs of three sizes and 200 updates, 21 min on one core of a 2-core CPU: stability of
+":small", two pairs of three sizes and 200 updates, 21 min on one core of a 2-core CPU: settings of
 the network m^-0.67 and of its linearisation m^-0.41, loss gaps m^-1.05 and m^-0.74; the exponents
 differ by 0.38 (0.29 to 0.83) and 0.34 (-0.85 to 0.87). Two pairs are too few to tell, and the
 report says so.
@@ -16,8 +16,7 @@ report says so.
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.stability_networks import configuration
+from lsa_jax.experiments.stability.network_settings import configuration
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
@@ -30,8 +29,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.seed": (0,),
     }
     return configuration("2b", variant, fields, {"sweep.num_pairs": 2})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner x size x pair."""
-    return stability.sweep(config)

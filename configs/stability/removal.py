@@ -8,14 +8,14 @@ The pairs of figure 2.1 once with z in place of the i-th example of S, once with
 
 ":small", 40 pairs and 10,000 updates, took 3 min 25 s on 2 shared CPU cores. Removing changes the
 losses 0.37 to 0.56 times as much as swapping (means over pairs), with much the same exponents:
--1.19 (-1.81 to -0.64) for stability where swapping has -1.35 (-2.45 to -0.67), -1.06 and -1.08 for
+-1.19 (-1.81 to -0.64) for settings where swapping has -1.35 (-2.45 to -0.67), -1.06 and -1.08 for
 distance.
 """
 
 import ml_collections
 
-from lsa_jax.settings import stability
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.stability import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"stops": (10_000,), "checkpoint_every": 1000, "sweep.num_pairs": 40}
 
@@ -33,15 +33,10 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     config = set_fields(
-        stability.default_config(),
+        settings.default_config(),
         {
             "title": "Stability to removing and to swapping an example",
             "sweep.perturbation": ("swap", "removal"),
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: kind of S' x size x pair."""
-    return stability.sweep(config)

@@ -12,8 +12,8 @@ correlation with P is 0.974 (exact), 0.475, 0.846, 0.959 and 0.973 (100 to 100,0
 
 import ml_collections
 
-from lsa_jax.settings import decision_lists
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.transformers import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {"sweep.num_sequences": (100, 1000, 10_000), "sweep.seed": (0, 1, 2)}
 
@@ -32,7 +32,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
-        decision_lists.default_config(),
+        settings.default_config(),
         {
             "title": "V after one step of gradient descent (figure 4.1)",
             "question": "value_step",
@@ -49,8 +49,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: the exact step, then number of sequences x seed."""
-    return decision_lists.sweep(config)

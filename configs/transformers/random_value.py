@@ -12,8 +12,8 @@ random V, at c = 0.01 and 3, mostly by the first evaluation (50 steps of 10).
 
 import ml_collections
 
-from lsa_jax.settings import decision_lists
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.transformers import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "steps": 1000,
@@ -37,7 +37,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the question in one of the variants full, small, quick."""
     config = set_fields(
-        decision_lists.default_config(),
+        settings.default_config(),
         {
             "title": "W and V trained from a V that is more or less random (thesis, chapter 4)",
             "question": "value_random",
@@ -53,8 +53,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: case x scale x randomness x seed."""
-    return decision_lists.sweep(config)

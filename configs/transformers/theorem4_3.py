@@ -14,8 +14,8 @@ every step, and the squared slope while a token is wrong is 2e4 times the proof'
 
 import ml_collections
 
-from lsa_jax.settings import decision_lists
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.transformers import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "steps_after": 10,
@@ -37,7 +37,7 @@ _QUICK = {"steps_after": 1, "sweep.cases": ((6, 3, 2),), "sweep.seed": (0, 1)}
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the theorem in one of the variants full, small, quick."""
     config = set_fields(
-        decision_lists.default_config(),
+        settings.default_config(),
         {
             "title": "Descent on W with V = cP: steps to perfect classification (theorem 4.3)",
             "question": "value_fixed",
@@ -51,8 +51,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: case x seed."""
-    return decision_lists.sweep(config)

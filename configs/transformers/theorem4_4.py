@@ -13,8 +13,8 @@ epsilon = 4; 2e-6 of the bound at most. V ends within 0.49 epsilon of cP, about 
 
 import ml_collections
 
-from lsa_jax.settings import decision_lists
-from lsa_jax.settings.variants import choose, set_fields
+from lsa_jax.experiments.transformers import settings
+from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "steps_after": 10,
@@ -34,7 +34,7 @@ _QUICK = {
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the theorem in one of the variants full, small, quick."""
     config = set_fields(
-        decision_lists.default_config(),
+        settings.default_config(),
         {
             "title": "Descent on W and V near cP: steps to perfect classification (theorem 4.4)",
             "question": "value_near",
@@ -46,8 +46,3 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
-
-
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: case x epsilon x seed."""
-    return decision_lists.sweep(config)

@@ -1,6 +1,6 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
-from lsa_jax.kernels.finite import (
+from lsa_jax.kernels.finite.ntk import (
     Expansion,
     expansion_bytes,
     finite_kernel,
@@ -8,12 +8,13 @@ from lsa_jax.kernels.finite import (
     linearize,
     linearize_on,
 )
-from lsa_jax.kernels.gaussian_process import Posterior, posterior
-from lsa_jax.kernels.gram import gram
-from lsa_jax.kernels.infinite import infinite_kernel
-from lsa_jax.kernels.iterative import IterativeRegression, regress_cg
-from lsa_jax.kernels.regression import Regression, regress, select_ridge
-from lsa_jax.kernels.spectral import (
+from lsa_jax.kernels.infinite.kernel import infinite_kernel
+from lsa_jax.kernels.matrices.gram import gram
+from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
+from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
+from lsa_jax.kernels.solve.posterior import Posterior, posterior
+from lsa_jax.kernels.solve.regression import Regression, regress, select_ridge
+from lsa_jax.kernels.solve.spectral import (
     Flow,
     Spectrum,
     decompose,
@@ -22,7 +23,6 @@ from lsa_jax.kernels.spectral import (
     leave_one_out_ridge,
     predict_path,
 )
-from lsa_jax.kernels.stages import StagedKernel, Stages
 
 __all__ = [
     "Expansion",

@@ -1,7 +1,7 @@
 """Networks, each described once: how to draw it, how to run it, its infinite-width kernel.
 
-Ready-made: `cnn`, `wide_resnet`, `mlp` (the image classifiers that a configuration can name, listed
-in `MODELS`) and `patch_cnn` (the theory's network). Any other is a sequence of layers:
+Ready-made are `cnn`, `wide_resnet` and `mlp`, the image classifiers that a configuration can name,
+listed in `MODELS`. Any other is a sequence of layers:
 
     model = network([Conv(32), Relu(), GlobalAvgPool(), Dense(10)])
     params = model.init(key, (28, 28, 1))
@@ -31,7 +31,6 @@ from lsa_jax.models.layers import (
 from lsa_jax.models.mlp import mlp
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
-from lsa_jax.models.patch_cnn import patch_cnn
 from lsa_jax.models.wide_resnet import wide_resnet
 
 MODELS = {"cnn": cnn, "wide_resnet": wide_resnet, "mlp": mlp}
@@ -58,6 +57,5 @@ __all__ = [
     "cnn",
     "mlp",
     "network",
-    "patch_cnn",
     "wide_resnet",
 ]

@@ -3,11 +3,10 @@
 from math import sqrt
 from typing import Literal
 
-from lsa_jax.models._arguments import require
+from lsa_jax.checks import integer, require, tuple_of
 from lsa_jax.models.layers import Conv, Dense, Flatten, Layer, Relu
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
-from lsa_jax.settings.fields import integer, tuple_of
 
 
 def cnn(

@@ -3,11 +3,10 @@
 from math import sqrt
 from typing import Literal
 
-from lsa_jax.models._arguments import require
+from lsa_jax.checks import integer, one_of, require, tuple_of
 from lsa_jax.models.layers import Dense, Erf, Flatten, Layer, Relu
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
-from lsa_jax.settings.fields import integer, one_of, tuple_of
 
 _ACTIVATIONS = {"relu": Relu(), "erf": Erf()}
 

@@ -9,9 +9,9 @@ import numpy as np
 from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
+from lsa_jax.checks import Kind, integer, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import infinite_kernel
-from lsa_jax.models._arguments import require
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
@@ -22,7 +22,6 @@ from lsa_jax.models.layers import (
     shape_of,
 )
 from lsa_jax.models.model import Model
-from lsa_jax.settings.fields import Kind, integer
 
 _INPUT_SHAPE = Kind(
     lambda shape: isinstance(shape, tuple) and shape and all(map(integer(1).accepts, shape)),

@@ -3,8 +3,8 @@
 from math import sqrt
 from typing import Literal
 
+from lsa_jax.checks import Kind, integer, one_of, require
 from lsa_jax.errors import InputError
-from lsa_jax.models._arguments import require
 from lsa_jax.models.layers import (
     BatchNorm,
     Conv,
@@ -16,7 +16,6 @@ from lsa_jax.models.layers import (
 )
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
-from lsa_jax.settings.fields import Kind, integer, one_of
 
 _STEM_CHANNELS = 16
 _GROUPS = ((16, 1), (32, 2), (64, 2))  # channels at width factor 1, stride of the first block

@@ -19,7 +19,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
-from lsa_jax.training import _checkpoints
+from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import is_correct
 from lsa_jax.training.programs import (
     PyTree,
@@ -160,7 +160,7 @@ def _advance(
 ) -> int:
     """Trains from the last checkpoint to the end; returns the epochs that are done."""
     done = 0
-    saved = checkpoint_dir and _checkpoints.restore(checkpoint_dir, (run.state, table.values))
+    saved = checkpoint_dir and checkpoints.restore(checkpoint_dir, (run.state, table.values))
     if saved:
         done, (run.state, table.values) = saved
     # Where every replica has stopped learning, there is nothing to go on with.
@@ -170,7 +170,7 @@ def _advance(
         if done in table.epochs:
             table.add(done, {"batch_loss": batch_loss, **run.evaluate()})
         if checkpoint_dir and (done % checkpoint_every == 0 or done == epochs):
-            _checkpoints.save(checkpoint_dir, done, (run.state, table.values))
+            checkpoints.save(checkpoint_dir, done, (run.state, table.values))
         if progress:
             progress(done / epochs)
     return done

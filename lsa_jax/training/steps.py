@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout
-from lsa_jax.training import _checkpoints
+from lsa_jax.training import checkpoints
 
 PyTree = Any
 
@@ -160,7 +160,7 @@ def train_steps(
     losses = np.full((len(place), layout.num_replicas), np.nan, np.float32)
     checksum = np.asarray(problem.checksum, np.uint32)
     states = jax.tree.map(np.asarray, states)
-    if directory and (saved := _checkpoints.restore(directory, (states, losses, checksum))):
+    if directory and (saved := checkpoints.restore(directory, (states, losses, checksum))):
         start, (states, losses, found) = saved
         if found != checksum:
             raise InputError(
@@ -180,7 +180,7 @@ def train_steps(
         if last == stop and stop in place:
             losses[place[stop]] = layout.gather(programs.measure(on_devices, validation))
         if directory:
-            _checkpoints.save(directory, last, (layout.gather(on_devices), losses, checksum))
+            checkpoints.save(directory, last, (layout.gather(on_devices), losses, checksum))
         progress((last - begin) / (stop - begin))
     if start == stop and stop in place and np.isnan(losses[place[stop]]).all():
         losses[place[stop]] = layout.gather(programs.measure(on_devices, validation))

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import pytest
 
-from lsa_jax._benchmarks import kernels
-from lsa_jax._benchmarks.measure import Contest, measure
+from lsa_jax.benchmarks import kernels
+from lsa_jax.benchmarks.measure import Contest, measure
 from lsa_jax.errors import NumericalError
 
 ROW = [

@@ -20,14 +20,14 @@ from launch import _cli, _distributed
 from lsa_jax import processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import sweep as runner
-from lsa_jax.experiments.experiment import Experiment, Outcome
-from lsa_jax.kernels import gram
+from lsa_jax.kernels.matrices import gram
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
 from lsa_jax.reporting.report import Report
-from lsa_jax.settings.points import Point, make_points
-from lsa_jax.training import _checkpoints
+from lsa_jax.sweep import run
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point, make_points
+from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import squared_error
 
 X1, X2 = (np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in (22, 9))
@@ -78,12 +78,12 @@ def _walk(
     layout, done = ReplicaLayout(len(group)), 0
     keys = layout.spread(jax.random.split(jax.random.key(1), len(group)))
     positions = np.zeros((len(group), 5), np.float32)
-    if saved := _checkpoints.restore(directory, positions):
+    if saved := checkpoints.restore(directory, positions):
         done, positions = saved
     for count in range(done, 2):
         shared = layout.share(jnp.int32(count))
         positions = layout.gather(layout.map(step, 2)(layout.spread(positions), keys, shared))
-        _checkpoints.save(directory, count + 1, positions)
+        checkpoints.save(directory, count + 1, positions)
         progress((count + 1) / 2)
     return [Outcome({"place": float(row.sum())}, []) for row in positions]
 
@@ -98,8 +98,8 @@ def sweep(folder: Path) -> np.ndarray:
     )
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
     points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)
-    with mock.patch.object(runner, "load_experiment", lambda name: experiment):
-        results = runner.run_sweep(config, points, folder / "sweep", data_dir=None, command=[])
+    with mock.patch.object(run, "load_experiment", lambda name: experiment):
+        results = run.run_sweep(config, points, folder / "sweep", data_dir=None, command=[])
     assert (results["status"] == "ok").all()
     return results["place"].to_numpy()
 

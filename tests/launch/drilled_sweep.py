@@ -23,11 +23,11 @@ import pandas as pd
 from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments import sweep as runner
-from lsa_jax.experiments.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.report import Claim, Report
-from lsa_jax.settings.points import Point, make_points, product
+from lsa_jax.sweep import run as runner
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.points import Point, make_points, product
 
 EPOCHS = 4
 _KILLS = 3

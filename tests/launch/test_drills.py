@@ -23,9 +23,9 @@ import pandas as pd
 import pytest
 
 from lsa_jax.errors import DamageWarning, InputError, StorageError
-from lsa_jax.experiments import NAMES
-from lsa_jax.experiments import sweep as runner
+from lsa_jax.sweep import registry, run
 
+NAMES = registry.names()
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("drilled_sweep.py")
 DRILL = runpy.run_path(str(SCRIPT))
@@ -89,7 +89,7 @@ def test_killed_at_random_moments_or_started_twice_it_ends_with_the_same_results
 def test_a_kill_before_the_sweep_is_recorded_is_no_obstacle(tmp_path):
     for name in (".lock", ".config.json.partial"):
         (tmp_path / name).write_text("{")
-    runner._check_workdir(tmp_path, {})
+    run._check_workdir(tmp_path, {})
 
 
 # A disk that takes no more
@@ -308,23 +308,23 @@ COMMANDS = {
     "benchmark": [["launch.benchmark", "--suite=kernels", "--quick", "--json={}/rows.json"]],
 }
 FAMILIES = {
-    "activation_sparsity": "lsa/fig2_sparsity",
-    "decision_lists": "transformers/fig4_1",
-    "feature_learning": "feature_learning/table1",
-    "filter_clouds": "feature_learning/table7",
-    "fixed_features": "feature_learning/fixed_features",
+    "lsa/activation_sparsity": "lsa/fig2_sparsity",
+    "transformers": "transformers/fig4_1",
+    "feature_learning/learning": "feature_learning/table1",
+    "feature_learning/filter_clouds": "feature_learning/table7",
+    "feature_learning/fixed_features": "feature_learning/fixed_features",
     "growing": "growing/small",
-    "hierarchical": "resnet/fig2a",
-    "image_examples": "lsa/fig5_placements",
-    "input_structure": "feature_learning/structure_mnist",
-    "kernel_bound": "lsa/theorem2",
-    "lemmas": "lsa/lemmas",
-    "minimal_norm": "resnet/fig4a",
-    "noise_curves": "lsa/fig6_mnist",
-    "signal_dynamics": "lsa/fig3_dynamics",
-    "signal_scaling": "lsa/theorem1_scaling",
+    "resnet/hierarchical": "resnet/fig2a",
+    "lsa/image_examples": "lsa/fig5_placements",
+    "feature_learning/input_structure": "feature_learning/structure_mnist",
+    "lsa/kernel_bound": "lsa/theorem2",
+    "lsa/lemmas": "lsa/lemmas",
+    "resnet/minimal_norm": "resnet/fig4a",
+    "lsa/noise_curves": "lsa/fig6_mnist",
+    "lsa/signal_dynamics": "lsa/fig3_dynamics",
+    "lsa/signal_scaling": "lsa/theorem1_scaling",
     "stability": "stability/fig2_1",
-    "weight_clouds": "feature_learning/weights_mnist",
+    "feature_learning/weight_clouds": "feature_learning/weights_mnist",
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lsa_jax.reporting._machine import count_cores
+from lsa_jax.reporting.machine import count_cores
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKERS = "<!-- results -->", "<!-- /results -->"

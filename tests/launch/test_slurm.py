@@ -17,10 +17,9 @@ from absl.testing import flagsaver
 
 from launch import slurm
 from launch._task import Task
-from lsa_jax import experiments
 from lsa_jax.errors import InputError, MissingDataError
-from lsa_jax.experiments import _folder_locks, load_experiment
-from lsa_jax.settings.points import make_points
+from lsa_jax.sweep import locks, registry
+from lsa_jax.sweep.points import make_points
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = Path(__file__).with_name("slurm_cluster.sh")
@@ -141,8 +140,8 @@ def _set_data(monkeypatch, present):
         if not present:
             raise MissingDataError("mnist does not exist")
 
-    experiment = load_experiment("noise_curves")
-    monkeypatch.setattr(experiments, "load_experiment", lambda name: experiment._replace(load=load))
+    experiment = registry.load_experiment("lsa/noise_curves")
+    monkeypatch.setattr(registry, "load_experiment", lambda name: experiment._replace(load=load))
 
 
 def test_tasks_are_not_submitted_where_the_data_have_gone_since(submit, monkeypatch):
@@ -274,7 +273,7 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
     array = submitted.stdout.split()[1].rstrip(":")
 
     _wait_until(lambda: _epochs(workdir) > 0, "a first checkpoint")
-    with pytest.raises(InputError, match="in use by another sweep"), _folder_locks.alone(workdir):
+    with pytest.raises(InputError, match="in use by another sweep"), locks.alone(workdir):
         pass
     _ask(cluster, "scancel", "--signal=USR2", f"{array}_0")  # as SLURM does before it stops a task
     _wait_until(lambda: _starts(workdir) == 2, "a second start")

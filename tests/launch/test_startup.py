@@ -10,7 +10,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from lsa_jax.reporting import _machine, _reproduction
+from lsa_jax.reporting import machine, reproduction
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,16 +22,16 @@ sys.argv = [
     "--tensorboard", "--profile",
 ]
 from launch import _cli, run
-from lsa_jax.experiments import sweep
+from lsa_jax.sweep import run as runner
 
-report_sweep = sweep.report_sweep
+report_sweep = runner.report_sweep
 
 def report(config, points, workdir):
     loaded = {name.split(".")[0] for name in sys.modules}
     print("loaded", *(loaded & {"tensorflow", "tf2jax", "matplotlib", "seaborn", "IPython"}))
     return report_sweep(config, points, workdir)
 
-sweep.report_sweep = report
+runner.report_sweep = report
 _cli.run(run.main, configured=True)
 """
 
@@ -100,11 +100,11 @@ def test_a_profile_of_some_steps_is_written(trained):
 
 def test_a_reproduction_finds_what_a_sweep_leaves(trained):
     workdir, _ = trained
-    started = _reproduction.Sweep("out", "configs/quickstart.py", "Quickstart", "", "")
-    sweep = _reproduction.finished(started, workdir.parent, _machine.describe_host())
+    started = reproduction.Sweep("out", "configs/quickstart.py", "Quickstart", "", "")
+    sweep = reproduction.finished(started, workdir.parent, machine.describe_host())
     assert sweep.status == "done" and sweep.runs == 1 and sweep.run_seconds > 0
     assert sweep.pictures == ["noise_curves.png"]
-    report = _reproduction.markdown("Title", "command", [sweep])
+    report = reproduction.markdown("Title", "command", [sweep])
     assert "1 x cpu" in report and f"jax {jax.__version__}" in report
 
 

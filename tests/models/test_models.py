@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.models import MODELS, Model, cnn, mlp, patch_cnn, wide_resnet
+from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
+from lsa_jax.models import MODELS, Model, cnn, mlp, wide_resnet
 
 
 class Row(NamedTuple):

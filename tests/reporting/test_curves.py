@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
-from lsa_jax.reporting._curves import draw_mean, mark_logarithmic
+from lsa_jax.reporting.curves import draw_mean, mark_logarithmic
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from lsa_jax.errors import InputError, StorageError
-from lsa_jax.reporting import _logs, files
+from lsa_jax.reporting import files, logs
 
 ROWS = [
     {"epoch": 1, "test_accuracy": 0.5, "note": "text", "curve": [1.0], "bound": None},
@@ -52,7 +52,7 @@ def wandb(monkeypatch):
 
 def test_weights_and_biases_gets_each_run_once(workdir, wandb):
     for _ in range(2):
-        _logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
+        logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
     (settings,) = wandb["init"]
     assert settings["project"] == "digits" and settings["name"] == "a"
     assert settings["config"]["seed"] == 3 and settings["dir"] == str(workdir)
@@ -67,7 +67,7 @@ def test_a_run_whose_record_was_not_written_goes_on_in_the_same_run_until_comput
 ):
     for accuracy in (0.75, 0.75, 0.5):
         files.write_run(workdir, "a", RESULT | {"test_accuracy": accuracy}, ROWS)
-        _logs.write_wandb(workdir, "a", "digits")
+        logs.write_wandb(workdir, "a", "digits")
         (workdir / "wandb/a.json").unlink()
     first, second, other = (settings["id"] for settings in wandb["init"])
     assert first == second != other
@@ -80,7 +80,7 @@ def test_without_a_key_weights_and_biases_is_refused_in_one_line(workdir, wandb,
 
     monkeypatch.setattr(sys.modules["wandb"], "login", login)
     with pytest.raises(InputError, match="--wandb=digits: no key; accepted: .*WANDB_MODE=offline"):
-        _logs.make_log(workdir, tensorboard=False, wandb_project="digits")
+        logs.make_log(workdir, tensorboard=False, wandb_project="digits")
     assert not wandb["init"]
 
 
@@ -88,7 +88,7 @@ def test_event_files_of_a_killed_process_are_written_again_and_whole_ones_left(w
     pytest.importorskip("tensorboardX")
     (workdir / "tensorboard/.a.partial").mkdir(parents=True)
     (workdir / "tensorboard/.a.partial/events.half").write_text("half")
-    log = _logs.make_log(workdir, tensorboard=True, wandb_project=None)
+    log = logs.make_log(workdir, tensorboard=True, wandb_project=None)
     log("a")
     (event,) = (workdir / "tensorboard/a").iterdir()
     assert os.listdir(workdir / "tensorboard") == ["a"] and event.name != "events.half"
@@ -105,16 +105,16 @@ def test_event_files_on_a_full_disk_are_one_line_and_are_written_later(workdir):
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))  # stands for a full disk
     try:
         with pytest.raises(StorageError, match=r"events.* cannot be written .*: File too large"):
-            _logs.write_tensorboard(workdir, "a")
+            logs.write_tensorboard(workdir, "a")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert not (workdir / "tensorboard/a").exists()
-    _logs.write_tensorboard(workdir, "a")
+    logs.write_tensorboard(workdir, "a")
     assert os.listdir(workdir / "tensorboard") == ["a"]
 
 
 def test_rows_that_nothing_counts_are_numbered(workdir, wandb):
     shutil.rmtree(workdir / "runs/a")
     files.write_run(workdir, "a", RESULT, [{"ridge": 1.0}, {"ridge": 0.5}])
-    _logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
+    logs.make_log(workdir, tensorboard=False, wandb_project="digits")("a")
     assert wandb["log"] == [(0, {"ridge": 1.0}), (1, {"ridge": 0.5})]

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.reporting._reproduction import counts
 from lsa_jax.reporting.report import exceeds
+from lsa_jax.reporting.reproduction import counts
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ from jaxtyping import Array, Float
 
 from lsa_jax._convolution import Padding, convolve
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels import _recursion
-from lsa_jax.models._arguments import require
-from lsa_jax.models.layers._windows import check_fits, check_windows
+from lsa_jax.checks import integer, number, optional, require
+from lsa_jax.kernels.infinite import recursion
 from lsa_jax.models.layers.base import Layer, LayerModule
-from lsa_jax.settings.fields import integer, number, optional
+from lsa_jax.models.layers.windows import check_fits, check_windows
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,11 @@ class Dense(Layer):
         """Returns the affine map of the kernels."""
         return stax.Dense(self.features, self.w_std, self.b_std, parameterization=parameterization)
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...] | None:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
         """Returns one affine step; None for weights of size 0."""
         if self.w_std == 0:
             return None
-        return (_recursion.Affine(self.features, self.w_std, self.b_std, parameterization),)
+        return (recursion.Affine(self.features, self.w_std, self.b_std, parameterization),)
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,11 @@ class Conv(Layer):
             parameterization=parameterization,
         )
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...] | None:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
         """Returns one affine step over windows; None for weights of size 0."""
         if self.w_std == 0:
             return None
-        affine = _recursion.Affine(self.features, self.w_std, self.b_std, parameterization)
+        affine = recursion.Affine(self.features, self.w_std, self.b_std, parameterization)
         return (affine._replace(window=self.window, strides=self.strides, padding=self.padding),)
 
 

@@ -8,8 +8,8 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lsa_jax.kernels import _recursion
-from lsa_jax.settings.fields import one_of
+from lsa_jax.checks import one_of
+from lsa_jax.kernels.infinite import recursion
 
 PARAMETERIZATIONS = one_of("ntk", "standard")
 DTYPES = one_of("float32", "bfloat16")
@@ -26,7 +26,7 @@ class Layer(abc.ABC):
     def infinite(self, parameterization: str) -> Any | None:
         """Returns neural-tangents' (init, apply, kernel) of this layer; None without a limit."""
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...] | None:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
         """Returns the steps of this layer's kernel; None where neural-tangents is to compute it."""
         return None
 

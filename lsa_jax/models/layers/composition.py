@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import _recursion
+from lsa_jax.kernels.infinite import recursion
 from lsa_jax.models.layers.base import Layer, LayerModule, shape_of
 
 
@@ -38,7 +38,7 @@ class Serial(Layer):
             return None
         return stax.serial(*parts) if parts else stax.Identity()
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...] | None:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
         """Returns all steps; None if a layer has none."""
         parts = [layer.steps(parameterization) for layer in self.layers]
         return None if None in parts else tuple(itertools.chain.from_iterable(parts))
@@ -94,8 +94,8 @@ class Residual(Layer):
             return None
         return stax.serial(stax.FanOut(2), stax.parallel(branch, shortcut), stax.FanInSum())
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...] | None:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
         """Returns one step that holds those of both paths; None if a layer has none."""
         branch = Serial(self.branch).steps(parameterization)
         shortcut = Serial(self.shortcut).steps(parameterization)
-        return None if branch is None or shortcut is None else (_recursion.Sum(branch, shortcut),)
+        return None if branch is None or shortcut is None else (recursion.Sum(branch, shortcut),)

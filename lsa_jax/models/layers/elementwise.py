@@ -9,10 +9,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels import _recursion
-from lsa_jax.models._arguments import require
+from lsa_jax.checks import number, require
+from lsa_jax.kernels.infinite import recursion
 from lsa_jax.models.layers.base import Layer, LayerModule
-from lsa_jax.settings.fields import number
 
 
 class Elementwise(Layer):
@@ -52,9 +51,9 @@ class Elementwise(Layer):
             lambda *moments: self.duals(*moments)[1],
         )
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.Elementwise(self),)
+        return (recursion.Elementwise(self),)
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,9 @@ class Relu(Layer):
         """Returns the arc-cosine kernel."""
         return stax.Relu()
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.Rectifier(),)
+        return (recursion.Rectifier(),)
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,9 @@ class LeakyRelu(Layer):
         """Returns the arc-cosine kernel of both halves."""
         return stax.LeakyRelu(self.slope)
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.Rectifier(self.slope),)
+        return (recursion.Rectifier(self.slope),)
 
 
 @dataclass(frozen=True)
@@ -112,9 +111,9 @@ class Erf(Layer):
         """Returns the arc-sine kernel."""
         return stax.Erf()
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.ErrorFunction(),)
+        return (recursion.ErrorFunction(),)
 
 
 @dataclass(frozen=True)
@@ -129,6 +128,6 @@ class Gelu(Layer):
         """Returns the kernel of Tsuchida et al. (2021)."""
         return stax.Gelu()
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.GaussianError(),)
+        return (recursion.GaussianError(),)

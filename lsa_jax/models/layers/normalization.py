@@ -11,10 +11,9 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels import _recursion
-from lsa_jax.models._arguments import require
+from lsa_jax.checks import number, require
+from lsa_jax.kernels.infinite import recursion
 from lsa_jax.models.layers.base import Layer, LayerModule
-from lsa_jax.settings.fields import number
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class LayerNorm(Layer):
         """Returns the kernel over the standard deviations."""
         return stax.LayerNorm(eps=self.epsilon)
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.LayerNorm(self.epsilon),)
+        return (recursion.LayerNorm(self.epsilon),)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from jaxtyping import Array, Float
 
 from lsa_jax._convolution import Padding
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels import _recursion
-from lsa_jax.models.layers._windows import check_fits, check_images, check_windows
+from lsa_jax.kernels.infinite import recursion
 from lsa_jax.models.layers.base import Layer, LayerModule
+from lsa_jax.models.layers.windows import check_fits, check_images, check_windows
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Flatten(Layer):
         """Returns the mean of the kernels over positions."""
         return stax.Flatten()
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.Flatten(),)
+        return (recursion.Flatten(),)
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class GlobalAvgPool(Layer):
         """Returns the mean of the kernels over pairs of positions."""
         return stax.GlobalAvgPool()
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.Pool(None),)
+        return (recursion.Pool(None),)
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,6 @@ class AvgPool(Layer):
         """Returns the mean of the kernels over pairs of positions in two windows."""
         return stax.AvgPool(self.window, self.strides, self.padding)
 
-    def steps(self, parameterization: str) -> tuple[_recursion.Step, ...]:
+    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
         """Returns one step."""
-        return (_recursion.Pool(self.window, self.strides, self.padding),)
+        return (recursion.Pool(self.window, self.strides, self.padding),)

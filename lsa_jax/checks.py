@@ -1,0 +1,91 @@
+"""What an argument or a setting accepts, and the one line that refuses what it does not.
+
+Nothing here imports jax, so that a mistake in a configuration costs a fraction of a second.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from lsa_jax.errors import InputError
+
+
+class Kind(NamedTuple):
+    """What a setting accepts: `accepts(value)` says yes or no, `accepted` says it in words.
+
+    `type` is what an override on the command line is read as.
+    """
+
+    accepts: Callable[[Any], bool]
+    accepted: str
+    type: type
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is a whole number, which True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def one_of(*choices: Any) -> Kind:
+    """Accepts just the listed values."""
+    return Kind(
+        lambda value: value in choices, "one of " + ", ".join(map(repr, choices)), type(choices[0])
+    )
+
+
+def integer(minimum: int) -> Kind:
+    """Accepts whole numbers from `minimum` up."""
+    return Kind(lambda v: is_integer(v) and v >= minimum, f"a whole number, {minimum} or more", int)
+
+
+def number(minimum: float, maximum: float = math.inf, *, above: bool = False) -> Kind:
+    """Accepts finite numbers in [minimum, maximum]; `above` leaves `minimum` itself out."""
+    words = f"a number above {minimum:g}" if above else f"a number, {minimum:g} or more"
+    words += f" and at most {maximum:g}" if math.isfinite(maximum) else ""
+
+    def accepts(value: Any) -> bool:
+        if not _is_number(value):
+            return False
+        return (value > minimum if above else value >= minimum) and value <= maximum
+
+    return Kind(accepts, words, float)
+
+
+def boolean() -> Kind:
+    """Accepts True and False."""
+    return Kind(lambda value: isinstance(value, bool), "True or False", bool)
+
+
+def text() -> Kind:
+    """Accepts any string that is not empty."""
+    return Kind(
+        lambda value: isinstance(value, str) and bool(value), "a text that is not empty", str
+    )
+
+
+def tuple_of(kind: Kind) -> Kind:
+    """Accepts tuples (possibly empty) whose members are all of `kind`."""
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, tuple) and all(kind.accepts(member) for member in value)
+
+    return Kind(accepts, f"a tuple of values, each {kind.accepted}", tuple)
+
+
+def optional(kind: Kind) -> Kind:
+    """Accepts None beside what `kind` accepts."""
+    return Kind(lambda v: v is None or kind.accepts(v), f"None or {kind.accepted}", kind.type)
+
+
+def require(name: str, value: Any, kind: Kind) -> None:
+    """Raises unless `value` is of this kind.
+
+    Raises:
+        InputError: one line with the argument's name, its value and what is accepted.
+    """
+    if not kind.accepts(value):
+        raise InputError(f"{name} is {value!r}; accepted: {kind.accepted}")

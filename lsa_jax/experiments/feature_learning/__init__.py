@@ -1,0 +1,1 @@
+"""Shi, Wei and Liang, Feature Learning (ICLR 2022)."""

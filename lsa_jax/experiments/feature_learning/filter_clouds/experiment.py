@@ -1,0 +1,251 @@
+"""What the filters of a ResNet turn to: two clusters a block, and gradients that agree.
+
+Shi, Wei and Liang (ICLR 2022), appendix E.4.1: ResNet(m) on two classes of CIFAR-10; directions of
+the filters of each block before, during and after training; and how far the gradients of the first
+steps point the same way for the filter nearest to a cluster's centre.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+from lsa_jax import training
+from lsa_jax.data import images, tasks
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.tasks import TaskData
+from lsa_jax.experiments.feature_learning.filter_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.learning.pictures import (
+    picture_rows,
+    spherical_means,
+    unit_rows,
+)
+from lsa_jax.experiments.feature_learning.resnet import NUM_STAGES, last_filters, resnet18
+from lsa_jax.models import Model
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point, group_points
+
+# Streams of a seed's key, split by meaning.
+_RUN, _GRADIENTS = 0, 1
+
+
+def load(points: list[Point], data_dir: Path | None) -> TaskData:
+    """Reads two classes of images, standardised as a whole."""
+    data = points[0].config.data
+    task = tasks.task_view(
+        images.load(data.dataset, data_dir),
+        "all",
+        classes=data.classes,
+        num_train=data.num_train,
+        num_test=data.num_test,
+    )
+    mean, std = task.train.inputs.mean(), task.train.inputs.std()
+    return task._replace(
+        train=task.train._replace(inputs=(task.train.inputs - mean) / std),
+        test=task.test._replace(inputs=(task.test.inputs - mean) / std),
+    )
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts the seeds of a width together."""
+    return group_points(points, lambda config: ("seed",))
+
+
+def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+    return training.make_optimizer(
+        "momentum",
+        config.learning_rate,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+    )
+
+
+def _run_key(config: ml_collections.ConfigDict) -> Array:
+    return jax.random.fold_in(jax.random.key(config.seed), _RUN)
+
+
+def _rows(filters: Float[Array | np.ndarray, "h w c f"]) -> Float[np.ndarray, "f hwc"]:
+    """Returns filters as rows."""
+    return np.asarray(filters).reshape(-1, filters.shape[-1]).T
+
+
+def _train_to(
+    group: list[Point],
+    model: Model,
+    data: TaskData,
+    epochs: int,
+    directory: Path,
+    progress: Callable[[float], None],
+) -> tuple[Any, training.History]:
+    """Trains a group's networks for some epochs from the start.
+
+    The rate is constant, so a shorter training is the beginning of a longer one.
+    """
+    config = group[0].config
+    return training.train(
+        jnp.stack([_run_key(point.config) for point in group]),
+        model,
+        data.train,
+        training.LOSSES["softmax_cross_entropy"],
+        _optimizer(config),
+        epochs=epochs,
+        batch_size=config.batch_size,
+        test=data.test,
+        eval_batch_size=config.batch_size,
+        checkpoint_dir=directory / f"epochs_{epochs}",
+        progress=progress,
+    )
+
+
+def mean_gradients(
+    config: ml_collections.ConfigDict, model: Model, data: Dataset
+) -> list[Float[np.ndarray, "3 hwc f"]]:
+    """Returns mean gradients of the last filters of each block over thirds of the first steps."""
+    rule = _optimizer(config)
+    loss = training.LOSSES["softmax_cross_entropy"]
+    params = model.init(training.init_key(_run_key(config)), data.inputs.shape[1:])
+    size = min(config.batch_size, len(data.targets))
+    key = jax.random.fold_in(jax.random.key(config.seed), _GRADIENTS)
+
+    @jax.jit
+    def take(params: Any, opt_state: Any, inputs: Array, targets: Array) -> tuple:
+        slope = jax.grad(lambda p: jnp.mean(loss(model.apply(p, inputs), targets)))(params)
+        updates, opt_state = rule.update(slope, opt_state, params)
+        filters = [last_filters(slope, stage) for stage in range(NUM_STAGES)]
+        return optax.apply_updates(params, updates), opt_state, filters
+
+    opt_state, chunk = rule.init(params), config.gradient_steps // 3
+    sums: list[np.ndarray] = []
+    for step in range(config.gradient_steps):
+        chosen = jax.random.choice(
+            jax.random.fold_in(key, step), len(data.targets), (size,), replace=False
+        )
+        rows = np.asarray(chosen)
+        params, opt_state, filters = take(params, opt_state, data.inputs[rows], data.targets[rows])
+        flat = [np.asarray(f).reshape(-1, f.shape[-1]) / chunk for f in filters]
+        if not sums:
+            sums = [np.zeros((3, *f.shape), f.dtype) for f in flat]
+        for total, f in zip(sums, flat, strict=True):
+            total[step // chunk] += f
+    return sums
+
+
+def gradient_cosines(gradients: Float[np.ndarray, "3 d"]) -> dict[str, float]:
+    """Returns cosines of three mean gradients v1, v2, v3 with their mean v, and of pairs.
+
+    Source: Shi, Wei and Liang (2022), table 7.
+    """
+    v1, v2, v3, v = unit_rows(np.concatenate([gradients, gradients.mean(axis=0, keepdims=True)]))
+    pairs = {"v1_v": (v1, v), "v2_v": (v2, v), "v3_v": (v3, v)}
+    pairs |= {"v1_v2": (v1, v2), "v1_v3": (v1, v3), "v2_v3": (v2, v3)}
+    return {name: float(a @ b) for name, (a, b) in pairs.items()}
+
+
+def nearest_clusters(
+    filters: Float[np.ndarray, "f d"], share: float
+) -> tuple[Float[np.ndarray, "2 d"], list[np.ndarray], dict[str, float]]:
+    """Finds two clusters of directions by spherical 2-means and takes the filters nearest to them.
+
+    Returns:
+        The centres, that is the mean directions of the filters taken; those filters' numbers; and
+        the mean cosine of either with its centre and the cosine of the centres.
+
+    Source: Shi, Wei and Liang (2022), figures 20 and 21, whose clusters were picked by hand.
+    """
+    rows = unit_rows(filters)
+    found, _ = spherical_means(rows, 2)
+    count = max(round(share * len(rows)), 1)
+    members = [np.argsort(-(rows @ centre), kind="stable")[:count] for centre in found]
+    centres = unit_rows(np.stack([rows[own].mean(axis=0) for own in members]))
+    first, second = ((rows[own] @ c).mean() for own, c in zip(members, centres, strict=True))
+    measures = {
+        "first_cosine": float(first),
+        "second_cosine": float(second),
+        "centres_cosine": float(centres[0] @ centres[1]),
+    }
+    return centres, members, measures
+
+
+def _measure(
+    config: ml_collections.ConfigDict,
+    stages: list[Any],
+    gradients: list[Float[np.ndarray, "3 hwc f"]],
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """Returns a network's numbers, and the pictures of its blocks at each epoch."""
+    metrics: dict[str, float] = {}
+    pictures: list[dict[str, Any]] = []
+    epochs = [0, *config.epochs]
+    for block in range(NUM_STAGES):
+        weights = [_rows(last_filters(params, block)) for params in stages]
+        centres, members, measured = nearest_clusters(weights[-1], config.near_share)
+        metrics |= {f"block{block + 1}_{name}": value for name, value in measured.items()}
+        # Clusters are found in filters that have learned nothing, too: what those look like.
+        _, _, untrained = nearest_clusters(weights[0], config.near_share)
+        metrics[f"block{block + 1}_start_centres_cosine"] = untrained["centres_cosine"]
+        # How far directions move: the paper's pictures change early and little later.
+        rows = [unit_rows(w) for w in weights]
+        for at in range(1, len(epochs)):
+            cosine = (rows[at - 1] * rows[at]).sum(axis=1).mean()
+            metrics[f"block{block + 1}_moved_{epochs[at - 1]}_{epochs[at]}"] = float(1 - cosine)
+        nearest = np.full(len(weights[-1]), -1)
+        for cluster, own in enumerate(members):
+            nearest[own] = cluster
+        for row in picture_rows(epochs, weights, centres):
+            pictures.append(row | {"nearest": nearest, "block": block + 1})
+        # The filter nearest to the first cluster's centre, as in table 7, in the last block.
+        if block == NUM_STAGES - 1:
+            own = members[0][0]
+            metrics |= gradient_cosines(gradients[block][:, :, own])
+    return metrics, pictures
+
+
+def run(
+    group: list[Point], data: TaskData, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains the networks of a width together and measures their filters."""
+    config = group[0].config
+    model = resnet18(config.filters, 2)
+    total, done = sum(config.epochs), 0
+    trained = []
+    for epochs in config.epochs:
+        trained.append(
+            _train_to(
+                group,
+                model,
+                data,
+                epochs,
+                directory,
+                lambda f, done=done, epochs=epochs: progress((done + f * epochs) / (total + 1)),
+            )
+        )
+        done += epochs
+    history = trained[-1][1]
+    outcomes = []
+    for replica, point in enumerate(group):
+        described = {"filters": point.config.filters, "seed": point.config.seed}
+        rows = [
+            {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
+            for row in history.rows
+        ]
+        if replica in history.failures:
+            outcomes.append(Outcome(described, rows, "failed", history.failures[replica]))
+            continue
+        start = model.init(training.init_key(_run_key(point.config)), data.train.inputs.shape[1:])
+        stages = [start] + [
+            jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
+            for params, _ in trained
+        ]
+        gradients = mean_gradients(point.config, model, data.train)
+        metrics, pictures = _measure(point.config, stages, gradients)
+        accuracy = {name: rows[-1][name] for name in ("train_accuracy", "test_accuracy")}
+        outcomes.append(Outcome(described | accuracy | metrics, [*rows, *pictures]))
+    return outcomes
+
+
+EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

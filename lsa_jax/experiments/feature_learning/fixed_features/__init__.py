@@ -1,0 +1,1 @@
+"""Hinge loss of features that stay as they were drawn."""

@@ -1,0 +1,101 @@
+"""Settings of `experiments.fixed_features`: best linear model on random features, and the network.
+
+Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 and appendix E.1.1.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning.learning import settings
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+_SEED, _N = integer(0), integer(1)
+FEATURES = ("neurons", "rbf")
+_CASE = tuple_of(integer(1))
+
+# Settings of the network's own experiment that are told here too.
+_NETWORK = ("m", "steps", "batch_size", "rate", "momentum", "eval_every")
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("What fixed features can represent", text(), "heading of the report"),
+    "learner": Field(
+        "neurons",
+        one_of("network", *FEATURES),
+        "a trained network; linear models on random neurons, or on random features of an RBF",
+    ),
+    "seed": Field(0, _SEED, "draws the problem, the examples and the features"),
+    # The parity mixture.
+    "num_patterns": Field(100, integer(2), "D, patterns; inputs are in their span"),
+    "k": Field(5, integer(1), "class-relevant patterns, an odd number"),
+    "p0": Field(0.5, number(0, 2 / 3), "share of examples that are parities of fair coins"),
+    "num_train": Field(20_000, integer(1), "examples that every learner fits"),
+    "num_validation": Field(5000, integer(1), "examples that choose between a linear model's fits"),
+    "num_test": Field(10_000, integer(1), "fresh test examples"),
+    # The features.
+    "N": Field(100, _N, "number of features"),
+    "bandwidths": Field(
+        (0.5, 1.0, 2.0),
+        tuple_of(number(0, above=True)),
+        "rbf: scales of the kernel that are tried; inputs have a mean squared length of 1",
+    ),
+    "penalties": Field(
+        (1e-2, 1e-4, 1e-6), tuple_of(number(0, above=True)), "on the weights' squared length, tried"
+    ),
+    "max_iterations": Field(200, integer(1), "of L-BFGS"),
+    # The network: as in experiments.feature_learning.
+    **{f"network.{name}": settings.FIELDS[name] for name in _NETWORK},
+    # The axes of the sweep.
+    "sweep.cases": Field(((100, 5), (30, 3)), tuple_of(_CASE), "(D, k)"),
+    "sweep.N": Field((10, 30, 100, 300, 1000, 3000), tuple_of(_N), "numbers of features"),
+    "sweep.features": Field(FEATURES, tuple_of(one_of(*FEATURES)), "kinds of features"),
+    "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: for each (D, k) the networks, then linear models.
+
+    Raises:
+        InputError: a case is not two numbers.
+    """
+    axes = config.sweep
+    points: list[dict[str, object]] = []
+    for case in axes.cases:
+        if len(case) != 2:
+            raise InputError(f"config.sweep.cases has {case!r}; accepted: (D, k)")
+        named = dict(zip(("num_patterns", "k"), case, strict=True))
+        points += [{"learner": "network", **named, "seed": seed} for seed in axes.seed]
+        points += [
+            {"learner": features, **named, "seed": seed, "N": count}
+            for features in axes.features
+            for seed in axes.seed
+            for count in axes.N
+        ]
+    return points
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    if config.k % 2 == 0 or config.k > config.num_patterns:
+        raise InputError(
+            f"config.k is {config.k}; accepted: odd numbers up to num_patterns, "
+            f"{config.num_patterns}"
+        )
+    if config.num_train % config.network.batch_size:
+        raise InputError(
+            f"config.network.batch_size is {config.network.batch_size}; accepted: divisors of the "
+            f"{config.num_train} training examples"
+        )

@@ -1,0 +1,265 @@
+"""The report on input structure: accuracy on real and on injected inputs, loss by size."""
+
+import functools
+import math
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.reporting import files
+from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.report import Claim, Report, exceeds
+
+# A student's accuracy on the labelled part may be this many points below that of direct training.
+AS_GOOD = 2.0
+
+# Students learn labels if some of them have a test loss below this share of a constant's.
+LEARNED, _CLASSES = 0.95, 10
+
+_LINES = {
+    "test_labelled_part": ("labelled part", "#0072B2"),
+    "test_injected_part": ("injected part", "#D55E00"),
+    "test_accuracy": ("whole mixture", "#009E73"),
+}
+_DIRECT = ("trained on the data set directly", "#000000")
+
+
+def _cell(values: pd.Series) -> str:
+    values = values.dropna() * 100
+    if values.empty:
+        return ""
+    return f"{values.mean():.2f}" + (f" ± {values.std():.2f}" if len(values) > 1 else "")
+
+
+def local_minimum(sizes: list[int], losses: list[float]) -> int:
+    """Returns the size at the first minimum of a curve: where the next larger one is worse.
+
+    Source: Shi, Wei and Liang (2022), algorithm 1: the minimum in the classical regime.
+    """
+    for place in range(len(sizes) - 1):
+        if losses[place + 1] > losses[place]:
+            return sizes[place]
+    return sizes[-1]
+
+
+def _curves(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
+    described = ["learner", "teacher_size", "share", "size", "seed"]
+    rows = []
+    for point in fine.to_dict("records"):
+        own = {name: point.get(name) for name in described}
+        rows += [own | row for row in files.read_metrics(workdir, point["id"])]
+    return pd.DataFrame(rows)
+
+
+def _student_table(students: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFrame:
+    lines = []
+    for (teacher, share, size), rows in students.groupby(["teacher_size", "share", "size"]):
+        line = {"teacher": int(teacher), "share": f"{share:g}", "student": int(size)}
+        line |= {label: _cell(rows[name]) for name, (label, _) in _LINES.items()}
+        line["trained directly"] = _cell(direct.loc[direct["size"] == size, "test_accuracy"])
+        line["teacher on the data set"] = _cell(rows["teacher_accuracy"])
+        least, most = rows["least_used_class"].mean(), rows["most_used_class"].mean()
+        line["share of its labels on U"] = f"{least:.3f} to {most:.3f}"
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def _size_table(fine: pd.DataFrame) -> pd.DataFrame:
+    """Returns test loss by size, one column a curve: networks on L, students by teacher."""
+    columns = {}
+    for name, rows in _size_curves(fine).items():
+        columns[name] = rows.groupby("size")["test_loss"].mean()
+    table = pd.DataFrame(columns)
+    counts = fine.groupby("size")["parameters"].first()
+    table.insert(0, "parameters", counts.reindex(table.index))
+    return table.reset_index()
+
+
+def _size_curves(fine: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Returns the runs of each curve of loss against size: those with two sizes or more."""
+    curves = {"on the data set": fine[fine["learner"] == "direct"]}
+    students = fine[fine["learner"] == "student"]
+    for (teacher, share), rows in (
+        students.groupby(["teacher_size", "share"]) if len(students) else ()
+    ):
+        curves[f"teacher of size {int(teacher)}, share {share:g}"] = rows
+    return {name: rows for name, rows in curves.items() if rows["size"].nunique() > 1}
+
+
+def _student_claims(students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame) -> list:
+    claims = []
+    for (teacher, share, size), rows in students.groupby(["teacher_size", "share", "size"]):
+        own = direct[direct["size"] == size]
+        if share == 1 or own.empty:
+            continue
+        name = f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
+        level = own["test_accuracy"].mean()
+        course = curves[
+            (curves["learner"] == "student")
+            & (curves["teacher_size"] == teacher)
+            & (curves["size"] == size)
+            & (curves["share"] == share)
+        ]
+        for item, paper, gap, least in (
+            (
+                "labelled part minus direct training",
+                f"not below by more than {AS_GOOD:g}",
+                rows["test_labelled_part"] - level,
+                -AS_GOOD,
+            ),
+            (
+                "labelled minus injected part at the end",
+                "above 0: worse",
+                rows["test_labelled_part"] - rows["test_injected_part"],
+                0.0,
+            ),
+            (
+                "labelled minus injected part, mean over training",
+                "above 0: slower",
+                (course["test_labelled_part"] - course["test_injected_part"])
+                .groupby(course["seed"])
+                .mean(),
+                0.0,
+            ),
+            (
+                "direct training minus whole mixture",
+                "above 0",
+                level - rows["test_accuracy"],
+                0.0,
+            ),
+        ):
+            points = 100 * gap
+            spread = float(points.std()) if len(points) > 1 else None
+            status = "shown" if exceeds(points, least) else "not shown"
+            value = round(float(points.mean()), 2)
+            claims.append(
+                Claim(f"points of test accuracy, {item}, {name}", paper, value, spread, status)
+            )
+    return claims
+
+
+def _size_claims(fine: pd.DataFrame) -> list[Claim]:
+    """Returns where the curves have their first minimum: students' moves right with the teacher.
+
+    Of teachers whose labels no student learns the curve has no such minimum.
+    """
+    minima = {}
+    for name, rows in _size_curves(fine).items():
+        losses = rows.groupby("size")["test_loss"].mean()
+        if losses.min() < LEARNED * math.log(_CLASSES):
+            minima[name] = local_minimum(list(losses.index), list(losses))
+        else:
+            minima[name] = None
+    of_students = [size for name, size in minima.items() if name != "on the data set"]
+    if len(of_students) < 2:  # one teacher: nothing to move with
+        return []
+    learned = None not in of_students
+    rising = learned and all(np.diff(of_students) >= 0) and of_students[-1] > of_students[0]
+    status = "shown" if rising else "not shown"
+    listed = ", ".join(f"{name}: {size or 'not learned'}" for name, size in minima.items())
+    return [
+        Claim(
+            "size at the first minimum of the test loss",
+            "students' rises with the teacher's size (figure 26)",
+            listed,
+            None,
+            status,
+        )
+    ]
+
+
+def draw_curves(curves: pd.DataFrame) -> Any:
+    """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
+    import matplotlib.pyplot as plt
+
+    students = curves[(curves["learner"] == "student") & (curves["share"] < 1)]
+    panels = list(students.groupby(["teacher_size", "share", "size"]))
+    count = max(len(panels), 1)
+    figure, axes = plt.subplots(
+        1, count, figsize=(4.5 * count, 3.8), squeeze=False, layout="constrained"
+    )
+    for axis, ((teacher, share, size), rows) in zip(axes[0], panels, strict=False):
+        lines = [(name, label, color, rows) for name, (label, color) in _LINES.items()]
+        direct = curves[(curves["learner"] == "direct") & (curves["size"] == size)]
+        lines.append(("test_accuracy", *_DIRECT, direct))
+        for name, label, color, of_line in lines:
+            if of_line.empty:
+                continue
+            accuracy, steps = of_line[name] * 100, of_line["step"]
+            draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
+        title = f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
+        axis.set(title=title, xlabel="steps", ylabel="test accuracy (%)")
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    if handles:  # below, as lines of small networks are anywhere in a panel
+        figure.legend(
+            handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=2
+        )
+    return figure
+
+
+def draw_sizes(fine: pd.DataFrame) -> Any:
+    """Draws test loss against the number of parameters, one panel a curve."""
+    import matplotlib.pyplot as plt
+
+    curves = _size_curves(fine)
+    figure, axes = plt.subplots(
+        1, len(curves), figsize=(4 * len(curves), 3.6), squeeze=False, layout="constrained"
+    )
+    for axis, (name, rows) in zip(axes[0], curves.items(), strict=True):
+        for split, color in (("test", "#0072B2"), ("train", "#999999")):
+            stats = rows.groupby("parameters")[f"{split}_loss"].agg(["mean", "std"])
+            axis.errorbar(
+                stats.index,
+                stats["mean"],
+                stats["std"].fillna(0),
+                fmt="o-",
+                markersize=3,
+                color=color,
+                label=f"{split} loss",
+            )
+        axis.set(xscale="log", xlabel="parameters", title=name)
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].legend(frameon=False, fontsize="small")
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the tables, the claims and the figures of a sweep."""
+    columns = ["teacher_size", "share", "size", "test_labelled_part", "test_injected_part"]
+    fine = results[results["status"] == "ok"]
+    fine = fine.reindex(columns=list(dict.fromkeys([*fine.columns, *columns])))
+    students, direct = (fine[fine["learner"] == name] for name in ("student", "direct"))
+    curves = _curves(fine, workdir)
+    tables, claims, figures = [], [], {}
+    if len(students):
+        tables.append(("Test accuracy in % at the end", _student_table(students, direct)))
+        claims += _student_claims(students, direct, curves)
+        # Students on injected inputs alone are drawn by size.
+        if (students["share"] < 1).any():
+            figures["curves"] = functools.partial(draw_curves, curves)
+    if _size_curves(fine):
+        tables.append(("Test loss by size", _size_table(fine)))
+        claims += _size_claims(fine)
+        figures["sizes"] = functools.partial(draw_sizes, fine)
+    notes = [
+        "Means over seeds ± their standard deviation. Students are measured against the teacher's "
+        "labels, direct training against the data set's. The injected part is worse both for what "
+        "its inputs lack and for how hard the teacher's labels of them are. The paper gives no "
+        f"optimiser, batch or epochs: {config.optimizer} with rate {config.learning_rate:g}, "
+        f"batches of {config.batch_size}, {config.epochs} epochs, R with weight "
+        f"{config.regularizer:g} and lambda = {config.entropy:g} are ours."
+    ]
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=claims,
+        figures=figures,
+        extra_tables={"curves": curves},
+        notes=notes,
+    )

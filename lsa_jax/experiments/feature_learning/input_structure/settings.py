@@ -1,0 +1,91 @@
+"""Settings of `experiments.input_structure`: a student on real and injected inputs, one teacher.
+
+Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.5. The paper gives no optimiser,
+batch or epochs, no weight of the regulariser and no law of the Gaussian inputs; ours are below.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+_SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1, above=True)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Effect of input structure", text(), "heading of the report"),
+    # What one point is.
+    "learner": Field(
+        "student",
+        one_of("student", "direct"),
+        "on a mixture with the teacher's labels; or on the data set with its own",
+    ),
+    "teacher_size": Field(9, _SIZE, "student: m of the teacher"),
+    "size": Field(9, _SIZE, "m of the student, or of the network trained directly"),
+    "share": Field(0.5, _SHARE, "student: alpha, share of injected inputs"),
+    "seed": Field(0, _SEED, "draws initial networks, order and mixtures"),
+    # The data.
+    "data.dataset": Field(
+        "mnist", one_of("mnist", "cifar10", "svhn", "digits"), "the labelled inputs, L"
+    ),
+    "data.injected": Field(
+        "gaussian", one_of("gaussian", "tiny_imagenet"), "the inputs without labels, U"
+    ),
+    "data.num_train": Field(None, optional(integer(2)), "images of L; None takes all"),
+    "data.num_test": Field(None, optional(integer(2)), "test images of L; None takes all"),
+    "data.seed": Field(0, _SEED, "draws subsets and U"),
+    # Networks and training.
+    "model": Field("fc", one_of("fc", "resnet"), "FC(m) or ResNet(m), teacher and student"),
+    "optimizer": Field("adam", one_of("adam", "momentum"), "update rule"),
+    "learning_rate": Field(1e-3, number(0, above=True), "rate"),
+    "batch_size": Field(200, integer(1), "examples a step"),
+    "teacher_epochs": Field(12, integer(1), "passes of the teacher over L and U"),
+    "epochs": Field(12, integer(1), "passes of the student"),
+    "regularizer": Field(1.0, number(0), "weight of R = R1 + lambda R2 on U, teacher"),
+    "entropy": Field(0.1, number(0), "lambda"),
+    "eval_every": Field(1, integer(1), "epochs between evaluations"),
+    # The axes of the sweep: direct size x seed, then teacher x student x share x seed.
+    "sweep.direct_size": Field((9,), tuple_of(_SIZE), "networks trained on L directly"),
+    "sweep.teacher_size": Field((9,), tuple_of(_SIZE), "teachers"),
+    "sweep.size": Field((9,), tuple_of(_SIZE), "students"),
+    "sweep.share": Field((0.5,), tuple_of(_SHARE), "shares of injected inputs"),
+    "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: direct networks, then students by teacher."""
+    axes = config.sweep
+    points: list[dict[str, object]] = [
+        {"learner": "direct", "size": size, "seed": seed}
+        for size in axes.direct_size
+        for seed in axes.seed
+    ]
+    return points + [
+        {"learner": "student", "teacher_size": t, "size": size, "share": share, "seed": seed}
+        for t in axes.teacher_size
+        for size in axes.size
+        for share in axes.share
+        for seed in axes.seed
+    ]
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    if config.data.injected == "tiny_imagenet" and config.data.dataset not in ("cifar10", "svhn"):
+        raise InputError(
+            f"config.data.injected is 'tiny_imagenet'; accepted with the grey images of "
+            f"{config.data.dataset}: 'gaussian'"
+        )

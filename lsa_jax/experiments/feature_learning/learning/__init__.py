@@ -1,0 +1,1 @@
+"""Two steps of feature learning against fixed features (tables 1 to 5)."""

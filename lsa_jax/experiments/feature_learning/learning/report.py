@@ -1,0 +1,239 @@
+"""The report on learned and fixed features: the paper's tables beside ours, curves, pictures."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.feature_learning.learning.pictures import (
+    draw_pictures,
+    table_of_pictures,
+)
+from lsa_jax.experiments.feature_learning.learning.settings import rate_of
+from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.reporting import files
+from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.report import Claim, Report, exceeds
+
+# How far from the paper a result may be: percentage points of test accuracy, by row; cosines.
+POINTS = {"ntk": 7.0, "random_features": 7.0}
+OTHER_POINTS, COSINE = 3.0, 0.02
+_COSINE_ROWS = ("network", "two_step")
+# A balanced accuracy this near to 1/2 is that of a constant.
+_CONSTANT = 1e-3
+
+# Rows of the paper's tables: learner, structured, heading.
+_ROWS = {
+    "network": ("network", True, "Network"),
+    "ntk": ("ntk", True, "NTK"),
+    "random_features": ("random_features", True, "random features"),
+    "one_step": ("one_step", True, "One Step"),
+    "two_step": ("two_step", True, "Two Step"),
+    "without_structure": ("network", False, "Network w/o structure"),
+    "memorise": ("memorise", False, "Network w/o structure, to the end"),
+    "ntk_without": ("ntk", False, "NTK w/o structure"),
+    "random_features_without": ("random_features", False, "random features w/o structure"),
+}
+_COLORS = {"network": "#0072B2", "ntk": "#D55E00", "random_features": "#009E73"}
+
+
+def rows_of(config: ml_collections.ConfigDict, results: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Returns the points of one row of the table: a learner at its rate, all seeds."""
+    learner, structured, _ = _ROWS[name]
+    columns = ["learner", "structured", "rate", "id", "train_accuracy", "test_accuracy"]
+    columns += ["test_balanced_accuracy", "cosine"]
+    found = results.reindex(columns=list(dict.fromkeys([*results.columns, *columns])))
+    chosen = (found["learner"] == learner) & (found["structured"] == structured)
+    return found[chosen & (found["rate"] == rate_of(config, learner))]
+
+
+def _spread(values: pd.Series) -> float | None:
+    return float(values.std()) if values.count() > 1 else None
+
+
+def _cell(values: pd.Series, digits: int) -> str:
+    values = values.dropna()
+    if values.empty:
+        return ""
+    spread = f" ± {values.std():.{digits}f}" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{spread}"
+
+
+def _table(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> pd.DataFrame:
+    paper = FEATURE_LEARNING.get(config.paper_item, {})
+    lines = []
+    for name, (_, _, heading) in _ROWS.items():
+        rows = rows_of(config, fine, name)
+        if rows.empty:
+            continue
+        printed = [
+            "" if number is None else f"{number:g}" for number in paper.get(name, (None,) * 3)
+        ]
+        line = {"": heading}
+        for (measure, factor, digits, label), theirs in zip(
+            (
+                ("train_accuracy", 100, 2, "train %"),
+                ("test_accuracy", 100, 2, "test %"),
+                ("cosine", 1, 4, "cosine"),
+            ),
+            printed,
+            strict=True,
+        ):
+            line |= {
+                f"{label}, paper": theirs,
+                f"{label}, ours": _cell(rows[measure] * factor, digits),
+            }
+        line["balanced test %"] = _cell(rows["test_balanced_accuracy"] * 100, 2)
+        line["share near"] = _cell(rows["share_near"], 3)
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def _claim(
+    item: str, paper: float | str, values: pd.Series, shown: bool | np.bool, digits: int = 4
+) -> Claim:
+    values = values.dropna()
+    if values.empty:
+        return Claim(item, paper, "", None, "not run")
+    status = "shown" if shown else "not shown"
+    return Claim(item, paper, round(float(values.mean()), digits), _spread(values), status)
+
+
+def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> list[Claim]:
+    """Returns the paper's numbers beside ours, shown where they are near enough.
+
+    Then the order that the figure shows: the network above both kinds of fixed features, where the
+    paper's is.
+    """
+    fine = results[results["status"] == "ok"]
+    claims = []
+    paper = FEATURE_LEARNING.get(config.paper_item, {})
+    # The paper's network without structure fits its training examples, as this one does.
+    to_the_end = {"memorise": paper["without_structure"]} if paper else {}
+    for name, numbers in (paper | to_the_end).items():
+        rows = rows_of(config, fine, name)
+        heading, allowed = _ROWS[name][2], POINTS.get(name, OTHER_POINTS)
+        test = rows["test_accuracy"] * 100
+        item = f"test accuracy in %, {heading}, within {allowed:g} points"
+        near = abs(test.mean() - numbers[1]) <= allowed
+        claims.append(_claim(item, numbers[1], test, near, 2))
+        if len(rows) and (abs(rows["test_balanced_accuracy"] - 0.5) < _CONSTANT).all():
+            # A constant is right on one label's share, and of which label is up to the seed.
+            test = test.where(abs(test - numbers[1]) < abs(100 - test - numbers[1]), 100 - test)
+            near = abs(test.mean() - numbers[1]) <= allowed
+            claims.append(_claim(f"{item}, if either label counts", numbers[1], test, near, 2))
+        if name in _COSINE_ROWS:
+            near = abs(rows["cosine"].mean() - numbers[2]) <= COSINE
+            item = f"cosine of the nearest neuron, {heading}, within {COSINE:g}"
+            claims.append(_claim(item, numbers[2], rows["cosine"], near))
+    network = rows_of(config, fine, "network")["test_accuracy"]
+    for name in ("ntk", "random_features"):
+        if paper and paper["network"][1] <= paper[name][1]:
+            continue
+        fixed = rows_of(config, fine, name)["test_accuracy"]
+        gap = 100 * (network.mean() - fixed).dropna()
+        item = f"points of test accuracy, Network minus {_ROWS[name][2]}"
+        claims.append(_claim(item, "above 0", gap, exceeds(gap), 2))
+    return claims
+
+
+def _sensitivity(fine: pd.DataFrame) -> pd.DataFrame:
+    """Returns the fixed features' test accuracy by rate, as the paper gives none."""
+    lines = []
+    for name in ("ntk", "random_features"):
+        rows = fine[(fine["learner"] == name) & fine["structured"]]
+        for rate, at in rows.groupby("rate"):
+            lines.append(
+                {
+                    "": _ROWS[name][2],
+                    "rate": f"{rate:g}",
+                    "test %": _cell(at["test_accuracy"] * 100, 2),
+                    "seeds": str(len(at)),
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def _histories(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame, workdir: Path
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """Returns the curves of the table's rows, one line an evaluation, and the pictures."""
+    curves, pictures = [], []
+    for name in _ROWS:
+        for point in rows_of(config, fine, name)["id"]:
+            for row in files.read_metrics(workdir, point):
+                if "picture" in row:
+                    pictures.append(row)
+                else:
+                    curves.append({"row": name, "id": point, **row})
+    return pd.DataFrame(curves), pictures
+
+
+def draw_curves(curves: pd.DataFrame) -> Any:
+    """Draws mean test accuracy against updates: solid with structure, dashed without."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    drawn = {"network", "ntk", "random_features", "without_structure"}
+    drawn |= {"ntk_without", "random_features_without"}
+    for name, rows in curves.groupby("row", sort=False) if len(curves) else ():
+        if name not in drawn:
+            continue
+        learner, structured, heading = _ROWS[name]
+        draw_mean(
+            axis,
+            rows["test_accuracy"] * 100,
+            rows["step"],
+            color=_COLORS[learner],
+            limits=(0, 100),
+            linestyle="-" if structured else "--",
+            label=heading,
+        )
+    axis.set(xlabel="updates", ylabel="test accuracy (%)")
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize="small")
+    return figure
+
+
+_TITLES = ["at the start", "after one step", "after two steps"]
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the tables, the claims, the curves and the pictures of a sweep."""
+    fine = results[results["status"] == "ok"]
+    curves, pictures = _histories(config, fine, workdir) if len(fine) else (pd.DataFrame(), [])
+    tables = []
+    if len(fine):
+        tables = [("Accuracy and cosine of the nearest neuron", _table(config, fine))]
+        by_rate = _sensitivity(fine)
+        if len(by_rate):
+            tables.append(("Fixed features by learning rate", by_rate))
+    figures = {"curves": functools.partial(draw_curves, curves)}
+    extra = {"curves": curves}
+    if pictures:
+        figures["weights"] = functools.partial(draw_pictures, pictures, _TITLES)
+        extra["weights"] = table_of_pictures(pictures)
+    rates = f"{config.rate:g} (network), {config.ntk_rate:g} (NTK)"
+    notes = [
+        "Means over seeds ± their standard deviation. Cosine is that of the nearest neuron with "
+        f"sum_j M_j over A; share near is that of the neurons within {config.angle:g} degrees of "
+        "it or of its negative. Learners take the same number of updates; trained to the end is "
+        f"{config.memorise.epochs} epochs of Adam.",
+        "The paper gives no learning rates, batches' optimiser or test size: momentum "
+        f"{config.momentum:g} with rates {rates}, {config.random_features_rate:g} (random "
+        f"features), {config.data.num_test} test examples are ours; train is as many training "
+        "examples. Step 1 keeps "
+        f"{config.leftover:g} eta of the initial weights, which One Step's cosine depends on.",
+    ]
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=make_claims(config, results),
+        figures=figures,
+        extra_tables=extra,
+        notes=notes,
+    )

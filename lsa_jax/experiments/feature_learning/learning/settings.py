@@ -1,0 +1,169 @@
+"""Settings of `experiments.feature_learning`: learned and fixed features on hidden patterns.
+
+Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.1.1. The paper gives no rates of
+its classifiers, NTK and random features, and no size of its test set; those below are ours.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+LEARNERS = ("network", "ntk", "random_features", "one_step", "two_step", "memorise")
+
+_LEARNER, _SEED, _RATE = one_of(*LEARNERS), integer(0), number(0, above=True)
+_STD, _SHARE = number(0, above=True), number(0, 1)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Feature learning on hidden patterns", text(), "heading of the report"),
+    "paper_item": Field(None, optional(text()), "key of the paper's numbers to put beside ours"),
+    # What one point is.
+    "learner": Field("network", _LEARNER, "who learns"),
+    "structured": Field(True, boolean(), "inputs with structure; else every pattern a fair coin"),
+    "seed": Field(0, _SEED, "draws the problem, the data, the initial network, the batches"),
+    # The data.
+    "data.labels": Field("parity", one_of("parity", "interval", "vectors"), "rule and law"),
+    "data.d": Field(500, integer(1), "dimension of an input"),
+    "data.num_patterns": Field(100, integer(1), "D, patterns of the dictionary"),
+    "data.k": Field(5, integer(1), "class-relevant patterns"),
+    "data.dictionary": Field(
+        "orthonormal", one_of("orthonormal", "incoherent"), "columns of M (appendix F: incoherent)"
+    ),
+    "data.noise_std": Field(0.0, number(0), "of zeta in x = M phi + zeta (appendix F)"),
+    "data.p0": Field(0.5, number(0, 2 / 3), "parity: share of independent patterns"),
+    "data.ones_share": Field(0.5, _SHARE, "parity: all ones rather than zeros in the other part"),
+    "data.probability_spread": Field(
+        0.0,
+        number(0, 0.5),
+        "parity: patterns are there with probabilities 1/2 to 1/2 plus this, in the first part",
+    ),
+    "data.interval": Field((20, 30), tuple_of(integer(0)), "interval: least and largest count"),
+    "data.relevant_probability": Field(2 / 3, _SHARE, "interval: of each relevant pattern"),
+    "data.vectors_per_class": Field(50, integer(1), "vectors: random phi_A of a label"),
+    "data.negative_share": Field(None, optional(_SHARE), "share of label -1; None: the law's"),
+    "data.num_train": Field(50_000, integer(1), "training examples"),
+    "data.num_test": Field(10_000, integer(1), "test examples"),
+    # The network and its first two steps.
+    "m": Field(300, integer(1), "half of the neurons"),
+    "weight_std": Field(None, optional(_STD), "of w; None takes k^(-1/2)"),
+    "bias_std": Field(0.4, _STD, "of b; the theory's k^(-2) leaves features small"),
+    "output_std": Field(None, optional(_STD), "of a; None takes s^2 / (gamma k^2)"),
+    "first_rate": Field(1e-6, _RATE, "eta of step 1"),
+    "leftover": Field(
+        0.045,
+        number(0),
+        "w keeps this times eta of its start in step 1; 0 forgets it all, as the theory does",
+    ),
+    "second_rate": Field(None, optional(_RATE), "eta of step 2; None: by feature_scale"),
+    "feature_scale": Field(
+        0.8, _STD, "root mean square of <w, x> after step 2, over neurons that fire in step 1"
+    ),
+    "smoothing": Field(0.0, number(0), "std of the noise in the neurons, steps 1 and 2"),
+    "class_weights": Field(
+        "first_steps",
+        one_of("none", "first_steps", "all_steps"),
+        "which updates weigh both classes alike; the first steps are 1 and 2",
+    ),
+    # All later steps, and those who learn a linear model.
+    "steps": Field(600, integer(3), "updates in all"),
+    "batch_size": Field(1000, integer(1), "examples a later step; divides the training examples"),
+    "momentum": Field(0.9, number(0, 1), "of all later steps"),
+    "rate": Field(0.1, _RATE, "network, one_step, two_step: rate of later steps"),
+    "ntk_rate": Field(1e-4, _RATE, "ntk: rate"),
+    "random_features_rate": Field(0.03, _RATE, "random_features: rate"),
+    "memorise.epochs": Field(100, integer(1), "memorise: passes over the data, by Adam"),
+    "memorise.rate": Field(0.01, _RATE, "memorise: rate at the start; falls to 0 as a cosine"),
+    "memorise.output_std": Field(0.05, _STD, "memorise: of a"),
+    # Measures.
+    "eval_every": Field(20, integer(1), "steps between evaluations; the last is always evaluated"),
+    "checkpoint_every": Field(10, integer(1), "evaluations between checkpoints"),
+    "angle": Field(15.0, number(0, 90), "degrees: share of neurons this close to +-sum_A M_j"),
+    "pictures": Field(True, boolean(), "scale the weights of the first seed's network to 2-D"),
+    # The axes of the sweep: learners x seeds, then other rates of the fixed features.
+    "sweep.learner": Field(
+        ("network", "ntk", "random_features", "one_step", "two_step"),
+        tuple_of(_LEARNER),
+        "with structure",
+    ),
+    "sweep.unstructured_learner": Field(
+        ("network", "ntk", "random_features", "memorise"), tuple_of(_LEARNER), "without structure"
+    ),
+    "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
+    "sweep.ntk_rate": Field((1e-5, 1e-3), tuple_of(_RATE), "other rates, first seed"),
+    "sweep.random_features_rate": Field((0.003, 0.3), tuple_of(_RATE), "other rates, first seed"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: learners with structure, without, other rates."""
+    axes = config.sweep
+    points: list[dict[str, object]] = []
+    for structured, learners in ((True, axes.learner), (False, axes.unstructured_learner)):
+        points += [
+            {"learner": learner, "structured": structured, "seed": seed}
+            for learner in learners
+            for seed in axes.seed
+        ]
+    for learner in ("ntk", "random_features"):
+        if learner in axes.learner and axes.seed:
+            name = f"{learner}_rate"
+            first = {"learner": learner, "structured": True, "seed": axes.seed[0]}
+            points += [first | {name: rate} for rate in axes[name] if rate != config[name]]
+    return points
+
+
+def rate_of(config: ml_collections.ConfigDict, learner: str) -> float:
+    """Returns a learner's rate, of all its steps after the first ones."""
+    own = {
+        "ntk": config.ntk_rate,
+        "random_features": config.random_features_rate,
+        "memorise": config.memorise.rate,
+    }
+    return own.get(learner, config.rate)
+
+
+def is_in_pattern_space(config: ml_collections.ConfigDict) -> bool:
+    """Whether inputs are given by their coordinates in the dictionary: it is a basis of them."""
+    return config.data.dictionary == "orthonormal" and config.data.noise_std == 0
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    data = config.data
+    if data.k > data.num_patterns:
+        raise InputError(
+            f"config.data.k is {data.k}; accepted: at most num_patterns, {data.num_patterns}"
+        )
+    if data.labels == "parity" and data.k % 2 == 0:
+        raise InputError(f"config.data.k is {data.k}; accepted with parity labels: odd numbers")
+    if data.labels == "interval" and (
+        len(data.interval) != 2 or not data.interval[0] <= data.interval[1] <= data.k
+    ):
+        raise InputError(
+            f"config.data.interval is {data.interval}; accepted: (least, largest), at most k"
+        )
+    if data.labels == "vectors" and not config.structured:
+        raise InputError("config.structured is False; accepted with hidden vectors: True")
+    if data.dictionary == "orthonormal" and data.num_patterns > data.d:
+        raise InputError(
+            f"config.data.num_patterns is {data.num_patterns}; accepted for an orthonormal "
+            f"dictionary: at most d = {data.d}"
+        )
+    if data.num_train % config.batch_size:
+        raise InputError(
+            f"config.batch_size is {config.batch_size}; accepted: divisors of the "
+            f"{data.num_train} training examples"
+        )

@@ -1,0 +1,116 @@
+"""The problem that a seed draws: relevant patterns, examples, and the direction to be found."""
+
+from typing import NamedTuple
+
+import jax
+import ml_collections
+import numpy as np
+from jaxtyping import Float
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.feature_learning import dictionary
+from lsa_jax.experiments.feature_learning.dictionary import PatternLaw
+from lsa_jax.experiments.feature_learning.learning.settings import is_in_pattern_space
+
+# Streams of a seed's key, split by meaning; those of the learners are in feature_training.
+_RELEVANT, _VECTORS, _DICTIONARY, _TRAIN, _TEST = 10, 11, 12, 13, 14
+_NOISE = 15  # of a split's key
+
+
+class Task(NamedTuple):
+    """What a seed's learners share.
+
+    Attributes:
+        train: normalised inputs [n, p], targets [n], -1.0 or 1.0.
+        test: likewise, normalised with the training inputs' mean and scale.
+        direction: [p], the ground truth: sum_j gamma_j M_j over A, gamma taken from the training
+            examples' patterns where they differ, at length 1.
+        gamma: mean |E[y phi_j] - E[y] E[phi_j]| over A, with structure: without, it is zero, and
+            the network is to be the same.
+        scale: s, what inputs are divided by.
+    """
+
+    train: Dataset
+    test: Dataset
+    direction: Float[np.ndarray, " p"]
+    gamma: float
+    scale: float
+
+
+def make_law(config: ml_collections.ConfigDict, *, structured: bool) -> PatternLaw:
+    """Returns the law of patterns and labels of a seed, with structure or without."""
+    data, key = config.data, jax.random.key(config.seed)
+    relevant = dictionary.draw_relevant(
+        jax.random.fold_in(key, _RELEVANT), data.num_patterns, data.k
+    )
+    if data.labels == "vectors":
+        vectors_key = jax.random.fold_in(key, _VECTORS)
+        return dictionary.hidden_vectors(
+            vectors_key, data.num_patterns, relevant, data.vectors_per_class
+        )
+    if data.labels == "interval":
+        probabilities = np.full(data.num_patterns, 0.5)
+        probabilities[relevant] = data.relevant_probability
+        low, high = data.interval
+        label = dictionary.count_label(relevant, tuple(range(low, high + 1)))
+        law = dictionary.independent_patterns(probabilities, relevant, label)
+    else:
+        spread = np.linspace(0, data.probability_spread, data.num_patterns)
+        law = dictionary.parity_mixture(
+            data.num_patterns,
+            relevant,
+            data.p0,
+            probabilities=0.5 + spread,
+            ones_share=data.ones_share,
+        )
+    return law if structured else dictionary.without_structure(law)
+
+
+def make_task(config: ml_collections.ConfigDict) -> Task:
+    """Draws a seed's examples.
+
+    With an orthonormal dictionary and no noise, inputs are their coordinates in it, p = D: all
+    that a network sees of an input x is <w, x> = <M^T w, phi>, and descent on w keeps to the span
+    of M. Otherwise they are in input space, p = d.
+    """
+    data, key = config.data, jax.random.key(config.seed)
+    law = make_law(config, structured=config.structured)
+    matrix = None
+    if not is_in_pattern_space(config):
+        draw = {
+            "orthonormal": dictionary.orthonormal_dictionary,
+            "incoherent": dictionary.incoherent_dictionary,
+        }[data.dictionary]
+        matrix = draw(jax.random.fold_in(key, _DICTIONARY), data.d, data.num_patterns)
+    drawn = {}
+    for stream, count in ((_TRAIN, data.num_train), (_TEST, data.num_test)):
+        split_key = jax.random.fold_in(key, stream)
+        phi, y = dictionary.draw_patterns(split_key, count, law, data.negative_share)
+        drawn[stream] = (phi, phi, y)
+        if matrix is not None:
+            noise_key = jax.random.fold_in(split_key, _NOISE)
+            x = np.asarray(dictionary.compose(noise_key, phi, matrix, data.noise_std))
+            drawn[stream] = (phi, x, y)
+    phi, x, y = drawn[_TRAIN]
+    mean, scale = dictionary.normalisation(x)
+    if not config.structured:
+        with_structure = make_law(config, structured=True)
+        train_key = jax.random.fold_in(key, _TRAIN)
+        phi, y = dictionary.draw_patterns(
+            train_key, data.num_train, with_structure, data.negative_share
+        )
+    gammas = dictionary.correlations(phi, y)[law.relevant]
+    truth = np.zeros(data.num_patterns, np.float32)
+    # Patterns that are equally likely count alike; elsewhere correlations differ in size and sign.
+    equal = data.labels != "vectors" and data.probability_spread == 0
+    truth[law.relevant] = 1.0 if equal else gammas
+    direction = truth if matrix is None else np.asarray(matrix) @ truth
+    splits = [
+        Dataset(((x - mean[None]) / scale).astype(np.float32), y) for _, x, y in drawn.values()
+    ]
+    return Task(
+        *splits,
+        direction=direction / np.linalg.norm(direction),
+        gamma=float(np.abs(gammas).mean()),
+        scale=scale,
+    )

@@ -1,0 +1,183 @@
+"""What configurations of the tables and figures of Shi, Wei and Liang (ICLR 2022) share."""
+
+from typing import Any
+
+import ml_collections
+
+from lsa_jax.experiments.feature_learning.input_structure import settings as input_structure
+from lsa_jax.experiments.feature_learning.learning import settings
+from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_clouds
+from lsa_jax.sweep.variants import choose, set_fields
+
+_SMALL = {
+    "data.num_train": 20_000,
+    "data.num_test": 5000,
+    "m": 200,
+    "memorise.epochs": 40,
+    "eval_every": 50,
+    "sweep.seed": (0, 1),
+    "sweep.ntk_rate": (),
+    "sweep.random_features_rate": (),
+}
+
+_QUICK = {
+    "data.num_train": 100,
+    "data.num_test": 50,
+    "m": 10,
+    "batch_size": 20,
+    "steps": 8,
+    "eval_every": 4,
+    "memorise.epochs": 1,
+    "sweep.seed": (0, 1),
+    "sweep.ntk_rate": (),
+    "sweep.random_features_rate": (1.0,),
+}
+
+
+def table(
+    variant: str, fields: dict[str, Any], small: dict[str, Any] | None = None
+) -> ml_collections.ConfigDict:
+    """Returns one table: every learner, five seeds.
+
+    Args:
+        variant: "full", "small" (fewer examples, neurons and seeds) or "quick" (tests).
+        fields: what is the table's own.
+        small: what its small variant changes beside.
+
+    Raises:
+        InputError: there is no such variant, or no such field.
+    """
+    config = set_fields(settings.default_config(), fields)
+    return choose(config, variant, {"small": _SMALL | (small or {}), "quick": _QUICK})
+
+
+_SMALL_MIXTURE = {"m": 400, "data.num_train": 10000, "sweep.seed": (0, 1)}
+
+_QUICK_NEURONS = {
+    "m": 6,
+    "batch_size": 16,
+    "data.num_train": 40,
+    "data.num_test": 20,
+    "pictures": (0, 2),
+    "sweep.seed": (0, 1),
+}
+
+_QUICK_MIXTURE = _QUICK_NEURONS | {
+    "clusters": 4,
+    "data.d": 8,
+    "data.k": 2,
+}
+
+
+def mixture(
+    variant: str, *, d: int, k: int, sigma_r: float, pictures: tuple[int, ...]
+) -> ml_collections.ConfigDict:
+    """Returns one experiment of table 6: a network on a mixture of 2^k Gaussians.
+
+    Args:
+        variant: "full", "small" (fewer examples, neurons, updates and seeds) or "quick" (tests).
+        d: dimensions.
+        k: dimensions of the cube whose corners the clusters surround.
+        sigma_r: scale of the clusters.
+        pictures: updates after which the weights are looked at; half as many if "small".
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    config = set_fields(
+        weight_clouds.default_config(),
+        {
+            "title": f"Mixture of 2^{k} Gaussians, d = {d} (table 6)",
+            "data.dataset": "gaussian_mixture",
+            "data.d": d,
+            "data.k": k,
+            "data.sigma_r": sigma_r,
+            "m": 800,
+            "init_std": d**-0.5,
+            "output_std": 800**-0.5,
+            "loss": "logistic",
+            "learning_rate": 0.1,
+            "momentum": 0.9,
+            "batch_size": 200,
+            "pictures": pictures,
+            "clusters": 2**k,
+        },
+    )
+    small = _SMALL_MIXTURE | {"pictures": tuple(updates // 2 for updates in pictures)}
+    return choose(config, variant, {"small": small, "quick": _QUICK_MIXTURE})
+
+
+def neurons(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
+    """Returns the neurons of a two-layer network on two classes of images.
+
+    Args:
+        variant: "full", "small" (fewer seeds) or "quick" (tests).
+        fields: what is the figure's own: title, data set, initial scale, clusters.
+
+    Raises:
+        InputError: there is no such variant, or no such field.
+    """
+    config = set_fields(weight_clouds.default_config(), fields)
+    return choose(config, variant, {"small": {"sweep.seed": (0, 1)}, "quick": _QUICK_NEURONS})
+
+
+_SMALL_STUDENTS = {
+    "data.num_train": 2000,
+    "data.num_test": 500,
+    "batch_size": 50,
+    "teacher_epochs": 6,
+    "epochs": 6,
+    "sweep.seed": (0,),
+}
+
+_QUICK_STUDENTS = {
+    "data.num_train": 20,
+    "data.num_test": 10,
+    "batch_size": 10,
+    "teacher_epochs": 1,
+    "epochs": 1,
+    "sweep.seed": (0,),
+    "sweep.teacher_size": (1,),
+    "sweep.size": (1,),
+    "sweep.direct_size": (1,),
+}
+
+
+def resnet_students(
+    variant: str,
+    fields: dict[str, Any],
+    *,
+    teacher: int,
+    student: int,
+    small: dict[str, Any] | None = None,
+) -> ml_collections.ConfigDict:
+    """Returns one panel of figures 22 and 23: ResNet students on real and injected images.
+
+    Args:
+        variant: "full", "small" (2,000 images) or "quick" (tests).
+        fields: what is the panel's own: title, data set, injected inputs, their shares.
+        teacher: m of the teacher ResNet(m).
+        student: m of the students, and of the networks on the data set directly.
+        small: what the panel's small variant changes beside.
+
+    Raises:
+        InputError: there is no such variant, or no such field.
+    """
+    config = set_fields(
+        input_structure.default_config(),
+        {
+            "model": "resnet",
+            "optimizer": "momentum",
+            "learning_rate": 0.05,
+            "batch_size": 128,
+            "teacher_epochs": 20,
+            "epochs": 20,
+            "sweep.teacher_size": (teacher,),
+            "sweep.size": (student,),
+            "sweep.direct_size": (student,),
+            "sweep.share": (0.5,),
+            **fields,
+        },
+    )
+    variants = {"small": _SMALL_STUDENTS | (small or {}), "quick": _QUICK_STUDENTS}
+    return choose(config, variant, variants)

@@ -1,0 +1,1 @@
+"""How the weights of neurons move while they learn (figures of real data)."""

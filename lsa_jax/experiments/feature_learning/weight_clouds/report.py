@@ -1,0 +1,101 @@
+"""The report on directions of neurons: how they cluster with time, and their pictures."""
+
+import functools
+from pathlib import Path
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.experiments.feature_learning.learning.pictures import (
+    NEAR,
+    draw_pictures,
+    table_of_pictures,
+)
+from lsa_jax.reporting import files
+from lsa_jax.reporting.report import Claim, Report, exceeds
+
+# Directions form clusters if their silhouette is above this: a "reasonable structure", Kaufman and
+# Rousseeuw (1990), Finding Groups in Data.
+STRUCTURE = 0.5
+
+_COLUMNS = {
+    "test_accuracy": "test accuracy",
+    "same_sign_cosine": "cosine, same output sign",
+    "opposite_sign_cosine": "cosine, opposite sign",
+    "own_centre_cosine": "cosine with own centre",
+    "centres_cosine": "least cosine of two centres",
+    "silhouette": "silhouette",
+    "covered": "best cosine a cluster of data, mean",
+    "least_covered": "best cosine a cluster of data, least",
+    "share_covered": f"share of clusters of data with a cosine of {NEAR:g}",
+}
+
+
+def _cell(values: pd.Series) -> str:
+    spread = f" ± {values.std():.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{spread}"
+
+
+def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> list[Claim]:
+    """Returns what the pictures show beside where directions are after training.
+
+    A neuron within `NEAR` of a cluster's centre is nearer to it than to any other: centres are
+    corners of a cube, and half way between neighbours the cosine is sqrt(1 - 1 / k), 0.89 at most
+    for k up to 5.
+    """
+    fine = results[results["status"] == "ok"]
+    if config.data.dataset == "gaussian_mixture":
+        name, item = "share_covered", f"share of clusters with a neuron at a cosine of {NEAR:g}"
+        paper = "1: every centre is covered by some neurons"
+    else:
+        name, item = "silhouette", f"silhouette of {config.clusters} clusters of directions"
+        paper = f"above {STRUCTURE:g}: weights form clusters"
+    if fine.empty:
+        return [Claim(item, paper, "", None, "not run")]
+    values = fine[name]
+    shown = (values == 1).all() if name == "share_covered" else exceeds(values, STRUCTURE)
+    spread = float(values.std()) if len(values) > 1 else None
+    status = "shown" if shown else "not shown"
+    return [Claim(item, paper, round(float(values.mean()), 4), spread, status)]
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the table, the claims and the pictures of the first seed."""
+    fine = results[results["status"] == "ok"]
+    measured, pictures = [], []
+    for place, point in enumerate(fine["id"]):
+        rows = files.read_metrics(workdir, point)
+        measured += [row | {"id": point} for row in rows if "step" in row]
+        if place == 0:
+            pictures = [row for row in rows if "picture" in row]
+    curves = pd.DataFrame(measured)
+    tables, figures, extra = [], {}, {"curves": curves}
+    if len(curves):
+        groups = curves.groupby("step")
+        shown = {n: h for n, h in _COLUMNS.items() if n in curves}
+        table = pd.DataFrame({label: groups[name].apply(_cell) for name, label in shown.items()})
+        tables = [("Directions of the neurons by step", table.reset_index())]
+        titles = [f"after {row['picture']} steps" for row in pictures]
+        # A mixture's centres are red and orange by their label, as in the paper.
+        labels = pictures[0]["mark_labels"]
+        colors = tuple("#D62728" if label > 0 else "#FF8C00" for label in labels)
+        draw = functools.partial(draw_pictures, pictures, titles)
+        figures = {"weights": functools.partial(draw, colors) if colors else draw}
+        extra["weights"] = table_of_pictures(pictures)
+    notes = [
+        "Means over seeds ± their standard deviation; pictures are of the first seed. The paper "
+        f"gives neither loss nor rate, batch or initial scale: {config.loss}, "
+        f"{config.learning_rate:g}, {config.batch_size} and entries of standard deviation "
+        f"{config.init_std:.3g} are ours. Directions cluster where initial weights are small; "
+        "with large ones they hardly turn while the accuracy rises all the same. Stars are the "
+        "centres of a mixture, dots near one have its colour; on images colours are the signs of "
+        "the output weights."
+    ]
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=make_claims(config, results),
+        figures=figures,
+        extra_tables=extra,
+        notes=notes,
+    )

@@ -1,0 +1,77 @@
+"""Settings of `experiments.weight_clouds`: where neurons of a two-layer network turn to.
+
+Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendices E.3.2 and E.4. The paper gives
+no loss, rate, batch or scale of its initial weights; those below are ours.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+_SEED = integer(0)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Neurons of a two-layer network", text(), "heading of the report"),
+    "seed": Field(0, _SEED, "draws the data or the initial network, and the batches"),
+    # The data.
+    "data.dataset": Field(
+        "mnist",
+        one_of("mnist", "cifar10", "svhn", "digits", "gaussian_mixture"),
+        "two classes of images, or clusters whose label is a parity",
+    ),
+    "data.classes": Field((0, 1), tuple_of(integer(0)), "images: labels -1 and 1"),
+    "data.num_train": Field(20_000, integer(2), "training examples at most"),
+    "data.num_test": Field(10_000, integer(2), "test examples at most"),
+    "data.d": Field(100, integer(1), "mixture: dimension"),
+    "data.k": Field(4, integer(1), "mixture: orthonormal directions, of 2^k clusters"),
+    "data.sigma_r": Field(1.0, number(0, above=True), "mixture: sigma_r"),
+    "data.variance": Field(
+        "k/d", one_of("k/d", "1/d"), "mixture: a coordinate's variance over sigma_r^2"
+    ),
+    # The network and its training.
+    "m": Field(50, integer(2), "neurons"),
+    "init_std": Field(1 / 784, number(0, above=True), "of the first layer's entries"),
+    "output_std": Field(50**-0.5, number(0, above=True), "of the second layer's entries"),
+    "loss": Field("hinge", one_of("hinge", "logistic"), "of an example"),
+    "learning_rate": Field(0.05, number(0, above=True), "of both layers"),
+    "momentum": Field(0.95, number(0, 1), "of both layers"),
+    "batch_size": Field(256, integer(1), "examples a step"),
+    "pictures": Field(
+        (0, 3, 10, 50, 200),
+        tuple_of(integer(0)),
+        "steps after which weights are drawn; the last ends",
+    ),
+    "clusters": Field(2, integer(2), "that directions are split into, by spherical k-means"),
+    # The axes of the sweep.
+    "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: the seeds."""
+    return [{"seed": seed} for seed in config.sweep.seed]
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    steps = config.pictures
+    if len(steps) < 2 or list(steps) != sorted(set(steps)):
+        raise InputError(f"config.pictures is {steps}; accepted: two steps or more, rising")
+    if len(set(config.data.classes)) != 2:
+        raise InputError(f"config.data.classes is {config.data.classes}; accepted: two classes")
+    if config.data.dataset == "gaussian_mixture" and config.data.k > config.data.d:
+        raise InputError(f"config.data.k is {config.data.k}; accepted: at most d, {config.data.d}")

@@ -1,0 +1,173 @@
+"""Which way to grow a Transformer in depth is best, and how early the loss tells.
+
+Karp (thesis, 2024), chapter 5: a shallow network is trained once a seed; every growth operator then
+makes a deeper one of it, and all of these are trained on the same text in the same order. Or it
+grows in stages, always by its last block or by what LAG@k chooses (`growing_stacking`).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_collections
+import numpy as np
+from jaxtyping import Float, Int
+
+from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.growing import measures
+from lsa_jax.experiments.growing.report import make_report
+from lsa_jax.experiments.growing.settings import AXES
+from lsa_jax.experiments.growing.stacking import run_stacking
+from lsa_jax.experiments.growing.tasks import (
+    Task,
+    first_state,
+    fresh_params,
+    load,
+    make_task,
+)
+from lsa_jax.experiments.growing.text import Text
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.training.growth import Operator
+from lsa_jax.training.lag import grow_all
+from lsa_jax.training.steps import State, train_one, train_parts
+
+# Settings in which the points of a group may differ: they share the shallow network.
+_VARYING = ("index", "block_size", "source", "strategy")
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts the operators, or strategies, of a network, schedule and seed together."""
+    return group_points(points, lambda config: _VARYING)
+
+
+def operator_of(config: ml_collections.ConfigDict) -> Operator:
+    """Returns a point's operator."""
+    return Operator(config.index, config.block_size, config.source)
+
+
+def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evaluations"]:
+    """Returns after how many steps of growing the loss is measured.
+
+    Densely first and in the window by which LAG decides, now and then later, and after the last.
+    """
+    dense = np.arange(0, config.dense_steps + 1, config.dense_every)
+    later = np.arange(0, config.grow_steps, config.eval_every)
+    first = max(config.lag_steps - config.lag_window, 0)
+    window = np.arange(config.lag_steps, first, -config.dense_every)
+    ends = [config.grow_steps, config.lag_steps]
+    return np.unique(np.concatenate([dense, later[later > config.dense_steps], window, ends]))
+
+
+def train_base(
+    config: ml_collections.ConfigDict,
+    task: Task,
+    directory: Path,
+    steps: int,
+    progress: Callable[[float], None],
+) -> tuple[State, float]:
+    """Trains the shallow network, its batches dealt out over all devices.
+
+    Returns:
+        Its state and its validation loss.
+
+    Raises:
+        NumericalError: that is not finite.
+    """
+    state, losses = train_one(
+        task.problem,
+        first_state(task, config.layers),
+        config.batch_size,
+        start=0,
+        stop=steps,
+        measured=np.array([steps]),
+        segment=config.checkpoint_every,
+        directory=directory,
+        progress=progress,
+    )
+    if not np.isfinite(losses[-1]):
+        raise NumericalError(
+            f"the shallow network's loss after {steps} steps is not finite; lower "
+            "config.optimizer.learning_rate"
+        )
+    return state, float(losses[-1])
+
+
+def _outcome(
+    config: ml_collections.ConfigDict,
+    base_loss: float,
+    steps: Int[np.ndarray, " evaluations"],
+    losses: Float[np.ndarray, " evaluations"],
+) -> Outcome:
+    """Returns what came out of one operator."""
+    history = [
+        {"step": step, "loss": loss}
+        for step, loss in zip(steps.tolist(), losses.tolist(), strict=True)
+    ]
+    if not np.isfinite(losses).all():
+        first = steps[np.flatnonzero(~np.isfinite(losses))[0]]
+        message = f"the loss was not finite {first} steps after growing"
+        return Outcome({}, history, "failed", f"{message}; lower config.optimizer.learning_rate")
+    table = losses[:, None]
+    metrics = {
+        "base_loss": base_loss,
+        "initial_loss": float(losses[0]),
+        "lag_loss": measures.lag_losses(table, steps, config.lag_steps, config.lag_window)[0],
+        "final_loss": measures.final_losses(table, steps, config.final_share)[0],
+    }
+    return Outcome(metrics, history)
+
+
+def _run_operators(
+    group: list[Point], text: Text, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains the shallow network, grows it in every way and trains what came out."""
+    config = group[0].config
+    task = make_task(config, text)
+    work = len(group) * config.grow_steps + config.base_steps
+    share = config.base_steps / work
+    base, base_loss = train_base(
+        config, task, directory / "base", config.base_steps, lambda f: progress(share * f)
+    )
+    operators = [operator_of(point.config) for point in group]
+    fresh = fresh_params(task, config.layers + config.added)
+    steps = measured_steps(config)
+    parts = train_parts(
+        task.problem,
+        lambda start, stop: grow_all(base, fresh, task.problem.optimizer, operators[start:stop]),
+        len(operators),
+        task.placement,
+        start=config.base_steps,
+        stop=config.base_steps + config.grow_steps,
+        measured=config.base_steps + steps,
+        segment=config.checkpoint_every,
+        directory=directory / "grown",
+        progress=lambda fraction: progress(share + (1 - share) * fraction),
+    )
+    outcomes = []
+    for part in parts:
+        outcomes += [_outcome(config, base_loss, steps, losses) for losses in part.losses.T]
+        del part  # its networks, before memory is taken for the next ones
+    return outcomes
+
+
+def run(
+    group: list[Point],
+    data: dict[str, Text],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> list[Outcome]:
+    """Answers the group's question; checkpoints lie in the group's scratch folder."""
+    config = group[0].config
+    answer = run_stacking if config.question == "stacking" else _run_operators
+    outcomes = answer(group, data[config.model.kind], directory / SCRATCH, progress)
+    settings = [
+        {name.split(".")[-1]: point.config[name] for name in AXES[config.question]}
+        for point in group
+    ]
+    return [
+        outcome._replace(metrics=found | outcome.metrics)
+        for found, outcome in zip(settings, outcomes, strict=True)
+    ]
+
+
+EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

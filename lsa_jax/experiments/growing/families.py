@@ -1,0 +1,117 @@
+"""The operators of one network, schedule and seed together: their losses and what follows."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_collections
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from lsa_jax.experiments.growing import measures
+from lsa_jax.reporting import files
+from lsa_jax.training.growth import Operator, stack_last
+
+
+class Family(NamedTuple):
+    """One seed's search space.
+
+    Attributes:
+        kind: "encoder" or "decoder".
+        schedule: of the learning rate.
+        seed: of the shallow network and the order of the text.
+        base_loss: of the shallow network, before growing.
+        operators: those whose losses are finite.
+        steps: after growing, at which the loss was measured.
+        raw: the losses as they were measured.
+        smoothed: after `growing_measures.smooth`.
+        lag: what LAG@k decides by.
+        final: mean over the last steps.
+    """
+
+    kind: str
+    schedule: str
+    seed: int
+    base_loss: float
+    operators: list[Operator]
+    steps: Int[np.ndarray, " steps"]
+    raw: Float[np.ndarray, "steps operators"]
+    smoothed: Float[np.ndarray, "steps operators"]
+    lag: Float[np.ndarray, " operators"]
+    final: Float[np.ndarray, " operators"]
+
+
+def make_families(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame, workdir: Path
+) -> list[Family]:
+    """Returns the families with at least three operators that did not fail.
+
+    Args:
+        config: of the sweep.
+        fine: the points that did not fail.
+        workdir: where their losses lie.
+    """
+    families = []
+    for (kind, schedule, seed), rows in fine.groupby(["kind", "schedule", "seed"], sort=False):
+        if len(rows) < 3:
+            continue
+        curves = [pd.DataFrame(files.read_metrics(workdir, run_id)) for run_id in rows["id"]]
+        steps = curves[0]["step"].to_numpy()
+        raw = np.stack([curve["loss"].to_numpy() for curve in curves], axis=1)
+        names = rows[["index", "block_size", "source"]].itertuples(index=False, name=None)
+        families.append(
+            Family(
+                kind,
+                schedule,
+                int(seed),
+                float(rows["base_loss"].iloc[0]),
+                [Operator(*name) for name in names],
+                steps,
+                raw,
+                measures.smooth(raw, steps, config.smooth_steps),
+                measures.lag_losses(raw, steps, config.lag_steps, config.lag_window),
+                measures.final_losses(raw, steps, config.final_share),
+            )
+        )
+    return families
+
+
+def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]:
+    """Returns which operator each strategy takes, by its place; absent where it is not there."""
+    chosen = {
+        "oracle": int(np.argmin(family.final)),
+        "lag": int(np.argmin(family.lag)),
+        "lag_0": int(np.argmin(family.raw[0])),
+    }
+    for source, name in (("copy", "stack_last"), ("random", "stack_random")):
+        operator = stack_last(config.layers, config.added, source)
+        if operator in family.operators:
+            chosen[name] = family.operators.index(operator)
+    return chosen
+
+
+def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
+    """Returns the numbers of one family."""
+    dense = family.steps <= config.dense_steps
+    split = measures.phase_transition(measures.self_correlation(family.smoothed[dense]))
+    step = np.nan if split is None else float(family.steps[split.place])
+    chosen = choices(config, family)
+    numbers = {
+        "base_loss": family.base_loss,
+        "span": float(np.ptp(family.final)),
+        "initial_pearson": measures.pearson(family.raw[0], family.final),
+        "initial_spearman": measures.spearman(family.raw[0], family.final),
+        "lag_pearson": measures.pearson(family.lag, family.final),
+        "lag_spearman": measures.spearman(family.lag, family.final),
+        "split": step,
+        "split_late": np.nan if split is None else split.late,
+        "split_across": np.nan if split is None else split.across,
+        "split_unexplained": np.nan if split is None else split.unexplained,
+        "transition": step if measures.is_clear(split) else np.nan,
+        "picks_random_top": float(chosen["lag_0"] == chosen.get("stack_random")),
+    }
+    for name, place in chosen.items():
+        numbers[f"final_loss {name}"] = float(family.final[place])
+        numbers[f"regret {name}"] = measures.regret(place, family.final)
+        numbers[f"relative_regret {name}"] = measures.relative_regret(place, family.final)
+    return {"kind": family.kind, "schedule": family.schedule, "seed": family.seed} | numbers

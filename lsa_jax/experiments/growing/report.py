@@ -1,0 +1,300 @@
+"""The reports on growing: correlations, regrets, claims, and stacking in stages."""
+
+import functools
+from pathlib import Path
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.growing import figures
+from lsa_jax.experiments.growing.families import Family, describe, make_families
+from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
+from lsa_jax.experiments.growing.numbers import (
+    GROWING,
+    GROWING_STRATEGIES,
+    GROWING_TRANSITION,
+    STACKING_LOSS,
+)
+from lsa_jax.reporting.report import Claim, Report, exceeds
+
+# Fixed before anything was run: a mean rank correlation up to the first counts as uninformative,
+# one from the second on as predictive, a mean relative regret up to the third as low.
+UNINFORMATIVE = 0.3
+PREDICTIVE = 0.7
+LOW_REGRET = 0.25
+
+# The learning rate of the thesis' runs: its numbers are put beside no other.
+_SCHEDULE_OF_THESIS = {"encoder": "constant", "decoder": "cosine"}
+
+_SETTING = ["kind", "schedule"]
+
+_NUMBERS = {
+    "base_loss": "loss before growing",
+    "span": "worst minus best final loss",
+    "initial_pearson": "Pearson, step 0",
+    "initial_spearman": "Spearman, step 0",
+    "lag_pearson": "Pearson, step k",
+    "lag_spearman": "Spearman, step k",
+    "split": "best split in two phases at step",
+    "split_late": "correlation within the later phase",
+    "split_across": "correlation across phases",
+    "split_unexplained": "variance that they leave",
+}
+
+_REGRETS = {
+    "final_loss": "final validation loss",
+    "regret": "regret",
+    "relative_regret": "relative regret",
+}
+
+
+def _strategies(config: ml_collections.ConfigDict) -> dict[str, str]:
+    names = ("oracle", f"LAG@{config.lag_steps}", "LAG@0", "last block on top")
+    return dict(zip(GROWING_STRATEGIES, (*names, "random block on top"), strict=True))
+
+
+def _spread(values: pd.Series) -> float | None:
+    return float(values.std()) if len(values.dropna()) > 1 else None
+
+
+def _cell(values: pd.Series) -> str:
+    """Returns mean ± standard deviation over seeds; empty where no seed has the number."""
+    values = values.dropna()
+    if values.empty:
+        return ""
+    spread = _spread(values)
+    return f"{values.mean():.4f}" + ("" if spread is None else f" ± {spread:.4f}")
+
+
+def number_table(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Returns the correlations of each network and schedule, over seeds."""
+    rows = [
+        dict(zip(_SETTING, setting, strict=True))
+        | {heading: _cell(rows[name]) for name, heading in _NUMBERS.items()}
+        for setting, rows in numbers.groupby(_SETTING, sort=False)
+    ]
+    return pd.DataFrame(rows)
+
+
+def strategy_table(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> pd.DataFrame:
+    """Returns what each strategy costs against the best operator: tables 5.1 and 5.2."""
+    rows = []
+    for setting, found in numbers.groupby(_SETTING, sort=False):
+        for name, heading in _strategies(config).items():
+            if f"regret {name}" in found:
+                row = {"strategy": heading}
+                row |= {h: _cell(found[f"{measure} {name}"]) for measure, h in _REGRETS.items()}
+                rows.append(dict(zip(_SETTING, setting, strict=True)) | row)
+    return pd.DataFrame(rows)
+
+
+def operator_table(fine: pd.DataFrame) -> pd.DataFrame:
+    """Returns every operator's losses, best first, over seeds."""
+    measured = {
+        "initial_loss": "loss at step 0",
+        "lag_loss": "loss at step k",
+        "final_loss": "final",
+    }
+    keys = [*_SETTING, "index", "block_size", "source"]
+    rows = []
+    for setting, found in fine.groupby(keys, sort=False):
+        row = dict(zip(keys, setting, strict=True)) | {"order": found["final_loss"].mean()}
+        rows.append(row | {heading: _cell(found[name]) for name, heading in measured.items()})
+    table = pd.DataFrame(rows).sort_values([*_SETTING, "order"], kind="stable")
+    return table.drop(columns="order").rename(columns={"index": "i", "block_size": "b"})
+
+
+def _claim(item: str, paper: str | float | None, values: pd.Series, shown: bool | np.bool) -> Claim:
+    paper = "" if paper is None else paper
+    values = values.dropna()
+    if values.empty:
+        return Claim(item, paper, "", None, "not run")
+    status = "shown" if shown else "not shown"
+    return Claim(item, paper, float(values.mean()), _spread(values), status)
+
+
+def setting_claims(
+    config: ml_collections.ConfigDict, kind: str, schedule: str, found: pd.DataFrame
+) -> list[Claim]:
+    """Returns what the thesis says of growing beside one network and schedule, over seeds."""
+    where, k = f"{kind}, {schedule} rate", config.lag_steps
+    paper = GROWING[kind] if schedule == _SCHEDULE_OF_THESIS[kind] else None
+    printed = paper.relative_regret if paper else {}
+    initial, early = found["initial_spearman"], found["lag_spearman"]
+    same_k = paper is not None and paper.lag_steps == k
+    left, top = found["relative_regret lag"], found["picks_random_top"]
+    saved = left - found["relative_regret lag_0"]
+    claims = [
+        _claim(
+            f"Spearman of the loss on growing with the final one ({where})",
+            paper and (paper.initial_spearman or "not predictive"),
+            initial,
+            initial.mean() <= UNINFORMATIVE,
+        ),
+        _claim(
+            f"Spearman of the loss after {k} steps with the final one ({where})",
+            paper and paper.early_spearman.get(k, "strong"),
+            early,
+            early.mean() >= PREDICTIVE,
+        ),
+        _claim(
+            f"relative regret of LAG@{k} ({where})",
+            printed["lag"] if same_k else paper and "low",
+            left,
+            left.mean() <= LOW_REGRET,
+        ),
+        _claim(
+            f"relative regret of LAG@{k} minus that of LAG@0 ({where})",
+            round(printed["lag"] - printed["lag_0"], 4) if same_k else paper and "below 0",
+            saved,
+            exceeds(-saved),
+        ),
+        _transition_claim(where, paper and GROWING_TRANSITION[kind], found["transition"]),
+    ]
+    if "relative_regret stack_random" in found:
+        item = f"share of seeds in which LAG@0 takes a random block on top ({where})"
+        claims.append(_claim(item, paper and 1.0, top, bool((top == 1).all())))
+    return claims
+
+
+def _transition_claim(where: str, paper: str | None, changes: pd.Series) -> Claim:
+    """Returns where the phases change, which is shown if they clearly do in every seed.
+
+    At which step they do depends on the network, the batches and the learning rate.
+    """
+    seen = changes.dropna()
+    ours = f"in {len(seen)} of {len(changes)} seeds"
+    ours += f", at {', '.join(f'{step:g}' for step in seen)}" if len(seen) else ""
+    status = "shown" if len(seen) == len(changes) else "not shown"
+    item = f"seeds in which the operators' order has two clear phases ({where})"
+    return Claim(item, paper or "", ours, _spread(seen), status)
+
+
+def contrast_claims(numbers: pd.DataFrame) -> list[Claim]:
+    """Returns how much more the loss on growing tells where the rate decays, by seed."""
+    claims = []
+    for kind, found in numbers.groupby("kind", sort=False):
+        table = found.pivot(index="seed", columns="schedule", values="initial_spearman")
+        if {"constant", "cosine"} <= set(table):
+            more = table["cosine"] - table["constant"]
+            item = "Spearman of the loss on growing with the final one, cosine minus constant rate"
+            claims.append(_claim(f"{item} ({kind})", None, more, exceeds(more)))
+    return claims
+
+
+def _figures(config: ml_collections.ConfigDict, families: list[Family]) -> dict:
+    settings = dict.fromkeys((family.kind, family.schedule) for family in families)
+    drawn = {}
+    for kind, schedule in settings:
+        own = [f for f in families if (f.kind, f.schedule) == (kind, schedule)]
+        drawn[f"panels_{kind}_{schedule}"] = functools.partial(figures.draw_panels, config, own)
+        drawn[f"scatter_{kind}_{schedule}"] = functools.partial(figures.draw_scatter, config, own)
+    if len({schedule for _, schedule in settings}) == 2:
+        drawn["contrast"] = functools.partial(figures.draw_contrast, config, families)
+    return drawn
+
+
+def _operator_report(
+    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
+) -> Report:
+    fine = results[results["status"] == "ok"].reset_index(drop=True)
+    families = make_families(config, fine, workdir) if len(fine) else []
+    numbers = pd.DataFrame([describe(config, family) for family in families])
+    tables, claims = [], []
+    if len(numbers):
+        tables = [
+            (f"Correlation with the final loss, k = {config.lag_steps}", number_table(numbers)),
+            ("What each strategy costs", strategy_table(config, numbers)),
+            ("Operators", operator_table(fine)),
+        ]
+        for (kind, schedule), found in numbers.groupby(_SETTING, sort=False):
+            claims += setting_claims(config, kind, schedule, found)
+        claims += contrast_claims(numbers)
+    note = (
+        "Means over seeds ± their standard deviation. Every operator of a seed begins at the same "
+        "shallow network and sees the same text in the same order. Fixed before the run: the final "
+        f"loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} steps; "
+        f"early losses are averaged over {config.smooth_steps} centred steps, step 0 is not; "
+        f"LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
+        f"it. Uninformative means a mean rank correlation of {UNINFORMATIVE} or less, predictive "
+        f"one of {PREDICTIVE} or more, a low relative regret one of {LOW_REGRET} or less; a "
+        "difference counts where its mean exceeds twice its standard error over seeds. "
+        "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
+        f"of ours, where they leave at most {MOST_UNEXPLAINED:g} of its variance. "
+        "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
+        "(decoder), 30 operators and one run of each."
+    )
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=claims,
+        figures=_figures(config, families),
+        extra_tables={"families": numbers, "curves": _curves(families)},
+        notes=[note],
+    )
+
+
+def _curves(families: list[Family]) -> pd.DataFrame:
+    """Returns one row a step and operator: the loss as measured, and smoothed."""
+    parts = []
+    for family in families:
+        for place, operator in enumerate(family.operators):
+            columns = {"kind": family.kind, "schedule": family.schedule, "seed": family.seed}
+            columns |= operator._asdict() | {"step": family.steps}
+            losses = {"loss": family.raw[:, place], "smoothed": family.smoothed[:, place]}
+            parts.append(pd.DataFrame(columns | losses))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def stacking_claims(fine: pd.DataFrame) -> list[Claim]:
+    """Returns by how much adaptive stacking ends lower than last stacking, by seed."""
+    claims = []
+    paper = round(STACKING_LOSS["last"] - STACKING_LOSS["adaptive"], 4)
+    for (kind, schedule), found in fine.groupby(_SETTING, sort=False):
+        table = found.pivot(index="seed", columns="strategy", values="final_loss")
+        if {"last", "adaptive"} <= set(table):
+            less = table["last"] - table["adaptive"]
+            item = f"final loss of last minus that of adaptive stacking ({kind}, {schedule} rate)"
+            claims.append(_claim(item, paper, less, exceeds(less)))
+    return claims
+
+
+def _stacking_report(
+    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
+) -> Report:
+    fine = results[results["status"] == "ok"].reset_index(drop=True)
+    tables = []
+    if len(fine):
+        rows = [
+            dict(zip([*_SETTING, "strategy"], setting, strict=True))
+            | {
+                "thesis": STACKING_LOSS[setting[-1]],
+                "final validation loss": _cell(found["final_loss"]),
+                "steps, all candidates'": found["steps_spent"].max(),
+            }
+            for setting, found in fine.groupby([*_SETTING, "strategy"], sort=False)
+        ]
+        shown = fine[[*_SETTING, "seed", "strategy", "chosen"]]
+        tables = [("Growing in stages", pd.DataFrame(rows)), ("What was chosen", shown)]
+    note = (
+        f"Stages of {', '.join(map(str, config.stage_steps))} steps, {config.layers} layers first "
+        f"and {config.added} more each time. Last stacking copies the last {config.added} layers "
+        f"on top; adaptive stacking takes what LAG@{config.lag_steps} chooses, whose steps are the "
+        "first of the stage. Final is the mean over the last "
+        f"{config.final_share:.0%} of the last stage. The thesis' numbers are of BERT-Large."
+    )
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=stacking_claims(fine) if len(fine) else [],
+        figures={"stacking": functools.partial(figures.draw_stacking, fine, workdir)},
+        extra_tables={},
+        notes=[note],
+    )
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the tables, the claims and the figures of a sweep, by its question."""
+    report = _stacking_report if config.question == "stacking" else _operator_report
+    return report(config, results, workdir)

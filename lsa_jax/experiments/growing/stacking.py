@@ -1,0 +1,164 @@
+"""Growing in stages: always a copy of the last block on top, or what LAG@k chooses.
+
+Source: Karp (thesis, 2024), section 5.4.2 and appendix C.1.3.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import ml_collections
+import numpy as np
+
+from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.growing.tasks import Task, first_state, fresh_params, make_task
+from lsa_jax.experiments.growing.text import Text
+from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.points import Point
+from lsa_jax.training.growth import Operator, search_space, stack_last
+from lsa_jax.training.lag import grow_all, grow_and_select
+from lsa_jax.training.steps import State, train_one
+
+
+def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Operator]:
+    """Returns the copying operators among which adaptive stacking chooses.
+
+    Args:
+        config: the point's.
+        stage: 1 for the first growth.
+    """
+    layers = config.layers + (stage - 1) * config.added
+    indices = tuple(range(0, layers - config.added + 1, config.index_strides[stage - 1]))
+    return search_space(
+        layers,
+        config.added,
+        indices=indices,
+        block_sizes=tuple(config.sweep.block_size),
+        sources=("copy",),
+    )
+
+
+def _measured(config: ml_collections.ConfigDict, start: int, stop: int) -> np.ndarray:
+    """Returns where a stage's loss is measured: now and then, all of the last steps, the end.
+
+    The last steps are those whose mean is the final loss.
+    """
+    steps = np.arange(start, stop, config.eval_every)
+    return np.append(steps, stop)
+
+
+def _train_stage(
+    config: ml_collections.ConfigDict,
+    task: Task,
+    state: State,
+    span: tuple[int, int],
+    directory: Path,
+) -> tuple[State, list[dict[str, float]]]:
+    """Trains one network for a stage's steps; returns it with what was measured."""
+    start, stop = span
+    steps = _measured(config, start, stop)
+    state, losses = train_one(
+        task.problem,
+        state,
+        config.batch_size,
+        start=start,
+        stop=stop,
+        measured=steps,
+        segment=config.checkpoint_every,
+        directory=directory,
+    )
+    if not np.isfinite(losses).all():
+        raise NumericalError(
+            f"the loss was not finite between steps {start} and {stop}; lower "
+            "config.optimizer.learning_rate"
+        )
+    rows = [
+        {"step": step, "loss": loss}
+        for step, loss in zip(steps.tolist(), losses.tolist(), strict=True)
+    ]
+    return state, rows
+
+
+def _begin_stage(
+    config: ml_collections.ConfigDict,
+    task: Task,
+    state: State,
+    stage: int,
+    start: int,
+    directory: Path,
+) -> tuple[State, Operator, int]:
+    """Grows; returns the deeper network, how it was chosen, and the steps that it has taken."""
+    layers = config.layers + (stage - 1) * config.added
+    fresh = fresh_params(task, layers + config.added)
+    if config.strategy == "last":
+        operator = stack_last(layers, config.added)
+        grown = grow_all(state, fresh, task.problem.optimizer, [operator])
+        return jax.tree.map(lambda a: a[0], grown), operator, 0
+    chosen = grow_and_select(
+        task.problem,
+        state,
+        fresh,
+        stage_operators(config, stage),
+        steps=config.lag_steps,
+        first_step=start,
+        window=config.lag_window,
+        placement=task.placement,
+        checkpoint_every=config.checkpoint_every,
+        directory=directory,
+    )
+    return chosen.state, chosen.operator, config.lag_steps
+
+
+def _stack(
+    config: ml_collections.ConfigDict,
+    task: Task,
+    first: State,
+    rows: list[dict[str, float]],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> Outcome:
+    """Goes through all stages after the first one."""
+    state, history = first, [row | {"stage": 0} for row in rows]
+    start, chosen, extra = config.stage_steps[0], [], 0
+    for stage, steps in enumerate(config.stage_steps[1:], start=1):
+        place = directory / f"stage_{stage:02d}"
+        state, operator, taken = _begin_stage(config, task, state, stage, start, place / "lag")
+        extra += taken * len(stage_operators(config, stage)) if taken else 0
+        span = start + taken, start + steps
+        state, rows = _train_stage(config, task, state, span, place / "trained")
+        history += [row | {"stage": stage} for row in rows]
+        chosen.append(operator.name)
+        start += steps
+        progress(stage / (len(config.stage_steps) - 1))
+    last = [r["loss"] for r in rows if r["step"] >= start - config.final_share * steps]
+    metrics = {
+        "final_loss": float(np.mean(last)),
+        "chosen": "; ".join(chosen),
+        "steps_spent": start + extra - (config.lag_steps * len(chosen) if extra else 0),
+    }
+    return Outcome(metrics, history)
+
+
+def run_stacking(
+    group: list[Point], text: Text, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains the first stage once and goes on from it by each point's strategy."""
+    config = group[0].config
+    task = make_task(config, text)
+    state = first_state(task, config.layers)
+    span = 0, config.stage_steps[0]
+    first, rows = _train_stage(config, task, state, span, directory / "stage_00")
+    outcomes: list[Outcome] = []
+    for place, point in enumerate(group):
+        where = directory / point.config.strategy
+        outcomes.append(
+            _stack(
+                point.config,
+                task,
+                first,
+                rows,
+                where,
+                lambda fraction: progress((place + fraction) / len(group)),  # noqa: B023
+            )
+        )
+    return outcomes

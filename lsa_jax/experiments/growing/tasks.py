@@ -1,0 +1,231 @@
+"""What a point of `experiments.growing` trains: network, text, objective, optimiser, schedule.
+
+The order of the text and what is hidden in it are functions of (seed, step) alone, so that every
+network of a seed, however it was grown, sees the same.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import optax
+from jax import lax
+from jaxtyping import Array, Float
+
+from lsa_jax.experiments.growing import text as texts
+from lsa_jax.experiments.growing.objectives import (
+    TokenBatch,
+    make_objective,
+    num_sentinels,
+)
+from lsa_jax.experiments.growing.settings import total_steps
+from lsa_jax.experiments.growing.text import Text
+from lsa_jax.experiments.growing.transformer import (
+    TRANSFORMERS,
+    Params,
+    Sizes,
+    Transformer,
+)
+from lsa_jax.sweep.points import Point
+from lsa_jax.training.steps import Placement, Problem, State
+
+OBJECTIVE = {"encoder": "masked", "decoder": "ul2"}
+VOCABULARY = {"encoder": "wordpiece", "decoder": "bytes"}
+
+# Streams of a seed's key, split by meaning. Layers that a stage adds are drawn from _LAYERS and the
+# number of layers that it ends with.
+_INIT, _LAYERS, _HIDDEN = 0, 1, 2
+
+# What is hidden in validation text is the same for all seeds.
+_VALIDATION_SEED = 2**31 - 1
+
+
+class Task(NamedTuple):
+    """One seed's training, before any of it is done.
+
+    Attributes:
+        model: the network, of any depth.
+        problem: loss, optimiser and batches.
+        placement: of grown networks.
+        seed: of all that is drawn.
+    """
+
+    model: Transformer
+    problem: Problem
+    placement: Placement
+    seed: int
+
+
+def load(points: list[Point], data_dir: Path | None) -> dict[str, Text]:
+    """Returns the text of each kind of network: read once, in its vocabulary."""
+    found: dict[str, Text] = {}
+    for point in points:
+        config, kind = point.config.data, point.config.model.kind
+        if kind not in found:
+            found[kind] = texts.load(
+                config.sources,
+                data_dir,
+                vocabulary=VOCABULARY[kind],
+                vocabulary_size=config.vocabulary_size,
+                length=config.length,
+                num_sentinels=num_sentinels(OBJECTIVE[kind], config.length),
+                validation_every=config.validation_every,
+                max_characters=config.max_characters,
+            )
+    return found
+
+
+def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
+    """Returns the learning rate of each step: a linear rise, then constant or a cosine's half.
+
+    A cosine starts `peak_factor` times higher and ends at `end_factor` of that with the last step
+    of the last network.
+
+    Source: Karp (thesis, 2024), appendix C.1.
+    """
+    rule, steps = config.optimizer, total_steps(config)
+    if rule.schedule == "constant":
+        return optax.warmup_constant_schedule(0.0, rule.learning_rate, rule.warmup_steps)
+    peak = rule.learning_rate * rule.peak_factor
+    return optax.warmup_cosine_decay_schedule(
+        0.0, peak, rule.warmup_steps, steps, peak * rule.end_factor
+    )
+
+
+def _is_decayed(params: Params) -> Any:
+    """Says of every parameter whether it decays: not the scales and biases, as in BERT."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, _: not path[-1].key.endswith(("scale", "bias")), params
+    )
+
+
+def make_optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+    """Returns AdamW (Devlin et al., 2018: clipped, decoupled decay) or Adafactor (as in T5).
+
+    Adafactor scales a step by a parameter's size, that of all layers together, and its factored
+    moments keep the axis of layers as long as the layers are fewer than 128.
+    """
+    rule, schedule = config.optimizer, make_schedule(config)
+    if rule.name == "adafactor":
+        return optax.adafactor(schedule)
+    adamw = optax.adamw(schedule, weight_decay=rule.weight_decay, mask=_is_decayed)
+    return adamw if rule.clip is None else optax.chain(optax.clip_by_global_norm(rule.clip), adamw)
+
+
+def make_loss(model: Transformer, remat: bool) -> Callable:
+    """Returns `(params, batch) -> (sum of the asked tokens' cross-entropies, how many)`.
+
+    Args:
+        model: whose loss it is.
+        remat: logits are made window by window, and again for the gradient: those of a whole batch
+            over a large vocabulary would fill the memory.
+    """
+
+    def loss(params: Params, batch: TokenBatch) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        vectors = model.read(params, batch.tokens, batch.prefix, batch.positions)
+
+        def total(asked: tuple[Array, Array, Array]) -> Float[Array, ""]:
+            vectors, targets, weights = asked
+            logits = model.answer(params, vectors)
+            values = optax.softmax_cross_entropy_with_integer_labels(logits, targets)
+            return jnp.sum(values * weights)
+
+        asked = (vectors, batch.targets, batch.weights)
+        if remat:
+            windows = jax.tree.map(lambda a: a[:, None], asked)
+            return jnp.sum(lax.map(jax.checkpoint(total), windows)), jnp.sum(batch.weights)
+        return total(asked), jnp.sum(batch.weights)
+
+    return loss
+
+
+def _stream(seed: Any, stream: int) -> Array:
+    return jax.random.fold_in(jax.random.key(seed), stream)
+
+
+def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -> TokenBatch:
+    """Returns evenly spaced validation windows as batches [parts, batch, ...]."""
+    count, size = config.data.validation_windows, config.batch_size
+    rows = np.linspace(0, len(text.validation) - 1, count).round().astype(int)
+    windows = jnp.asarray(text.validation[rows].astype(np.int32))
+    batch = objective(_stream(_VALIDATION_SEED, _HIDDEN), windows)
+    return jax.tree.map(lambda a: a.reshape(count // size, size, *a.shape[1:]), batch)
+
+
+class _Learning(NamedTuple):
+    """What the tasks of all seeds share, so that they share compiled programs too."""
+
+    model: Transformer
+    loss: Callable
+    optimizer: optax.GradientTransformation
+    objective: Callable
+    hide: Callable
+
+
+@functools.lru_cache(maxsize=8)
+def _learning(settings: str, vocabulary_size: int) -> _Learning:
+    config = ml_collections.ConfigDict(json.loads(settings))
+    length = config.data.length
+    sizes = Sizes(
+        vocabulary_size=vocabulary_size,
+        length=length,
+        **{name: value for name, value in config.model.items() if name != "kind"},
+    )
+    model = TRANSFORMERS[config.model.kind](sizes)
+    objective = make_objective(OBJECTIVE[config.model.kind], length, vocabulary_size)
+
+    @jax.jit
+    def hide(windows: Array, steps: Array, seed: Array) -> TokenBatch:
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, _HIDDEN), steps)
+        return jax.vmap(objective)(keys, windows)
+
+    loss = make_loss(model, config.model.remat)
+    return _Learning(model, loss, make_optimizer(config), objective, hide)
+
+
+def _shared_settings(config: ml_collections.ConfigDict) -> str:
+    names = ("question", "data", "model", "optimizer", "base_steps", "grow_steps", "stage_steps")
+    found = config.to_dict()
+    return json.dumps({name: found[name] for name in names}, sort_keys=True)
+
+
+def make_task(config: ml_collections.ConfigDict, text: Text) -> Task:
+    """Returns what a point trains."""
+    learning = _learning(_shared_settings(config), text.vocabulary_size)
+    shares = tuple(config.data.shares)
+
+    def batches(first: int, count: int) -> TokenBatch:
+        steps = np.arange(first, first + count)
+        rows = [
+            texts.batch_rows(text.sizes, shares, config.seed, config.batch_size, step)
+            for step in steps.tolist()
+        ]
+        return learning.hide(text.train[np.stack(rows)].astype(np.int32), steps, config.seed)
+
+    problem = Problem(
+        learning.loss,
+        learning.optimizer,
+        batches,
+        _validation(config, text, learning.objective),
+        text.checksum,
+    )
+    batch = config.batch_size if config.layout == "batch" else None
+    return Task(learning.model, problem, Placement(config.max_replicas, batch), config.seed)
+
+
+def first_state(task: Task, num_layers: int) -> State:
+    """Returns the shallow network before training."""
+    params = task.model.init(_stream(task.seed, _INIT), num_layers)
+    return State(params, task.problem.optimizer.init(params))
+
+
+def fresh_params(task: Task, num_layers: int) -> Params:
+    """Returns a deeper network as it is initialised, whose layers random operators take."""
+    key = jax.random.fold_in(_stream(task.seed, _LAYERS), num_layers)
+    return task.model.init(key, num_layers)

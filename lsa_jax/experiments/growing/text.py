@@ -1,0 +1,316 @@
+"""Text for language models: read, cut into tokens, packed into windows of one length.
+
+    text = load(("text",), Path("data"), vocabulary="wordpiece", vocabulary_size=1000, length=64)
+    text.train  # [windows, 64], token ids
+
+A source is a text file, a folder whose `*.txt` are documents, or a Hugging Face data set,
+`hf:PATH[:CONFIGURATION]`, with a column `text` (needs the `datasets` library). The vocabulary is
+trained on the sources by the `tokenizers` library, beginning with the special tokens.
+"""
+
+import functools
+import itertools
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Integer
+
+from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.experiments.growing.objectives import SEPARATOR, SPECIAL_TOKENS
+
+if TYPE_CHECKING:
+    import tokenizers
+
+VOCABULARIES = ("wordpiece", "bytes")
+
+# Runs of this many windows go to training or to validation together, so that validation text is
+# seldom a neighbour of training text.
+_RUN = 16
+
+_HUGGING_FACE = "hf:"
+
+
+class Text(NamedTuple):
+    """Windows of token ids.
+
+    Attributes:
+        train: windows to train on, source after source.
+        validation: windows to measure the loss on.
+        sizes: training windows of each source.
+        vocabulary_size: token ids are below it.
+    """
+
+    train: Integer[np.ndarray, "windows n"]
+    validation: Integer[np.ndarray, "held_out n"]
+    sizes: tuple[int, ...]
+    vocabulary_size: int
+
+    @property
+    def checksum(self) -> int:
+        """A number that tells texts and vocabularies apart, for checkpoints."""
+        return zlib.crc32(self.validation.tobytes(), zlib.crc32(self.train.tobytes()))
+
+
+def _hugging_face(source: str, data_dir: Path | None) -> Iterator[str]:
+    try:
+        import datasets  # optional, and slow to import
+    except ImportError:
+        raise InputError(
+            f"config.data.sources has {source!r}, which needs the datasets library; accepted: "
+            "`pip install datasets`, or a text file or folder below --data_dir"
+        ) from None
+    path, _, name = source.removeprefix(_HUGGING_FACE).partition(":")
+    try:
+        if data_dir is not None and (data_dir / path).is_dir():
+            rows = datasets.load_from_disk(str(data_dir / path))
+            rows = rows["train"] if isinstance(rows, dict) else rows  # of all splits, or of one
+        else:
+            rows = datasets.load_dataset(path, name or None, split="train", streaming=True)
+        for row in rows:
+            yield row["text"]
+    except (OSError, ValueError, KeyError) as error:  # no such set or column, or no network
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"config.data.sources has {source!r}, which cannot be read: {reason}; accepted: a data "
+            "set with a split `train` and a column `text`"
+        ) from None
+
+
+def _text_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text: {error.reason}") from None
+
+
+def read_documents(source: str, data_dir: Path | None) -> Iterator[str]:
+    """Yields a source's documents, those of a folder by file name.
+
+    Raises:
+        MissingDataError: there is no such file or folder.
+        InputError: it holds no text, or a library is missing.
+    """
+    if source.startswith(_HUGGING_FACE):
+        yield from _hugging_face(source, data_dir)
+        return
+    if data_dir is None:
+        raise MissingDataError(
+            f"config.data.sources has {source!r}, looked for below --data_dir (or LSA_DATA_DIR); "
+            "accepted: a folder given there"
+        )
+    path = data_dir / source
+    if not path.exists():
+        raise MissingDataError(
+            f"{path} does not exist; accepted: a text file, or a folder with *.txt"
+        )
+    paths = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    if not paths:
+        raise InputError(f"{path} holds no *.txt; accepted: a text file, or a folder with *.txt")
+    yield from map(_text_file, paths)
+
+
+def take_characters(documents: Iterable[str], limit: int | None) -> Iterator[str]:
+    """Yields documents up to `limit` characters in all, the last one cut; None yields all."""
+    left = limit
+    for document in documents:
+        if left is None:
+            yield document
+        elif left > 0:
+            yield document[:left]
+            left -= len(document)
+        else:
+            return
+
+
+def _lines(document: str) -> list[str]:
+    """Cuts a document into lines, which with their ends make it up again."""
+    return document.splitlines(keepends=True)
+
+
+def train_vocabulary(
+    pieces: Iterable[str], kind: str, vocabulary_size: int, num_sentinels: int = 0
+) -> "tokenizers.Tokenizer":
+    """Trains a vocabulary whose first ids are the special tokens, then the sentinels.
+
+    Args:
+        pieces: the text.
+        kind: "wordpiece" (lower case, as BERT's) or "bytes" (pairs of bytes, joined).
+        vocabulary_size: the most tokens there may be; "bytes" needs 256 and the special ones.
+        num_sentinels: of span corruption.
+
+    Raises:
+        InputError: there is no such kind, or the vocabulary is too small for it.
+    """
+    import tokenizers
+
+    special = [*SPECIAL_TOKENS, *(f"[SPAN{i}]" for i in range(num_sentinels))]
+    least = len(special) + (256 if kind == "bytes" else 1)
+    if vocabulary_size < least:
+        raise InputError(
+            f"vocabulary_size is {vocabulary_size}; accepted for {kind!r}: {least} or more"
+        )
+    if kind == "wordpiece":
+        return _train_wordpiece(list(pieces), special, vocabulary_size)
+    if kind != "bytes":
+        raise InputError(f"vocabulary is {kind!r}; accepted: {', '.join(VOCABULARIES)}")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary_size,
+        special_tokens=special,
+        # Sorted: the library gives a set, and ids must not differ from run to run.
+        initial_alphabet=sorted(alphabet),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(pieces, trainer)
+    return tokenizer
+
+
+def _train_wordpiece(
+    pieces: list[str], special: list[str], vocabulary_size: int
+) -> "tokenizers.Tokenizer":
+    """Trains a vocabulary that is the same in every process.
+
+    The library numbers the letters inside words ("##x") in an order that differs from process to
+    process, and by these numbers it decides which of two equally frequent pairs to join. So they
+    are found first, and given to it in an order of ours.
+    """
+    import tokenizers
+
+    def new(model: "tokenizers.models.WordPiece") -> "tokenizers.Tokenizer":
+        tokenizer = tokenizers.Tokenizer(model)
+        tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+        return tokenizer
+
+    def train(first: list[str], size: int) -> dict[str, int]:
+        tokenizer = new(tokenizers.models.WordPiece(unk_token="[UNK]"))
+        trainer = tokenizers.trainers.WordPieceTrainer(
+            vocab_size=size, special_tokens=first, show_progress=False
+        )
+        tokenizer.train_from_iterator(pieces, trainer)
+        return tokenizer.get_vocab()
+
+    # So small a vocabulary has letters alone.
+    letters = [token for token in train(special, len(special)) if token.startswith("##")]
+    vocabulary = train([*special, *sorted(letters)], vocabulary_size)
+    if len(vocabulary) > vocabulary_size:
+        raise InputError(
+            f"vocabulary_size is {vocabulary_size}; accepted for 'wordpiece' with the letters of "
+            f"this text: {len(vocabulary)} or more"
+        )
+    # Anew, as "##x" in a text is no special token.
+    tokenizer = new(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(special)
+    return tokenizer
+
+
+def encode(
+    documents: Iterable[str], tokenizer: "tokenizers.Tokenizer"
+) -> Integer[np.ndarray, " tokens"]:
+    """Returns the documents' token ids, each document followed by a separator."""
+    wide = tokenizer.get_vocab_size() > np.iinfo(np.uint16).max
+    kind = np.uint32 if wide else np.uint16
+    parts = [np.zeros(0, kind)]
+    for document in documents:
+        encodings = tokenizer.encode_batch(_lines(document), add_special_tokens=False)
+        ids = itertools.chain.from_iterable(encoding.ids for encoding in encodings)
+        parts += [np.fromiter(ids, kind), np.full(1, SEPARATOR, kind)]
+    return np.concatenate(parts)
+
+
+def pack(tokens: Integer[np.ndarray, " tokens"], length: int) -> Integer[np.ndarray, "windows n"]:
+    """Cuts a stream of tokens into windows; the tokens after the last whole one are left out."""
+    count = len(tokens) // length
+    return tokens[: count * length].reshape(count, length)
+
+
+def hold_out(
+    windows: Integer[np.ndarray, "windows n"], every: int
+) -> tuple[Integer[np.ndarray, "train n"], Integer[np.ndarray, "held_out n"]]:
+    """Splits windows: of every `every` runs of 16 neighbours the last goes to validation."""
+    is_held = np.arange(len(windows)) // _RUN % every == every - 1
+    return windows[~is_held], windows[is_held]
+
+
+def load(
+    sources: tuple[str, ...],
+    data_dir: Path | None,
+    *,
+    vocabulary: str,
+    vocabulary_size: int,
+    length: int,
+    num_sentinels: int = 0,
+    validation_every: int = 10,
+    max_characters: int | None = None,
+) -> Text:
+    """Reads sources, trains a vocabulary on all of them and packs them into windows.
+
+    Args:
+        sources: see the module.
+        data_dir: where files lie.
+        vocabulary: "wordpiece" or "bytes".
+        vocabulary_size: the most tokens there may be.
+        length: tokens of a window.
+        num_sentinels: tokens to reserve for span corruption.
+        validation_every: of every so many runs of 16 windows one is held out.
+        max_characters: of each source; None reads all.
+
+    Raises:
+        InputError: a source is missing, or too short for a window to train on and one to hold out.
+    """
+    if not sources:
+        raise InputError("config.data.sources is (); accepted: one source or more")
+    texts = [list(take_characters(read_documents(s, data_dir), max_characters)) for s in sources]
+    pieces = (piece for text in texts for document in text for piece in _lines(document))
+    tokenizer = train_vocabulary(pieces, vocabulary, vocabulary_size, num_sentinels)
+    parts = [hold_out(pack(encode(t, tokenizer), length), validation_every) for t in texts]
+    for source, (train, held_out) in zip(sources, parts, strict=True):
+        if not len(train) or not len(held_out):
+            raise InputError(
+                f"config.data.sources has {source!r} with {len(train)} windows of {length} tokens "
+                f"to train on and {len(held_out)} to hold out; accepted: longer texts, or shorter "
+                "windows"
+            )
+    return Text(
+        np.concatenate([train for train, _ in parts]),
+        np.concatenate([held_out for _, held_out in parts]),
+        tuple(len(train) for train, _ in parts),
+        tokenizer.get_vocab_size(),
+    )
+
+
+@functools.lru_cache(maxsize=4)  # the steps of an epoch ask for it one after the other
+def epoch_order(
+    sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, epoch: int
+) -> Integer[np.ndarray, " rows"]:
+    """Returns the order in which an epoch visits the training windows.
+
+    Without shares every window comes once. With shares an epoch is as long, and every source has
+    its share of it; a source that has fewer windows than that is gone through several times.
+    """
+    random = np.random.default_rng((seed, epoch))
+    total, starts = sum(sizes), np.cumsum((0, *sizes))
+    wanted = [round(total * share) for share in shares] if shares else sizes
+    parts = []
+    for start, size, count in zip(starts[:-1], sizes, wanted, strict=True):
+        passes = [random.permutation(size) for _ in range(-(-count // size))]
+        parts.append(start + np.concatenate([*passes, np.zeros(0, np.int64)])[:count])
+    return random.permutation(np.concatenate(parts))
+
+
+def batch_rows(
+    sizes: tuple[int, ...], shares: tuple[float, ...], seed: int, batch_size: int, step: int
+) -> Integer[np.ndarray, " b"]:
+    """Returns the windows of a step, a function of (seed, step): the same for every model."""
+    rows = len(epoch_order(sizes, shares, seed, 0))
+    places = step * batch_size + np.arange(batch_size)
+    orders = {
+        epoch: epoch_order(sizes, shares, seed, epoch) for epoch in set((places // rows).tolist())
+    }
+    return np.stack([orders[place // rows][place % rows] for place in places])

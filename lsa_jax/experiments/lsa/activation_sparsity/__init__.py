@@ -1,0 +1,1 @@
+"""How sparse activations become while a network trains (figure 2)."""

@@ -1,0 +1,1 @@
+"""The images that the learners see (figure 5)."""

@@ -1,0 +1,75 @@
+"""Settings of `experiments.image_examples`: the images among those of the noise curves."""
+
+import ml_collections
+
+from lsa_jax.checks import integer, text, tuple_of
+from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Images on backgrounds", text(), "heading of the report"),
+    "num_examples": Field(3, integer(1), "images of each kind"),
+    **{
+        name: field
+        for name, field in settings.FIELDS.items()
+        if name.startswith("data.") or name in ("noise", "seed")
+    },
+    "sweep.background": Field(
+        ("gaussian",), tuple_of(settings.FIELDS["data.background"].kind), "backgrounds"
+    ),
+    "sweep.placement": Field(
+        ("random_location", "random_corner", "fixed_corner"),
+        settings.FIELDS["sweep.placement"].kind,
+        "placements; distractors have no random_location",
+    ),
+    "sweep.std": Field(
+        (0.0, 0.5, 1.0, 1.5, 2.0),
+        settings.FIELDS["sweep.noise"].kind,
+        "Gaussian backgrounds: standard deviations",
+    ),
+    "sweep.intensity": Field(
+        (0.0, 0.25, 0.5, 0.75, 1.0),
+        settings.FIELDS["sweep.noise"].kind,
+        "photographs and distractors: intensities",
+    ),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: background x placement x noise.
+
+    Distractors lie beside the vehicles of CIFAR-10, and only in corners.
+    """
+    points: list[dict[str, object]] = []
+    for background in config.sweep.background:
+        distractors = background == "distractors"
+        levels = {"gaussian": config.sweep.std, "none": (0.0,)}
+        points += [
+            {
+                "data.background": background,
+                "data.placement": placement,
+                "noise": noise,
+                "data.task": "vehicles" if distractors else config.data.task,
+            }
+            for placement in config.sweep.placement
+            if not (distractors and placement == "random_location")
+            for noise in levels.get(background, config.sweep.intensity)
+        ]
+    return points
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted and the fields fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    settings.check_data(config)

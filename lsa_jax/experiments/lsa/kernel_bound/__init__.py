@@ -1,0 +1,1 @@
+"""What no kernel of few features can do (theorem 2)."""

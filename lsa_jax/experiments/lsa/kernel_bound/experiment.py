@@ -1,0 +1,244 @@
+"""What fixed filters can represent: the finite CNTK's least error beside a filter that is trained.
+
+Karp et al. (NeurIPS 2021), section 5, theorem 2: with sigma^2 = 1 / d and few filters, no weights
+and no thresholds of the kernel `threshold_features` come below an error of 0.1, while Algorithm 1
+trains one filter to classify the same distribution.
+
+Kernel: thresholds from a search on the population, weights from its discriminant or from logistic
+regression, whichever errs least on validation examples; the error is that on fresh examples.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import jax
+import ml_collections
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from jaxtyping import Float
+from scipy.special import expit, ndtr
+
+from lsa_jax.experiments.lsa.kernel_bound.report import make_report
+from lsa_jax.experiments.lsa.kernel_bound.settings import row_length
+from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
+    Design,
+    discriminant,
+    draw_directions,
+    draw_features,
+    first_filters,
+    row_covariance,
+    search_thresholds,
+    separation,
+)
+from lsa_jax.experiments.lsa.signal_dynamics import experiment
+from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
+from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.variants import set_fields
+
+# Streams of a seed's key, split by meaning.
+_FILTERS, _TRAIN, _VALIDATION, _TEST = 0, 1, 2, 3
+
+
+def load(points: list[Point], data_dir: Path | None) -> None:
+    """Reads nothing: every example is drawn on the way."""
+    del points, data_dir
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts a network's seeds together, and the kernels of one seed that differ in m only.
+
+    Those share filters and examples: a kernel's filters are the first ones of the next.
+    """
+    return group_points(points, lambda config: ("seed",) if config.learner == "network" else ("m",))
+
+
+def noise_sigma(config: ml_collections.ConfigDict) -> float:
+    """Returns sigma = 1 / sqrt(d), as theorem 2 has it."""
+    return row_length(config) ** -0.5
+
+
+def choose_designs(group: list[Point]) -> list[Design]:
+    """Draws the filters of a group's kernels and searches their thresholds, smallest kernel first.
+
+    Returns:
+        One design a point, in the order of the points.
+    """
+    config = group[0].config
+    sigma = noise_sigma(config)
+    key = jax.random.fold_in(jax.random.key(config.seed), _FILTERS)
+    directions = draw_directions(key, max(p.config.m for p in group), row_length(config))
+    designs: dict[int, Design] = {}
+    known = None
+    for m in sorted({point.config.m for point in group}):
+        designs[m] = search_thresholds(
+            first_filters(directions, m),
+            sigma,
+            config.k,
+            config.pass_fractions,
+            sweeps=config.search_sweeps if m <= config.search_filters else 0,
+            starts=config.search_starts,
+            known=known,
+        )
+        known = designs[m].thresholds
+    return [designs[point.config.m] for point in group]
+
+
+def fit_logistic(
+    features: Float[np.ndarray, "n f"],
+    start: Float[np.ndarray, " f"],
+    covariance: Float[np.ndarray, "f f"],
+    penalties: Sequence[float],
+) -> Float[np.ndarray, "penalties f"]:
+    """Fits logistic regressions through the origin, pulled towards given weights.
+
+    Each minimises mean log(1 + exp(-<w, F>)) + penalty / 2 (w - start)^T C (w - start). The fits
+    are done in features that C turns into white ones, where they are well conditioned.
+
+    Args:
+        features: y F(X), so that every label is 1.
+        start: the weights that it is pulled towards.
+        covariance: C, positive definite.
+        penalties: the pull's strength in each fit.
+    """
+    factor = scipy.linalg.cholesky(covariance, lower=True)
+    white = scipy.linalg.solve_triangular(factor, features.T, lower=True).T
+    center = factor.T @ start
+
+    def loss_and_slope(weights: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
+        margins, away = white @ weights, weights - center
+        loss = np.logaddexp(0, -margins).mean() + penalty / 2 * (away @ away)
+        return loss, penalty * away - white.T @ expit(-margins) / len(white)
+
+    found = [
+        scipy.optimize.minimize(loss_and_slope, center, (p,), jac=True, method="L-BFGS-B").x
+        for p in penalties
+    ]
+    return scipy.linalg.solve_triangular(factor.T, np.transpose(found), lower=False).T
+
+
+def _errors(features: Float[np.ndarray, "n f"], weights: Float[np.ndarray, "c f"]) -> np.ndarray:
+    """Returns each weights' share of examples that are misclassified; an output of 0 is wrong."""
+    return np.mean(features @ weights.T <= 0, axis=0)
+
+
+def fit_kernel(
+    config: ml_collections.ConfigDict, design: Design, features: dict[int, np.ndarray]
+) -> Outcome:
+    """Fits a kernel's weights at given thresholds and measures them.
+
+    Args:
+        config: the point's.
+        design: filters and thresholds.
+        features: y F(X) of training, validation and test examples, by stream.
+    """
+    sigma, k = noise_sigma(config), config.k
+    start = discriminant(design, sigma, k)
+    covariance = k * sigma**2 * row_covariance(design, design)
+    # Filters that let the same rows pass make it singular.
+    covariance[np.diag_indices_from(covariance)] *= 1 + 1e-6
+    fits = fit_logistic(features[_TRAIN], start, covariance, config.penalties)
+    weights = np.stack([start, *fits])
+    train, validation, test = (_errors(features[s], weights) for s in (_TRAIN, _VALIDATION, _TEST))
+    penalties = [np.inf, *config.penalties]
+    history = [
+        {"penalty": p, "train_error": a, "validation_error": b, "test_error": c}
+        for p, a, b, c in zip(penalties, train, validation, test, strict=True)
+    ]
+    metrics = {
+        "test_error": float(test[np.argmin(validation)]),
+        "least_test_error": float(test.min()),
+        "discriminant_error": float(test[0]),
+        "predicted_error": float(ndtr(-separation(design, sigma, k))),
+    }
+    return Outcome(metrics, history)
+
+
+def _run_kernels(group: list[Point], progress: Callable[[float], None]) -> list[Outcome]:
+    config = group[0].config
+    designs = choose_designs(group)
+    progress(0.3)
+    # The smaller kernels' filters and coordinates are the first of the largest.
+    order = sorted(range(len(group)), key=lambda place: group[place].config.m)
+    key = jax.random.key(config.seed)
+    draw = functools.partial(
+        draw_features,
+        designs=[designs[place] for place in order],
+        sigma=noise_sigma(config),
+        k=config.k,
+    )
+    drawn = {}
+    sizes = {_TRAIN: "num_train", _VALIDATION: "num_validation", _TEST: "num_test"}
+    for done, (stream, size) in enumerate(sizes.items(), start=1):
+        drawn[stream] = draw(jax.random.fold_in(key, stream), num_examples=config[size])
+        progress(0.3 + 0.2 * done)
+    outcomes: dict[int, Outcome] = {}
+    for rank, place in enumerate(order):
+        features = {stream: arrays[rank] for stream, arrays in drawn.items()}
+        outcomes[place] = fit_kernel(group[place].config, designs[place], features)
+    return [outcomes[place] for place in range(len(group))]
+
+
+def network_point(point: Point) -> Point:
+    """Returns the point of `experiments.signal_dynamics` that trains the network of a point."""
+    config = point.config
+    fields = {
+        "seed": config.seed,
+        "k": config.k,
+        "d": row_length(config),
+        "noise_scale": noise_sigma(config) / noise_std(config.k, 1.0),
+        "num_test": config.num_test,
+        **config.network.to_dict(),
+    }
+    settings = set_fields(signal_settings.default_config(), fields)
+    signal_settings.validate(settings)
+    return Point(point.id, point.settings, settings)
+
+
+def _run_networks(
+    group: list[Point], directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    trained = experiment.run([network_point(p) for p in group], None, directory, progress)
+    return [
+        outcome
+        if outcome.status == "failed"
+        else outcome._replace(
+            metrics={
+                "test_error": 1 - outcome.metrics["test_accuracy"],
+                "w_dot_wstar": outcome.metrics["w_dot_wstar"],
+                "ratio": outcome.metrics["ratio"],
+            }
+        )
+        for outcome in trained
+    ]
+
+
+def run(
+    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains a group's networks as replicas, or fits the kernels of one seed."""
+    del data
+    if group[0].config.learner == "network":
+        outcomes = _run_networks(group, directory, progress)
+    else:
+        outcomes = _run_kernels(group, progress)
+    # What a point is, also where it was not swept.
+    return [
+        outcome._replace(
+            metrics={
+                "learner": point.config.learner,
+                "k": point.config.k,
+                "d": row_length(point.config),
+                "m": point.config.m,
+                "seed": point.config.seed,
+            }
+            | outcome.metrics
+        )
+        for point, outcome in zip(group, outcomes, strict=True)
+    ]
+
+
+EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

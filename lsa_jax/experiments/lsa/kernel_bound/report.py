@@ -1,0 +1,133 @@
+"""The report on theorem 2: least error of kernels of fixed filters against m, and the network's."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.report import Claim, Report
+
+# Theorem 2's bound on a kernel's error, and what counts as an error next to zero.
+BOUND, NEXT_TO_ZERO = 0.1, 0.01
+
+# Theorem 2 is about a number of filters that stays fixed as k grows; claims are made up to here.
+FEW_FILTERS = 4
+
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+# Columns of the last table and their headings.
+_SHOWN = {
+    "test_error": "test error",
+    "least_test_error": "least test error of all fits",
+    "discriminant_error": "discriminant's test error",
+    "predicted_error": "predicted error",
+}
+
+
+def _mean_and_spread(values: pd.Series) -> str:
+    spread = f" ± {values.std():.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{spread}"
+
+
+def _by_size(kernels: pd.DataFrame, network: pd.DataFrame, summary: Any) -> pd.DataFrame:
+    """Returns one row a k and one column an m, and the network's: a summary of the test errors."""
+    cells = kernels.groupby(["k", "m"])["test_error"].apply(summary).unstack("m")
+    cells.columns = [f"m = {m}" for m in cells.columns]
+    if len(network):
+        cells = cells.join(network.groupby("k")["test_error"].apply(summary).rename("network"))
+    return cells.fillna("").reset_index()
+
+
+def _share_above(values: pd.Series) -> float:
+    return float((values >= BOUND).mean())
+
+
+def _share(values: pd.Series) -> str:
+    return f"{(values >= BOUND).sum()} of {len(values)}"
+
+
+def _fits(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row a kernel: means over seeds ± standard deviation of every error."""
+    rows = kernels.groupby(["k", "m"])
+    columns = {name: rows[m].apply(_mean_and_spread) for m, name in _SHOWN.items()}
+    return pd.DataFrame(columns).reset_index()
+
+
+def make_claims(results: pd.DataFrame) -> list[Claim]:
+    """Returns what theorems 1 and 2 say beside what came out.
+
+    A kernel's claim is shown when its error reaches the bound in every draw of its filters, a
+    network's when its error is next to zero for every seed.
+    """
+    fine = results[results["status"] == "ok"]
+    claims = []
+    for k in results["k"].unique():
+        kernels = fine[(fine["k"] == k) & (fine["learner"] == "kernel")]
+        few = kernels[kernels["m"] <= FEW_FILTERS]
+        for m, errors in few.groupby("m")["test_error"]:
+            item = f"share of draws with a kernel's error of {BOUND:g} or more, k = {k}, m = {m}"
+            share = _share_above(errors)
+            status = "shown" if share == 1 else "not shown"
+            claims.append(Claim(item, "0.999 or more for large k", share, None, status))
+        item = f"the network's test error, k = {k}"
+        errors = fine.loc[(fine["k"] == k) & (fine["learner"] == "network"), "test_error"]
+        if errors.empty:
+            claims.append(Claim(item, "goes to 0", "", None, "not run"))
+        else:
+            spread = float(errors.std()) if len(errors) > 1 else None
+            status = "shown" if errors.max() < NEXT_TO_ZERO else "not shown"
+            claims.append(Claim(item, "goes to 0", round(errors.mean(), 5), spread, status))
+    return claims
+
+
+def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
+    """Draws test error against m, one line a k; bands are ± 1 std; the network is dashed."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
+    for place, (k, rows) in enumerate(kernels.groupby("k")):
+        color = _COLORS[place % len(_COLORS)]
+        style = {"color": color, "label": f"k = {k}", "marker": "o", "markersize": 4}
+        draw_mean(axis, rows["test_error"], rows["m"], limits=(0, 1), **style)
+        errors = network.loc[network["k"] == k, "test_error"]
+        if len(errors):
+            axis.axhline(errors.mean(), color=color, linestyle="--", label=f"network, k = {k}")
+    axis.axhline(BOUND, color="grey", linestyle=":", label="bound of theorem 2")
+    axis.set_xscale("log", base=2)
+    axis.set(xlabel="filters of the kernel, m", ylabel="test error", ylim=(-0.01, 0.5))
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the tables, the claims and the figure of a sweep."""
+    del workdir
+    fine = results[results["status"] == "ok"]
+    kernels, network = (fine[fine["learner"] == name] for name in ("kernel", "network"))
+    tables = []
+    if len(kernels):
+        tables = [
+            ("Test error", _by_size(kernels, network, _mean_and_spread)),
+            (f"Runs with a test error of {BOUND:g} or more", _by_size(kernels, network, _share)),
+            ("Fits of the kernels", _fits(kernels)),
+        ]
+    notes = [
+        "Means over draws of the filters ± their standard deviation. A kernel's test error is that "
+        "of the fit that errs least on validation examples, on fresh examples. The least test "
+        "error of all fits is chosen on the test examples themselves, so it is optimistic. The "
+        "predicted error is the discriminant's, were its output normal. The theorem is about all "
+        "weights and thresholds; what is shown is the best that the search found."
+    ]
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=make_claims(results),
+        figures={"kernel_bound": functools.partial(draw, kernels, network)},
+        extra_tables={},
+        notes=notes,
+    )

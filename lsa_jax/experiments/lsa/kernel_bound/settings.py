@@ -1,0 +1,105 @@
+"""Settings of `experiments.kernel_bound`: one trained filter against fixed filters, trained sums.
+
+Sources of the defaults: Karp et al. (NeurIPS 2021), section 5 (theorem 2) and section 3.
+"""
+
+import math
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+_SEED, _K, _M = integer(0), integer(10), integer(1)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("What fixed filters can represent", text(), "heading of the report"),
+    "seed": Field(0, _SEED, "draws the initial filters and every example"),
+    "learner": Field("kernel", one_of("network", "kernel"), "Algorithm 1, or the finite CNTK"),
+    # The distribution: sigma^2 = 1 / d.
+    "k": Field(1000, _K, "noise rows of an example"),
+    "d": Field(None, optional(integer(2)), "length of a row; None takes k / log(k)^2, rounded"),
+    "m": Field(1, _M, "filters of the kernel"),
+    "num_test": Field(3000, integer(1), "fresh test examples"),
+    # The kernel: thresholds by search, weights by discriminant and logistic regression.
+    "pass_fractions": Field(
+        (0.3, 0.1, 0.03, 0.01),
+        tuple_of(number(0, 1, above=True)),
+        "common thresholds that are tried, as the share of noise rows that pass",
+    ),
+    "search_sweeps": Field(2, integer(0), "rounds of choosing each filter's threshold in turn"),
+    "search_starts": Field(3, integer(1), "starts of that search, the best ones"),
+    "search_filters": Field(32, integer(1), "kernels of more filters are not searched filterwise"),
+    "max_features": Field(4500, integer(1), "kernels with more weights are left out of the sweep"),
+    "num_train": Field(3000, integer(1), "examples that logistic regression fits"),
+    "num_validation": Field(1500, integer(1), "examples that choose between the fits"),
+    "penalties": Field(
+        (1.0, 0.1, 0.01, 0.001),
+        tuple_of(number(0, above=True)),
+        "of logistic regression, on the distance from the discriminant",
+    ),
+    # The network: Algorithm 1.
+    "network.init_scale": Field(1e-6, number(1e-15), "std of the initial filter's entries"),
+    "network.learning_rate": Field(0.1, number(0, above=True), "eta_w, rate of the filter"),
+    "network.bias_learning_rate_ratio": Field(
+        None, optional(number(0)), "eta_b / eta_w; None takes the paper's 1 / k"
+    ),
+    "network.batch_size": Field(500, integer(1), "fresh examples a step"),
+    "network.steps": Field(10_000, integer(1), "steps of gradient descent"),
+    "network.eval_every": Field(1000, integer(1), "steps between evaluations"),
+    "network.checkpoint_every": Field(1, integer(1), "evaluations between checkpoints"),
+    # The axes of the sweep.
+    "sweep.k": Field((1000,), tuple_of(_K), "noise rows"),
+    "sweep.m": Field((1, 2, 4, 8, 16, 32), tuple_of(_M), "filters of the kernel"),
+    "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of the kernels"),
+    "sweep.network_seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of the networks"),
+}
+
+
+def row_length(config: ml_collections.ConfigDict) -> int:
+    """Returns d: what is set, or the whole number next to k / log(k)^2.
+
+    There sigma^2 = 1 / d, which theorem 2 is proved for, is sigma = log(k) / sqrt(k) as well.
+
+    Source: Karp et al. (2021), sections 3 and 5.
+    """
+    return round(config.k / math.log(config.k) ** 2) if config.d is None else config.d
+
+
+def num_features(config: ml_collections.ConfigDict) -> int:
+    """Returns how many weights matter: m filters times the dimension that they and w* span."""
+    return config.m * min(row_length(config), config.m + 1)
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: for each k the network, then kernels by m.
+
+    Kernels with more than `max_features` weights are left out.
+    """
+    points: list[dict[str, object]] = []
+    for k in config.sweep.k:
+        points += [{"learner": "network", "k": k, "seed": s} for s in config.sweep.network_seed]
+        for m in config.sweep.m:
+            at = config.copy_and_resolve_references()
+            at.update({"k": k, "m": m})
+            if num_features(at) <= config.max_features:
+                points += [
+                    {"learner": "kernel", "k": k, "m": m, "seed": s} for s in config.sweep.seed
+                ]
+    return points
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)

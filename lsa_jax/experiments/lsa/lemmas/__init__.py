@@ -1,0 +1,1 @@
+"""The lemmas behind theorem 1, checked on the population loss."""

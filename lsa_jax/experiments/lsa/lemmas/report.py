@@ -1,0 +1,221 @@
+"""The report on lemmas 1 to 3: the numbers that they bound, for growing k."""
+
+import functools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.experiments.lsa.signal_scaling.fits import (
+    describe,
+    fit_power_law,
+    reached_from,
+)
+from lsa_jax.reporting import files
+from lsa_jax.reporting.report import Claim, Report
+
+# "Theta(1)" counts as shown when a quantity varies by less than this factor while k grows.
+SAME_ORDER = 2.0
+
+_SHOWN = {
+    "k": "k",
+    "reached": "error reached",
+    "time": "time",
+    "w_dot_wstar": "w.w* at the end",
+    "lemma1_least": "1: least -grad.w*",
+    "lemma1_most": "1: largest",
+    "lemma2_least": "2: least rate",
+    "lemma2_ratio": "2: largest / log^3 k",
+    "lemma3_least": "3: least grad_b",
+    "lemma3_sketch_least": "3: w.w* >= k^(-1/8)",
+    "onset_ratio": "onset x log^4 k",
+    "bias_ratio": "k max b/(w.w*)",
+}
+
+_NOTE = (
+    "Time is learning rate times steps, in the limit of small steps, until the error reaches "
+    "{target:g}. Columns 1 to 3 belong to the lemmas: -grad.w* while |w.w*| <= H / log(k)^4 with "
+    "H = {lemma1:g}; rate = grad.w_perp / |w_perp|^2 all along; grad_b while w.w* >= C2 / log(k)^4 "
+    "with C2 = {lemma3:g} (beside it: while w.w* >= k^(-1/8)) and the error is {target:g} or more. "
+    "Onset is w.w* where b starts to fall. The paper's statements are about k from some k0 on; "
+    "lemma 3 is judged from the smallest k from which on the error is reached{from_k}. An order is "
+    "shown when the quantity over that order varies by less than a factor {same_order:g} "
+    "(Theta), or when its exponent in k, fitted on logarithmic scales, is not above 0 (O) or not "
+    "below 0 (Omega)."
+)
+
+
+class _Statement(NamedTuple):
+    """A statement of a lemma and how the rows of all k tell whether it holds.
+
+    Attributes:
+        item: what is measured.
+        paper: what the paper says of it.
+        from_k0: whether it is only about k from k0 on.
+        judge: from the rows, our number in words or None, and whether the statement holds.
+    """
+
+    item: str
+    paper: str
+    from_k0: bool
+    judge: Callable[[pd.DataFrame], tuple[str | float, bool]]
+
+
+def _least(column: str, rows: pd.DataFrame) -> tuple[float, bool]:
+    least = float(rows[column].min())
+    return least, least > 0
+
+
+def _spread(low: str, high: str, rows: pd.DataFrame) -> tuple[float, bool]:
+    factor = float(rows[high].max() / rows[low].min())
+    return factor, 0 < factor < SAME_ORDER
+
+
+def _bound(column: str, rows: pd.DataFrame) -> tuple[float, bool]:
+    most = float(rows[column].max())
+    return most, most < SAME_ORDER
+
+
+def _exponent(column: str, sign: int, rows: pd.DataFrame) -> tuple[str, bool]:
+    """Fits a quantity's exponent in k; sign 1 where it must not be below 0, -1 where not above."""
+    fit = fit_power_law(rows["k"], rows[column])
+    if fit is None:
+        return "no fit", False
+    return describe(fit), sign * fit.exponent >= 0
+
+
+_STATEMENTS = (
+    _Statement(
+        "lemma 1: least -grad.w* while w.w* is small",
+        "above 0",
+        False,
+        functools.partial(_least, "lemma1_least"),
+    ),
+    _Statement(
+        "lemma 1: largest over least -grad.w*, all k",
+        "Theta(1)",
+        False,
+        functools.partial(_spread, "lemma1_least", "lemma1_most"),
+    ),
+    _Statement(
+        "lemma 2: least grad.w_perp / |w_perp|^2",
+        "0 or more",
+        False,
+        lambda rows: (least := float(rows["lemma2_least"].min()), least >= 0),
+    ),
+    _Statement(
+        "lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
+        "O(1): at most 0",
+        False,
+        functools.partial(_exponent, "lemma2_ratio", -1),
+    ),
+    _Statement(
+        "lemma 3: least grad_b once w.w* is large, while the error is",
+        "above 0",
+        True,
+        functools.partial(_least, "lemma3_least"),
+    ),
+    _Statement(
+        "lemma 3: exponent in k of that least grad_b",
+        "Omega(1): at least 0",
+        True,
+        functools.partial(_exponent, "lemma3_least", 1),
+    ),
+    _Statement(
+        "exponent in k of log(k)^4 w.w* where b starts to fall",
+        "O(1): at most 0",
+        True,
+        functools.partial(_exponent, "onset_ratio", -1),
+    ),
+    _Statement(
+        "largest k b / (w.w*)", "at most Theta(1)", False, functools.partial(_bound, "bias_ratio")
+    ),
+)
+
+
+def make_claims(results: pd.DataFrame) -> list[Claim]:
+    """Returns the lemmas' statements beside what came out, from one row a k."""
+    done = results[results["status"] == "ok"]
+    first = reached_from(done["k"], done["reached"]) if len(done) else None
+    claims = []
+    for statement in _STATEMENTS:
+        rows = done
+        if statement.from_k0:
+            rows = done[done["k"] >= (math.inf if first is None else first)]
+        if rows.empty:
+            claims.append(Claim(statement.item, statement.paper, "", None, "not run"))
+            continue
+        ours, holds = statement.judge(rows)
+        status = "shown" if holds else "not shown"
+        claims.append(Claim(statement.item, statement.paper, ours, None, status))
+    return claims
+
+
+def courses(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
+    """Returns one row a time of every k: k and the measures."""
+    parts = []
+    for result in results[results["status"] == "ok"].to_dict("records"):
+        rows = pd.DataFrame(files.read_metrics(workdir, result["id"]))
+        rows.insert(0, "k", result["k"])
+        parts.append(rows)
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"k": []})
+
+
+def draw(table: pd.DataFrame) -> Any:
+    """Draws the gradient's three components against w.w*, a line for each k."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    ks = sorted(table["k"].unique())
+    for place, k in enumerate(ks):
+        rows = table[table["k"] == k]
+        color = plt.cm.viridis(place / max(len(ks) - 1, 1))
+        label = f"k = {k}" if place in (0, len(ks) // 2, len(ks) - 1) else None
+        log_k, c = math.log(k), rows["w_dot_wstar"]
+        rate = rows["grad_w_perp"] / rows["w_perp_norm"]
+        axes[0].plot(c * log_k**4, -rows["grad_dot_wstar"], color=color, label=label)
+        axes[1].plot(c, rate / log_k**3, color=color)
+        axes[2].plot(c, rows["grad_b"], color=color)
+    titles = (
+        ("w·w* log⁴k", "lemma 1: −grad·w*"),
+        ("w·w*", "lemma 2: grad·w⊥ / (|w⊥|² log³k)"),
+        ("w·w*", "lemma 3: derivative in b"),
+    )
+    for axis, (xlabel, title) in zip(axes, titles, strict=True):
+        axis.set(xscale="log", xlabel=xlabel, title=title)
+        axis.axhline(0, color="black", linewidth=0.6)
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[1].set_yscale("log")
+    axes[2].set_yscale("symlog", linthresh=0.1)
+    if ks:
+        axes[0].legend(frameon=False)
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the lemmas' numbers for every k, the claims and the figure."""
+    done = results[results["status"] == "ok"]
+    if "k" not in done:  # a single point
+        done, results = done.assign(k=config.k), results.assign(k=config.k)
+    first = reached_from(done["k"], done["reached"]) if len(done) else None
+    table = courses(results, workdir)
+    shown = [name for name in _SHOWN if name in done]
+    note = _NOTE.format(
+        target=config.target_error,
+        lemma1=config.lemma1_constant,
+        lemma3=config.lemma3_constant,
+        same_order=SAME_ORDER,
+        from_k="" if first is None else f", here k = {first:g}",
+    )
+    return Report(
+        title=config.title,
+        tables=[("The gradient along its flow", done[shown].rename(columns=_SHOWN))],
+        claims=make_claims(results),
+        figures={"lemmas": functools.partial(draw, table)},
+        extra_tables={"trajectories": table},
+        notes=[note],
+    )

@@ -1,0 +1,305 @@
+"""Settings of `experiments.noise_curves`: accuracy of networks and kernels against noise.
+
+Sources of the defaults: Karp et al. (NeurIPS 2021), section 6; thesis appendix B.3.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+LEARNERS = ("network", "ntk_finite", "ntk_infinite")
+_LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
+_PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
+_PARAMETERIZATION = one_of("ntk", "standard")
+_LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
+_SIZE = Kind(
+    lambda v: isinstance(v, tuple) and len(v) == 2 and all(map(integer(1).accepts, v)),
+    "a pair (side of the image, side of the background)",
+    tuple,
+)
+
+
+def _training_fields(learner: str, **defaults: object) -> dict[str, Field]:
+    """Returns the fields of a learner that is trained by gradient descent."""
+    kinds: dict[str, tuple[Kind, str]] = {
+        "parameterization": (_PARAMETERIZATION, "where the weights' scale sits"),
+        "loss": (_LOSS, "loss of an example"),
+        "optimizer": (one_of("sgd", "momentum", "adam", "adamw"), "update rule"),
+        "learning_rate": (number(0, above=True), "rate at the start"),
+        "momentum": (number(0, 1), "mass of the momentum optimiser"),
+        "weight_decay": (number(0), "lambda of the penalty on |theta|^2"),
+        "penalty_factor": (one_of(0.5, 1.0), "what lambda |theta|^2 is multiplied by"),
+        "schedule": (one_of("constant", "cosine", "steps"), "course of the rate"),
+        "decay_epochs": (tuple_of(number(0, above=True)), "steps schedule: when the rate falls"),
+        "decay_factor": (number(0, 1, above=True), "steps schedule: what it is multiplied by"),
+        "epochs": (integer(1), "passes over the training examples"),
+        "batch_size": (integer(1), "examples a step"),
+        "eval_every": (integer(1), "epochs between evaluations"),
+        "checkpoint_every": (integer(1), "epochs between checkpoints"),
+    }
+    return {
+        f"{learner}.{name}": Field(defaults[name], kind, meaning)
+        for name, (kind, meaning) in kinds.items()
+    }
+
+
+_COMMON_TRAINING = {
+    "loss": "softmax_cross_entropy",
+    "momentum": 0.9,
+    "penalty_factor": 0.5,
+    "decay_factor": 0.2,
+    "epochs": 200,
+    "eval_every": 10,
+    "checkpoint_every": 10,
+}
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Noise curves", text(), "heading of the report"),
+    "paper_item": Field(None, optional(text()), "key of the paper's numbers to put beside ours"),
+    "figure_axis": Field(
+        "noise", one_of("noise", "background_size"), "what accuracy is drawn against"
+    ),
+    # What one point is.
+    "learner": Field("network", _LEARNER, "who learns"),
+    "noise": Field(0.0, _NOISE, "Gaussian: standard deviation; images: intensity in [0, 1]"),
+    "seed": Field(0, _SEED, "draws initial weights, order, placements and backgrounds"),
+    "width_factor": Field(1, integer(1), "multiplies the model's channels or widths"),
+    # What is learned from.
+    "data.dataset": Field(
+        "digits",
+        one_of("digits", "mnist", "cifar10", "svhn", "tiny_imagenet", "folder"),
+        "source of the images",
+    ),
+    "data.folder": Field(None, optional(text()), "dataset folder: its name below the data folder"),
+    "data.task": Field("all", one_of("all", "cifar2", "vehicles"), "how classes are grouped"),
+    "data.classes": Field((), tuple_of(integer(0)), "keep just these classes; empty keeps all"),
+    "data.num_train": Field(None, optional(integer(1)), "training images; None takes all"),
+    "data.num_test": Field(None, optional(integer(1)), "test images; None takes all"),
+    "data.subset_seed": Field(0, integer(0), "draws the subsets"),
+    "data.copies": Field(1, integer(1), "backgrounds on which each training image is placed"),
+    "data.test_copies": Field(1, integer(1), "backgrounds on which each test image is placed"),
+    "data.image_size": Field(8, integer(1), "side of the image, in pixels"),
+    "data.background_size": Field(16, integer(1), "side of the background, in pixels"),
+    "data.placement": Field(
+        "random_location",
+        _PLACEMENT,
+        "where the image goes",
+    ),
+    "data.background": Field(
+        "gaussian", one_of("gaussian", "photographs", "distractors", "none"), "what lies behind"
+    ),
+    "data.std_power": Field(
+        1, one_of(1, 2), "Gaussian: the standard deviation is noise to this power"
+    ),
+    "data.shared_pool": Field(
+        False, boolean(), "photographs, distractors: one pool for training and test backgrounds"
+    ),
+    "data.fresh_backgrounds": Field(False, boolean(), "new backgrounds every epoch"),
+    "data.image_noise": Field(0.0, number(0), "standard deviation of noise on the image itself"),
+    "data.photographs": Field(
+        None, optional(text()), "folder of photographs below the data folder"
+    ),
+    "data.synset": Field(
+        None,
+        optional(one_of("plants")),
+        "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all",
+    ),
+    # The network, described once for all three learners.
+    "model.name": Field("cnn", one_of("cnn", "mlp", "wide_resnet"), "family"),
+    "model.channels": Field((8, 16), tuple_of(integer(1)), "cnn: channels at width factor 1"),
+    "model.widths": Field((512,), tuple_of(integer(1)), "mlp: hidden widths at width factor 1"),
+    "model.depth": Field(10, integer(10), "wide_resnet: 6n + 4"),
+    "model.norm": Field("batch", one_of("batch", "none"), "wide_resnet: normalisation"),
+    "model.w_std": Field(
+        2**0.5, number(0, above=True), "scale of the hidden weights; sqrt(2) suits ReLU"
+    ),
+    "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of the computation"),
+    # How each learner learns.
+    **_training_fields(
+        "network",
+        **_COMMON_TRAINING,
+        parameterization="standard",
+        optimizer="momentum",
+        learning_rate=0.1,
+        weight_decay=0.0005,
+        schedule="steps",
+        decay_epochs=(80.0, 100.0, 120.0),
+        batch_size=128,
+    ),
+    "ntk_finite.method": Field(
+        "gradient_descent",
+        one_of("gradient_descent", "regression"),
+        "train the linearised network, or solve for its kernel exactly",
+    ),
+    **_training_fields(
+        "ntk_finite",
+        **_COMMON_TRAINING,
+        parameterization="ntk",
+        optimizer="adam",
+        learning_rate=0.001,
+        weight_decay=0.0,
+        schedule="steps",
+        decay_epochs=(140.0, 170.0),
+        batch_size=50,
+    ),
+    "ntk_finite.ridge": Field((1e-5,), tuple_of(number(0)), "regression: as ntk_infinite.ridge"),
+    "ntk_infinite.parameterization": Field("ntk", _PARAMETERIZATION, "where the scale sits"),
+    "ntk_infinite.ridge": Field(
+        (1e-5,),
+        tuple_of(number(0)),
+        "ridge over the kernel's mean diagonal; of several, the best on held-out examples",
+    ),
+    "kernel_memory": Field(1e9, number(1e6), "bytes that one tile of a kernel may take"),
+    # How the work lies on the devices.
+    "parallel": Field(
+        "replicas", one_of("replicas", "data"), "spread runs, or each batch, over the devices"
+    ),
+    "max_replicas": Field(64, integer(1), "runs in one compiled program"),
+    # The axes of the sweep.
+    "sweep.learner": Field(LEARNERS, tuple_of(_LEARNER), "learners of the figure"),
+    "sweep.noise": Field((0.0, 0.5, 1.0, 1.5, 2.0), tuple_of(_NOISE), "noise levels"),
+    "sweep.seed": Field((0,), tuple_of(_SEED), "seeds"),
+    "sweep.ntk_width_factor": Field(
+        (), tuple_of(integer(1)), "widths of the finite NTK; empty takes width_factor"
+    ),
+    "sweep.placement": Field((), tuple_of(_PLACEMENT), "placements; empty takes data.placement"),
+    "sweep.size": Field(
+        (),
+        tuple_of(_SIZE),
+        "sides of image and background; empty takes data.image_size, data.background_size",
+    ),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: learner (and width) x noise x seed (x placement x size, if swept).
+
+    The infinite-width kernel is the same for every seed but for the data, so it has its seeds too:
+    learners are compared on the same placements and backgrounds.
+    """
+    axes = config.sweep
+    learners: list[dict[str, object]] = []
+    for learner in axes.learner:
+        widths = axes.ntk_width_factor if learner == "ntk_finite" else ()
+        learners += [
+            {"learner": learner, "width_factor": width}
+            for width in widths or (config.width_factor,)
+        ]
+    points = [
+        {**learner, "noise": noise, "seed": seed}
+        for learner in learners
+        for noise in axes.noise
+        for seed in axes.seed
+    ]
+    return [{**point, **arrangement} for arrangement in _arrangements(axes) for point in points]
+
+
+def _arrangements(axes: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept placements and sizes; one empty dictionary where neither is swept."""
+    sizes = [{"data.image_size": a, "data.background_size": b} for a, b in axes.size] or [{}]
+    places = [{"data.placement": placement} for placement in axes.placement] or [{}]
+    return [{**place, **size} for size in sizes for place in places]
+
+
+def _refuse(config: ml_collections.ConfigDict, name: str, why: str) -> InputError:
+    value = config
+    for part in name.split("."):
+        value = value[part]
+    return InputError(f"config.{name} is {value!r}; {why}")
+
+
+def check_data(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields of data and the noise fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    data = config.data
+    if data.image_size > data.background_size:
+        raise _refuse(
+            config,
+            "data.image_size",
+            f"accepted: at most config.data.background_size, which is {data.background_size}",
+        )
+    if data.background == "distractors":
+        if data.background_size != 2 * data.image_size:
+            raise _refuse(
+                config,
+                "data.background_size",
+                f"distractors fill a grid of 2 x 2 images; accepted: {2 * data.image_size}",
+            )
+        if data.placement == "random_location":
+            why = "distractors fill the other corners; accepted: 'random_corner', 'fixed_corner'"
+            raise _refuse(config, "data.placement", why)
+        if data.task != "vehicles":
+            why = "distractors are drawn from the classes left out; accepted: 'vehicles'"
+            raise _refuse(config, "data.task", why)
+    if data.task != "all" and data.dataset != "cifar10":
+        raise _refuse(config, "data.task", f"on {data.dataset}; accepted: 'all'")
+    if data.background == "photographs" and data.photographs is None:
+        raise _refuse(config, "data.photographs", "accepted: a folder below the data folder")
+    if data.synset is not None and data.background != "photographs":
+        why = f"on background {data.background!r}; accepted: None"
+        raise _refuse(config, "data.synset", why)
+    if data.dataset == "folder" and data.folder is None:
+        raise _refuse(config, "data.folder", "accepted: a folder below the data folder")
+    if data.fresh_backgrounds and data.copies > 1:
+        raise _refuse(config, "data.copies", "backgrounds are fresh every epoch; accepted: 1")
+    if data.background in ("photographs", "distractors") and config.noise > 1:
+        raise _refuse(config, "noise", "an intensity; accepted: 0 to 1")
+    if data.background == "none" and config.noise > 0:
+        raise _refuse(config, "noise", "without a background; accepted: 0")
+
+
+def _check_learner(config: ml_collections.ConfigDict) -> None:
+    exact = config.learner == "ntk_infinite" or (
+        config.learner == "ntk_finite" and config.ntk_finite.method == "regression"
+    )
+    if exact and config.model.name == "wide_resnet" and config.model.norm == "batch":
+        why = "batch normalisation couples the examples of a batch, so there is no kernel of pairs"
+        raise _refuse(config, "learner", f"{why}; accepted: config.model.norm = 'none'")
+    if exact and config.data.fresh_backgrounds:
+        why = "kernel regression needs a fixed training set"
+        raise _refuse(config, "data.fresh_backgrounds", f"{why}; accepted: False, with data.copies")
+    if exact and not config[config.learner].ridge:
+        raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
+    if not exact and config[config.learner].schedule == "steps":
+        if not config[config.learner].decay_epochs:
+            why = "the steps schedule needs epochs at which the rate falls; accepted: at least one"
+            raise _refuse(config, f"{config.learner}.decay_epochs", why)
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted and the fields fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    if config.figure_axis == "background_size" and len(set(config.sweep.noise)) > 1:
+        why = "accuracy is drawn against the size of the background; accepted: one noise level"
+        raise _refuse(config, "sweep.noise", why)
+    check_network(config)
+
+
+def check_network(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields of data, model and learner fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    if (config.model.depth - 4) % 6:
+        raise _refuse(config, "model.depth", "accepted: 6n + 4, such as 10, 16, 22, 28")
+    if len(config.model.channels) != 2:
+        raise _refuse(config, "model.channels", "accepted: two numbers, one for each convolution")
+    check_data(config)
+    _check_learner(config)

@@ -1,0 +1,176 @@
+"""Images on backgrounds as the points of a sweep need them: read once, composed batch by batch.
+
+What is drawn for an example is a function of (seed, split, example) and, for fresh backgrounds, the
+epoch: whoever learns, and at every noise level.
+"""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jaxtyping import Array, Float
+
+from lsa_jax import training
+from lsa_jax.data import _synsets, backgrounds, images, tasks
+from lsa_jax.data.backgrounds import Composition
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.tasks import TaskData
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.points import Point
+
+TRAIN, TEST = 0, 1
+_DATA = 1  # stream of a seed's key; the runs' streams are in noise_curves
+
+
+class Split(NamedTuple):
+    """Images before they are placed on backgrounds.
+
+    Attributes:
+        images: [n, image_size, image_size, channels].
+        targets: [n, classes], one-hot.
+        pool: photographs or distractors to draw backgrounds from; None for other backgrounds.
+    """
+
+    images: Float[np.ndarray, "n a a c"]
+    targets: Float[np.ndarray, "n classes"]
+    pool: Float[np.ndarray, "m h w c"] | None
+
+
+class ImageTask(NamedTuple):
+    """Both splits of one task."""
+
+    train: Split
+    test: Split
+
+
+# What is done to the images only when batches are composed.
+_COMPOSED = ("placement", "std_power", "fresh_backgrounds", "image_noise")
+
+
+def _data_key(config: ml_collections.ConfigDict) -> str:
+    loaded = {name: v for name, v in config.data.to_dict().items() if name not in _COMPOSED}
+    return json.dumps(loaded, sort_keys=True)
+
+
+def _pools(
+    config: ml_collections.ConfigDict, task: TaskData, data_dir: Path | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Returns what backgrounds are drawn from, for training and for test.
+
+    The pools are disjoint, unless one is to be shared: then it is all photographs, or the
+    distractors of the training images.
+    """
+    data = config.data
+    if data.background == "distractors":
+        of_test = task.distractors_train if data.shared_pool else task.distractors_test
+        return (
+            backgrounds.resize(task.distractors_train, data.image_size),
+            backgrounds.resize(of_test, data.image_size),
+        )
+    if data.background != "photographs":
+        return None, None
+    if data_dir is None:
+        raise InputError(
+            f"config.data.photographs is {data.photographs!r}, a folder below --data_dir, "
+            "which is missing; accepted: --data_dir=DIR or LSA_DATA_DIR"
+        )
+    pictures = images.photographs(
+        data_dir / data.photographs,
+        data.background_size,
+        None if data.synset is None else _synsets.shipped(data.synset),
+    )
+    if data.shared_pool:
+        return pictures, pictures
+    order = np.random.default_rng(data.subset_seed).permutation(len(pictures))
+    train, test = np.array_split(order, 2)
+    return pictures[train], pictures[test]
+
+
+def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> ImageTask:
+    data = config.data
+    task = tasks.task_view(
+        images.load(data.folder if data.dataset == "folder" else data.dataset, data_dir),
+        data.task,
+        classes=data.classes,
+        num_train=data.num_train,
+        num_test=data.num_test,
+        subset_seed=data.subset_seed,
+    )
+
+    def split(dataset: Dataset, copies: int, pool: np.ndarray | None) -> Split:
+        small = backgrounds.resize(dataset.inputs, data.image_size)
+        return Split(np.tile(small, (copies, 1, 1, 1)), np.tile(dataset.targets, (copies, 1)), pool)
+
+    pool_train, pool_test = _pools(config, task, data_dir)
+    return ImageTask(
+        split(task.train, data.copies, pool_train), split(task.test, data.test_copies, pool_test)
+    )
+
+
+def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
+    """Reads the images that the points need, once for each way of preparing them."""
+    tasks_by_key: dict[str, ImageTask] = {}
+    for point in points:
+        key = _data_key(point.config)
+        if key not in tasks_by_key:
+            tasks_by_key[key] = _load_task(point.config, data_dir)
+    return tasks_by_key
+
+
+def task_of(point: Point, data: dict[str, ImageTask]) -> ImageTask:
+    """Returns the images of a point, of those that `load` read."""
+    return data[_data_key(point.config)]
+
+
+def _composition(config: ml_collections.ConfigDict, *, fresh: bool) -> Composition:
+    data = config.data
+    return Composition(
+        image_size=data.image_size,
+        background_size=data.background_size,
+        placement=data.placement,
+        background=data.background,
+        fresh=fresh,
+    )
+
+
+def compose(
+    config: ml_collections.ConfigDict, which: int, split: Split, replica: dict, index: Array, epoch
+) -> Dataset:
+    """Places examples on their backgrounds: a function of (seed, split, index, epoch) alone."""
+    composition = _composition(config, fresh=config.data.fresh_backgrounds and which == TRAIN)
+    key = jax.random.fold_in(replica["data_key"], which)
+    power = config.data.std_power if config.data.background == "gaussian" else 1
+    composed = backgrounds.compose(
+        composition,
+        key,
+        split.images[index],
+        index,
+        epoch,
+        noise=replica["noise"] ** power,
+        image_noise=config.data.image_noise,
+        pool=split.pool,
+    )
+    return Dataset(composed, split.targets[index])
+
+
+def compose_training(point: Point, task: ImageTask, count: int) -> Float[np.ndarray, "n b b c"]:
+    """Returns a point's first training images as its learners see them in the first epoch."""
+    index = jnp.arange(count)
+    composed = compose(point.config, TRAIN, task.train, replica_of(point), index, jnp.int32(0))
+    return np.asarray(composed.inputs)
+
+
+def replica_of(point: Point) -> dict[str, Any]:
+    """What varies between the points of a group."""
+    key = jax.random.fold_in(jax.random.key(point.config.seed), _DATA)
+    return {"data_key": key, "noise": jnp.float32(point.config.noise)}
+
+
+def source(config: ml_collections.ConfigDict, which: int, split: Split) -> training.Source:
+    """Returns a split as training takes it: composed batch by batch, on the device."""
+    return training.Source(split, len(split.targets), functools.partial(compose, config, which))

@@ -1,0 +1,79 @@
+"""The soft-threshold network of the theory: one patch at a time, a filter and a threshold."""
+
+from math import sqrt
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from lsa_jax.checks import integer, number, one_of, require
+from lsa_jax.errors import InputError
+from lsa_jax.models.model import Model
+
+
+def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
+    """The network f(X) = m^(-1/2) sum_j sum_i phi_{b_j}(<w_j, X_i>) of m filters.
+
+    phi_b(z) = ReLU(z + b) - ReLU(-z + b) is the identity at b = 0 and, for b < 0, sets what lies
+    within [b, -b] to zero. At initialisation b = 0 and w_j ~ N(0, init_scale^2 I). With one filter
+    it is the network that the paper's Algorithm 1 trains, with d + 1 parameters.
+
+    Kernels, with S = sum_i X_i. At b = 0 the network is linear, f(X) = m^(-1/2) sum_j <w_j, S>, so
+    NNGP(X, X') = init_scale^2 <S, S'>. Its gradients are S / sqrt(m) in w_j and
+    sum_i sign(<w_j, X_i>) / sqrt(m) in b_j. The mean product of the signs of two jointly Gaussian
+    numbers of correlation rho is (2 / pi) arcsin(rho), so, whatever init_scale,
+    NTK(X, X') = <S, S'> + (2 / pi) sum_{i, i'} arcsin(<X_i, X'_i'> / (|X_i| |X'_i'|)).
+    That is the mean over initialisations at every m, and the limit as m grows.
+
+    Args:
+        filters: m.
+        init_scale: standard deviation of the weights at initialisation.
+
+    Returns:
+        The network, of inputs [n, patches, d], outputs [n, 1], params {"weight": [d, m],
+        "bias": [m]}. `kernel` takes O(n1 n2 patches^2) time and memory.
+
+    Raises:
+        InputError: an argument is not accepted.
+
+    Source: Karp et al. (2021), section 3 (network, Algorithm 1); the kernels are ours.
+    """
+    require("filters", filters, integer(1))
+    require("init_scale", init_scale, number(0, above=True))
+
+    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
+        if len(input_shape) != 2:
+            raise InputError(f"input_shape is {input_shape!r}; accepted: (patches, d)")
+        weight = init_scale * jax.random.normal(key, (input_shape[1], filters), jnp.float32)
+        return {"weight": weight, "bias": jnp.zeros(filters, jnp.float32)}
+
+    def apply(
+        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n p d"]
+    ) -> Float[Array, "n 1"]:
+        z = jnp.tensordot(inputs, params["weight"], axes=1)
+        bias = jnp.broadcast_to(params["bias"], z.shape)
+        thresholded = jax.nn.relu(z + bias) - jax.nn.relu(bias - z)
+        return jnp.sum(thresholded, axis=(1, 2))[:, None] / sqrt(filters)
+
+    def kernel(
+        x1: Float[Array | np.ndarray, "n1 p1 d"],
+        x2: Float[Array | np.ndarray, "n2 p2 d"] | None = None,
+        get: Literal["ntk", "nngp"] = "ntk",
+    ) -> Float[Array, "n1 n2"]:
+        require("get", get, one_of("ntk", "nngp"))
+        x2 = x1 if x2 is None else x2
+        linear = jnp.sum(x1, axis=1) @ jnp.sum(x2, axis=1).T
+        if get == "nngp":
+            return init_scale**2 * linear
+        rho = jnp.einsum("apd,bqd->abpq", _unit(x1), _unit(x2))
+        return linear + 2 / jnp.pi * jnp.sum(jnp.arcsin(jnp.clip(rho, -1, 1)), axis=(2, 3))
+
+    return Model(init, apply, kernel)
+
+
+def _unit(x: Float[Array | np.ndarray, "n p d"]) -> Float[Array, "n p d"]:
+    """Brings patches to length 1; a patch of zeros stays, and then has no part in the kernel."""
+    norm = jnp.linalg.norm(x, axis=-1, keepdims=True)
+    return x / jnp.where(norm > 0, norm, 1)

@@ -1,0 +1,1 @@
+"""The theory of a sparse signal: networks, exact gradients, the population loss."""

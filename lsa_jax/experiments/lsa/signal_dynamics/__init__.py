@@ -1,0 +1,1 @@
+"""How one filter learns to find a sparse signal (figure 3)."""

@@ -1,0 +1,284 @@
+"""How one filter learns to find a sparse signal: Algorithm 1, step by step.
+
+Karp et al. (NeurIPS 2021), section 4 and figure 3. Everything random is a function of (seed, step),
+and points that differ only in seed, noise and learning rates run together as replicas.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.experiments.lsa.signal.networks import (
+    make_network,
+    make_sampler,
+    signal_vector,
+)
+from lsa_jax.experiments.lsa.signal_dynamics.extensions_report import make_report
+from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.parallel import ReplicaLayout
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.training import checkpoints
+from lsa_jax.training.losses import is_correct
+
+# Streams of a seed's key, split by meaning.
+_INIT, _TRAIN, _TEST = 0, 1, 2
+
+# Settings in which the replicas of a group may differ.
+_VARYING = ("seed", "noise_scale", "learning_rate", "bias_learning_rate_ratio")
+
+# Measures that are a run's result.
+_RESULTS = ("test_accuracy", "w_dot_wstar", "w_perp_norm", "b", "ratio", "train_loss")
+
+Row = dict[str, Float[Array, ""]]
+Tree = Any
+
+
+class Replica(NamedTuple):
+    """What is one run's own.
+
+    Attributes:
+        key: the seed's key.
+        sigma: standard deviation of the noise rows' entries.
+        learning_rate: eta_w.
+        bias_learning_rate: eta_b.
+    """
+
+    key: Key[Array, ""]
+    sigma: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+    bias_learning_rate: Float[Array, ""]
+
+
+class State(NamedTuple):
+    """One run between two steps.
+
+    Attributes:
+        params: the network's, w and b unless the settings extend it.
+        step: steps taken; stays where it is once a step led to numbers that are not finite.
+        w_perp: part of w orthogonal to w* at the last evaluation.
+    """
+
+    params: Tree
+    step: Int[Array, ""]
+    w_perp: Float[Array, " d"]
+
+
+def make_replica(config: ml_collections.ConfigDict) -> Replica:
+    """Returns what is one run's own, from its settings."""
+    ratio = config.bias_learning_rate_ratio
+    ratio = 1 / config.k if ratio is None else ratio
+    return Replica(
+        key=jax.random.key(config.seed),
+        sigma=jnp.float32(noise_std(config.k, config.noise_scale)),
+        learning_rate=jnp.float32(config.learning_rate),
+        bias_learning_rate=jnp.float32(config.learning_rate * ratio),
+    )
+
+
+def init_state(config: ml_collections.ConfigDict, replica: Replica) -> State:
+    """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
+    key = jax.random.fold_in(replica.key, _INIT)
+    params = make_network(config).init(key, config.init_scale, config.d)
+    return State(params, jnp.int32(0), jnp.zeros(config.d))
+
+
+def _is_finite(*trees: object) -> Array:
+    return jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(trees)]).all()
+
+
+def _test_accuracy(
+    config: ml_collections.ConfigDict, params: Tree, step: Array, replica: Replica
+) -> Array:
+    """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
+    key = jax.random.fold_in(jax.random.fold_in(replica.key, _TEST), step)
+    sampler = make_sampler(config)
+
+    def piece(index: Array) -> Array:
+        return sampler.margins(jax.random.fold_in(key, index), params, replica.sigma)
+
+    pieces = -(-config.num_test // config.batch_size)
+    margins = lax.map(piece, jnp.arange(pieces)).reshape(-1)[: config.num_test]
+    return jnp.mean(is_correct(margins[:, None], jnp.ones_like(margins)))
+
+
+def train_steps(
+    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
+) -> tuple[State, Float[Array, ""], Tree]:
+    """Takes steps of Algorithm 1, each on a fresh minibatch.
+
+    A step whose loss, gradient or result is not finite is not taken, nor is any after it.
+
+    Returns:
+        The state after the steps, and loss and gradient there, on the next step's minibatch.
+    """
+    stream = jax.random.fold_in(replica.key, _TRAIN)
+    rates = make_network(config).rates(replica.learning_rate, replica.bias_learning_rate)
+    gradient_at = make_sampler(config).gradient
+    first = state.step
+
+    def take(index: Array, carry: tuple[State, Array, Tree]) -> tuple[State, Array, Tree]:
+        state, step = carry[0], first + index
+        loss, gradient = gradient_at(jax.random.fold_in(stream, step), state.params, replica.sigma)
+        params = jax.tree.map(lambda p, rate, g: p - rate * g, state.params, rates, gradient)
+        going = (state.step == step) & _is_finite(loss, gradient, params)
+        # The last gradient is only looked at.
+        going &= index < num_steps
+        after = state._replace(params=params, step=step + 1)
+        state = jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state)
+        return state, loss, gradient
+
+    start = (state, jnp.float32(0), jax.tree.map(jnp.zeros_like, state.params))
+    return lax.fori_loop(0, num_steps + 1, take, start)
+
+
+def advance(
+    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
+) -> tuple[State, Row]:
+    """Takes steps of Algorithm 1 and measures the run where it then stands.
+
+    The cosine is that between the parts of w orthogonal to w* now and at the evaluation before; it
+    is NaN where there is none, or where they are zero.
+    """
+    state, loss, gradient = train_steps(config, state, replica, num_steps)
+    network, signal = make_network(config), signal_vector(config)
+    (w, b), gradient = network.summary(state.params), network.summary(gradient)
+    along = jnp.sum(w * signal)
+    w_perp = w - along * signal
+    norm = jnp.linalg.norm(w_perp)
+    row = {
+        "w_dot_wstar": along,
+        "w_perp_norm": norm,
+        "b": b,
+        "ratio": jnp.abs(b) / along,
+        "test_accuracy": _test_accuracy(config, state.params, state.step, replica),
+        "train_loss": loss,
+        "grad_b": gradient.b,
+        "grad_norm": jnp.linalg.norm(gradient.w),
+        "grad_dot_wstar": jnp.sum(gradient.w * signal),
+        "w_perp_cosine": jnp.sum(w_perp / norm * (state.w_perp / jnp.linalg.norm(state.w_perp))),
+        **network.details(state.params, signal),
+    }
+    return state._replace(w_perp=w_perp), row
+
+
+def load(points: list[Point], data_dir: Path | None) -> None:
+    """Reads nothing: every example is drawn on the way."""
+    del points, data_dir
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts points together that differ only in seed, noise and learning rates."""
+    return group_points(points, lambda config: _VARYING)
+
+
+class Runs:
+    """The runs of a group, from one evaluation to the next.
+
+    Attributes:
+        steps: when the runs are evaluated: before the first step, every `eval_every` steps and
+            after the last.
+        state: the state of all runs, after the evaluations that are done.
+        table: by measure, [evaluations, replicas]; NaN where an evaluation is not done.
+    """
+
+    def __init__(self, group: list[Point]) -> None:
+        config = group[0].config
+        self._layout = layout = ReplicaLayout(len(group))
+        replicas = [make_replica(point.config) for point in group]
+        self._replicas = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas))
+        self._advance = layout.map(functools.partial(advance, config), 2)
+        self.steps = [*range(0, config.steps, config.eval_every), config.steps]
+        init = layout.map(functools.partial(init_state, config), 1)
+        self.state = layout.gather(init(self._replicas))
+        row = self._evaluate(0)
+        self.table = {name: np.full((len(self.steps), len(group)), np.nan) for name in row}
+        self._record(0, row)
+
+    def _evaluate(self, num_steps: int) -> dict[str, np.ndarray]:
+        """Takes that many steps with every run, then measures them."""
+        count = self._layout.share(jnp.int32(num_steps))
+        state, row = self._advance(self._layout.spread(self.state), self._replicas, count)
+        self.state = self._layout.gather(state)
+        return self._layout.gather(row)
+
+    def _record(self, index: int, row: dict[str, np.ndarray]) -> None:
+        for name, values in row.items():
+            self.table[name][index] = values
+
+    def advance(self, index: int) -> None:
+        """Goes on from evaluation `index` - 1 to evaluation `index`."""
+        self._record(index, self._evaluate(self.steps[index] - self.steps[index - 1]))
+
+    def stopped(self, index: int) -> np.ndarray:
+        """Says of every run whether it has taken fewer steps than evaluation `index` is after."""
+        return self.state.step < self.steps[index]
+
+    def outcome(self, replica: int, index: int) -> Outcome:
+        """Returns one run's outcome where evaluation `index` was the last."""
+        taken = int(self.state.step[replica])
+        history = [
+            {"step": step, **{n: values[i, replica].item() for n, values in self.table.items()}}
+            for i, step in enumerate(self.steps[: index + 1])
+            if step <= taken
+        ]
+        results = {name: history[-1][name] for name in _RESULTS}
+        if taken < self.steps[index] or not np.isfinite(results["train_loss"]):
+            message = f"the loss was not finite at step {taken}; lower config.learning_rate"
+            return Outcome({}, history, "failed", message)
+        return Outcome(results, history)
+
+
+def run_until(
+    finished: Callable[[Runs, int], bool],
+    group: list[Point],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> tuple[Runs, int]:
+    """Trains and measures the runs of a group together, from their last checkpoint if there is one.
+
+    Args:
+        finished: says of the runs and the number of the last evaluation whether to stop there.
+        group: the runs.
+        directory: where their checkpoints are.
+        progress: is told how much is done.
+
+    Returns:
+        The runs and the number of their last evaluation.
+    """
+    runs = Runs(group)
+    done, last = 0, len(runs.steps) - 1
+    if saved := checkpoints.restore(directory, (runs.state, runs.table)):
+        done, (runs.state, runs.table) = saved
+    while done < last and not finished(runs, done):
+        done += 1
+        runs.advance(done)
+        if done % group[0].config.checkpoint_every == 0 or done == last:
+            checkpoints.save(directory, done, (runs.state, runs.table))
+        progress(runs.steps[done] / runs.steps[-1])
+    return runs, done
+
+
+def run(
+    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains and measures the runs of a group together.
+
+    A run whose numbers stop being finite has failed; the others go on.
+    """
+    del data
+    runs, done = run_until(
+        lambda runs, index: runs.stopped(index).all(), group, directory, progress
+    )
+    return [runs.outcome(replica, done) for replica in range(len(group))]
+
+
+EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

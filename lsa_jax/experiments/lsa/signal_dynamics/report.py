@@ -1,0 +1,254 @@
+"""The report on training dynamics: figure 3's three panels, with the claims made about it."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.lsa.signal.population import population_trajectory, typical_start
+from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.reporting import files
+from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.report import Claim, Report
+
+# A rank correlation counts as "they grow together" from here up.
+TOGETHER = 0.9
+
+_AXES = ("noise_scale", "learning_rate", "seed")
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+# The table's columns and their headings; it shows about this many of the evaluations.
+_SHOWN = {
+    "w_dot_wstar": "w.w*",
+    "w_perp_norm": "norm of w_perp",
+    "b": "b",
+    "ratio": "abs(b) to w.w*",
+    "test_accuracy": "test accuracy",
+    "train_loss": "training loss",
+}
+_TABLE_ROWS = 10
+
+_POPULATION_NOTE = (
+    "The population trajectory is Algorithm 1 on the population loss, computed without sampling "
+    "from a start of typical size. It is what ever larger minibatches tend to; there the norm of "
+    "w_perp falls to 0, while the noise of finite minibatches keeps it up in the runs."
+)
+
+
+def trajectories(
+    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
+) -> pd.DataFrame:
+    """Returns one row an evaluation of every run: its swept settings, `status`, step and measures.
+
+    A failed run has the rows up to where it failed.
+    """
+    parts = []
+    for result in results.to_dict("records"):
+        rows = pd.DataFrame(files.read_metrics(workdir, result["id"]))
+        settings = {"seed": config.seed} | {axis: result[axis] for axis in _AXES if axis in result}
+        for place, (name, value) in enumerate({**settings, "status": result["status"]}.items()):
+            rows.insert(place, name, value)
+        parts.append(rows)
+    return pd.concat(parts, ignore_index=True)
+
+
+def population(config: ml_collections.ConfigDict, table: pd.DataFrame) -> pd.DataFrame:
+    """Returns Algorithm 1 on the population loss, at the settings and steps of the runs.
+
+    One row an evaluation, with the swept settings beside the seed and the measures; no rows where
+    `config.population` is off.
+    """
+    if not config.population:
+        return pd.DataFrame()
+    swept = [axis for axis in _AXES if axis != "seed" and axis in table]
+    settings = table[swept].drop_duplicates().to_dict("records") if swept else [{}]
+    start = typical_start(config.init_scale, config.d)
+    steps = [*range(0, config.steps, config.eval_every), config.steps]
+    parts = []
+    for setting in settings:
+        rate = setting.get("learning_rate", config.learning_rate)
+        ratio = config.bias_learning_rate_ratio
+        rates = (rate, rate * (1 / config.k if ratio is None else ratio))
+        sigma = noise_std(config.k, setting.get("noise_scale", config.noise_scale))
+        rows = population_trajectory(start, rates, sigma, config.k, steps=steps)
+        parts += [{**setting, "status": "ok", **row} for row in rows]
+    return pd.DataFrame(parts)
+
+
+def _series(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Returns the runs that did not fail, by the values of what was swept beside the seed."""
+    table = table[table["status"] == "ok"]
+    swept = [axis for axis in _AXES if axis != "seed" and axis in table]
+    if not swept:
+        return {"": table} if len(table) else {}
+    names = [axis.replace("_", " ") for axis in swept]
+    return {
+        ", ".join(f"{name} {value:g}" for name, value in zip(names, values, strict=True)): rows
+        for values, rows in table.groupby(swept)
+    }
+
+
+def _rank_correlation(first: str, second: str, rows: pd.DataFrame) -> float:
+    """Returns Spearman's correlation; NaN where one of the two does not vary."""
+    if min(rows[first].nunique(), rows[second].nunique()) < 2:
+        return np.nan
+    return rows[first].corr(rows[second], method="spearman")
+
+
+class _Statement(NamedTuple):
+    """What the paper says of the figure, and how one run tells whether it is so.
+
+    Attributes:
+        item: what is measured.
+        paper: what the paper says of it.
+        number: our number, from the rows of one run.
+        holds: whether the paper's statement holds, from that number and the rows.
+    """
+
+    item: str
+    paper: str
+    number: Callable[[pd.DataFrame], float]
+    holds: Callable[[float, pd.DataFrame], bool]
+
+
+_STATEMENTS = (
+    _Statement(
+        "rank correlation of the step and w.w*",
+        "w.w* grows",
+        functools.partial(_rank_correlation, "step", "w_dot_wstar"),
+        lambda correlation, rows: correlation >= TOGETHER,
+    ),
+    _Statement(
+        "w.w* at the end",
+        "positive",
+        lambda rows: rows["w_dot_wstar"].iloc[-1],
+        lambda last, rows: last > 0,
+    ),
+    _Statement(
+        "b at the end",
+        "negative",
+        lambda rows: rows["b"].iloc[-1],
+        lambda last, rows: last < 0,
+    ),
+    _Statement(
+        "rank correlation of the ratio abs(b) to w.w* and test accuracy",
+        "they grow together",
+        functools.partial(_rank_correlation, "ratio", "test_accuracy"),
+        lambda correlation, rows: correlation >= TOGETHER,
+    ),
+    _Statement(
+        "test accuracy at the end",
+        "above the start's",
+        lambda rows: rows["test_accuracy"].iloc[-1],
+        lambda last, rows: last > rows["test_accuracy"].iloc[0],
+    ),
+)
+
+
+def _claim(statement: _Statement, name: str, series: pd.DataFrame) -> Claim:
+    """Compares a statement with the runs of one series; it is shown if it holds in every run."""
+    runs = [rows for _, rows in series.groupby("seed")]
+    values = np.array([statement.number(rows) for rows in runs])
+    shown = all(statement.holds(value, rows) for value, rows in zip(values, runs, strict=True))
+    return Claim(
+        item=f"{statement.item} ({name})" if name else statement.item,
+        paper=statement.paper,
+        ours=round(float(values.mean()), 4),
+        spread=float(values.std(ddof=1)) if len(values) > 1 else None,
+        status="shown" if shown else "not shown",
+    )
+
+
+def make_claims(table: pd.DataFrame) -> list[Claim]:
+    """Returns what the paper says of figure 3 beside what the trajectories show."""
+    series = _series(table)
+    if not series:
+        return [Claim(s.item, s.paper, "", None, "not run") for s in _STATEMENTS]
+    return [
+        _claim(statement, name, rows) for name, rows in series.items() for statement in _STATEMENTS
+    ]
+
+
+def _mean_and_spread(values: pd.Series) -> str:
+    spread = f" ± {values.std():.2g}" if len(values) > 1 else ""
+    return f"{values.mean():.4g}{spread}"
+
+
+def _course(series: pd.DataFrame) -> pd.DataFrame:
+    """Returns means over seeds, ± their standard deviation, at some of the evaluations."""
+    steps = np.sort(series["step"].unique())
+    chosen = steps[np.unique(np.linspace(0, len(steps) - 1, _TABLE_ROWS + 1).round().astype(int))]
+    rows = series[series["step"].isin(chosen)].groupby("step")
+    table = pd.DataFrame({name: rows[m].apply(_mean_and_spread) for m, name in _SHOWN.items()})
+    return table.reset_index()
+
+
+def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
+    """Draws figure 3's panels against the step: means over seeds, bands of ± 1 std.
+
+    The trajectories on the population loss are dotted black lines.
+    """
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+    curves = (
+        (axes[0], "w_dot_wstar", "-", "w·w*"),
+        (axes[0], "b", "--", "b"),
+        (axes[1], "ratio", "-", ""),
+        (axes[2], "test_accuracy", "-", ""),
+    )
+    for place, (name, rows) in enumerate(_series(table).items()):
+        color = _COLORS[place % len(_COLORS)]
+        for axis, measure, style, symbol in curves:
+            label = ", ".join(filter(None, (symbol, name))) if axis is axes[0] else None
+            values, steps = rows[measure], rows["step"]
+            draw_mean(axis, values, steps, color=color, linestyle=style, label=label)
+    lines = _series(population_table) if len(population_table) else {}
+    for rows in lines.values():
+        for axis, measure, _, _ in curves:
+            axis.plot(rows["step"], rows[measure], ":", color="black", linewidth=1)
+    if lines:
+        axes[0].plot([], [], ":", color="black", linewidth=1, label="population")
+    titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set(xlabel="step", title=title)
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    if axes[0].lines:
+        axes[0].legend(frameon=False)
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the trajectories, their table, the claims and the figure of a sweep."""
+    table = trajectories(config, results, workdir)
+    population_table = population(config, table)
+    series = _series(table)
+    notes = [
+        "Means over seeds, ± their standard deviation; a claim is shown when it holds in every "
+        "run. A rank correlation (Spearman's, over a run's evaluations) counts from "
+        f"{TOGETHER:g} up. The paper draws these curves without printing numbers."
+    ]
+    courses = [
+        (f"Course of training, {n}" if n else "Course of training", series[n]) for n in series
+    ]
+    extra = {"trajectories": table}
+    if len(population_table):
+        extra["population"] = population_table
+        courses += [
+            (f"On the population loss, {n}" if n else "On the population loss", rows)
+            for n, rows in _series(population_table).items()
+        ]
+        notes.append(_POPULATION_NOTE)
+    return Report(
+        title=config.title,
+        tables=[(heading, _course(rows)) for heading, rows in courses],
+        claims=make_claims(table),
+        figures={"signal_dynamics": functools.partial(draw, table, population_table)},
+        extra_tables=extra,
+        notes=notes,
+    )

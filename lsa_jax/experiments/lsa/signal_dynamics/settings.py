@@ -1,0 +1,91 @@
+"""Settings of `experiments.signal_dynamics`: how one filter learns to find a sparse signal.
+
+Sources of the defaults: Karp et al. (NeurIPS 2021), section 4 and figure 3; thesis appendix B.3.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.points import product
+
+_SEED, _NOISE_SCALE, _LEARNING_RATE = integer(0), number(0), number(0, above=True)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Training dynamics of one filter", text(), "heading of the report"),
+    "seed": Field(0, _SEED, "draws the initial filter and every example"),
+    # The distribution.
+    "k": Field(1000, integer(2), "noise rows of an example"),
+    "d": Field(10, integer(1), "length of a row"),
+    "noise_scale": Field(1.0, _NOISE_SCALE, "multiplies the noise's std, log(k) / sqrt(k)"),
+    # Algorithm 1.
+    "init_scale": Field(1e-6, number(1e-15), "std of the initial filter's entries"),
+    "learning_rate": Field(0.1, _LEARNING_RATE, "eta_w, rate of the filter"),
+    "bias_learning_rate_ratio": Field(
+        None, optional(number(0)), "eta_b / eta_w; None takes the paper's 1 / k"
+    ),
+    "batch_size": Field(500, integer(1), "fresh examples a step"),
+    "steps": Field(10_000, integer(1), "steps of gradient descent"),
+    "eval_every": Field(100, integer(1), "steps between evaluations; the last is always evaluated"),
+    "num_test": Field(5000, integer(1), "fresh test examples at each evaluation"),
+    "sampler": Field(
+        "shortcut",
+        one_of("shortcut", "plain"),
+        "draw just what the gradient depends on (same law, much faster), or every row",
+    ),
+    # Extensions; each needs sampler "plain" and no population trajectory.
+    "num_features": Field(1, integer(1), "orthogonal features that make up the signal"),
+    "separate_filters": Field(
+        False, boolean(), "the two halves of the activation have filters, thresholds, weights"
+    ),
+    "stride": Field(
+        None, optional(integer(1)), "of the filter over a vector with the signal anywhere in it"
+    ),
+    "population": Field(
+        True, boolean(), "the report adds the trajectory on the population loss (no sampling)"
+    ),
+    "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
+    # The axes of the sweep; those that are empty stay at the value above.
+    "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
+    "sweep.noise_scale": Field((), tuple_of(_NOISE_SCALE), "noise scales"),
+    "sweep.learning_rate": Field((), tuple_of(_LEARNING_RATE), "learning rates"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: noise scale x learning rate x seed."""
+    axes = ("noise_scale", "learning_rate", "seed")
+    return product({axis: config.sweep[axis] for axis in axes if config.sweep[axis]})
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    for name in ("num_features", "separate_filters", "stride"):
+        if config[name] == FIELDS[name].default:
+            continue
+        for other, accepted in (("sampler", "plain"), ("population", False)):
+            if config[other] != accepted:
+                raise InputError(
+                    f"config.{other} is {config[other]!r} while config.{name} is {config[name]!r}; "
+                    f"accepted: {accepted!r}"
+                )
+        if name != "separate_filters" and config[name] > config.d:
+            raise InputError(f"config.{name} is {config[name]}; accepted: at most d = {config.d}")
+    if config.num_features > 1 and config.stride is not None:
+        raise InputError(
+            f"config.stride is {config.stride} while config.num_features is {config.num_features}; "
+            "accepted: None"
+        )

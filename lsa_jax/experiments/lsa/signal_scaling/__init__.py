@@ -1,0 +1,1 @@
+"""How steps and accuracy grow with the number of patches (theorem 1)."""

@@ -1,0 +1,126 @@
+"""How many steps and samples Algorithm 1 needs to a small error, as the number of rows k grows.
+
+Karp et al. (NeurIPS 2021), theorem 1: polynomially many in k, for k from some k0 on. Runs on fresh
+minibatches end when the exact error of their network (computed by `signal_population`, so without
+test noise) is small enough; the population gradient's flow is the limit of small steps.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_collections
+import numpy as np
+
+from lsa_jax.experiments.lsa.signal.population import (
+    flow_to_target,
+    measure,
+    misclassification,
+)
+from lsa_jax.experiments.lsa.signal_dynamics import experiment
+from lsa_jax.experiments.lsa.signal_dynamics.experiment import Runs, load
+from lsa_jax.experiments.lsa.signal_scaling.report import make_report
+from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts runs together that differ only in the seed; a flow runs by itself.
+
+    Runs with other noise scales end at other times, so they would wait for each other.
+    """
+    apart: dict[tuple[str, float], list[Point]] = {}
+    for point in points:
+        apart.setdefault((point.config.learner, point.config.noise_scale), []).append(point)
+    together = []
+    for (learner, _), members in apart.items():
+        is_flow = learner == "population"
+        together += [[p] for p in members] if is_flow else experiment.groups(members)
+    return together
+
+
+class _Errors:
+    """The exact errors of a group's networks, each computed once.
+
+    Attributes:
+        table: [evaluations, replicas]; NaN where not computed.
+    """
+
+    def __init__(self, group: list[Point]) -> None:
+        self._configs = [point.config for point in group]
+        self.table = np.zeros((0, len(group)))
+
+    def up_to(self, runs: Runs, index: int) -> np.ndarray:
+        """Returns the errors at evaluations 0 to `index`, [index + 1, replicas]."""
+        names = ("w_dot_wstar", "w_perp_norm", "b")
+        for i in range(len(self.table), index + 1):
+            states = np.stack([runs.table[name][i] for name in names], axis=1).tolist()
+            row = [
+                misclassification(*state, noise_std(c.k, c.noise_scale), c.k)
+                if np.isfinite(state).all()
+                else np.nan
+                for state, c in zip(states, self._configs, strict=True)
+            ]
+            self.table = np.vstack([self.table, row])
+        return self.table[: index + 1]
+
+
+def _outcome(runs: Runs, errors: np.ndarray, replica: int, config: ml_collections.ConfigDict):
+    """Returns a run's outcome where it first reached the target, or else where it ended."""
+    reached = errors[:, replica] <= config.target_error
+    index = int(reached.argmax()) if reached.any() else len(errors) - 1
+    outcome = runs.outcome(replica, index)
+    if outcome.status == "failed":
+        return outcome
+    history = [
+        {**row, "test_error": error}
+        for row, error in zip(outcome.history, errors[: index + 1, replica].tolist(), strict=True)
+    ]
+    steps = history[-1]["step"]
+    results = {
+        "reached": bool(reached.any()),
+        "steps_taken": steps,
+        "samples": steps * config.batch_size,
+        "test_error": history[-1]["test_error"],
+    }
+    return Outcome(results | outcome.metrics, history)
+
+
+def _run_sgd(
+    group: list[Point], directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    errors, target = _Errors(group), group[0].config.target_error
+
+    def finished(runs: Runs, index: int) -> bool:
+        reached = (errors.up_to(runs, index) <= target).any(axis=0)
+        return bool((reached | runs.stopped(index)).all())
+
+    runs, done = experiment.run_until(finished, group, directory, progress)
+    table = errors.up_to(runs, done)
+    return [_outcome(runs, table, replica, p.config) for replica, p in enumerate(group)]
+
+
+def _run_flow(config: ml_collections.ConfigDict) -> Outcome:
+    flow, sigma = flow_to_target(config)
+    measures = measure(flow.states[-1], sigma, config.k)
+    steps = float(flow.times[-1]) / config.learning_rate
+    results = {
+        "reached": flow.reached,
+        "steps_taken": steps,
+        "test_error": 1 - measures["test_accuracy"],
+        **{name: measures[name] for name in ("w_dot_wstar", "w_perp_norm", "b", "ratio")},
+    }
+    return Outcome(results, [{"step": steps, **measures}])
+
+
+def run(
+    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains the runs of a group until each has reached the target, or follows a flow to there."""
+    del data
+    if group[0].config.learner == "population":
+        return [_run_flow(point.config) for point in group]
+    return _run_sgd(group, directory, progress)
+
+
+EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

@@ -1,0 +1,181 @@
+"""The report on theorem 1: steps to a small error against k, with fitted exponents."""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.lsa.signal_scaling.fits import (
+    PowerLaw,
+    describe,
+    fit_power_law,
+    local_exponents,
+    reached_from,
+)
+from lsa_jax.reporting.report import Claim, Report
+
+# Theorem 1's "polynomial" counts as shown when steps never grow faster than linearly in k, between
+# neighbouring k, over at least so many of them.
+LARGEST_EXPONENT = 1.0
+LEAST_POINTS = 3
+
+# An exponent is fitted to k from so many times k0 on: near k0 the steps diverge, whatever the
+# growth beyond.
+PAST_K0 = 16
+
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_NAMES = {"sgd": "minibatches", "population": "population"}
+
+_NOTE = (
+    "Steps until the exact error is at most {target:g}, at learning rate {rate:g}: on minibatches "
+    "of {batch} fresh examples (means over seeds ± their standard deviation, to within {every} "
+    "steps), and by the population gradient's flow (time over learning rate: the limit of small "
+    "steps). k0 is the smallest k from which on every run reaches it; below k0 the flow comes to "
+    "rest at a larger error. An exponent is the slope of log steps in log k, ± its standard error, "
+    "with the 95% interval, over k from {past} k0 on (from k0 on where those are fewer than "
+    "{points}); the population's steps are exact, and their error only says how straight the line "
+    "is. Samples are steps times the batch size: the same exponent. Polynomial growth counts as "
+    "shown when the error is reached at {points} k or more from k0 on, and steps grow at most like "
+    "k^{largest:g} between neighbouring k."
+)
+
+
+def _with_defaults(config: ml_collections.ConfigDict, results: pd.DataFrame) -> pd.DataFrame:
+    """Returns the runs that did not fail, with the settings that were not swept (single points)."""
+    done = results[results["status"] == "ok"]
+    missing = [name for name in ("learner", "noise_scale", "k", "seed") if name not in done]
+    return done.assign(**{name: config[name] for name in missing})
+
+
+def series(done: pd.DataFrame) -> dict[tuple[str, float], pd.DataFrame]:
+    """Returns the runs of every learner and noise scale, k increasing."""
+    groups = done.sort_values("k").groupby(["learner", "noise_scale"], sort=True)
+    return dict(iter(groups))
+
+
+def _name(learner: str, noise_scale: float) -> str:
+    return f"{_NAMES[learner]}, noise scale {noise_scale:g}"
+
+
+def _course(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns the rows from k0 on: those k from which on every run reached the error."""
+    first = reached_from(rows["k"], rows["reached"])
+    return rows[rows["k"] >= (np.inf if first is None else first)]
+
+
+def _fit(course: pd.DataFrame) -> PowerLaw | None:
+    """Fits steps against k, from well above k0 on if there are enough k."""
+    beyond = course[course["k"] >= PAST_K0 * course["k"].min()]
+    rows = beyond if beyond["k"].nunique() >= LEAST_POINTS else course
+    return fit_power_law(rows["k"], rows["steps_taken"])
+
+
+def _mean_and_spread(values: pd.Series) -> str:
+    spread = f" ± {values.std():.2g}" if len(values) > 1 else ""
+    return f"{values.mean():.5g}{spread}" if len(values) else ""
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Returns a row a k: how many runs reached the error, after how many steps and samples."""
+    parts = []
+    for k, runs in rows.groupby("k"):
+        reached = runs[runs["reached"].astype(bool)]
+        entry = {"k": k, "reached": f"{len(reached)} of {len(runs)}"}
+        for name in ("steps_taken", "samples"):
+            if name in rows and rows[name].notna().any():
+                entry[name.replace("_taken", "")] = _mean_and_spread(reached[name])
+        entry["error"] = runs["test_error"].mean()
+        entry["w.w*"], entry["b"] = runs["w_dot_wstar"].mean(), runs["b"].mean()
+        parts.append(entry)
+    return pd.DataFrame(parts)
+
+
+def _claims_of(name: str, rows: pd.DataFrame) -> list[Claim]:
+    course = _course(rows)
+    first = f"{course['k'].min():g}" if len(course) else f"none up to {rows['k'].max():g}"
+    enough = course["k"].nunique() >= LEAST_POINTS
+    claims = [
+        Claim(
+            f"smallest k from which on the error is reached, {name}",
+            "some k0",
+            first,
+            None,
+            "shown" if enough else "not shown",
+        )
+    ]
+    item, fit = f"exponent in k of the steps, {name}", _fit(course)
+    if fit is None:
+        return [*claims, Claim(item, "poly(k)", "no fit", None, "not shown")]
+    means = course.groupby("k")["steps_taken"].mean()
+    largest = local_exponents(means.index.to_numpy(float), means.to_numpy(float)).max()
+    ours = f"{describe(fit, interval=True)}, between neighbours at most {largest:.2f}"
+    status = "shown" if enough and largest <= LARGEST_EXPONENT else "not shown"
+    return [*claims, Claim(item, "poly(k)", ours, None, status)]
+
+
+def make_claims(done: pd.DataFrame) -> list[Claim]:
+    """Returns what theorem 1 says beside what came out, from the runs that did not fail."""
+    if done.empty:
+        return [Claim("exponent in k of the steps", "poly(k)", "", None, "not run")]
+    return [c for key, rows in series(done).items() for c in _claims_of(_name(*key), rows)]
+
+
+def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
+    """Draws steps (left) and samples (right axis) against k: lines population, points minibatches.
+
+    Crosses at the top are k at which the error is not reached.
+    """
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 5), layout="constrained")
+    scales = sorted(done["noise_scale"].unique())
+    reached = done[done["reached"].astype(bool)]
+    top = 3 * reached["steps_taken"].max() if len(reached) else 1.0
+    for (learner, scale), rows in series(done).items():
+        color = _COLORS[scales.index(scale) % len(_COLORS)]
+        course, missed = rows[rows["reached"].astype(bool)], rows[~rows["reached"].astype(bool)]
+        label = _name(learner, scale)
+        fit = _fit(_course(rows))
+        if fit is not None:
+            label += f": $k^{{{fit.exponent:.2f}}}$"
+        style = "-" if learner == "population" else "o"
+        axis.plot(course["k"], course["steps_taken"], style, color=color, label=label, markersize=4)
+        axis.plot(missed["k"], np.full(len(missed), top), "x", color=color)
+        if fit is not None and learner == "sgd":
+            k = np.unique(course["k"].to_numpy(float))
+            axis.plot(k, fit.factor * k**fit.exponent, "--", color=color, linewidth=1)
+    axis.set(xscale="log", yscale="log", xlabel="k", ylabel="steps to the error")
+    axis.secondary_yaxis(
+        "right", functions=(lambda s: s * samples_per_step, lambda n: n / samples_per_step)
+    ).set_ylabel("samples")
+    axis.grid(alpha=0.3)
+    axis.spines[["top"]].set_visible(False)
+    if axis.lines:
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns steps and samples for every k, the fits, the claims and the figure."""
+    del workdir
+    done = _with_defaults(config, results)
+    note = _NOTE.format(
+        target=config.target_error,
+        rate=config.learning_rate,
+        batch=config.batch_size,
+        every=config.eval_every,
+        points=LEAST_POINTS,
+        past=PAST_K0,
+        largest=LARGEST_EXPONENT,
+    )
+    return Report(
+        title=config.title,
+        tables=[(_name(*key).capitalize(), table(rows)) for key, rows in series(done).items()],
+        claims=make_claims(done),
+        figures={"signal_scaling": functools.partial(draw, done, config.batch_size)},
+        extra_tables={},
+        notes=[note],
+    )

@@ -1,0 +1,90 @@
+"""Settings of `experiments.signal_scaling`: steps and samples to a small error, as k grows.
+
+Source: Karp et al. (NeurIPS 2021), theorem 1. Training is that of `settings.signal_dynamics`.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.signal_dynamics import settings
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.points import product
+
+_SEED, _K, _NOISE_SCALE = integer(0), integer(3), number(0, above=True)
+
+# Settings of other networks and distributions than the paper's.
+_EXTENSIONS = ("num_features", "separate_filters", "stride")
+
+# What training itself may be told; its report's setting and its axes are not asked for here.
+_TRAINING = {
+    name: field
+    for name, field in settings.FIELDS.items()
+    if name != "population" and not name.startswith("sweep.")
+}
+
+FIELDS: dict[str, Field] = {
+    **_TRAINING,
+    "experiment": experiment_field(__name__),
+    "title": Field("Steps and samples to a small error", text(), "heading of the report"),
+    "learner": Field(
+        "sgd",
+        one_of("sgd", "population"),
+        "Algorithm 1 on minibatches, or the population gradient's flow (no sampling)",
+    ),
+    "k": Field(1024, _K, "noise rows of an example"),
+    "d": Field(10, integer(2), "length of a row"),
+    "noise_scale": Field(0.5, _NOISE_SCALE, "multiplies the noise's std, log(k) / sqrt(k)"),
+    "steps": Field(100_000, integer(1), "steps at which a run ends at the latest"),
+    "eval_every": Field(20, integer(1), "steps between evaluations"),
+    "num_test": Field(500, integer(1), "fresh test examples at each evaluation"),
+    "checkpoint_every": Field(100, integer(1), "evaluations between checkpoints"),
+    "target_error": Field(
+        0.01, number(1e-6, 0.4), "exact error of the network at which a run ends"
+    ),
+    "duration": Field(1e8, number(1.0), "rate times steps at which the flow ends at the latest"),
+    # The axes of the sweep: learners x noise scales x k, for "sgd" also x seeds.
+    "sweep.seed": Field((0, 1), tuple_of(_SEED), "seeds"),
+    "sweep.k": Field((16, 64, 256, 1024), tuple_of(_K), "numbers of noise rows, sgd"),
+    "sweep.noise_scale": Field((0.5,), tuple_of(_NOISE_SCALE), "noise scales, sgd"),
+    "sweep.population_k": Field((16, 64, 256, 1024), tuple_of(_K), "the same, population"),
+    "sweep.population_noise_scale": Field((0.5, 1.0), tuple_of(_NOISE_SCALE), "the same"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: the flows first, then the runs on minibatches."""
+    axes = config.sweep
+    flows = {
+        "learner": ("population",),
+        "noise_scale": axes.population_noise_scale,
+        "k": axes.population_k,
+    }
+    runs = {
+        "learner": ("sgd",),
+        "noise_scale": axes.noise_scale,
+        "k": axes.k,
+        "seed": axes.seed,
+    }
+    return product(flows) + product(runs)
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    for name in _EXTENSIONS:
+        if config[name] != FIELDS[name].default:
+            raise InputError(
+                f"config.{name} is {config[name]!r}; accepted: {FIELDS[name].default!r}, as the "
+                "exact error is known for the paper's network alone"
+            )

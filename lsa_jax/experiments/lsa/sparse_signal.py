@@ -1,0 +1,201 @@
+"""The sparse-signal distribution: one row of an example carries the label, all others are noise."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from numpy.typing import ArrayLike
+
+from lsa_jax.checks import Kind, integer, number
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+
+# Streams of a sample's key, split by meaning.
+_NOISE, _ROW, _COUNT, _ORDER = 0, 1, 2, 3
+
+# How far the features' inner products may be from those of orthonormal vectors.
+_ORTHONORMAL_TOLERANCE = 1e-5
+
+
+class SparseSignal(NamedTuple):
+    """The distribution D(k, d, sigma, w*); made by `sparse_signal`, which checks it.
+
+    Attributes:
+        k: number of noise rows; an example has k + 1 rows.
+        sigma: standard deviation of the noise rows' entries.
+        features: [m, d], orthonormal rows w*_1, ..., w*_m.
+        signal_row: where the signal row is; None draws it uniformly for each example.
+    """
+
+    k: int
+    sigma: float | Float[Array, ""]
+    features: np.ndarray
+    signal_row: int | None
+
+
+def noise_std(k: int, noise_scale: float | Float[Array, ""]) -> float | Float[Array, ""]:
+    """Returns sigma = noise_scale * log(k) / sqrt(k) (natural logarithm).
+
+    Args:
+        k: number of noise rows.
+        noise_scale: 1 is the paper's setting.
+
+    Source: Karp et al. (2021), section 3. The sigma = 1 in the caption of figure 3 is this scale.
+    """
+    return noise_scale * (math.log(k) / math.sqrt(k))
+
+
+def _require(kind: Kind, **values: object) -> None:
+    for name, value in values.items():
+        if not kind.accepts(value):
+            raise InputError(f"{name} is {value!r}; accepted: {kind.accepted}")
+
+
+def _checked_features(features: ArrayLike | None, d: int) -> np.ndarray:
+    """Returns the features as [m, d], or raises where they are not orthonormal."""
+    if features is None:
+        return np.eye(1, d, dtype=np.float32)
+    rows = np.atleast_2d(np.asarray(features, np.float32))
+    if rows.ndim != 2 or rows.shape[1] != d or not 1 <= len(rows) <= d:
+        shape = np.shape(features)
+        raise InputError(f"features has shape {shape}; accepted: ({d},), or (m, {d}) with m <= {d}")
+    error = np.abs(rows @ rows.T - np.eye(len(rows))).max()
+    if not error <= _ORTHONORMAL_TOLERANCE:
+        raise InputError(
+            f"features has inner products up to {error:.2g} away from orthonormal ones; "
+            "accepted: rows of length 1, orthogonal to each other"
+        )
+    return rows
+
+
+def sparse_signal(
+    k: int,
+    d: int,
+    sigma: float | Float[Array, ""],
+    *,
+    features: ArrayLike | None = None,
+    signal_row: int | None = None,
+) -> SparseSignal:
+    """Describes the distribution D(k, d, sigma, w*).
+
+    Args:
+        k: number of noise rows.
+        d: length of a row.
+        sigma: standard deviation of the noise (see `noise_std`); may be traced by jax.
+        features: w* as [d], or m <= d orthonormal features as [m, d]. The default is the first
+            basis vector: the noise is rotation invariant, so another w* is the same problem in
+            rotated coordinates.
+        signal_row: where the signal row is, 0 to k; None draws it uniformly for each example.
+
+    Raises:
+        InputError: an argument is not accepted.
+    """
+    _require(integer(1), k=k, d=d)
+    if isinstance(sigma, int | float):
+        _require(number(0), sigma=sigma)
+    if signal_row is not None and not (integer(0).accepts(signal_row) and signal_row <= k):
+        raise InputError(
+            f"signal_row is {signal_row!r}; accepted: None, or a whole number, 0 to k = {k}"
+        )
+    return SparseSignal(k, sigma, _checked_features(features, d), signal_row)
+
+
+def _coefficients(key: Key[Array, ""], num_examples: int, m: int) -> Float[Array, "n m"]:
+    """Draws alpha: m independent signs, given that they do not cancel, times 1 / sqrt(m)."""
+    # The number of positive signs is binomial, m/2 left out; given it, every order is as likely.
+    logits = jnp.asarray(
+        [-math.inf if 2 * p == m else math.log(math.comb(m, p)) for p in range(m + 1)]
+    )
+    positive = jax.random.categorical(
+        jax.random.fold_in(key, _COUNT), logits, shape=(num_examples,)
+    )
+    order = jax.random.uniform(jax.random.fold_in(key, _ORDER), (num_examples, m))
+    place = jnp.argsort(order, axis=1)
+    return jnp.where(place < positive[:, None], 1.0, -1.0) / math.sqrt(m)
+
+
+def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -> Dataset:
+    """Draws independent examples.
+
+    The k noise rows are N(0, sigma^2 I). With one feature the signal row is y w*, y a fair sign.
+    With m features it is sum_i alpha_i w*_i, and y is the sign of sum_i alpha_i. Our law of alpha:
+    independent fair signs over sqrt(m), given that their sum is not zero (no label would belong to
+    it). So the signal row always has length 1, both labels are equally likely, |sum_i alpha_i| is
+    at least 1 / sqrt(m), and m = 1 is the case of one feature.
+
+    Args:
+        key: a function of it and the other arguments alone.
+        num_examples: n, 1 or more.
+        distribution: what `sparse_signal` returned.
+
+    Returns:
+        Inputs [n, k + 1, d] and targets [n], -1.0 or 1.0.
+
+    Raises:
+        InputError: num_examples is below 1.
+
+    Source: Karp et al. (2021), section 3, and the remark there for several features.
+    """
+    _require(integer(1), num_examples=num_examples)
+    k, sigma, features, signal_row = distribution
+    m, d = features.shape
+    alpha = _coefficients(key, num_examples, m)
+    if signal_row is None:
+        row = jax.random.randint(jax.random.fold_in(key, _ROW), (num_examples,), 0, k + 1)
+    else:
+        row = jnp.full(num_examples, signal_row)
+    noise = sigma * jax.random.normal(jax.random.fold_in(key, _NOISE), (num_examples, k + 1, d))
+    signal = jnp.einsum("nm,md->nd", alpha, features, precision="highest")
+    is_signal = jnp.arange(k + 1)[None] == row[:, None]
+    inputs = jnp.where(is_signal[:, :, None], signal[:, None, :], noise)
+    return Dataset(inputs, jnp.sign(jnp.sum(alpha, axis=1)))
+
+
+def sample_unaligned(
+    key: Key[Array, ""], num_examples: int, distribution: SparseSignal, stride: int
+) -> Dataset:
+    """Draws examples whose signal is not aligned with the rows that a filter sees.
+
+    An example is a vector of (k + 1) d entries N(0, sigma^2), d neighbouring ones replaced by the
+    signal y w*, from an entry on that is uniform over all places where it fits. The rows are the
+    vector's windows of d entries, one every `stride` entries; with a stride of d and the signal at
+    a multiple of d it would be `sample`.
+
+    Args:
+        key: a function of it and the other arguments alone.
+        num_examples: n, 1 or more.
+        distribution: what `sparse_signal` returned, with one feature and no fixed signal row.
+        stride: from 1 to d.
+
+    Returns:
+        Inputs [n, p, d] with p = floor(k d / stride) + 1, and targets [n], -1.0 or 1.0.
+
+    Raises:
+        InputError: an argument is not accepted.
+
+    Source: Karp et al. (2021), section 7, names the question; the distribution is ours.
+    """
+    _require(integer(1), num_examples=num_examples, stride=stride)
+    k, sigma, features, signal_row = distribution
+    m, d = features.shape
+    if m > 1 or signal_row is not None:
+        raise InputError(
+            f"there are {m} features and signal_row is {signal_row!r}; accepted where the signal "
+            "is not aligned: one feature, None"
+        )
+    if stride > d:
+        raise InputError(f"stride is {stride}; accepted: at most the length of a row, {d}")
+    length = (k + 1) * d
+    start = jax.random.randint(jax.random.fold_in(key, _ROW), (num_examples,), 0, k * d + 1)
+    targets = jax.random.rademacher(
+        jax.random.fold_in(key, _COUNT), (num_examples,), dtype=jnp.float32
+    )
+    noise = sigma * jax.random.normal(jax.random.fold_in(key, _NOISE), (num_examples, length))
+    place = jnp.arange(length)[None] - start[:, None]
+    signal = targets[:, None] * jnp.asarray(features[0])[jnp.clip(place, 0, d - 1)]
+    vector = jnp.where((place >= 0) & (place < d), signal, noise)
+    first = jnp.arange(0, k * d + 1, stride)
+    return Dataset(vector[:, first[:, None] + jnp.arange(d)[None]], targets)

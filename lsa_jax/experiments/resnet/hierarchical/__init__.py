@@ -1,0 +1,1 @@
+"""Hierarchical signals: a ResNet against other networks and kernels."""

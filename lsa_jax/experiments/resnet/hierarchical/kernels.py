@@ -1,0 +1,149 @@
+"""Kernels solved exactly: those of the networks, at finite and infinite width, and of inputs alone.
+
+Ridge and bandwidth are those with the least test error, as the paper chooses every setting.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jaxtyping import Array, Float
+
+from lsa_jax import kernels
+from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.resnet.hierarchical.tasks import (
+    Task,
+    initial_params,
+    make_network,
+    make_task,
+)
+from lsa_jax.experiments.resnet.shallow import last_features, relu_duals
+from lsa_jax.sweep.experiment import Outcome
+
+# Rows of examples of a full kernel that are computed at a time.
+_ROWS = 50
+
+
+def gaussian_kernel(bandwidth: float) -> Callable[[Array, Array], Array]:
+    """Returns exp(-|x - x'|^2 / (2 bandwidth^2 d)) of every pair."""
+
+    def kernel(x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]) -> Float[Array, "n1 n2"]:
+        squares = jnp.sum(x1**2, axis=1)[:, None] - 2 * x1 @ x2.T + jnp.sum(x2**2, axis=1)[None]
+        return jnp.exp(-squares / (2 * bandwidth**2 * x1.shape[1]))
+
+    return kernel
+
+
+def arc_cosine_kernel(x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]) -> Float[Array, "n1 n2"]:
+    """Returns E[s(<w, x>) s(<w, x'>)] over Gaussian w, s the ReLU.
+
+    Source: Cho and Saul (2009), order 1.
+    """
+    variances = (jnp.sum(x**2, axis=1) for x in (x1, x2))
+    return relu_duals(x1 @ x2.T, *variances)[0]
+
+
+def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, Callable]]:
+    """Yields the kernels [n1, n2] of a learner, one a bandwidth where it has one."""
+    learner = config.learner
+    if learner == "gaussian":
+        for bandwidth in config.bandwidths:
+            yield bandwidth, gaussian_kernel(bandwidth)
+    elif learner == "arc_cosine":
+        yield None, arc_cosine_kernel
+    elif learner == "last_exact":
+        initial = initial_params(config)
+
+        def products(x1: Array, x2: Array) -> Array:
+            return last_features(config.net, initial, x1) @ last_features(config.net, initial, x2).T
+
+        yield None, products
+    else:
+        kernel = make_network(config).kernel
+        yield None, kernel if learner == "ntk_infinite" else functools.partial(kernel, get="nngp")
+
+
+def full_ntk(
+    apply: Callable, params: Any, x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]
+) -> Float[np.ndarray, "n1_k n2_k"]:
+    """Returns the finite NTK of every pair of outputs; those of an example are neighbours."""
+
+    @jax.jit
+    def rows(part: Array) -> Array:
+        ntk = kernels.finite_ntk(apply, params, part, x2, full=True)
+        return ntk.transpose(0, 2, 1, 3).reshape(ntk.shape[0] * ntk.shape[2], -1)
+
+    parts = [x1[first : first + _ROWS] for first in range(0, len(x1), _ROWS)]
+    return np.concatenate([np.asarray(rows(part)) for part in parts])
+
+
+def _grams(
+    config: ml_collections.ConfigDict, task: Task
+) -> Iterator[tuple[float | None, np.ndarray, np.ndarray]]:
+    """Yields bandwidth, training and test Gram matrices."""
+    for bandwidth, kernel in _kernels(config):
+        yield (
+            bandwidth,
+            kernels.gram(kernel, task.train.inputs),
+            kernels.gram(kernel, task.test.inputs, task.train.inputs),
+        )
+
+
+def _fit(
+    bandwidth: float | None,
+    gram_train: np.ndarray,
+    targets: np.ndarray,
+    gram_test: np.ndarray,
+    expected: np.ndarray,
+    ridges: tuple[float, ...],
+) -> list[dict[str, Any]]:
+    """Solves with every ridge; the mean squared distance of rows is infinite where it cannot."""
+    rows = []
+    for ridge in ridges:
+        try:
+            fit = kernels.regress(gram_train, targets, gram_test, ridge=ridge)
+            error = float(np.sum((fit.predictions - expected) ** 2) / len(expected))
+        except NumericalError:
+            error = math.inf  # the ridge is too small for this kernel; a larger one is in the list
+        rows.append({"ridge": ridge, "bandwidth": bandwidth, "test_error": error})
+    return rows
+
+
+def _fit_full(config: ml_collections.ConfigDict, task: Task) -> list[dict[str, Any]]:
+    """Solves the linearised network: the full kernel, on what its initial outputs leave over."""
+    apply, initial = make_network(config).apply, initial_params(config)
+    x, y = task.train
+    x_test, y_test = (values[: config.num_exact_test] for values in task.test)
+    left, left_test = (
+        (b - apply(initial, a)).reshape(-1, 1) for a, b in ((x, y), (x_test, y_test))
+    )
+    gram, gram_test = full_ntk(apply, initial, x, x), full_ntk(apply, initial, x_test, x)
+    # Rounding leaves a kernel computed in parts not quite symmetric.
+    gram = (gram + gram.T) / 2
+    rows = _fit(None, gram, np.asarray(left), gram_test, np.asarray(left_test), config.ridges)
+    # A row is one output here; errors are sums over an example's outputs.
+    return [row | {"test_error": row["test_error"] * y.shape[1]} for row in rows]
+
+
+def run_exact(config: ml_collections.ConfigDict) -> Outcome:
+    """Fits a kernel by regression and returns its least test error."""
+    task = make_task(config)
+    if config.learner == "ntk_exact":
+        rows = _fit_full(config, task)
+    else:
+        targets, expected = np.asarray(task.train.targets), np.asarray(task.test.targets)
+        rows = [
+            row
+            for bandwidth, gram, gram_test in _grams(config, task)
+            for row in _fit(bandwidth, gram, targets, gram_test, expected, config.ridges)
+        ]
+    best = min(rows, key=lambda row: row["test_error"])
+    if not math.isfinite(best["test_error"]):
+        message = "the kernel matrix is not positive definite with any of config.ridges"
+        return Outcome({}, rows, "failed", f"{message}; add a larger one")
+    return Outcome({name: value for name, value in best.items() if value is not None}, rows)

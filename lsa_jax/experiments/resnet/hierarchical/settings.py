@@ -1,0 +1,219 @@
+"""Settings of `experiments.hierarchical`: what a ResNet learns of a two-stage target.
+
+Sources of the defaults: Allen-Zhu and Li (2019), section 8.1.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
+
+# Trained by SGD, each with a search of its own: every layer, all but the last, the last alone
+# (conjugate kernel), every layer of the linearised network (NTK).
+NETWORK_LEARNERS = ("all", "hidden")
+KERNEL_LEARNERS = ("last", "ntk")
+# The same two kernels, solved; infinite widths; kernels of inputs alone.
+FINITE_LEARNERS = ("last_exact", "ntk_exact")
+INFINITE_LEARNERS = ("ntk_infinite", "conjugate_infinite")
+INPUT_LEARNERS = ("gaussian", "arc_cosine")
+SEARCHED = NETWORK_LEARNERS + KERNEL_LEARNERS
+LEARNERS = SEARCHED + FINITE_LEARNERS + INFINITE_LEARNERS + INPUT_LEARNERS
+
+# The nets whose kernel is not None at infinite width.
+NETS_WITH_LIMIT = ("2layer", "3layer", "3resnet", "3resnet_full")
+
+# A full kernel of more numbers on a side than this is refused.
+MAX_SIDE = 20_000
+
+_SEED, _WIDTH, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), number(0)
+_SIZE, _BETA = integer(1), number(0)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Hierarchical targets", text(), "heading of the report"),
+    "question": Field(
+        "width",
+        one_of("width", "beta", "nets", "samples", "epochs"),
+        "the axis of the figure, and so the paper's claims: figure 2; figure 3; which part of the "
+        "net does it; theorem 2; what is learned when",
+    ),
+    "seed": Field(0, _SEED, "draws examples, initial parameters and their order"),
+    # The target.
+    "target": Field("parity", one_of("parity", "smooth"), "products of inputs, or polynomials"),
+    "d": Field(30, integer(2), "inputs"),
+    "base_degree": Field(2, integer(1), "of F; it has d / base_degree outputs"),
+    "composite_degree": Field(4, integer(1), "of G in F's outputs"),
+    "alpha": Field(0.3, number(0, above=True), "weight of G(F)"),
+    "beta": Field(1.0, _BETA, "weight of F"),
+    "num_train": Field(500, _SIZE, "N"),
+    "num_test": Field(2000, _SIZE, "fresh examples that settings are chosen by and reported on"),
+    # The network and what of it is trained.
+    "net": Field("3resnet", one_of(*NETS, "none"), "see models.shallow; none for input kernels"),
+    "learner": Field("all", one_of(*LEARNERS), "see settings.hierarchical"),
+    "width": Field(200, _WIDTH, "m"),
+    "init": Field(
+        "mixed", one_of("width", "fan_in", "fans", "mixed"), "size of entries; see models.shallow"
+    ),
+    # SGD and its search.
+    "batch_size": Field(50, _SIZE, "examples a step"),
+    "epochs": Field(800, integer(2), "passes over the training examples"),
+    "momentum": Field(0.9, number(0, 0.999), "of SGD"),
+    "fall_epoch": Field(400, integer(1), "epochs after which the rate is divided by 10"),
+    "eval_every": Field(50, _SIZE, "epochs between evaluations"),
+    "search.learning_rates": Field((0.1,), tuple_of(_RATE), "rates of all and hidden"),
+    "search.weight_decays": Field((0.005,), tuple_of(_DECAY), "decays of all and hidden"),
+    "search.kernel_learning_rates": Field((0.02,), tuple_of(_RATE), "rates of last and ntk"),
+    "search.kernel_weight_decays": Field((0.005,), tuple_of(_DECAY), "decays of last and ntk"),
+    "search.rung_epochs": Field((), tuple_of(_SIZE), "when candidates are dropped"),
+    "search.rung_keep": Field((), tuple_of(_SIZE), "how many go on from each, all and hidden"),
+    "search.kernel_rung_keep": Field((), tuple_of(_SIZE), "how many go on, last and ntk"),
+    "search.hopeless": Field(
+        3.0, number(1.0), "rungs drop candidates above this multiple of the targets' mean square"
+    ),
+    # Exact kernels.
+    "ridges": Field(
+        (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0), tuple_of(_RATE), "over the kernel's mean diagonal"
+    ),
+    "bandwidths": Field(
+        (0.5, 1.0, 2.0), tuple_of(_RATE), "of the Gaussian kernel, over the inputs' length"
+    ),
+    "num_exact_test": Field(500, _SIZE, "test examples of ntk_exact, whose kernel is large"),
+    # Question "epochs": the winner of the search is trained again and looked at in between.
+    "watch_every": Field(4, _SIZE, "epochs between two looks"),
+    "num_probe": Field(4000, _SIZE, "fresh examples that read-outs are fitted on"),
+    # The axes of the sweep. A series is a net and a learner.
+    "sweep.series": Field((("3resnet", "all"),), tuple_of(tuple_of(text())), "series against m"),
+    "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of them"),
+    "sweep.baselines": Field((), tuple_of(tuple_of(text())), "more series against m"),
+    "sweep.baseline_seed": Field((0,), tuple_of(_SEED), "seeds of these"),
+    "sweep.width": Field((200,), tuple_of(_WIDTH), "m"),
+    "sweep.exact": Field((), tuple_of(tuple_of(text())), "series of exactly solved finite kernels"),
+    "sweep.exact_width": Field((), tuple_of(_WIDTH), "m of these"),
+    "sweep.limits": Field((), tuple_of(tuple_of(text())), "series that have no width"),
+    "sweep.beta": Field((), tuple_of(_BETA), "beta; empty for the value above"),
+    "sweep.num_train": Field((), tuple_of(_SIZE), "N of the series and baselines; likewise"),
+    "sweep.limit_num_train": Field((), tuple_of(_SIZE), "N of the limits; likewise"),
+    "sweep.tasks": Field(
+        (), tuple_of(tuple_of(_SIZE)), "(d, base_degree, composite_degree); likewise"
+    ),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def _series(pairs: tuple[tuple[str, ...], ...], field: str) -> list[dict[str, object]]:
+    for pair in pairs:
+        if len(pair) != 2:
+            raise InputError(f"config.sweep.{field} has {pair!r}; accepted: (net, learner)")
+    return [{"net": net, "learner": learner} for net, learner in pairs]
+
+
+def _times(
+    settings: list[dict[str, object]], axis: str, values: tuple[object, ...]
+) -> list[dict[str, object]]:
+    """Returns every combination; settings as they are where there are no values."""
+    if not values:
+        return settings
+    return [s | {axis: value} for s in settings for value in values]
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point.
+
+    Series x widths x seeds, baselines x widths x their seeds, exact kernels x theirs, limits; each
+    with every task, beta and N.
+
+    Raises:
+        InputError: a series or a task has not as many members as it should.
+    """
+    axes = config.sweep
+    limit_sizes = axes.limit_num_train or axes.num_train
+    parts = (
+        (_series(axes.series, "series"), axes.width, axes.seed, axes.num_train),
+        (_series(axes.baselines, "baselines"), axes.width, axes.baseline_seed, axes.num_train),
+        (_series(axes.exact, "exact"), axes.exact_width, axes.baseline_seed, axes.num_train),
+        (_series(axes.limits, "limits"), (), axes.baseline_seed, limit_sizes),
+    )
+    tasks = []
+    for task in axes.tasks:
+        if len(task) != 3:
+            raise InputError(
+                f"config.sweep.tasks has {task!r}; accepted: (d, base_degree, composite_degree)"
+            )
+        tasks.append(dict(zip(("d", "base_degree", "composite_degree"), task, strict=True)))
+    points = []
+    for task in tasks or [{}]:
+        for settings, widths, seeds, sizes in parts:
+            settings = _times([task | s for s in settings], "beta", axes.beta)
+            settings = _times(_times(settings, "num_train", sizes), "width", widths)
+            points += _times(settings, "seed", seeds)
+    return points
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    outputs = config.d // config.base_degree
+    if not outputs or config.composite_degree > outputs and config.target == "parity":
+        raise InputError(
+            f"config.composite_degree is {config.composite_degree}; accepted: at most the "
+            f"{outputs} outputs of a base signal of degree {config.base_degree} on d = {config.d}"
+        )
+    _check_learner(config, outputs)
+    search, epochs = config.search, config.search.rung_epochs
+    for name in ("rung_keep", "kernel_rung_keep"):
+        if len(search[name]) != len(epochs):
+            raise InputError(
+                f"config.search.{name} is {search[name]}; accepted: as many numbers as "
+                f"config.search.rung_epochs has, {len(epochs)}"
+            )
+    if list(epochs) != sorted(set(epochs)) or (epochs and epochs[-1] >= config.epochs):
+        raise InputError(
+            f"config.search.rung_epochs is {epochs}; accepted: increasing, below "
+            f"config.epochs = {config.epochs}"
+        )
+    for name in ("learning_rates", "weight_decays"):
+        for field in (name, f"kernel_{name}"):
+            if not search[field]:
+                raise InputError(f"config.search.{field} is (); accepted: one value or more")
+    for name in ("ridges", "bandwidths"):
+        if not config[name]:
+            raise InputError(f"config.{name} is (); accepted: one value or more")
+
+
+def _check_learner(config: ml_collections.ConfigDict, outputs: int) -> None:
+    """Raises where net and learner do not go together."""
+    learner, net = config.learner, config.net
+    if (learner in INPUT_LEARNERS) != (net == "none"):
+        raise InputError(
+            f"config.net is {net!r} while config.learner is {learner!r}; accepted: 'none' with "
+            f"{', '.join(INPUT_LEARNERS)}, a network with all others"
+        )
+    if learner in INFINITE_LEARNERS and (net not in NETS_WITH_LIMIT or config.init == "fan_in"):
+        raise InputError(
+            f"config.net is {net!r} and config.init {config.init!r} while config.learner is "
+            f"{learner!r}; accepted: one of {', '.join(NETS_WITH_LIMIT)} with init not 'fan_in'"
+        )
+    if learner == "ntk_exact" and config.num_train * outputs > MAX_SIDE:
+        raise InputError(
+            f"config.num_train is {config.num_train} while config.learner is 'ntk_exact'; "
+            f"accepted: at most {MAX_SIDE // outputs}, for {MAX_SIDE} rows with {outputs} outputs"
+        )
+    if config.question == "epochs" and learner not in SEARCHED:
+        raise InputError(
+            f"config.learner is {learner!r} while config.question is 'epochs'; accepted: one of "
+            f"{', '.join(SEARCHED)}"
+        )
+    if config.question == "epochs" and config.beta == 0:
+        raise InputError("config.beta is 0.0 while config.question is 'epochs'; accepted: above 0")

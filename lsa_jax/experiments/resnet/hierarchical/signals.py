@@ -1,0 +1,114 @@
+"""How much of the base and of the composite signal a network has learned, while it trains."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jaxtyping import Array, Float
+
+from lsa_jax.experiments.resnet.hierarchical.tasks import (
+    Task,
+    draw_probe,
+    initial_params,
+    make_training,
+    order_key,
+    trained_function,
+)
+from lsa_jax.experiments.resnet.search import Search
+from lsa_jax.experiments.resnet.shallow import first_features
+from lsa_jax.experiments.resnet.signals import signals
+
+# Over the mean squared feature: read-outs have more examples than features, but these may be
+# linearly dependent.
+_READOUT_RIDGE = 1e-6
+
+
+def share_missed(outputs: Float[Array, "n k"], signal: Float[Array, "n k"]) -> Float[Array, ""]:
+    """Returns how much of a signal is missing from the outputs: 1 of none of it, 0 of all.
+
+    With c_i the coefficient of the outputs' projection on signal i, it is the mean of (1 - c_i)^2
+    weighted by the signals' mean squares. What else is in the outputs does not count.
+    """
+    squares = jnp.mean(signal**2, axis=0)
+    coefficients = jnp.mean(outputs * signal, axis=0) / squares
+    return jnp.sum((1 - coefficients) ** 2 * squares) / jnp.sum(squares)
+
+
+def readout_error(
+    features: Float[Array, "n m"],
+    signal: Float[Array, "n k"],
+    test_features: Float[Array, "t m"],
+    test_signal: Float[Array, "t k"],
+) -> Float[Array, ""]:
+    """Returns the best linear read-out's squared error, over the signal's mean square.
+
+    The read-out, with a constant, is fitted by least squares on the first examples and tested on
+    the second.
+    """
+
+    def with_constant(x: Array) -> Array:
+        return jnp.concatenate([x, jnp.ones_like(x[:, :1])], axis=1)
+
+    features, test_features = with_constant(features), with_constant(test_features)
+    gram = features.T @ features / len(features)
+    ridge = _READOUT_RIDGE * jnp.mean(jnp.diag(gram)) * jnp.eye(len(gram))
+    readout = jnp.linalg.solve(gram + ridge, features.T @ signal / len(features))
+    error = jnp.sum(jnp.mean((test_features @ readout - test_signal) ** 2, axis=0))
+    return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
+
+
+def _make_look(config: ml_collections.ConfigDict, task: Task, test: Any) -> Callable:
+    """Returns the compiled measures of one network's parameters."""
+    apply, _ = trained_function(config)
+    initial = initial_params(config)
+    probe = draw_probe(config)
+    base, composite = signals(task.hierarchy, task.test.inputs)
+    probe_base, _ = signals(task.hierarchy, probe.inputs)
+    inputs = (initial, task.test.inputs) if config.learner == "ntk" else test.inputs
+
+    @jax.jit
+    def look(params: Any) -> dict[str, Array]:
+        outputs = apply(params, inputs)
+        # A kernel's features are those of the initial network.
+        moved = params if config.learner in ("all", "hidden") else initial
+        return {
+            "test_error": jnp.mean(jnp.sum((outputs - task.test.targets) ** 2, axis=1)),
+            "first_layer_error": readout_error(
+                first_features(moved, probe.inputs),
+                probe_base,
+                first_features(moved, task.test.inputs),
+                base,
+            ),
+            "base_error": share_missed(outputs, base),
+            "composite_error": share_missed(outputs, composite),
+        }
+
+    return look
+
+
+def watch(
+    config: ml_collections.ConfigDict,
+    task: Task,
+    search: Search,
+    candidate: dict[str, Float[np.ndarray, " 1"]],
+) -> list[dict[str, Any]]:
+    """Trains one candidate and measures both signals at the start and at every evaluation.
+
+    Returns:
+        One row an evaluation: `epoch`, `test_error`, `first_layer_error` (of the first layer's best
+        linear read-out on beta F, over its mean square), `base_error` and `composite_error` (the
+        share of beta F and of alpha G(F) that the outputs miss).
+    """
+    start, train, test = make_training(config, task)
+    look, rows = _make_look(config, task, test), []
+
+    def observe(epoch: int, params: Any) -> None:
+        first = jax.tree.map(lambda a: a[0], params)
+        rows.append({"epoch": epoch, **{n: float(v) for n, v in look(first).items()}})
+
+    observe(0, jax.tree.map(lambda a: a[None], start))
+    search.run(order_key(config), start, train, test, candidate, observe=observe)
+    return rows

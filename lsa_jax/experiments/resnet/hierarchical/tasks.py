@@ -1,0 +1,150 @@
+"""The target, the examples and the network that a point's configuration describes."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import ml_collections
+from jaxtyping import Array, Key
+
+from lsa_jax import kernels
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.resnet.shallow import last_features, shallow
+from lsa_jax.experiments.resnet.signals import (
+    Hierarchy,
+    paper_parities,
+    sample_cube,
+    signals,
+    smooth_hierarchy,
+)
+from lsa_jax.models.model import Model
+
+# Streams of a seed's key, split by meaning.
+_TARGET, _TRAIN, _TEST, _INIT, _ORDER, _PROBE = 0, 1, 2, 3, 4, 5
+
+
+class Task(NamedTuple):
+    """What a seed draws.
+
+    Attributes:
+        hierarchy: the target.
+        train: [num_train] examples.
+        test: [num_test] examples.
+    """
+
+    hierarchy: Hierarchy
+    train: Dataset
+    test: Dataset
+
+
+class Training(NamedTuple):
+    """What a learner trains, in the form that `training.search` takes.
+
+    Attributes:
+        start: parameters at the start.
+        train: what batches are fetched from.
+        test: the same for testing.
+    """
+
+    start: Any
+    train: Any
+    test: Any
+
+
+def stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
+    """Returns one of the streams of a point's seed."""
+    return jax.random.fold_in(jax.random.key(config.seed), place)
+
+
+def order_key(config: ml_collections.ConfigDict) -> Key[Array, ""]:
+    """Returns the key that draws the order of the training examples."""
+    return stream(config, _ORDER)
+
+
+def num_outputs(config: ml_collections.ConfigDict) -> int:
+    """Returns k."""
+    return config.d // config.base_degree
+
+
+def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
+    """Returns the target; smooth ones are drawn from the seed."""
+    degrees = (config.base_degree, config.composite_degree)
+    weights = (config.alpha, config.beta)
+    if config.target == "parity":
+        return paper_parities(config.d, *degrees, *weights)
+    key = stream(config, _TARGET)
+    return smooth_hierarchy(key, config.d, num_outputs(config), *degrees, *weights)
+
+
+def _draw(hierarchy: Hierarchy, key: Key[Array, ""], num_examples: int, d: int) -> Dataset:
+    inputs = sample_cube(key, num_examples, d)
+    return Dataset(inputs, sum(signals(hierarchy, inputs)))
+
+
+def make_task(config: ml_collections.ConfigDict) -> Task:
+    """Draws a point's examples."""
+    hierarchy = make_hierarchy(config)
+    return Task(
+        hierarchy,
+        _draw(hierarchy, stream(config, _TRAIN), config.num_train, config.d),
+        _draw(hierarchy, stream(config, _TEST), config.num_test, config.d),
+    )
+
+
+def draw_probe(config: ml_collections.ConfigDict) -> Dataset:
+    """Draws the fresh examples on which read-outs are fitted."""
+    return _draw(make_hierarchy(config), stream(config, _PROBE), config.num_probe, config.d)
+
+
+def make_network(config: ml_collections.ConfigDict) -> Model:
+    """Returns the network."""
+    return shallow(config.net, config.width, num_outputs(config), init=config.init)
+
+
+def initial_params(config: ml_collections.ConfigDict) -> Any:
+    """Draws the network's parameters, the same for every learner of this seed."""
+    return make_network(config).init(stream(config, _INIT), (config.d,))
+
+
+def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple[str, ...]]:
+    """Returns what a learner trains, as a function of (params, inputs), and what stays fixed of it.
+
+    Its params and inputs are those of `make_training`.
+    """
+    apply = make_network(config).apply
+    if config.learner == "last":
+        return (lambda params, features: features @ params["a"]), ()
+    if config.learner == "ntk":
+
+        def linearized(params: Any, inputs: tuple[Any, Array]) -> Array:
+            initial, x = inputs
+            return kernels.linearize(apply, initial)(params, x)
+
+        return linearized, ()
+    return apply, ("a",) if config.learner == "hidden" else ()
+
+
+def fetch_linearized(arrays: Any, replica: Any, index: Array, epoch: Array) -> Dataset:
+    """Returns a batch whose inputs come with the parameters that the network is expanded at."""
+    del replica, epoch
+    initial, data = arrays
+    return Dataset((initial, data.inputs[index]), data.targets[index])
+
+
+def make_training(config: ml_collections.ConfigDict, task: Task) -> Training:
+    """Returns a learner's parameters and examples.
+
+    The last layer alone is trained on the features of the initial network, which never change. Of
+    the linearised network, weight decay pulls the parameters to 0, not to the initial ones: the
+    paper does not say which, and its optimiser would do so.
+    """
+    initial = initial_params(config)
+    if config.learner == "last":
+        train, test = (
+            Dataset(last_features(config.net, initial, data.inputs), data.targets)
+            for data in (task.train, task.test)
+        )
+        return Training({"a": initial["a"]}, train, test)
+    if config.learner == "ntk":
+        return Training(initial, (initial, task.train), (initial, task.test))
+    return Training(initial, task.train, task.test)

@@ -1,0 +1,1 @@
+"""Solutions of least norm: made by hand, and found by search."""

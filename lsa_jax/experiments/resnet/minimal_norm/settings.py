@@ -1,0 +1,88 @@
+"""Settings of `experiments.minimal_norm`: a network of small norm that SGD does not find.
+
+Sources of the defaults: Allen-Zhu and Li (2019), section 8.2; what it leaves open is ours.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.points import product
+
+# Factors of the target's product, and the inputs on which the small network is built.
+DEGREE = 6
+
+_SEED, _SIZE, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), number(0)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("A network that SGD does not find", text(), "heading of the report"),
+    "seed": Field(0, _SEED, "draws examples, initial weights and the order of the examples"),
+    "part": Field("search", one_of("construction", "search"), "made by hand, or trained"),
+    "d": Field(40, integer(DEGREE), "inputs"),
+    "num_train": Field(5000, _SIZE, "N"),
+    "num_test": Field(5000, _SIZE, "fresh examples"),
+    "width": Field(200, integer(2), "m, even"),
+    # The construction: a network of 6 inputs, padded and duplicated.
+    "small_width": Field(200, integer(2), "m of the network on 6 inputs, even"),
+    "steps": Field(30_000, _SIZE, "of Adam on all 64 inputs"),
+    "rate": Field(0.05, _RATE, "of Adam; falls to 0 as a cosine"),
+    "penalty": Field(1e-3, _RATE, "lambda of lambda |W|_F^2 / 6, added to the mean squared error"),
+    # SGD and its search.
+    "batch_size": Field(50, _SIZE, "examples a step"),
+    "epochs": Field(800, integer(2), "passes over the training examples"),
+    "momentum": Field(0.9, number(0, 0.999), "of SGD"),
+    "fall_epoch": Field(400, _SIZE, "epochs after which the rate is divided by 10"),
+    "eval_every": Field(100, _SIZE, "epochs between evaluations"),
+    "init_std": Field(1.0, _RATE, "standard deviation of the initial weights"),
+    "search.learning_rates": Field((10.0,), tuple_of(_RATE), "learning rates"),
+    "search.weight_decays": Field((2e-5,), tuple_of(_DECAY), "weight decays"),
+    "search.check_epoch": Field(20, _SIZE, "when diverged candidates are dropped"),
+    "search.hopeless": Field(10.0, _RATE, "test error above which a candidate has diverged"),
+    # The axes of the sweep.
+    "sweep.penalty": Field(
+        (2.5e-3, 2.2e-3, 2e-3, 1e-3, 9e-4, 5e-4, 4.5e-4), tuple_of(_RATE), "lambda by hand"
+    ),
+    "sweep.hand_width": Field((200, 1000), tuple_of(integer(2)), "m that it is duplicated to"),
+    "sweep.width": Field((200,), tuple_of(integer(2)), "m of the search"),
+    "sweep.seed": Field((0,), tuple_of(_SEED), "seeds of the search"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: networks by hand, then searches."""
+    axes = config.sweep
+    hands = product({"part": ("construction",), "width": axes.hand_width, "penalty": axes.penalty})
+    return hands + product({"part": ("search",), "width": axes.width, "seed": axes.seed})
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    for name in ("width", "small_width"):
+        if config[name] % 2:
+            raise InputError(f"config.{name} is {config[name]}; accepted: even numbers")
+    if config.part == "construction" and config.width < config.small_width:
+        raise InputError(
+            f"config.width is {config.width}; accepted: config.small_width = {config.small_width} "
+            "or more, as neurons are duplicated"
+        )
+    if config.search.check_epoch >= config.epochs:
+        raise InputError(
+            f"config.search.check_epoch is {config.search.check_epoch}; accepted: below "
+            f"config.epochs = {config.epochs}"
+        )
+    for name in ("learning_rates", "weight_decays"):
+        if not config.search[name]:
+            raise InputError(f"config.search.{name} is (); accepted: one value or more")

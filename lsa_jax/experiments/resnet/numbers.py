@@ -1,0 +1,56 @@
+"""What Allen-Zhu and Li (NeurIPS 2019) print and state, to stand beside ours."""
+
+# Allen-Zhu and Li (2019), section 8.1, which prints no numbers beside k alpha^2 = 1.35: by our name
+# what is compared, and what the paper says of it. What the ResNet has learned "to us" are bounds of
+# ours, about where the paper's curves lie.
+HIERARCHY_CLAIMS: dict[str, tuple[str, str]] = {
+    "resnet_all": (
+        "largest median error of 3resnet(all), m from 50 (learned, to us: {learned:g} at most)",
+        "learns: below k alpha^2 = {bound:g}",
+    ),
+    "resnet_hidden": (
+        "largest median error of 3resnet(hidden), m from 200 (learned, to us: {learned:g} at most)",
+        "learns: below k alpha^2 = {bound:g}",
+    ),
+    "others": (
+        "least median error over m, {series}",
+        "does not learn: above k alpha^2 = {bound:g}",
+    ),
+    "beta_above": (
+        "least median error over m, beta = {beta:g}",
+        "learns: below k alpha^2 = {bound:g}",
+    ),
+    "beta_below": (
+        "least median error over m, beta = {beta:g}",
+        "does not learn: above k alpha^2 = {bound:g}",
+    ),
+    "skip_alone": (
+        "least median error over m, {series}: a skip, no bottleneck",
+        "eq. 2.1 learns: below k alpha^2 = {bound:g}",
+    ),
+    "bottleneck_alone": (
+        "least median error over m, {series}: a bottleneck, no skip",
+        "not tried; if the skip does it, above k alpha^2 = {bound:g}",
+    ),
+    "kernel_samples": (
+        "least N at which a kernel is below half of k alpha^2, d = {d}, degree {degree}",
+        "at least about d^(degree / 2) = {bound:g} (theorem 2)",
+    ),
+    "resnet_samples": (
+        "least N at which the ResNet is below half of k alpha^2, d = {d}, degree {degree}",
+        "fewer than any kernel (theorems 1 and 2)",
+    ),
+    "base_first": (
+        "epochs to half of the base / of the composite signal, {series}",
+        "base before composite (section 3)",
+    ),
+    "never": (
+        "share of the composite signal missed at the end, {series}",
+        "above 1/2: not learned",
+    ),
+}
+
+# Allen-Zhu and Li (2019), section 8.2: |W*|_F / sqrt(d) of networks made by hand and their errors;
+# the best test error that SGD found, by d.
+HAND_MADE_NORMS: tuple[tuple[float, float], ...] = ((9.7, 0.12), (12.5, 0.037), (13.8, 0.011))
+BEST_SGD_ERROR: dict[int, float] = {40: 0.69, 100: 0.98}

@@ -1,0 +1,309 @@
+"""A search over what varies between replicas (learning rate, weight decay), pruned on the way.
+
+All candidates start from the same parameters and see the same batches. They are trained from rung
+to rung; at each, those that cannot win any more are dropped:
+
+* candidates whose loss was not finite at some step, or whose test error is not finite or above
+  `hopeless`;
+* of the others, all but the `keep` with the least test error.
+
+The winner has the least test error of those that are finite at the last epoch. A search is a
+function of its arguments alone; it goes on from the last rung after a kill, and ends with the same
+bits.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
+
+from lsa_jax.models.model import Model
+from lsa_jax.parallel import ReplicaLayout, replicas_at_once
+from lsa_jax.training import checkpoints
+from lsa_jax.training.losses import squared_error
+from lsa_jax.training.programs import PyTree, Recipe, Source, State, make_epoch, make_evaluate
+
+
+class Rung(NamedTuple):
+    """After so many epochs, at most `keep` candidates go on."""
+
+    epoch: int
+    keep: int
+
+
+class Plan(NamedTuple):
+    """How candidates are trained and when they are compared.
+
+    Attributes:
+        epochs: passes over the training examples.
+        batch_size: examples a step.
+        eval_every: epochs between evaluations; rungs and the last epoch are evaluated too.
+        rungs: where candidates are dropped, epochs increasing.
+        hopeless: at a rung, a test error above it is as bad as one that is not finite.
+    """
+
+    epochs: int
+    batch_size: int
+    eval_every: int
+    rungs: tuple[Rung, ...]
+    hopeless: float
+
+    def evaluations(self) -> list[int]:
+        """Returns the epochs, increasing, after which candidates are evaluated."""
+        regular = range(self.eval_every, self.epochs, self.eval_every)
+        return sorted({*regular, *(rung.epoch for rung in self.rungs), self.epochs})
+
+
+class Found(NamedTuple):
+    """What a search found.
+
+    Attributes:
+        best: the winner's place among the candidates; None where none reached the end.
+        params: [candidates, ...], the parameters at each candidate's last rung or at the end.
+        epochs: [e] of the evaluations.
+        train_error: [e, candidates]; NaN from where a candidate was dropped.
+        test_error: [e, candidates].
+        trained: [candidates], epochs that each was trained for, to its last finite loss.
+    """
+
+    best: int | None
+    params: PyTree
+    epochs: list[int]
+    train_error: Float[np.ndarray, "e c"]
+    test_error: Float[np.ndarray, "e c"]
+    trained: Int[np.ndarray, " c"]
+
+
+class _Progress(NamedTuple):
+    """A search between two rungs; arrays over candidates."""
+
+    state: State
+    alive: Bool[np.ndarray, " c"]
+    train_error: Float[np.ndarray, "e c"]
+    test_error: Float[np.ndarray, "e c"]
+    trained: Int[np.ndarray, " c"]
+
+
+def momentum_with_decay(
+    learning_rate: Float[ArrayLike, ""],
+    weight_decay: Float[ArrayLike, ""],
+    *,
+    momentum: float,
+    fall_step: int,
+    fall_factor: float,
+) -> optax.GradientTransformation:
+    """Returns SGD with momentum, weight decay as part of the gradient, and one fall of the rate.
+
+    v <- momentum v + g + weight_decay theta and theta <- theta - rate v, both rates may be traced.
+
+    Args:
+        learning_rate: before the fall.
+        weight_decay: lambda of the penalty lambda/2 |theta|^2.
+        momentum: of v.
+        fall_step: steps after which the rate falls.
+        fall_factor: what it is then multiplied by.
+    """
+    fall = optax.piecewise_constant_schedule(1.0, {fall_step: fall_factor})
+    return optax.chain(
+        optax.add_decayed_weights(weight_decay),
+        optax.sgd(lambda step: learning_rate * fall(step), momentum=momentum),
+    )
+
+
+def squared_distance(
+    outputs: Float[Array, "n k"], targets: Float[Array, "n k"]
+) -> Float[Array, " n"]:
+    """Returns the squared distance, summed over the outputs: the errors of a search."""
+    return 2 * squared_error(outputs, targets)
+
+
+def survivors(
+    errors: Float[np.ndarray, " c"], finite: Bool[np.ndarray, " c"], keep: int, hopeless: float
+) -> Bool[np.ndarray, " c"]:
+    """Returns who goes on from a rung; see the module. Ties go to the earlier candidate."""
+    fine = finite & np.isfinite(errors) & (np.nan_to_num(errors, nan=np.inf) <= hopeless)
+    order = np.argsort(np.where(fine, errors, np.inf), kind="stable")[:keep]
+    chosen = np.zeros(len(errors), bool)
+    chosen[order] = True
+    return chosen & fine
+
+
+class Search:
+    """The compiled programs of one search; serves every start and data set of the same shapes."""
+
+    def __init__(
+        self,
+        apply: Callable[[PyTree, Any], Array],
+        optimizer: Callable[[PyTree], optax.GradientTransformation],
+        plan: Plan,
+        *,
+        num_train: int,
+        num_test: int,
+        frozen: tuple[str, ...] = (),
+        fetch: Callable | None = None,
+    ) -> None:
+        """Prepares a search; programs are compiled when they are first used.
+
+        Args:
+            apply: `(params, inputs) -> outputs [n, k]`, trained by the squared error.
+            optimizer: makes an optax transformation from one candidate's values.
+            plan: how long, and who is dropped when.
+            num_train: training examples.
+            num_test: test examples.
+            frozen: top-level entries of the parameters that stay.
+            fetch: as in `training.Source`; default: rows of a `Dataset`.
+        """
+        self._plan = plan
+        self._optimizer = optimizer
+        self._frozen = frozen
+        options = {} if fetch is None else {"fetch": fetch}
+        self._sources = {
+            "train": Source(None, num_train, **options),
+            "test": Source(None, num_test, **options),
+        }
+        self._apply = apply
+        self._programs: dict[int, tuple[ReplicaLayout, Callable]] = {}
+
+    def run(
+        self,
+        key: Key[Array, ""],
+        start: PyTree,
+        data: PyTree,
+        test: PyTree,
+        candidates: dict[str, Float[np.ndarray, " c"]],
+        *,
+        checkpoint_dir: Path | None = None,
+        progress: Callable[[float], None] | None = None,
+        observe: Callable[[int, PyTree], None] | None = None,
+    ) -> Found:
+        """Searches.
+
+        Args:
+            key: draws the order of the examples, the same for all candidates.
+            start: parameters that all candidates start from.
+            data: what `fetch` takes training batches from.
+            test: the same for testing.
+            candidates: values by name, handed to `optimizer` one candidate at a time.
+            checkpoint_dir: where rungs are saved; None keeps nothing.
+            progress: called with the fraction done.
+            observe: called with the epoch and the parameters [candidates, ...] at each evaluation
+                of this call, not of those before a kill; copy what is to be kept, as the arrays
+                are written into.
+
+        Returns:
+            The winner and what was measured on the way.
+        """
+        plan, epochs = self._plan, self._plan.evaluations()
+        steps = -(-self._sources["train"].num_examples // plan.batch_size)  # of an epoch
+        keep = {rung.epoch: rung.keep for rung in plan.rungs}
+        size = len(next(iter(candidates.values())))
+        now, done = self._begin(start, candidates, len(epochs)), 0
+        if checkpoint_dir and (saved := checkpoints.restore(checkpoint_dir, now)):
+            done, now = saved[0], jax.tree.map(np.array, saved[1])  # to be written into
+        for place in range(done, len(epochs)):
+            epoch, before = epochs[place], epochs[place - 1] if place else 0
+            if now.alive.any():
+                self._advance(now, place, epoch - before, key, data, test, candidates)
+                now.trained[:] = now.state.step // steps
+            if observe:
+                observe(epoch, now.state.params)
+            if epoch in keep or epoch == plan.epochs:
+                finite = now.alive & (now.state.step == epoch * steps)
+                limits = (keep[epoch], plan.hopeless) if epoch in keep else (size, np.inf)
+                now = now._replace(alive=survivors(now.test_error[place], finite, *limits))
+                if checkpoint_dir:
+                    checkpoints.save(checkpoint_dir, place + 1, now)
+            if progress:
+                progress(epoch / plan.epochs)
+        return _found(now, epochs)
+
+    def _begin(self, start: PyTree, candidates: dict[str, np.ndarray], rows: int) -> _Progress:
+        size = len(next(iter(candidates.values())))
+        one = {name: values[0] for name, values in candidates.items()}
+        trained = {name: value for name, value in start.items() if name not in self._frozen}
+        opt_state = self._optimizer(one).init(trained)
+        state = State(start, opt_state, jnp.int32(0), jnp.int32(0))
+        return _Progress(
+            jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], size, axis=0), state),
+            np.ones(size, bool),
+            np.full((rows, size), np.nan),
+            np.full((rows, size), np.nan),
+            np.zeros(size, np.int32),
+        )
+
+    def _advance(
+        self,
+        now: _Progress,
+        place: int,
+        num_epochs: int,
+        key: Key[Array, ""],
+        data: PyTree,
+        test: PyTree,
+        candidates: dict[str, np.ndarray],
+    ) -> None:
+        """Trains and evaluates those that are alive, some at a time; writes into `now`."""
+        alive = np.flatnonzero(now.alive)
+        count = replicas_at_once(len(alive))
+        layout, program = self._program(count)
+        shared = layout.share((data, test, jnp.int32(num_epochs), key))
+        for first in range(0, len(alive), count):
+            chosen = alive[first : first + count]
+            padded = np.append(chosen, np.repeat(chosen[-1:], count - len(chosen)))
+            of_chosen = jax.tree.map(lambda a, i=padded: a[i], (now.state, candidates))
+            state, row = layout.gather(program(*layout.spread(of_chosen), *shared))
+            for target, values in zip(
+                jax.tree.leaves(now.state), jax.tree.leaves(state), strict=True
+            ):
+                target[chosen] = values[: len(chosen)]
+            now.train_error[place, chosen] = row["train"][: len(chosen)]
+            now.test_error[place, chosen] = row["test"][: len(chosen)]
+
+    def _program(self, count: int) -> tuple[ReplicaLayout, Callable]:
+        """Returns the program that advances so many candidates."""
+        if count not in self._programs:
+            layout = ReplicaLayout(count)
+            recipe = Recipe(
+                Model(None, self._apply, None),
+                squared_error,
+                self._optimizer,
+                {"error": squared_distance},
+                self._plan.batch_size,
+                self._sources["test"].num_examples,
+                self._frozen,
+                layout,
+            )
+            train_epoch = make_epoch(recipe, self._sources["train"])
+            measure = {n: make_evaluate(recipe, source) for n, source in self._sources.items()}
+
+            def advance(
+                state: State,
+                candidate: PyTree,
+                data: PyTree,
+                test: PyTree,
+                num_epochs: Array,
+                key: Array,
+            ) -> tuple[State, dict[str, Array]]:
+                state = lax.fori_loop(
+                    0, num_epochs, lambda _, s: train_epoch(s, key, candidate, data)[0], state
+                )
+                errors = {
+                    "train": measure["train"](state, candidate, data)["error"],
+                    "test": measure["test"](state, candidate, test)["error"],
+                }
+                return state, errors
+
+            self._programs[count] = (layout, layout.map(advance, 2))
+        return self._programs[count]
+
+
+def _found(now: _Progress, epochs: list[int]) -> Found:
+    """Names the winner."""
+    errors = np.where(now.alive, now.test_error[-1], np.inf)
+    best = int(np.argmin(errors)) if now.alive.any() else None
+    return Found(best, now.state.params, epochs, now.train_error, now.test_error, now.trained)

@@ -1,0 +1,157 @@
+"""Residual networks for images of 32 x 32, as He et al. (2016) describe them for CIFAR-10."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jax import lax
+from jaxtyping import Array, Float
+
+from lsa_jax.checks import Kind, integer, require
+from lsa_jax.models.layers import (
+    BatchNorm,
+    Conv,
+    Dense,
+    GlobalAvgPool,
+    Layer,
+    LayerModule,
+    Relu,
+    Residual,
+    Serial,
+)
+from lsa_jax.models.model import Model
+from lsa_jax.models.network import network
+
+_GROUPS = ((1, 1), (2, 2), (4, 2))  # channels over the first group's, stride of the first block
+_STATISTICS = "statistics"
+
+_DEPTH = Kind(
+    lambda depth: integer(8).accepts(depth) and depth % 6 == 2,
+    "6 n + 2 with n = 1, 2, ... blocks in each of the three groups, such as 8, 20 or 56",
+    int,
+)
+
+
+class ResNet(NamedTuple):
+    """A network whose batch normalisation can also be told its statistics.
+
+    Attributes:
+        model: the network on the statistics of the batch at hand, as it is trained.
+        statistics: `(params, inputs [n, ...]) -> tree` of the means and variances of that batch.
+        apply_with: `(params, statistics, inputs [n, ...]) -> outputs [n, c]`, each example by
+            itself.
+    """
+
+    model: Model
+    statistics: Callable
+    apply_with: Callable
+
+
+@dataclass(frozen=True)
+class GivenBatchNorm(BatchNorm):
+    """Batch normalisation that uses given statistics where there are some.
+
+    They are a collection of flax variables beside the parameters. Where that collection is being
+    made, those of the batch at hand are kept in it.
+    """
+
+    def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
+        """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift, in float32."""
+        features = x.shape[-1:]
+        scale = module.param("scale", nn.initializers.ones, features, jnp.float32)
+        shift = module.param("shift", nn.initializers.zeros, features, jnp.float32)
+        wide, axes = x.astype(jnp.float32), tuple(range(x.ndim - 1))
+        if module.has_variable(_STATISTICS, "mean"):
+            mean = module.get_variable(_STATISTICS, "mean")
+            variance = module.get_variable(_STATISTICS, "variance")
+        else:
+            mean, variance = jnp.mean(wide, axis=axes), jnp.var(wide, axis=axes)
+            if module.is_mutable_collection(_STATISTICS) and not module.is_initializing():
+                module.put_variable(_STATISTICS, "mean", mean)
+                module.put_variable(_STATISTICS, "variance", variance)
+        factor = scale * lax.rsqrt(variance + self.epsilon)
+        normed = (wide - _over(mean, x)) * _over(factor, x) + _over(shift, x)
+        return normed.astype(x.dtype)
+
+
+@dataclass(frozen=True)
+class PadChannels(Layer):
+    """The shortcut without parameters: every `stride`-th pixel, channels filled up with zeros.
+
+    Attributes:
+        features: channels of the output, no fewer than those of the input.
+        stride: step between pixels.
+    """
+
+    features: int
+    stride: int = 1
+
+    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q f"]:
+        """Returns the pixels with as many new channels before the old ones as after them."""
+        more = self.features - x.shape[-1]
+        pads = [(0, 0), (0, 0), (0, 0), (more // 2, more - more // 2)]
+        return jnp.pad(x[:, :: self.stride, :: self.stride], pads)
+
+    def infinite(self, parameterization: str) -> None:
+        """Returns None: channels of zeros have no limit of many."""
+
+
+def cifar_resnet(depth: int = 20, num_classes: int = 10, *, channels: int = 16) -> ResNet:
+    """A ResNet-depth: after a convolution, (depth - 2) / 6 blocks in each of three groups.
+
+    A block adds conv-norm-ReLU-conv-norm (3 x 3) to its input and applies ReLU. Groups have 1, 2
+    and 4 times `channels`; the first block of the second and of the third has stride 2, and its
+    shortcut takes every second pixel and fills up channels with zeros (option A). Last come the
+    average over positions and a dense readout. Weights are drawn with variance 2 / fan-in.
+
+    Args:
+        depth: number of layers with weights.
+        num_classes: outputs.
+        channels: of the first group; 16 in the paper, where ResNet-20 has 0.27 million parameters.
+
+    Raises:
+        InputError: an argument is not accepted.
+
+    Source: He et al., Deep residual learning for image recognition (2016), section 4.2.
+    """
+    require("depth", depth, _DEPTH)
+    require("num_classes", num_classes, integer(1))
+    require("channels", channels, integer(1))
+
+    def conv(features: int, stride: int = 1) -> Conv:
+        return Conv(features, (3, 3), (stride, stride), "SAME", sqrt(2))
+
+    layers: list[Layer] = [conv(channels), GivenBatchNorm(), Relu()]
+    width = channels
+    for factor, group_stride in _GROUPS:
+        for position in range((depth - 2) // 6):
+            stride = group_stride if position == 0 else 1
+            features = channels * factor
+            branch = (conv(features, stride), GivenBatchNorm(), Relu())
+            branch += (conv(features), GivenBatchNorm())
+            shortcut = () if features == width and stride == 1 else (PadChannels(features, stride),)
+            layers += [Residual(branch, shortcut), Relu()]
+            width = features
+    layers += [GlobalAvgPool(), Dense(num_classes, w_std=sqrt(2), b_std=0.0)]
+    return with_statistics(layers)
+
+
+def with_statistics(layers: Sequence[Layer]) -> ResNet:
+    """Reads layers, `GivenBatchNorm` among them, in the standard parameterisation."""
+    module = LayerModule(Serial(tuple(layers)), "standard", "float32")
+
+    def statistics(params: Any, inputs: Float[Array, "n ..."]) -> Any:
+        return module.apply({"params": params}, inputs, mutable=_STATISTICS)[1][_STATISTICS]
+
+    def apply_with(params: Any, given: Any, inputs: Float[Array, "n ..."]) -> Array:
+        return module.apply({"params": params, _STATISTICS: given}, inputs)
+
+    return ResNet(network(layers, parameterization="standard"), statistics, apply_with)
+
+
+def _over(per_feature: Array | np.ndarray, x: Array) -> Array:
+    return jnp.broadcast_to(per_feature, x.shape)

@@ -1,0 +1,183 @@
+"""What leaving an example out changes, foretold by influence functions and by training again.
+
+For the logistic model with a ridge, L(w) = 1/m sum_j l_j(w) + lambda/2 |w|^2 on m examples, the
+bias among the weights. Without example i the sum has m - 1 terms, still over m, so to first order
+
+    w_(-i) - w = 1/m H^{-1} grad l_i(w),    H = Hessian of L at w.
+
+Retraining goes to the optimum too, by Newton's method; all in float64.
+
+Source: Cook and Weisberg (1982); Koh and Liang, Understanding black-box predictions via influence
+functions (2017), section 2.1.
+"""
+
+from typing import NamedTuple
+
+import jax
+import ml_collections
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float, Int
+from scipy.special import expit
+
+from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.stability.samples import Pool, draw_pair, unpacked_scale
+from lsa_jax.sweep.experiment import Outcome
+
+# Length of the gradient at which an optimum counts as reached.
+_TOLERANCE = 1e-10
+_MAX_STEPS = 200
+
+_Matrix = Float[np.ndarray, "m d"]
+_Vector = Float[np.ndarray, " d"]
+
+
+class LeaveOneOut(NamedTuple):
+    """One row an example that was left out.
+
+    Attributes:
+        foretold: change of the weights by influence functions.
+        retrained: change of the weights by training again.
+    """
+
+    foretold: Float[np.ndarray, "removed d"]
+    retrained: Float[np.ndarray, "removed d"]
+
+
+def _slopes(w: _Vector, x: _Matrix, y: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    """Returns dl_j/df_j."""
+    return -y * expit(-y * (x @ w))
+
+
+def _hessian(w: _Vector, x: _Matrix, ridge: float) -> Float[np.ndarray, "d d"]:
+    probability = expit(x @ w)
+    curvature = probability * (1 - probability) / len(x)
+    return (x.T * curvature) @ x + ridge * np.eye(len(w))
+
+
+def fit(
+    x: _Matrix,
+    y: Float[np.ndarray, " m"],
+    ridge: float,
+    *,
+    weights: Float[np.ndarray, " m"],
+    start: _Vector,
+    factor: tuple | None = None,
+) -> _Vector:
+    """Minimises 1/m sum_j weight_j log(1 + exp(-y_j <w, x_j>)) + ridge/2 |w|^2.
+
+    Args:
+        x: inputs.
+        y: signs.
+        ridge: above 0.
+        weights: 1, or 0 for examples that are left out.
+        start: where to begin.
+        factor: of the Hessian near the optimum (`scipy.linalg.cho_factor`), to use in every step;
+            None makes one in every step.
+
+    Raises:
+        NumericalError: the gradient does not vanish.
+    """
+    w = start
+
+    def loss(w: _Vector) -> float:
+        return weights @ np.logaddexp(0, -y * (x @ w)) / len(x) + ridge / 2 * (w @ w)
+
+    for _ in range(_MAX_STEPS):
+        gradient = x.T @ (weights * _slopes(w, x, y)) / len(x) + ridge * w
+        length = np.linalg.norm(gradient)
+        if length < _TOLERANCE:
+            return w
+        if not np.isfinite(length):
+            raise NumericalError("the gradient of the logistic loss is not finite; check the data")
+        inverse = scipy.linalg.cho_factor(_hessian(w, x, ridge)) if factor is None else factor
+        step = scipy.linalg.cho_solve(inverse, gradient)
+        size, before, decrease = 1.0, loss(w), gradient @ step
+        # Rounding of the loss hides the decrease near the optimum, where whole steps are right.
+        while size > 1e-8 and loss(w - size * step) > before - 0.1 * size * decrease + 1e-14:
+            size /= 2
+        w = w - size * step
+    raise NumericalError(
+        f"the gradient is still {length:.1e} after {_MAX_STEPS} Newton steps; raise "
+        "config.influence.ridge"
+    )
+
+
+def leave_one_out(
+    x: _Matrix, y: Float[np.ndarray, " m"], ridge: float, removed: Int[np.ndarray, " removed"]
+) -> tuple[_Vector, LeaveOneOut]:
+    """Returns the optimum on all examples, and how it moves without each of some.
+
+    Args:
+        x: inputs, a column of ones among them.
+        y: signs.
+        ridge: above 0.
+        removed: which examples are left out, one at a time.
+    """
+    everything = np.ones(len(x))
+    w = fit(x, y, ridge, weights=everything, start=np.zeros(x.shape[1]))
+    factor = scipy.linalg.cho_factor(_hessian(w, x, ridge))
+    gradients = _slopes(w, x, y)[removed, None] * x[removed]
+    foretold = scipy.linalg.cho_solve(factor, gradients.T).T / len(x)
+    retrained = np.empty_like(foretold)
+    for place, i in enumerate(removed):
+        weights = everything.copy()
+        weights[i] = 0.0
+        start = w + foretold[place]
+        retrained[place] = fit(x, y, ridge, weights=weights, start=start, factor=factor) - w
+    return w, LeaveOneOut(foretold, retrained)
+
+
+def _with_ones(pool: Pool, rows: np.ndarray) -> _Matrix:
+    inputs = np.asarray(pool.inputs[rows], np.float64) * unpacked_scale(pool.inputs)
+    return np.concatenate([inputs, np.ones((len(rows), 1))], axis=1)
+
+
+def _stability(
+    w: _Vector, changes: Float[np.ndarray, "removed d"], x: _Matrix, y: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " removed"]:
+    """Returns the largest change of a test example's loss, for each example left out."""
+    before = np.logaddexp(0, -y * (x @ w))
+    after = np.logaddexp(0, -y[:, None] * (x @ (w[:, None] + changes.T)))
+    return np.abs(after - before[:, None]).max(axis=0)
+
+
+def run_influence(config: ml_collections.ConfigDict, pool: Pool, num_train: int) -> Outcome:
+    """Compares both ways on the sample of the seed's first pair of this size.
+
+    The examples that are left out are the first ones of the sample, which is in random order.
+    """
+    sizes = {"num_train": num_train, "num_test": len(pool.targets) - num_train}
+    pair = draw_pair(config.seed, config.m, 0, perturbation="removal", **sizes)
+    rows = np.asarray(jax.device_get(pair.sample))
+    x, y = _with_ones(pool, rows), np.asarray(pool.targets[rows], np.float64)
+    removed = np.arange(config.influence.removed)
+    w, found = leave_one_out(x, y, config.influence.ridge, removed)
+    test = np.arange(num_train, len(pool.targets))
+    x_test, y_test = _with_ones(pool, test), np.asarray(pool.targets[test], np.float64)
+    columns = {
+        "foretold_stability": _stability(w, found.foretold, x_test, y_test),
+        "stability": _stability(w, found.retrained, x_test, y_test),
+        "foretold_distance": np.linalg.norm(found.foretold, axis=1),
+        "distance": np.linalg.norm(found.retrained, axis=1),
+        "error": np.linalg.norm(found.foretold - found.retrained, axis=1),
+    }
+    history = [
+        {"removed": int(i), **{name: float(v[place]) for name, v in columns.items()}}
+        for place, i in enumerate(removed)
+    ]
+    metrics = {
+        "learner": config.learner,
+        "seed": config.seed,
+        "m": config.m,
+        "stability": float(columns["stability"].max()),
+        "foretold_stability": float(columns["foretold_stability"].max()),
+        "distance": float(columns["distance"].max()),
+        "foretold_distance": float(columns["foretold_distance"].max()),
+        "correlation": float(
+            np.corrcoef(columns["stability"], columns["foretold_stability"])[0, 1]
+        ),
+        "relative_error": float(np.median(columns["error"] / columns["distance"])),
+        "norm": float(np.linalg.norm(w)),
+    }
+    return Outcome(metrics, history)

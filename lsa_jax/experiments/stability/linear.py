@@ -1,0 +1,149 @@
+"""Linear models on S and S' side by side: both read one batch, which is gathered once.
+
+f(x) = <w, x> + b on rows of pixels, targets +1 and -1; logistic loss, or half the squared error.
+An update takes one gather and four products of a matrix with a vector. Almost all of its time goes
+into the gather and into turning bytes into floats, which a pair therefore shares: the example in
+which S and S' differ is left out of the batch's products and added by itself, in both models alike,
+so that equal samples give equal bits.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+from jax import lax
+from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.experiments.stability.measures import summarize
+from lsa_jax.experiments.stability.samples import Pair, Pool, member, unpacked_scale
+from lsa_jax.parallel import in_one_kernel
+from lsa_jax.training import LOSSES
+
+
+class LinearModels(NamedTuple):
+    """The models of S and of S'.
+
+    Attributes:
+        w: weights of the inputs.
+        b: biases.
+    """
+
+    w: Float[Array, "2 d"]
+    b: Float[Array, "2"]
+
+
+def squared_error(outputs: Float[Array, " n"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Returns half the squared distance of every output from its sign."""
+    return LOSSES["squared_error"](outputs[:, None], signs[:, None])
+
+
+def logistic_loss(outputs: Float[Array, " n"], signs: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Returns log(1 + exp(-y f)) of every output."""
+    return LOSSES["logistic"](outputs[:, None], signs)
+
+
+_LOSSES = {"logistic": logistic_loss, "linear_regression": squared_error}
+
+
+def init(key: Key[Array, ""], num_inputs: int) -> LinearModels:
+    """Returns two copies of one start: Glorot's uniform weights, bias 0."""
+    limit = (6 / (num_inputs + 1)) ** 0.5
+    w = jax.random.uniform(key, (num_inputs,), minval=-limit, maxval=limit)
+    return LinearModels(jnp.stack([w, w]), jnp.zeros(2))
+
+
+def _outputs(models: LinearModels, inputs: Float[Array, "n d"], scale: float) -> Array:
+    """Returns [2, n]; one product a model, as XLA's for one vector are the fast ones on a CPU."""
+    products = [inputs @ (scale * w) for w in models.w]
+    return jnp.stack(products) + models.b[:, None]
+
+
+def advance(
+    config: ml_collections.ConfigDict,
+    models: LinearModels,
+    pair: Pair,
+    pool: Pool,
+    order: Int[Array, "steps batch"],
+    count: Int[Array, ""],
+) -> LinearModels:
+    """Takes the first `count` updates of `order` on both models."""
+    if jax.default_backend() == "cpu":
+        # Pairs run one after the other there, so this is one sample's memory, not that of all.
+        pair, pool = _own_copy(pair, pool)
+    take = functools.partial(_advance, config)
+    return in_one_kernel(take)(models, pair, pool, order, count)
+
+
+def _advance(
+    config: ml_collections.ConfigDict,
+    models: LinearModels,
+    pair: Pair,
+    pool: Pool,
+    order: Int[Array, "steps batch"],
+    count: Int[Array, ""],
+) -> LinearModels:
+    loss, rate = _LOSSES[config.learner], config.training.learning_rate
+    scale = unpacked_scale(pool.inputs)
+    own = pool.inputs[pair.rows].astype(jnp.float32)
+    own_targets = pool.targets[pair.rows]
+
+    def slope(outputs: Float[Array, "2 n"], targets: Float[Array, "2 n"]) -> Float[Array, "2 n"]:
+        return jax.grad(lambda f: jnp.sum(jax.vmap(loss)(f, targets)))(outputs)
+
+    def take(step: Int[Array, ""], models: LinearModels) -> LinearModels:
+        positions = order[step]
+        rows = pair.sample.at[positions].get(mode="promise_in_bounds")
+        # With bounds unchecked, as rows are: checks cost more than the copy.
+        inputs = pool.inputs.at[rows].get(mode="promise_in_bounds").astype(jnp.float32)
+        targets = pool.targets.at[rows].get(mode="promise_in_bounds")
+        hit = positions == pair.position
+        hits = jnp.sum(hit)
+        both = jnp.broadcast_to(targets[None], (2, len(targets)))
+        slopes = slope(_outputs(models, inputs, scale), both)
+        slopes = jnp.where(hit[None], 0.0, slopes)
+        own_outputs = jnp.sum(own * (scale * models.w), axis=1) + models.b
+        own_slopes = slope(own_outputs[:, None], own_targets[:, None])[:, 0]
+        own_slopes = own_slopes * pair.weights * hits
+        examples = len(targets) - hits * (1 - pair.weights)
+        gradient = jnp.stack([s @ inputs for s in slopes]) + own_slopes[:, None] * own
+        step_size = rate / examples
+        return LinearModels(
+            models.w - (step_size * scale)[:, None] * gradient,
+            models.b - step_size * (jnp.sum(slopes, axis=1) + own_slopes),
+        )
+
+    return lax.fori_loop(0, count, take, models)
+
+
+def _own_copy(pair: Pair, pool: Pool) -> tuple[Pair, Pool]:
+    """Returns the same pair in a pool of its own examples, whose pages a processor keeps track of.
+
+    Rows of all of MNIST lie too far apart for that: an update would take half as long again.
+    """
+    rows = jnp.concatenate([pair.sample, pair.rows])
+    m = len(pair.sample)
+    own = pair._replace(sample=jnp.arange(m), rows=jnp.arange(m, m + 2))
+    return own, Pool(pool.inputs[rows], pool.targets[rows])
+
+
+def measure(
+    config: ml_collections.ConfigDict,
+    num_train: int,
+    models: LinearModels,
+    pair: Pair,
+    pool: Pool,
+) -> dict[str, Float[Array, ""]]:
+    """Returns the quantities of one pair; see `stability_measures.summarize`."""
+    loss, scale = _LOSSES[config.learner], unpacked_scale(pool.inputs)
+
+    def evaluate(inputs: Array, targets: Array) -> tuple[Array, Array]:
+        outputs = _outputs(models, inputs.astype(jnp.float32), scale)
+        losses = jax.vmap(loss, (0, None))(outputs, targets)
+        return losses, outputs * targets[None] <= 0
+
+    rows, _ = member(pair, 0)
+    test = evaluate(pool.inputs[num_train:], pool.targets[num_train:])
+    train = evaluate(pool.inputs[rows], pool.targets[rows])
+    return summarize(models, test, (train[0][0], train[1][0]))

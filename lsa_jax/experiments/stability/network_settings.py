@@ -1,0 +1,99 @@
+"""The protocol that the network configurations of Karp's thesis (2024), table 2.1, share."""
+
+from typing import Any
+
+import ml_collections
+
+from lsa_jax.experiments.stability import settings
+from lsa_jax.sweep.variants import choose, set_fields
+
+_SIZES = (15_000, 20_000, 25_000, 30_000, 35_000, 40_000, 45_000, 50_000)
+
+_CIFAR10 = {
+    "data.dataset": "cifar10",
+    "training.batch_size": 128,
+    "training.learning_rate": 0.1,
+    "training.decay_steps": (32_000, 48_000),
+}
+
+# Table 2.1, by its names.
+_CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "1a": {
+        "data.dataset": "svhn",
+        "data.num_test": 10_000,
+        "training.batch_size": 32,
+        "training.learning_rate": 0.01,
+    },
+    "2a": _CIFAR10,
+    "2b": _CIFAR10 | {"training.momentum": 0.9},
+}
+
+# A quarter of the channels, CIFAR-10, a rate for few updates: the same code on two CPU cores.
+_SMALL = {
+    "data.dataset": "cifar10",
+    "data.num_test": 500,
+    "model.channels": 4,
+    "model.statistics_batches": 4,
+    "training.batch_size": 32,
+    "training.decay_steps": (150,),
+    "stops": (100, 200),
+    "report_step": None,
+    "checkpoint_every": 50,
+    "eval_batch_size": 100,
+    "connectivity.sizes": (250, 1000),
+    "connectivity.pairs": 2,
+    "connectivity.num_train": 100,
+    "connectivity.num_test": 100,
+    "sweep.seed": (0,),
+    "sweep.m": (250, 500, 1000),
+    "sweep.num_pairs": 4,
+    "fit.resamples": 200,
+}
+
+_QUICK = _SMALL | {
+    "data.dataset": "digits",
+    "data.num_test": 20,
+    "model.depth": 8,
+    "model.channels": 2,
+    "training.batch_size": 8,
+    "training.decay_steps": (3,),
+    "stops": (2, 4),
+    "checkpoint_every": 2,
+    "eval_batch_size": 20,
+    "connectivity.sizes": (16, 32),
+    "connectivity.num_alphas": 7,
+    "sweep.m": (16, 24, 32),
+    "sweep.num_pairs": 2,
+    "fit.resamples": 20,
+}
+
+
+def configuration(
+    name: str, variant: str, fields: dict[str, Any], small: dict[str, Any] | None = None
+) -> ml_collections.ConfigDict:
+    """Returns a configuration of table 2.1: ResNet-20, three trials, 40 pairs, 150,000 updates.
+
+    Args:
+        name: "1a", "2a" or "2b".
+        variant: "full", "small" (two CPU cores) or "quick" (tests).
+        fields: what is the figure's own.
+        small: what of that changes in both smaller variants.
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    protocol = {
+        "learner": "resnet",
+        "stops": (50_000, 100_000, 150_000),
+        "report_step": 100_000,
+        "checkpoint_every": 1000,
+        "max_replicas": 20,
+        "connectivity.sizes": (15_000, 50_000),
+        "sweep.learner": ("resnet",),
+        "sweep.seed": (0, 1, 2),
+        "sweep.m": _SIZES,
+        "sweep.num_pairs": 40,
+    }
+    config = set_fields(settings.default_config(), protocol | _CONFIGURATIONS[name] | fields)
+    own = small or {}
+    return choose(config, variant, {"small": _SMALL | own, "quick": _QUICK | own})

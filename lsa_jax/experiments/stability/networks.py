@@ -1,0 +1,283 @@
+"""Networks on S and S', one after the other: ResNets, and ResNets linearised at their start.
+
+Batch normalisation standardises by the batch in training. In evaluation it uses the mean of the
+statistics of the first batches of the model's own sample, at its final parameters, so that an
+example's loss does not depend on others it is measured with. The linearised network keeps the
+statistics that the start has on the training pool: its loss is convex in its parameters.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import optax
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from lsa_jax import kernels
+from lsa_jax.experiments.stability.cifar_resnet import cifar_resnet
+from lsa_jax.experiments.stability.measures import summarize
+from lsa_jax.experiments.stability.samples import (
+    Pair,
+    Pool,
+    fetch_member,
+    member,
+    unpacked_scale,
+)
+from lsa_jax.training import LOSSES, make_optimizer
+
+Tree = Any
+
+_loss = LOSSES["softmax_cross_entropy"]
+
+
+class Learner(NamedTuple):
+    """A network with what its evaluation needs beside its parameters.
+
+    Attributes:
+        init: `key -> params`.
+        fixed: `(params at the start, inputs) -> tree` that all models share and none trains.
+        train: `(params, fixed, inputs) -> outputs` on the statistics of the batch.
+        context: `(params, inputs) -> tree`, what evaluation needs, from one batch of the sample.
+        evaluate: `(params, fixed, context, inputs) -> outputs`.
+    """
+
+    init: Callable
+    fixed: Callable
+    train: Callable
+    context: Callable
+    evaluate: Callable
+
+
+class Members(NamedTuple):
+    """Both models of a pair between two updates; arrays are [2, ...].
+
+    Attributes:
+        params: what is trained.
+        opt_state: the optimiser's.
+        finite: False from the first loss on that was not finite.
+    """
+
+    params: Tree
+    opt_state: Tree
+    finite: Bool[Array, "2"]
+
+
+def make_learner(
+    config: ml_collections.ConfigDict, input_shape: tuple[int, ...], num_classes: int
+) -> Learner:
+    """Returns the network of a configuration."""
+    net = cifar_resnet(config.model.depth, num_classes, channels=config.model.channels)
+
+    def init(key: Key[Array, ""]) -> Tree:
+        return net.model.init(key, input_shape)
+
+    if config.learner == "resnet":
+        return Learner(
+            init,
+            lambda params, inputs: {},
+            lambda params, fixed, inputs: net.model.apply(params, inputs),
+            net.statistics,
+            lambda params, fixed, context, inputs: net.apply_with(params, context, inputs),
+        )
+
+    def linearized(params: Tree, fixed: Tree, inputs: Array) -> Array:
+        def apply(weights: Tree, x: Array) -> Array:
+            return net.apply_with(weights, fixed["statistics"], x)
+
+        return kernels.linearize(apply, fixed["initial"])(params, inputs)
+
+    return Learner(
+        init,
+        lambda params, inputs: {"initial": params, "statistics": net.statistics(params, inputs)},
+        linearized,
+        lambda params, inputs: {},
+        lambda params, fixed, context, inputs: linearized(params, fixed, inputs),
+    )
+
+
+def make_rule(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+    """Returns SGD with the configuration's momentum and falls of the rate."""
+    training = config.training
+    falls = dict.fromkeys(training.decay_steps, training.decay_factor)
+    rate = optax.piecewise_constant_schedule(training.learning_rate, falls)
+    name = "momentum" if training.momentum else "sgd"
+    return make_optimizer(
+        name, rate, momentum=training.momentum, weight_decay=training.weight_decay
+    )
+
+
+def init(config: ml_collections.ConfigDict, learner: Learner, key: Key[Array, ""]) -> Members:
+    """Returns two copies of one start."""
+    params = learner.init(key)
+    start = (params, make_rule(config).init(params), jnp.array(True))
+    return Members(*jax.tree.map(lambda a: jnp.stack([a, a]), start))
+
+
+def _images(pool: Pool, rows: Int[Array, " n"]) -> Float[Array, "n h w c"]:
+    return pool.inputs[rows].astype(jnp.float32) * unpacked_scale(pool.inputs)
+
+
+def advance(
+    config: ml_collections.ConfigDict,
+    learner: Learner,
+    members: Members,
+    pair: Pair,
+    pool: Pool,
+    fixed: Tree,
+    order: Int[Array, "steps batch"],
+    count: Int[Array, ""],
+) -> Members:
+    """Takes the first `count` updates of `order` on one model, then on the other.
+
+    A model stops before the update whose loss is not finite.
+    """
+    rule = make_rule(config)
+
+    def train(arguments: tuple[Int[Array, ""], Members]) -> Members:
+        which, start = arguments
+
+        def take(step: Int[Array, ""], state: Members) -> Members:
+            rows, weights = fetch_member(pair, which, order[step])
+            inputs, targets = _images(pool, rows), pool.targets[rows]
+
+            def mean_loss(params: Tree) -> Array:
+                losses = _loss(learner.train(params, fixed, inputs), targets)
+                return jnp.sum(weights * losses) / jnp.sum(weights)
+
+            value, gradient = jax.value_and_grad(mean_loss)(state.params)
+            updates, opt_state = rule.update(gradient, state.opt_state, state.params)
+            finite = state.finite & jnp.isfinite(value)
+            after = Members(optax.apply_updates(state.params, updates), opt_state, finite)
+            return jax.tree.map(
+                lambda new, old: jnp.where(finite, new, old), after, state
+            )._replace(finite=finite)
+
+        return lax.fori_loop(0, count, take, start)
+
+    return lax.map(train, (jnp.arange(2), members))
+
+
+def _context(
+    config: ml_collections.ConfigDict, learner: Learner, params: Tree, pool: Pool, rows: Array
+) -> Tree:
+    """Returns the mean over the sample's first batches of what evaluation needs."""
+    size = min(config.training.batch_size, len(rows))
+    batches = min(config.model.statistics_batches, len(rows) // size)
+    parts = lax.map(
+        lambda index: learner.context(params, _images(pool, index)),
+        rows[: batches * size].reshape(batches, size),
+    )
+    return jax.tree.map(lambda a: jnp.mean(a, axis=0), parts)
+
+
+def _evaluate(
+    config: ml_collections.ConfigDict,
+    learner: Learner,
+    params: Tree,
+    fixed: Tree,
+    context: Tree,
+    pool: Pool,
+    rows: Int[Array, " n"],
+) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
+    """Returns the losses of examples, and which are wrong."""
+    size = min(config.eval_batch_size, len(rows))
+    count = -(-len(rows) // size)
+    padded = rows[jnp.arange(count * size) % len(rows)].reshape(count, size)
+
+    def batch(index: Int[Array, " b"]) -> tuple[Array, Array]:
+        outputs = learner.evaluate(params, fixed, context, _images(pool, index))
+        targets = pool.targets[index]
+        # Not a number is no right answer.
+        right = jnp.argmax(outputs, axis=1) == jnp.argmax(targets, axis=1)
+        return _loss(outputs, targets), ~right | jnp.isnan(outputs).any(axis=1)
+
+    losses, wrong = lax.map(batch, padded)
+    return losses.reshape(-1)[: len(rows)], wrong.reshape(-1)[: len(rows)]
+
+
+def measure(
+    config: ml_collections.ConfigDict,
+    learner: Learner,
+    num_train: int,
+    members: Members,
+    pair: Pair,
+    pool: Pool,
+    fixed: Tree,
+) -> dict[str, Float[Array, ""]]:
+    """Returns the quantities of one pair; see `stability_measures.summarize`.
+
+    All are not-a-number where a model stopped at a loss that was not finite.
+    """
+    test = jnp.arange(num_train, len(pool.targets))
+    # Both models on both parts at once: what A(S') makes of S is not used, but costs little.
+    rows = jnp.concatenate([test, pair.sample])
+
+    def one(arguments: tuple[Int[Array, ""], Tree]) -> tuple[Array, Array]:
+        which, params = arguments
+        context = _context(config, learner, params, pool, member(pair, which)[0])
+        return _evaluate(config, learner, params, fixed, context, pool, rows)
+
+    losses, wrong = lax.map(one, (jnp.arange(2), members.params))
+    count = len(test)
+    found = summarize(
+        members.params, (losses[:, :count], wrong[:, :count]), (losses[0, count:], wrong[0, count:])
+    )
+    going = jnp.all(members.finite)
+    return {name: jnp.where(going, value, jnp.nan) for name, value in found.items()}
+
+
+def connect(
+    config: ml_collections.ConfigDict,
+    learner: Learner,
+    num_train: int,
+    members: Members,
+    pair: Pair,
+    pool: Pool,
+    fixed: Tree,
+) -> dict[str, Float[Array, " alphas"]]:
+    """Returns the accuracy on S and on the test set at alpha W_S + (1 - alpha) W_S'.
+
+    Source: Karp (thesis, 2024), section 2.4.2; Frankle et al. (2020).
+    """
+    path = config.connectivity
+    sample = pair.sample[: path.num_train]
+    test = jnp.arange(num_train, len(pool.targets))[: path.num_test]
+    rows = jnp.concatenate([sample, test])
+
+    def end(arguments: tuple[Int[Array, ""], Tree]) -> Tree:
+        which, params = arguments
+        return _context(config, learner, params, pool, member(pair, which)[0])
+
+    ends = lax.map(end, (jnp.arange(2), members.params))
+
+    def at(alpha: Float[Array, ""]) -> dict[str, Array]:
+        params = jax.tree.map(lambda a: alpha * a[0] + (1 - alpha) * a[1], members.params)
+        if path.statistics == "recomputed":
+            context = _context(config, learner, params, pool, pair.sample)
+        else:
+            # Beyond the ends a variance could fall below zero.
+            context = jax.tree.map(lambda a: alpha * a[0] + (1 - alpha) * a[1], ends)
+            context = jax.tree_util.tree_map_with_path(_no_negative_variance, context)
+        _, wrong = _evaluate(config, learner, params, fixed, context, pool, rows)
+        count = len(sample)
+        return {
+            "train_accuracy": 1 - jnp.mean(wrong[:count], dtype=jnp.float32),
+            "test_accuracy": 1 - jnp.mean(wrong[count:], dtype=jnp.float32),
+        }
+
+    return lax.map(at, jnp.asarray(alphas(config)))
+
+
+def alphas(config: ml_collections.ConfigDict) -> Float[np.ndarray, " alphas"]:
+    """Returns equally spaced places on the line through both models, from -1 to 2."""
+    places = np.linspace(-1, 2, config.connectivity.num_alphas)
+    # Both ends are places of 76, and should read so.
+    return places.round(12).astype(np.float32)
+
+
+def _no_negative_variance(path: tuple, leaf: Array) -> Array:
+    return jnp.maximum(leaf, 0.0) if path[-1].key == "variance" else leaf

@@ -1,0 +1,67 @@
+"""What a one-layer Transformer learns of decision lists, by gradient descent on the population.
+
+Karp (thesis, 2024), chapter 4: theorem 4.3 (V = cP, W trained), theorem 4.4 (V near cP, both
+trained), figure 4.1 (one step on V), and the question that it leaves open (both trained from a
+random V). Each has a module of its own.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lsa_jax.experiments.transformers.report import make_report
+from lsa_jax.experiments.transformers.settings import AXES
+from lsa_jax.experiments.transformers.tasks import make_lists
+from lsa_jax.experiments.transformers.theorems import run_theorem
+from lsa_jax.experiments.transformers.training import run_training
+from lsa_jax.experiments.transformers.value_step import run_step
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point, group_points
+
+# Settings in which the replicas of a group may differ.
+_VARYING = ("seed", "value_scale", "randomness")
+
+
+def load(points: list[Point], data_dir: Path | None) -> None:
+    """Reads nothing: sequences are listed or drawn on the way."""
+    del points, data_dir
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts runs from random V together that differ in lists and V_0 alone; others are single."""
+    return group_points(
+        points, lambda config: _VARYING if config.question == "value_random" else ()
+    )
+
+
+def _settings_of(point: Point) -> dict[str, Any]:
+    """Returns what a point is, also where it was not swept."""
+    config = point.config
+    names = ["vocabulary_size", "sequence_length", "list_length", *AXES[config.question], "seed"]
+    if config.question == "value_step":
+        names.append("gradient")
+        if config.gradient == "exact":
+            names.remove("num_sequences")
+    return {name: config[name] for name in names}
+
+
+def run(
+    group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Answers the group's question."""
+    del data
+    tasks = [make_lists(point.config) for point in group]
+    config = group[0].config
+    if config.question == "value_random":
+        outcomes = run_training(group, tasks, directory, progress)
+    elif config.question == "value_step":
+        outcomes = [run_step(config, tasks[0])]
+    else:
+        outcomes = [run_theorem(config, tasks[0])]
+    return [
+        outcome._replace(metrics=_settings_of(point) | outcome.metrics)
+        for point, outcome in zip(group, outcomes, strict=True)
+    ]
+
+
+EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

@@ -1,0 +1,139 @@
+"""The one-layer Transformer of the theory, f(X) = softmax(V X softmax(X^T W X)), on one-hot tokens.
+
+A sequence s of n of the L tokens stands for X, whose columns are their one-hot vectors. So X^T W X
+holds the entries W[s_i, s_j], and V X the columns V[:, s_i]: both are gathers, and no X is made.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.checks import integer, number, require
+from lsa_jax.errors import InputError
+from lsa_jax.models.model import Model
+
+Params = dict[str, Array]
+
+# Logits that differ by less than this many roundings of V's largest entry count as equal.
+_ROUNDINGS = 1000
+
+
+def attention(w: Float[Array, "L L"], sequences: Int[Array, "b n"]) -> Float[Array, "b n n"]:
+    """Returns softmax(X^T W X): entry [i, j] is how much token s_j attends to token s_i.
+
+    Columns add up to 1. Token a attends by column a of W alone.
+    """
+    scores = w[sequences[:, :, None], sequences[:, None, :]]
+    return jax.nn.softmax(scores, axis=1)
+
+
+def logits(params: Params, sequences: Int[Array, "b n"]) -> Float[Array, "b n L"]:
+    """Returns the logits V X softmax(X^T W X), with the tokens before the vocabulary."""
+    values = params["v"].T[sequences]
+    weights = attention(params["w"], sequences)
+    return jnp.einsum("bij,bil->bjl", weights, values, precision="highest")
+
+
+def mean_loss(
+    params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
+) -> Float[Array, ""]:
+    """Returns the loss: the mean of -log f(X)_{y_j, j} over tokens j and sequences.
+
+    Over all sequences of a distribution it is the population loss.
+
+    Source: Karp (thesis, 2024), equation 4.2.
+    """
+    outputs = logits(params, sequences)
+    right = jnp.take_along_axis(outputs, labels[:, :, None], axis=2)[:, :, 0]
+    return jnp.mean(jax.nn.logsumexp(outputs, axis=2) - right)
+
+
+def mean_loss_at_permutation(
+    w: Float[Array, "L L"],
+    scale: float | Float[Array, ""],
+    sequences: Int[Array, "b n"],
+    positions: Int[Array, "b n"],
+) -> Float[Array, ""]:
+    """Returns the loss where V = cP, from the n x n attention alone.
+
+    There the logit of pi(s_i) is c times the attention to s_i and those of the other L - n labels
+    are 0, so nothing as long as the vocabulary is made, and pi plays no part.
+
+    Args:
+        w: W.
+        scale: c.
+        sequences: of distinct tokens.
+        positions: where every token's label-determining token is.
+    """
+    b, n = sequences.shape
+    outputs = scale * attention(w, sequences)
+    right = jnp.take_along_axis(outputs, positions[:, None, :], axis=1)[:, 0]
+    outputs = jnp.append(outputs, jnp.zeros((b, 1, n), outputs.dtype), axis=1)
+    counts = jnp.append(jnp.ones(n, outputs.dtype), len(w) - n)[None, :, None]
+    return jnp.mean(jax.nn.logsumexp(outputs, axis=1, b=counts) - right)
+
+
+def mean_loss_at_uniform_attention(
+    v: Float[Array, "L L"], sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
+) -> Float[Array, ""]:
+    """Returns the loss where W = 0: all tokens of a sequence have one and the same logits."""
+    outputs = jnp.mean(v.T[sequences], axis=1)
+    right = jnp.take_along_axis(outputs, labels, axis=1)
+    return jnp.mean(jax.nn.logsumexp(outputs, axis=1)) - jnp.mean(right)
+
+
+def margins(
+    params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
+) -> Float[Array, "b n"]:
+    """Returns how far the label's logit is above the largest other one."""
+    outputs = logits(params, sequences)
+    right = jnp.take_along_axis(outputs, labels[:, :, None], axis=2)[:, :, 0]
+    is_label = jnp.arange(outputs.shape[2])[None, None] == labels[:, :, None]
+    return right - jnp.max(jnp.where(is_label, -jnp.inf, outputs), axis=2)
+
+
+def strictly_correct(
+    params: Params, sequences: Int[Array, "b n"], labels: Int[Array, "b n"]
+) -> Array:
+    """Says of every token [b, n] whether its label alone has the largest logit.
+
+    A tie is wrong, and so is a margin within rounding: below 1,000 times the rounding of V's
+    largest entry.
+    """
+    v = params["v"]
+    tolerance = _ROUNDINGS * jnp.finfo(v.dtype).eps * jnp.max(jnp.abs(v))
+    return margins(params, sequences, labels) > tolerance
+
+
+def one_layer(vocabulary_size: int, *, value_std: float = 1e-4) -> Model:
+    """Returns the Transformer f(X) = softmax(V X softmax(X^T W X)) on one-hot tokens.
+
+    At initialisation W = 0, which is uniform attention, and V ~ N(0, value_std^2).
+
+    Args:
+        vocabulary_size: L, both the tokens and the labels.
+        value_std: standard deviation of V's entries.
+
+    Returns:
+        The network, of inputs [b, n] (tokens from 0 to L - 1, none twice in a sequence), outputs
+        [b, n, L] before the last softmax, params {"w": [L, L], "v": [L, L]}; without a kernel.
+
+    Raises:
+        InputError: an argument is not accepted.
+
+    Source: Karp (thesis, 2024), equation 4.1; the initialisation is that of figure 4.1.
+    """
+    require("vocabulary_size", vocabulary_size, integer(1))
+    require("value_std", value_std, number(0))
+
+    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
+        if len(input_shape) != 1 or input_shape[0] > vocabulary_size:
+            raise InputError(
+                f"input_shape is {input_shape!r}; accepted: (n,), n at most {vocabulary_size}"
+            )
+        shape = (vocabulary_size, vocabulary_size)
+        return {"w": jnp.zeros(shape), "v": value_std * jax.random.normal(key, shape)}
+
+    return Model(init, logits, None)

@@ -1,0 +1,125 @@
+"""Settings of `experiments.decision_lists`: a one-layer Transformer learns decision lists.
+
+Sources of the defaults: Karp (thesis, 2024), chapter 4.
+"""
+
+import math
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+# What each question sweeps beside cases and seeds.
+AXES: dict[str, tuple[str, ...]] = {
+    "value_fixed": (),
+    "value_near": ("epsilon",),
+    "value_step": ("num_sequences",),
+    "value_random": ("value_scale", "randomness"),
+}
+
+# More sets of tokens than this are not listed.
+MAX_SETS = 1_000_000
+
+_SEED, _SEQUENCES, _EPSILON = integer(0), integer(1), number(0, above=True)
+_VALUE_SCALE, _RANDOMNESS = number(0, above=True), number(0, 1)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Decision lists", text(), "heading of the report"),
+    "question": Field(
+        "value_fixed",
+        one_of(*AXES),
+        "V = cP and W trained (theorem 4.3); V near cP and both trained (theorem 4.4); one step on "
+        "V (figure 4.1); both trained from a V that is more or less random",
+    ),
+    "seed": Field(0, _SEED, "draws random lists, V's random part, sampled sequences"),
+    # The distribution.
+    "vocabulary_size": Field(8, integer(3), "L, tokens and labels"),
+    "sequence_length": Field(3, integer(2), "n, tokens of a sequence"),
+    "list_length": Field(2, integer(1), "M, tokens of the longest list"),
+    "lists": Field("random", one_of("random", "cyclic"), "drawn, lengths too; or shifted copies"),
+    "list_step": Field(1, integer(1), "between neighbours of a cyclic list"),
+    "label_shift": Field(2, integer(0), "pi(a) - a of cyclic lists"),
+    # Theorems 4.3 and 4.4: gradient descent with eta = 1 / lambda_max.
+    "epsilon": Field(1.0, _EPSILON, "theorem 4.4: twice V_0's largest distance from cP"),
+    "max_steps": Field(1000, integer(1), "a run without perfect classification ends here"),
+    "steps_after": Field(20, integer(0), "steps after the first perfect classification"),
+    # Figure 4.1: one step on V at W = 0.
+    "gradient": Field("exact", one_of("exact", "sampled"), "of the population, or of a sample"),
+    "num_sequences": Field(10_000, _SEQUENCES, "sequences of the sample"),
+    "value_std": Field(1e-4, number(0), "standard deviation of V_0's entries"),
+    "step_size": Field(None, optional(number(0, above=True)), "eta of that step; None takes L^2"),
+    # Both trained from V_0 = c ((1 - r) P + r U), the entries of U uniform on [-1, 1].
+    "value_scale": Field(1.0, _VALUE_SCALE, "c"),
+    "randomness": Field(1.0, _RANDOMNESS, "r: V_0 is cP at 0 and random at 1"),
+    "learning_rate": Field(1.0, number(0, above=True), "eta of W and of V"),
+    "steps": Field(2000, integer(1), "steps of gradient descent"),
+    "eval_every": Field(20, integer(1), "steps between evaluations; the last is always evaluated"),
+    "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
+    # The axes of the sweep; those after the seeds are the questions' own.
+    "sweep.cases": Field(
+        ((8, 3, 2),), tuple_of(tuple_of(integer(1))), "(L, n, M): tokens, sequence, longest list"
+    ),
+    "sweep.seed": Field((0,), tuple_of(_SEED), "seeds"),
+    "sweep.epsilon": Field((1.0,), tuple_of(_EPSILON), "epsilons"),
+    "sweep.num_sequences": Field((10_000,), tuple_of(_SEQUENCES), "sizes of the sample"),
+    "sweep.value_scale": Field((1.0,), tuple_of(_VALUE_SCALE), "scales of V_0"),
+    "sweep.randomness": Field((1.0,), tuple_of(_RANDOMNESS), "random shares of V_0"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: case x the question's own axes x seed.
+
+    Figure 4.1 has the exact gradient before the sampled ones.
+
+    Raises:
+        InputError: a case is not three numbers.
+    """
+    points: list[dict[str, object]] = []
+    for case in config.sweep.cases:
+        if len(case) != 3:
+            raise InputError(f"config.sweep.cases has {case!r}; accepted: (L, n, M)")
+        names = ("vocabulary_size", "sequence_length", "list_length")
+        settings: list[dict[str, object]] = [dict(zip(names, case, strict=True))]
+        if config.question == "value_step":
+            points += [s | {"gradient": "exact", "seed": config.sweep.seed[0]} for s in settings]
+            settings = [s | {"gradient": "sampled"} for s in settings]
+        for axis in (*AXES[config.question], "seed"):
+            settings = [s | {axis: value} for s in settings for value in config.sweep[axis]]
+        points += settings
+    return points
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    tokens, length = config.vocabulary_size, config.sequence_length
+    for name in ("sequence_length", "list_length"):
+        if config[name] >= tokens:
+            raise InputError(f"config.{name} is {config[name]}; accepted: below L = {tokens}")
+    if config.lists == "cyclic":
+        steps = {step * config.list_step % tokens for step in range(config.list_length)}
+        if len(steps) < config.list_length:
+            raise InputError(
+                f"config.list_step is {config.list_step}; accepted: one with which the "
+                f"{config.list_length} members of a list differ modulo L = {tokens}"
+            )
+    sets = math.comb(tokens, length)
+    if config.question != "value_step" and sets > MAX_SETS:
+        raise InputError(
+            f"config.sequence_length is {length}; accepted: lengths with at most {MAX_SETS} sets "
+            f"of L = {tokens} tokens, this has {sets}"
+        )

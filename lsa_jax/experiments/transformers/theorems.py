@@ -1,0 +1,300 @@
+"""Gradient descent on the whole population, as theorems 4.3 and 4.4 have it, in float64.
+
+The theorems' lambda_max is read as the largest eigenvalue of the Hessian on the path: at every
+step and half-way to the next. Where a larger one than was assumed turns up, descent starts again
+with it, so that eta = 1 / lambda_max holds on the whole path.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from lsa_jax.errors import NumericalError
+from lsa_jax.experiments.transformers.curvature import largest_eigenvalue
+from lsa_jax.experiments.transformers.one_layer import (
+    mean_loss,
+    mean_loss_at_permutation,
+    strictly_correct,
+)
+from lsa_jax.experiments.transformers.sampler import (
+    DecisionLists,
+    all_sets,
+    determining_positions,
+    label_sequences,
+    least_set_probability,
+    least_triple_probability,
+    list_lengths,
+    permutation_matrix,
+)
+from lsa_jax.sweep.experiment import Outcome
+
+# Streams of a seed's key, split by meaning; the first is the lists'.
+_VALUE_NOISE = 1
+
+# An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
+_LARGER = 1 + 1e-6
+
+Params = dict[str, Array]
+Data = dict[str, Array]
+Row = dict[str, float]
+
+
+class Descent(NamedTuple):
+    """What descends, and what the theorem says of it.
+
+    Attributes:
+        loss: the population loss, of what is trained, {"w"} or {"w", "v"}, and of `data`.
+        data: all sequences, and what the loss needs of them.
+        start: what is trained, before the first step.
+        fixed: what is not: {"v"} or nothing.
+        c: scale of V.
+        delta: least probability of the assumption.
+        threshold: misclassification implies that the squared slope in W is above this.
+        steps_per_eigenvalue: the theorem's bound on the steps over lambda_max.
+    """
+
+    loss: Callable[[Params, Data], Array]
+    data: Data
+    start: Params
+    fixed: Params
+    c: float
+    delta: float
+    threshold: float
+    steps_per_eigenvalue: float
+
+
+def fixed_value_scale(vocabulary_size: int, sequence_length: int, delta: float) -> float:
+    """Returns c = 4 n^2 log(L) / delta of theorem 4.3.
+
+    Source: Karp (thesis, 2024), theorem 4.3.
+    """
+    return 4 * sequence_length**2 * math.log(vocabulary_size) / delta
+
+
+def trained_value_scale(
+    sequence_length: int, list_length: int, delta: float, epsilon: float, start_loss: float
+) -> float:
+    """Returns what c must exceed in theorem 4.4: (4 l sqrt(M/e) + 6 e/n) 10 n^2 / delta + 4 e.
+
+    Args:
+        sequence_length: n.
+        list_length: M.
+        delta: least probability of a set of tokens.
+        epsilon: e.
+        start_loss: the loss at the start; l is the larger of it and 1.
+
+    Source: Karp (thesis, 2024), theorem 4.4.
+    """
+    slope = 4 * max(1.0, start_loss) * math.sqrt(list_length / epsilon)
+    return (slope + 6 * epsilon / sequence_length) * 10 * sequence_length**2 / delta + 4 * epsilon
+
+
+# Losses take their data as an argument: as constants they would be compiled anew for every point.
+def _fixed_value_loss(params: Params, data: Data) -> Array:
+    at = data["sequences"], data["positions"]
+    return mean_loss_at_permutation(params["w"], data["c"], *at)
+
+
+def _trained_value_loss(params: Params, data: Data) -> Array:
+    return mean_loss(params, data["sequences"], data["labels"])
+
+
+_slope = jax.jit(
+    lambda loss, params, data: jax.value_and_grad(loss)(params, data), static_argnums=0
+)
+
+
+@jax.jit
+def _strict_accuracy(params: Params, data: Data) -> Float[Array, ""]:
+    """Returns the share of tokens, over all sequences, that are right by the strict rule."""
+    right = strictly_correct(params, data["sequences"], data["labels"])
+    # In float64, so that one wrong token among millions does not round to none.
+    return jnp.mean(right, dtype=jnp.float64)
+
+
+def fixed_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) -> Descent:
+    """Returns theorem 4.3: V = cP, W from 0."""
+    tokens, n = config.vocabulary_size, config.sequence_length
+    sequences = jnp.asarray(all_sets(tokens, n))
+    delta = least_triple_probability(task.lists, n)
+    c = fixed_value_scale(tokens, n, delta)
+    return Descent(
+        loss=_fixed_value_loss,
+        data={
+            "sequences": sequences,
+            "labels": label_sequences(task, sequences),
+            "positions": determining_positions(task.lists, sequences),
+            "c": jnp.asarray(c),
+        },
+        start={"w": jnp.zeros((tokens, tokens))},
+        fixed={"v": c * jnp.asarray(permutation_matrix(task.pi))},
+        c=c,
+        delta=delta,
+        threshold=math.log(tokens) ** 2 / (16 * config.list_length),
+        steps_per_eigenvalue=32 * config.list_length / math.log(tokens),
+    )
+
+
+def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists) -> Descent:
+    """Returns theorem 4.4: V from cP + noise uniform on [-epsilon/2, epsilon/2], W from 0."""
+    tokens, n, epsilon = config.vocabulary_size, config.sequence_length, config.epsilon
+    sequences = jnp.asarray(all_sets(tokens, n))
+    data = {"sequences": sequences, "labels": label_sequences(task, sequences)}
+    delta = least_set_probability(tokens, n)
+    key = jax.random.fold_in(jax.random.key(config.seed), _VALUE_NOISE)
+    noise = jax.random.uniform(key, (tokens, tokens), minval=-epsilon / 2, maxval=epsilon / 2)
+    permutation = jnp.asarray(permutation_matrix(task.pi))
+
+    def start_at(c: float) -> Params:
+        return {"w": jnp.zeros((tokens, tokens)), "v": c * permutation + noise}
+
+    # What c must exceed depends on the loss at the start, which hardly depends on c.
+    c, start_loss = 0.0, 0.0
+    while c <= (least := trained_value_scale(n, config.list_length, delta, epsilon, start_loss)):
+        c = 1.001 * least
+        start_loss = float(_slope(_trained_value_loss, start_at(c), data)[0])
+    mean = max(1.0, start_loss)
+    return Descent(
+        loss=_trained_value_loss,
+        data=data,
+        start=start_at(c),
+        fixed={},
+        c=c,
+        delta=delta,
+        threshold=16 * mean**2 / epsilon,
+        steps_per_eigenvalue=epsilon / (2 * mean),
+    )
+
+
+def ordered_columns(
+    w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]
+) -> Float[np.ndarray, " L"]:
+    """Says of every token a, by 1 or 0, whether its column of W follows its list.
+
+    That is w[a_1] > ... > w[a_m] > w[b] for every b that is not in L_a.
+
+    Source: Karp (thesis, 2024), section 4.3.2.
+    """
+    found = np.zeros(len(w))
+    for a, length in enumerate(list_lengths(lists)):
+        inside = w[lists[a, :length], a]
+        outside = np.delete(w[:, a], lists[a, :length])
+        found[a] = (np.diff(inside) < 0).all() and inside[-1] > outside.max()
+    return found
+
+
+def list_weights(w: Float[np.ndarray, "L L"], lists: Int[np.ndarray, "L M"]) -> Row:
+    """Returns W's mean weight by place in the list, and outside it, over lists of full length."""
+    full = np.flatnonzero(list_lengths(lists) == lists.shape[1])
+    if not len(full):
+        return {}
+    inside = w[lists[full], full[:, None]]
+    outside = w[:, full].sum(axis=0) - inside.sum(axis=1)
+    row = {f"weight_{place + 1}": float(m) for place, m in enumerate(inside.mean(axis=0))}
+    return {**row, "weight_outside": float(outside.mean() / (len(w) - lists.shape[1]))}
+
+
+class Path(NamedTuple):
+    """One descent.
+
+    Attributes:
+        rows: one a step, from step 0 on.
+        perfect: the first step at which every token of every sequence is right; None where none is.
+        eigenvalue: the largest that was met.
+    """
+
+    rows: list[Row]
+    perfect: int | None
+    eigenvalue: float
+
+
+def _row(params: Params, descent: Descent, task: DecisionLists) -> Row:
+    """Returns the measures of one step; its gradient is left to the caller."""
+    w = np.asarray(params["w"])
+    row = {
+        "accuracy": float(_strict_accuracy({**descent.fixed, **params}, descent.data)),
+        "ordered": float(ordered_columns(w, task.lists).mean()),
+        **list_weights(w, task.lists),
+    }
+    if "v" in params:
+        away = np.asarray(params["v"]) - descent.c * permutation_matrix(task.pi)
+        row["value_distance"] = float(np.abs(away).max())
+    return row
+
+
+def _eigenvalue(descent: Descent, params: Params) -> float:
+    return largest_eigenvalue(descent.loss, params, descent.data)
+
+
+def _walk(
+    config: ml_collections.ConfigDict,
+    task: DecisionLists,
+    descent: Descent,
+    assumed: float,
+) -> Path:
+    """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end."""
+    params, rows, perfect, step = descent.start, [], None, 0
+    while True:
+        loss, gradient = _slope(descent.loss, params, descent.data)
+        if not np.isfinite(loss):
+            raise NumericalError(f"the loss is not finite at step {step}")
+        row = _row(params, descent, task)
+        perfect = step if perfect is None and row["accuracy"] == 1 else perfect
+        slope = float(jnp.linalg.norm(gradient["w"]))
+        half, after = (
+            jax.tree.map(lambda p, g, part=part: p - part / assumed * g, params, gradient)
+            for part in (0.5, 1.0)
+        )
+        met = max(_eigenvalue(descent, params), _eigenvalue(descent, half))
+        rows.append({"step": step, "loss": float(loss), "slope": slope, "eigenvalue": met, **row})
+        last = config.max_steps if perfect is None else perfect + config.steps_after
+        if met > assumed * _LARGER or step == last:
+            return Path(rows, perfect, max(met, assumed))
+        params, step = after, step + 1
+
+
+def descend(config: ml_collections.ConfigDict, task: DecisionLists, descent: Descent) -> Path:
+    """Descends with eta = 1 / lambda_max, the largest eigenvalue on the path that this gives.
+
+    Raises:
+        NumericalError: a loss or a Hessian is not finite, or Lanczos does not converge.
+    """
+    assumed = _eigenvalue(descent, descent.start)
+    while (path := _walk(config, task, descent, assumed)).eigenvalue > assumed:
+        assumed = path.eigenvalue
+    return path
+
+
+def run_theorem(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
+    """Runs theorem 4.3 or 4.4 at one point and measures everything that it speaks of."""
+    with jax.enable_x64(True):
+        if config.question == "value_fixed":
+            descent = fixed_value_descent(config, task)
+        else:
+            descent = trained_value_descent(config, task)
+        path = descend(config, task, descent)
+    rows = path.rows
+    losses = np.array([row["loss"] for row in rows])
+    wrong = [row for row in rows if row["accuracy"] < 1]
+    metrics: dict[str, Any] = {
+        "delta": descent.delta,
+        "c": descent.c,
+        "eigenvalue": path.eigenvalue,
+        "first_perfect": path.perfect,
+        "bound": descent.steps_per_eigenvalue * path.eigenvalue,
+        "start_accuracy": rows[0]["accuracy"],
+        "start_loss": rows[0]["loss"],
+        "largest_rise": float(np.diff(losses).max(initial=-np.inf)),
+        "least_slope_ratio": min(row["slope"] ** 2 for row in wrong) / descent.threshold,
+    }
+    if path.perfect is not None:
+        metrics["ordered"] = rows[path.perfect]["ordered"]
+    if config.question == "value_near":
+        metrics["value_distance"] = max(r["value_distance"] for r in rows) / config.epsilon
+    return Outcome(metrics, rows)

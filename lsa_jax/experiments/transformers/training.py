@@ -1,0 +1,168 @@
+"""W and V trained together from a V that is more or less random: where does it still succeed?
+
+The thesis proves it from V near cP and leaves the rest open. V_0 = c ((1 - r) P + r U), with the
+entries of U uniform on [-1, 1], goes from cP at r = 0 to random at r = 1; W_0 = 0. Gradient descent
+is on the whole population; points that differ in lists, V_0 and c alone run together as replicas.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from lsa_jax.experiments.transformers.one_layer import mean_loss, strictly_correct
+from lsa_jax.experiments.transformers.sampler import (
+    DecisionLists,
+    all_sets,
+    label_sequences,
+    permutation_matrix,
+)
+from lsa_jax.parallel import ReplicaLayout
+from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.points import Point
+from lsa_jax.training import checkpoints
+
+# Streams of a seed's key, split by meaning; the first is the lists'.
+_VALUES = 1
+
+_MEASURES = ("loss", "accuracy", "perfect", "correlation", "columns_right", "distance")
+
+Params = dict[str, Array]
+Row = dict[str, Array]
+
+
+class Replica(NamedTuple):
+    """What is one run's own.
+
+    Attributes:
+        start: W_0 = 0 and V_0.
+        scale: c.
+        permutation: P.
+        labels: of all sequences.
+    """
+
+    start: Params
+    scale: Float[Array, ""]
+    permutation: Float[Array, "L L"]
+    labels: Int[Array, "sequences n"]
+
+
+class State(NamedTuple):
+    """One run between two steps; `finite` turns False with the first loss that is not finite."""
+
+    params: Params
+    finite: Bool[Array, ""]
+
+
+def make_replica(
+    config: ml_collections.ConfigDict, task: DecisionLists, sequences: Int[Array, "sequences n"]
+) -> Replica:
+    """Returns what is one run's own, from its settings and lists."""
+    key = jax.random.fold_in(jax.random.key(config.seed), _VALUES)
+    shape = (config.vocabulary_size, config.vocabulary_size)
+    uniform = jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
+    permutation = jnp.asarray(permutation_matrix(task.pi), jnp.float32)
+    r, scale = config.randomness, jnp.float32(config.value_scale)
+    v = scale * ((1 - r) * permutation + r * uniform)
+    start = {"w": jnp.zeros(shape), "v": v}
+    return Replica(start, scale, permutation, label_sequences(task, sequences))
+
+
+def advance(
+    learning_rate: float,
+    state: State,
+    replica: Replica,
+    sequences: Int[Array, "sequences n"],
+    num_steps: Int[Array, ""],
+) -> tuple[State, Row]:
+    """Takes steps of gradient descent on the population loss, then measures the run."""
+    loss_and_slope = jax.value_and_grad(mean_loss)
+
+    def take(_: Array, state: State) -> State:
+        loss, slope = loss_and_slope(state.params, sequences, replica.labels)
+        params = jax.tree.map(lambda p, g: p - learning_rate * g, state.params, slope)
+        finite = state.finite & jnp.isfinite(loss)
+        return State(params, finite)
+
+    state = lax.fori_loop(0, num_steps, take, state)
+    params, permutation = state.params, replica.permutation
+    v = params["v"]
+    right = strictly_correct(params, sequences, replica.labels)
+    entries = jnp.stack([v.ravel(), permutation.ravel()])
+    row = {
+        "loss": mean_loss(params, sequences, replica.labels),
+        "accuracy": jnp.mean(right),
+        "perfect": jnp.all(right).astype(v.dtype),
+        "correlation": jnp.corrcoef(entries)[0, 1],
+        "columns_right": jnp.mean(jnp.argmax(v, axis=0) == jnp.argmax(permutation, axis=0)),
+        "distance": jnp.max(jnp.abs(v / replica.scale - permutation)),
+    }
+    return state, row
+
+
+def run_training(
+    group: list[Point],
+    tasks: list[DecisionLists],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> list[Outcome]:
+    """Trains and measures the runs of a group together, from their last checkpoint if any.
+
+    A run whose loss stops being finite has failed; the others go on.
+    """
+    config, layout = group[0].config, ReplicaLayout(len(group))
+    sequences = jnp.asarray(all_sets(config.vocabulary_size, config.sequence_length))
+    replicas = [make_replica(p.config, t, sequences) for p, t in zip(group, tasks, strict=True)]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
+    state = jax.tree.map(np.asarray, State(stacked.start, jnp.ones(len(group), bool)))
+    steps = [*range(0, config.steps, config.eval_every), config.steps]
+    table = {name: np.full((len(steps), len(group)), np.nan) for name in _MEASURES}
+    done = 0
+    if saved := checkpoints.restore(directory, (state, table)):
+        done, (state, table) = saved
+        done += 1
+    spread, shared = layout.spread(stacked), layout.share(sequences)
+    program = layout.map(functools.partial(advance, config.learning_rate), 2)
+    for index in range(done, len(steps)):
+        count = layout.share(jnp.int32(steps[index] - steps[max(index - 1, 0)]))
+        state, row = layout.gather(program(layout.spread(state), spread, shared, count))
+        for name in _MEASURES:
+            table[name][index] = row[name]
+        if index % config.checkpoint_every == 0 or index == len(steps) - 1:
+            checkpoints.save(directory, index, (state, table))
+        progress(steps[index] / config.steps)
+    return [_outcome(config, steps, table, state.finite, i) for i in range(len(group))]
+
+
+def _outcome(
+    config: ml_collections.ConfigDict,
+    steps: list[int],
+    table: dict[str, np.ndarray],
+    finite: np.ndarray,
+    replica: int,
+) -> Outcome:
+    """Returns one run's outcome at the end."""
+    history = [
+        {"step": step, **{name: values[i, replica].item() for name, values in table.items()}}
+        for i, step in enumerate(steps)
+        if np.isfinite(table["loss"][i, replica])
+    ]
+    if not finite[replica] or len(history) < len(steps):
+        message = f"the loss was not finite at step {steps[max(len(history) - 1, 0)]}"
+        return Outcome({}, history, "failed", f"{message}; lower config.learning_rate")
+    perfect = [row["step"] for row in history if row["perfect"]]
+    metrics = {
+        "start_distance": history[0]["distance"],
+        "start_columns_right": history[0]["columns_right"],
+        "success": history[-1]["perfect"],
+        "first_perfect": perfect[0] if perfect else None,
+        **{n: history[-1][n] for n in ("accuracy", "loss", "columns_right", "correlation")},
+    }
+    return Outcome(metrics, history)

@@ -1,0 +1,165 @@
+"""One step of gradient descent on V at W = 0: how much of P it picks up (figure 4.1).
+
+At W = 0 a token attends equally to all tokens of its sequence. There the gradient of the population
+loss follows from how often tokens meet, which is counting; or it is taken over sampled sequences.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from lsa_jax.experiments.transformers.one_layer import (
+    mean_loss_at_uniform_attention,
+    one_layer,
+)
+from lsa_jax.experiments.transformers.sampler import (
+    DecisionLists,
+    label_sequences,
+    list_lengths,
+    permutation_matrix,
+    presence_probability,
+    sample_sequences,
+)
+from lsa_jax.sweep.experiment import Outcome
+
+# Streams of a seed's key, split by meaning; the first is the lists'.
+_INIT, _SEQUENCES = 1, 2
+
+# Sequences of which the gradient is taken at once.
+_PIECE = 500
+
+
+def label_meetings(task: DecisionLists, sequence_length: int) -> Float[np.ndarray, "L L"]:
+    """Returns how often label l and token k meet: sum over tokens a of Pr(y_a = l, and a, k in s).
+
+    Token a has the label pi(a_j) where a and a_j are in the sequence and a_1, ..., a_{j-1} are not;
+    how likely that is together with a third token is counting.
+    """
+    tokens = len(task.pi)
+    meetings = np.zeros((tokens, tokens))
+    for a, length in enumerate(list_lengths(task.lists)):
+        members = task.lists[a, :length]
+        for j, determining in enumerate(members):
+            inside = {a, determining}
+            at = (tokens, sequence_length)
+            row = np.full(tokens, presence_probability(*at, len(inside) + 1, j))
+            row[list(inside)] = presence_probability(*at, len(inside), j)
+            row[members[:j]] = 0
+            meetings[task.pi[determining]] += row
+    return meetings
+
+
+def population_gradient(
+    task: DecisionLists, sequence_length: int, v: Float[np.ndarray, "L L"]
+) -> Float[np.ndarray, "L L"]:
+    """Computes the gradient of the population loss in V at W = 0, without listing sequences.
+
+    It is E[(sigma_l - share of labels l) 1[k in s]] / n. The labels' part is exact. The softmax
+    sigma is taken to first order in V, so the error is of the order of V's square: 1e-10 of the
+    softmax' part for entries of 1e-4 and n = 25.
+
+    Args:
+        task: the lists.
+        sequence_length: n.
+        v: V, with entries far below 1.
+
+    Returns:
+        [L, L], float64.
+    """
+    tokens, n = v.shape[0], sequence_length
+    one, two = n / tokens, n * (n - 1) / (tokens * (tokens - 1))
+    # E[1[i in s] 1[k in s]], and with it E[z_l 1[k in s]] for the logits z = V 1_s / n.
+    together = np.full((tokens, tokens), two) + (one - two) * np.eye(tokens)
+    logits = v @ together / n
+    softmax = (one + logits - logits.mean(axis=0, keepdims=True)) / tokens
+    return softmax / n - label_meetings(task, n) / n**2
+
+
+def sampled_gradient(
+    key: Key[Array, ""],
+    task: DecisionLists,
+    sequence_length: int,
+    v: Float[Array, "L L"],
+    num_sequences: int,
+) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
+    """Computes the gradient in V at W = 0 over sampled sequences.
+
+    Returns:
+        The gradient, and the most that any V could get right with W = 0: all tokens of a sequence
+        then have the same prediction, so it is the share of the commonest label.
+    """
+    lists = jax.tree.map(jnp.asarray, task)
+    whole, rest = divmod(num_sequences, _PIECE)
+    sums = jnp.zeros_like(v), jnp.zeros(())
+    for index, size in enumerate([_PIECE] * whole + [rest] * (rest > 0)):
+        piece_key = jax.random.fold_in(key, index)
+        piece = _piece_sums(piece_key, lists, sequence_length, v, size)
+        sums = jax.tree.map(jnp.add, sums, piece)
+    return jax.tree.map(lambda total: total / num_sequences, sums)
+
+
+@functools.partial(jax.jit, static_argnames=("sequence_length", "size"))
+def _piece_sums(
+    key: Key[Array, ""],
+    task: DecisionLists,
+    sequence_length: int,
+    v: Float[Array, "L L"],
+    size: int,
+) -> tuple[Float[Array, "L L"], Float[Array, ""]]:
+    """Sums, over `size` sequences, the gradient and the share of the commonest label."""
+    sequences = sample_sequences(key, size, v.shape[0], sequence_length)
+    labels = label_sequences(task, sequences)
+    same = jnp.sum(labels[:, :, None] == labels[:, None, :], axis=2)
+    commonest = jnp.sum(jnp.max(same, axis=1)) / sequence_length
+    gradient = jax.grad(mean_loss_at_uniform_attention)(v, sequences, labels)
+    return size * gradient, commonest
+
+
+def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[str, float]:
+    """Returns numbers for how much of P is in V.
+
+    `columns_right`: share of columns k whose largest entry is in row pi(k). `correlation` of the
+    entries of V with those of P. `on_mean`, `on_min`: V where P is 1; `off_mean`, `off_max`: V
+    where P is 0.
+    """
+    permutation = permutation_matrix(pi)
+    on, off = v[permutation == 1], v[permutation == 0]
+    return {
+        "columns_right": float(np.mean(v.argmax(axis=0) == pi)),
+        "correlation": float(np.corrcoef(v.ravel(), permutation.ravel())[0, 1]),
+        "on_mean": float(on.mean()),
+        "on_min": float(on.min()),
+        "off_mean": float(off.mean()),
+        "off_max": float(off.max()),
+    }
+
+
+def value_after_step(
+    config: ml_collections.ConfigDict, task: DecisionLists
+) -> tuple[Float[np.ndarray, "L L"], dict[str, float]]:
+    """Takes the step of figure 4.1 from V_0 ~ N(0, value_std^2) and W = 0.
+
+    Returns:
+        V after the step, and for a sampled gradient the most that any V could get right.
+    """
+    key, n = jax.random.key(config.seed), config.sequence_length
+    model = one_layer(config.vocabulary_size, value_std=config.value_std)
+    v = model.init(jax.random.fold_in(key, _INIT), (n,))["v"]
+    eta = config.vocabulary_size**2 if config.step_size is None else config.step_size
+    if config.gradient == "exact":
+        v = np.asarray(v, np.float64)
+        return v - eta * population_gradient(task, n, v), {}
+    stream = jax.random.fold_in(key, _SEQUENCES)
+    gradient, commonest = sampled_gradient(stream, task, n, v, config.num_sequences)
+    after = np.asarray(v, np.float64) - eta * np.asarray(gradient, np.float64)
+    return after, {"uniform_attention_limit": float(commonest)}
+
+
+def run_step(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
+    """Takes the step of figure 4.1 at one point and measures what V has picked up."""
+    after, limit = value_after_step(config, task)
+    return Outcome({**picked_up(after, task.pi), **limit}, [])

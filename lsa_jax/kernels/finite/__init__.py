@@ -1,0 +1,1 @@
+"""Tangent kernels of networks as they are: derivatives, linearisation, layer by layer."""

@@ -1,0 +1,316 @@
+"""Kernels of a finite network at given parameters: its linearisation and its tangent kernel."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.finite import layerwise
+from lsa_jax.kernels.finite import linearize as _derivatives
+from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
+
+_NEURAL_TANGENTS = {
+    "jacobian": NtkImplementation.JACOBIAN_CONTRACTION,
+    "vector_products": NtkImplementation.NTK_VECTOR_PRODUCTS,
+}
+_METHODS = ("auto", *_NEURAL_TANGENTS, "layerwise")
+
+# Forward passes that one column of the kernel takes by vector products: a linearised forward pass
+# and a backward one, each twice as long as a forward one.
+_PASSES = 4
+
+# Examples whose diagonal is computed at a time.
+_DIAGONAL_BATCH = 16
+
+
+class Expansion(NamedTuple):
+    """First-order expansions of a network in its parameters, one an example.
+
+    Attributes:
+        outputs: [n, c] where it is expanded.
+        derivatives: in the parameters.
+    """
+
+    outputs: Float[Array, "n c"]
+    derivatives: _derivatives.Derivatives
+
+
+def linearize(
+    apply: Callable[[Any, Array], Array], params: PyTree[Float[Array | np.ndarray, "..."]]
+) -> Callable[[Any, Array], Array]:
+    """Returns the first-order Taylor expansion of a network in its parameters.
+
+    f_lin(theta, x) = f(theta_0, x) + df(theta_0, x)/dtheta (theta - theta_0), where theta_0 is
+    `params`. Costs about three times `apply` in time and twice in memory. Works under jit, vmap,
+    scan and grad, and with `params` that are being traced.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`.
+        params: where to expand; all leaves are floating point.
+
+    Returns:
+        `apply_lin(params, x) -> outputs`, affine in its params.
+
+    Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 5.
+    """
+
+    def apply_lin(
+        new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
+    ) -> Array:
+        step = jax.tree.map(lambda new, old: new - old, new_params, params)
+        outputs, change = jax.jvp(lambda theta: apply(theta, x), (params,), (step,))
+        return outputs + change
+
+    return apply_lin
+
+
+@jax.default_matmul_precision("highest")
+def linearize_on(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
+) -> tuple[Expansion, Callable[[Any, Expansion], Array]]:
+    """Linearises a network on examples that are known beforehand.
+
+    The linearisation is linear in its parameters, with derivatives that never change. They are
+    computed once here, layer by layer as in `finite_ntk`, so that a step of training is a few
+    small products: on a small convolutional network a tenth of the operations of `linearize`. Each
+    example takes c numbers of memory for each parameter; a dense layer or a convolution takes
+    inputs + c outputs at each position, where that is less than half as many; see
+    `expansion_bytes`. What it computes equals `linearize` to rounding, and may be trained by any
+    optimiser. Products are in full precision, also on accelerators whose default is less (TF32).
+
+        examples, apply_lin = linearize_on(apply, params, inputs)
+        batch = jax.tree.map(lambda a: a[index], examples)
+        outputs = apply_lin(new_params, batch)
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
+        params: where to expand; all leaves are floating point.
+        x: the examples.
+
+    Returns:
+        The examples' expansions, and `(params, expansions) -> outputs [n, c]`, affine in params.
+    """
+    example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
+
+    def apply_lin(
+        new_params: PyTree[Float[Array | np.ndarray, "..."]], examples: Expansion
+    ) -> Array:
+        step = jax.tree.map(lambda new, old: new - old, new_params, params)
+        change = _derivatives.directional_derivative(apply, step, examples.derivatives, example)
+        return examples.outputs + change
+
+    # One at a time as in the factors, so that memory beside the result is that of a few examples.
+    outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_DIAGONAL_BATCH)
+    return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin
+
+
+def expansion_bytes(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
+) -> int:
+    """Returns how much memory the expansions of `linearize_on` take, without computing them."""
+    expansion = jax.eval_shape(lambda p, x: linearize_on(apply, p, x)[0], params, x)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(expansion))
+
+
+@jax.default_matmul_precision("highest")
+def finite_ntk(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x1: Shaped[Array | np.ndarray, "n1 ..."],
+    x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
+    *,
+    full: bool = False,
+    diagonal: bool = False,
+    selected: PyTree[bool] = True,
+    method: Literal["auto", "jacobian", "vector_products", "layerwise"] = "auto",
+) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"] | Float[Array, " n"] | Float[Array, "n c c"]:
+    """Computes the neural tangent kernel of a finite network at its parameters.
+
+    Theta(x, x')_ij = df_i(x)/dtheta . df_j(x')/dtheta, an [n1, n2, c, c] array. Its average over
+    the c outputs, sum_i Theta_ii / c, is what converges to the infinite-width kernel [n1, n2].
+
+    Each example is put through `apply` by itself, so an `apply` in which examples of a batch act on
+    one another (batch normalisation) is not the function whose kernel this is.
+
+    With P parameters and a forward pass of F operations, for each pair of examples:
+
+    * "jacobian" takes O(c P) time, O(c^2 P) for the full kernel; O((n1 + n2) c P) memory;
+    * "vector_products" takes O(c F) time for either: for many outputs;
+    * "layerwise" is "jacobian" but for dense layers, whose k inputs and f outputs count k + c f
+      instead of c k f, and at p positions p^2 as much, where that is less; without `x2` it computes
+      little more than half of the pairs. Convolutions of images are dense layers at the positions
+      of their windows.
+
+    All are exact, with products in full precision also on accelerators whose default is less
+    (TF32); "auto" takes the one with the fewest operations. To stay within a memory limit, give
+    `finite_kernel` to `kernels.gram`.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
+        params: where to differentiate: at initialisation, or after training.
+        x1: first inputs.
+        x2: second inputs; None means x1 against itself.
+        full: return the whole kernel rather than its average over outputs.
+        diagonal: only the pairs of an example of x1 with the one of x2 in the same place.
+        selected: which parameters to differentiate in: a tree of booleans of the parameters'
+            structure, or one whose leaves stand for whole subtrees, such as
+            {"Conv_0": True, "Dense_0": False}.
+        method: which algorithm.
+
+    Returns:
+        [n1, n2], or [n1, n2, c, c] if `full`; without the second axis if `diagonal`.
+
+    Raises:
+        InputError: shapes, method or selection are not accepted.
+
+    Source: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent kernel, 2022,
+    sections 3.2 to 3.4.
+    """
+    if method not in _METHODS:
+        raise InputError(f"method is {method!r}; accepted: {', '.join(_METHODS)}")
+    if x2 is not None and x2.shape[1:] != x1.shape[1:]:
+        raise InputError(
+            f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first axis"
+        )
+    if diagonal and x2 is not None and len(x1) != len(x2):
+        raise InputError(
+            f"x1 has {len(x1)} examples and x2 has {len(x2)}; accepted with diagonal=True: as many"
+        )
+    _check_outputs(apply, params, x1)
+    some, chosen = _restricted(apply, params, selected)
+    if not len(x1) or (x2 is not None and not len(x2)):
+        method = "jacobian"  # the layers' tiles hold one example or more
+    if method == "auto":
+        example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
+        method = _cheapest(apply, params, some, chosen, example, full=full)
+    ntk = _implementation(some, method, full=full)
+    if not diagonal:
+        return ntk(chosen, x1, x2)
+
+    def of_one(pair: tuple[Array, Array]) -> Array:
+        return ntk(chosen, pair[0][None], pair[1][None])[0, 0]
+
+    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=_DIAGONAL_BATCH)
+
+
+def finite_kernel(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    *,
+    selected: PyTree[bool] = True,
+    method: Literal["auto", "jacobian", "vector_products", "layerwise"] = "auto",
+) -> StagedKernel:
+    """Returns the tangent kernel of a finite network as a function of inputs alone.
+
+    It is what `kernels.gram` is to be given. By "layerwise", derivatives are then computed once for
+    each example where memory holds them, and otherwise once for several tiles; a function that
+    calls `finite_ntk` computes them again for every tile.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
+        params: where to differentiate: at initialisation, or after training.
+        selected: which parameters to differentiate in.
+        method: which algorithm.
+
+    Returns:
+        `kernel(x1, x2=None, *, full=False, diagonal=False)`: `finite_ntk` with these arguments. It
+        raises what that raises.
+    """
+
+    def kernel(
+        x1: Shaped[Array | np.ndarray, "n1 ..."],
+        x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
+        *,
+        full: bool = False,
+        diagonal: bool = False,
+    ) -> Array:
+        settings = {"selected": selected, "method": method}
+        return finite_ntk(apply, params, x1, x2, full=full, diagonal=diagonal, **settings)
+
+    def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
+        _check_outputs(apply, params, jax.ShapeDtypeStruct((1, *example.shape), example.dtype))
+        some, chosen = _restricted(apply, params, selected)
+        taken = method
+        if method == "auto":
+            taken = _cheapest(apply, params, some, chosen, example, full=False)
+        if taken != "layerwise":
+            return None
+        found = layerwise.layerwise_stages(some, chosen, example)
+        return Stages(*map(jax.default_matmul_precision("highest"), found))
+
+    return StagedKernel(kernel, stages)
+
+
+def _check_outputs(apply: Callable, params: PyTree, x1: Any) -> None:
+    outputs = jax.eval_shape(apply, params, x1)
+    if outputs.ndim != 2 or outputs.shape[0] != x1.shape[0]:
+        raise InputError(
+            f"apply turns x1 {x1.shape} into {outputs.shape}; accepted: outputs [n, c]"
+        )
+
+
+def _restricted(
+    apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], selected: PyTree[bool]
+) -> tuple[Callable[[list[Array], Array], Array], list[Array | np.ndarray]]:
+    """Returns the network as a function of the selected parameters alone, and those."""
+    leaves, structure = jax.tree.flatten(params)
+    try:
+        choices = jax.tree.leaves(jax.tree.broadcast(selected, params))
+    except ValueError:
+        raise InputError(
+            f"selected is {selected!r}; accepted: booleans in the structure of the parameters, "
+            f"{jax.tree.map(lambda _: True, params)!r}, or one for a whole subtree of it"
+        ) from None
+    if not all(isinstance(choice, bool) for choice in choices) or not any(choices):
+        raise InputError(f"selected is {selected!r}; accepted: booleans, one True or more")
+
+    def restricted(some: list[Array | np.ndarray], x: Array) -> Array:
+        chosen = iter(some)
+        merged = [
+            next(chosen) if choice else leaf for leaf, choice in zip(leaves, choices, strict=True)
+        ]
+        return apply(jax.tree.unflatten(structure, merged), x)
+
+    return restricted, [leaf for leaf, choice in zip(leaves, choices, strict=True) if choice]
+
+
+def _implementation(
+    apply: Callable[[Any, Array], Array], method: str, *, full: bool
+) -> Callable[[Any, Array, Array | None], Array]:
+    if method == "layerwise":
+        return lambda params, x1, x2: layerwise.layerwise_ntk(apply, params, x1, x2, full=full)
+    ntk = empirical_ntk_fn(
+        apply,
+        trace_axes=() if full else (-1,),
+        vmap_axes=0,
+        implementation=_NEURAL_TANGENTS[method],
+    )
+    return lambda params, x1, x2: ntk(x1, x2, params)
+
+
+def _cheapest(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Array | np.ndarray],
+    some: Callable[[list[Array], Array], Array],
+    chosen: list[Array | np.ndarray],
+    example: jax.ShapeDtypeStruct,
+    *,
+    full: bool,
+) -> str:
+    """Returns the method that takes the fewest operations for a pair of examples."""
+    forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
+    alone = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
+    c = jax.eval_shape(apply, forms, alone).shape[1]
+    forward = jax.jit(apply).lower(forms, alone).cost_analysis()["flops"] / 2
+    by_layers = layerwise.layerwise_cost(some, chosen, example.shape, example.dtype, full=full)
+    # Without dense layers worth it, layerwise is Jacobian contraction.
+    return "vector_products" if _PASSES * c * forward < by_layers else "layerwise"

@@ -1,0 +1,1 @@
+"""Matrices of kernels: in tiles that fit memory, on every device, kept in files."""

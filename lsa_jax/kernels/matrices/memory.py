@@ -1,0 +1,108 @@
+"""How much memory and disk there is, asked of the system before work starts."""
+
+import os
+import shutil
+from pathlib import Path, PurePosixPath
+
+import jax
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting.machine import count_cores
+
+# Beside the matrix itself, what computing it may take on the host, unless a limit is stated.
+_HOST_LIMIT = 1e9
+
+# What a thread should have at least: small tiles set up much for few pairs.
+_THREAD_MEMORY = 1e8
+
+# Share of free memory that a tile may take. What is in flight on an accelerator is two tiles'
+# arguments and results, and the compiler's account leaves out what the allocator loses.
+_SHARE = 0.5
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
+
+
+def host_available() -> float:
+    """Returns the bytes that the host can still give: what is free, or left of a job's share."""
+    return min(_free(), _left_of_share())
+
+
+def _free() -> float:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    values = dict(line.split(":") for line in lines)
+    return 1024.0 * int(values["MemAvailable"].split()[0])
+
+
+def _left_of_share() -> float:
+    """Returns what a control group (a container, a cluster's job) leaves; infinity without one."""
+    try:
+        lines = _OWN_GROUPS.read_text().splitlines()
+    except OSError:
+        return float("inf")
+    left = [float("inf")]
+    for _, controllers, group in (line.split(":", 2) for line in lines):
+        own = PurePosixPath(group.lstrip("/"))
+        # A limit binds all groups within the one that it is set on; Slurm sets it on the job.
+        for place in (own, *own.parents):
+            if not controllers:  # version 2
+                left.append(_left_of_group(_CGROUPS / place, "memory.max", "anon"))
+            elif "memory" in controllers.split(","):
+                folder = _CGROUPS / "memory" / place
+                left.append(_left_of_group(folder, "memory.limit_in_bytes", "total_rss"))
+    return min(left)
+
+
+def _left_of_group(folder: Path, limit: str, used: str) -> float:
+    """Returns what one control group leaves, by the names of its limit and of what it uses."""
+    if not (folder / limit).exists():
+        return float("inf")
+    most = (folder / limit).read_text().strip()
+    statistics = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
+    return float("inf") if most == "max" else float(most) - float(statistics[used])
+
+
+def num_threads(memory_limit: float | None) -> int:
+    """Returns how many tiles a CPU computes at a time: one on each core, if memory is enough."""
+    return max(1, min(count_cores(), int((memory_limit or _HOST_LIMIT) // _THREAD_MEMORY)))
+
+
+def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
+    """Returns the bytes that one tile may take on each of several devices like this one.
+
+    Args:
+        device: one of them.
+        num_devices: how many compute at a time; those of a CPU share the host's memory.
+        output: bytes of host memory that the matrix will take.
+    """
+    statistics = device.memory_stats()
+    if statistics is None:
+        left = max(host_available() - output, 0.0)
+        return min(_HOST_LIMIT, _SHARE * left) / num_devices
+    return _SHARE * (statistics["bytes_limit"] - statistics["bytes_in_use"])
+
+
+def check_fits_host(shape: tuple[int, ...], output: float) -> None:
+    """Raises InputError where a matrix of so many bytes does not fit the host's memory."""
+    available = host_available()
+    if output > available:
+        raise InputError(
+            f"the matrix {shape} takes {output:.3g} bytes, and {available:.3g} of memory are "
+            "available; accepted: a path (it is then kept in a file), fewer examples, or more "
+            "memory"
+        )
+
+
+def check_fits_disk(path: Path, shape: tuple[int, ...], output: float) -> None:
+    """Raises InputError where a matrix of so many bytes does not fit the disk of `path`."""
+    # A file that is there has been given some of its blocks already.
+    held = 512 * path.stat().st_blocks if path.exists() else 0
+    free = shutil.disk_usage(path.parent).free
+    if output - held > free:
+        raise InputError(
+            f"path is {path}: the matrix {shape} takes {output:.3g} bytes, and its disk has "
+            f"{free:.3g} left; accepted: a path on a larger disk, or fewer examples"
+        )

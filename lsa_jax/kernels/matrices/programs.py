@@ -1,0 +1,249 @@
+"""A kernel compiled for tiles of one shape, which memory and cache decide."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from lsa_jax import parallel
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.matrices.staged import Stages
+
+# Examples a side of the largest tile that is tried. An accelerator wants more work at a time.
+_LARGEST_SIDE = {"cpu": 256}
+_LARGEST_SIDE_ELSEWHERE = 1024
+
+# Examples a side below which a tile is not cut just to give every device some.
+_SMALLEST_SHARE = 64
+
+# Bytes of a CPU's cache that a tile aims for. A kernel that holds many numbers for each pair
+# (infinite width) runs up to twice as fast within it, measured on 2 cores that share 32 MB.
+_CACHE = 8e6
+
+
+class TileProgram(NamedTuple):
+    """The kernel's stages compiled for tiles of one shape, on one device.
+
+    Attributes:
+        sides: rows and columns of a tile.
+        prepare: `x [side, ...] -> tree`, for rows and for columns.
+        between: `(tree of rows, tree of columns) -> [rows, columns]`.
+        memory: bytes of the rows and columns, prepared, and of what either stage needs beside them.
+        held: bytes of a side, prepared, for rows and for columns.
+        spare: bytes that the limit leaves.
+    """
+
+    sides: tuple[int, int]
+    prepare: tuple[Callable[[np.ndarray], PyTree], Callable[[np.ndarray], PyTree]]
+    between: Callable[[PyTree, PyTree], Array]
+    memory: int
+    held: tuple[int, int]
+    spare: float = 0.0
+
+
+def choose(
+    stages: Stages,
+    x1: np.ndarray,
+    x2: np.ndarray,
+    dtype: np.dtype,
+    memory_limit: float,
+    num_devices: int,
+) -> TileProgram:
+    """Returns the kernel compiled for the largest tile that fits the memory and suits the cache.
+
+    Raises:
+        InputError: what `lower` refuses, or one pair is over the limit.
+    """
+    longer = max(len(x1), len(x2))
+
+    def at_most(side: int) -> TileProgram:
+        # An even share of the longer axis leaves little to fill up. The other axis follows, so that
+        # the tiles of a train-train and of a test-train matrix are the same program.
+        side = math.ceil(longer / math.ceil(longer / side))
+        return compile_tile(stages, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
+
+    on_cpu = jax.default_backend() == "cpu"
+    largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
+    program = at_most(min(largest, _share(longer, num_devices)))
+    while program.memory > memory_limit:
+        if program.sides == (1, 1):
+            check_memory(program, memory_limit, "a higher limit")
+        # At least halved, so that few programs are compiled where memory grows less than pairs do.
+        program = at_most(min(max(program.sides) // 2, _side_for(memory_limit, program)))
+    if on_cpu and program.memory > _CACHE:
+        smaller = at_most(_side_for(_CACHE, program))
+        # Where memory grows like the side (Jacobians of a finite network: exponent 1/2 in pairs)
+        # rather than like the pairs (exponent 1), what a tile sets up is used by all of its pairs,
+        # and a large tile is worth more than the cache.
+        share_of_pairs = math.prod(smaller.sides) / math.prod(program.sides)
+        if smaller.memory / program.memory < share_of_pairs**0.75:
+            program = smaller
+    return program
+
+
+def _share(longer: int, num_devices: int) -> int:
+    """Returns the side that leaves tiles for every device, several on and above the diagonal."""
+    parts = 1 if num_devices == 1 else 2 * math.ceil(math.sqrt(num_devices))
+    return max(math.ceil(longer / parts), _SMALLEST_SHARE)
+
+
+def _side_for(memory: float, program: TileProgram) -> int:
+    """Returns the side that takes this memory, if memory grows like the number of pairs."""
+    return max(1, int(max(program.sides) * math.sqrt(memory / program.memory)))
+
+
+def check_memory(program: TileProgram, memory_limit: float, fix: str) -> None:
+    """Raises InputError where a tile takes more than the limit; `fix` says what to change."""
+    if program.memory > memory_limit:
+        raise InputError(
+            f"memory_limit is {memory_limit:.3g} bytes, and a tile of {program.sides[0]} x "
+            f"{program.sides[1]} pairs takes {program.memory:.3g}; accepted: {fix}"
+        )
+
+
+def lower(
+    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
+) -> list[jax.stages.Lowered]:
+    """Returns the programs for tiles of one shape, not yet compiled: of rows, columns and pairs.
+
+    Raises:
+        InputError: the result is not [rows, columns], or has fewer digits than float64 holds where
+            that is the dtype.
+    """
+    blocks = [
+        jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype)
+        for side, x in zip(sides, (x1, x2), strict=True)
+    ]
+    once = functools.cache(jax.jit(stages.prepare).lower)
+    prepare = [once(block) for block in blocks]
+    between = jax.jit(stages.between).lower(*(side.out_info for side in prepare))
+    shape = getattr(between.out_info, "shape", None)
+    if shape != sides:
+        raise InputError(
+            f"kernel turns {blocks[0].shape} and {blocks[1].shape} into {shape}; accepted: {sides}"
+        )
+    found = between.out_info.dtype
+    if dtype == np.float64 and jnp.issubdtype(found, jnp.inexact) and found != np.float64:
+        raise InputError(
+            f"dtype is 'float64', and kernel turns inputs of {x1.dtype} into {found}; accepted: "
+            "'float32', or a kernel in float64 (of a finite network: parameters in float64, and an "
+            "apply that does not cast, as that of models.network does)"
+        )
+    return [*prepare, between]
+
+
+def compile_tile(
+    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
+) -> TileProgram:
+    """Compiles the kernel for tiles of one shape, and reads how much memory they take.
+
+    Raises:
+        InputError: what `lower` refuses.
+    """
+    compiled = functools.cache(jax.stages.Lowered.compile)
+    *prepare, between = map(compiled, lower(stages, x1, x2, dtype, sides))
+    *examples, pairs = (_memory_of(program.runtime_executable()) for program in (*prepare, between))
+    held = tuple(memory.output_size_in_bytes for memory in examples)
+    beside = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
+    beside.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)
+    return TileProgram(sides, tuple(prepare), between, sum(held) + max(beside), held)
+
+
+# A matrix of a few hundred examples takes some 200 ms, and XLA 2 to tell what a program takes.
+@functools.lru_cache(maxsize=16)
+def _memory_of(executable: Any) -> Any:
+    return executable.get_compiled_memory_stats()
+
+
+_Prepare = Callable[[Sequence[np.ndarray]], list[PyTree]]
+
+
+class DevicePrograms(NamedTuple):
+    """The same for as many tiles as there are devices.
+
+    Attributes:
+        devices: of this process.
+        prepare: `blocks, each [side, ...] -> a tree of each, on one of the devices`, for rows and
+            for columns.
+        between: `(one tree a device, one tree a device) -> what waits for the result and returns
+            it, [devices, rows, columns]`.
+    """
+
+    devices: Sequence[jax.Device]
+    prepare: tuple[_Prepare, _Prepare]
+    between: Callable[[Sequence[PyTree], Sequence[PyTree]], Callable[[], Array | np.ndarray]]
+
+
+def on_devices(
+    stages: Stages, program: TileProgram, devices: Sequence[jax.Device]
+) -> DevicePrograms:
+    """Returns the programs for these devices.
+
+    They may be the first one of this process several times: each stands for a thread then.
+    """
+    if set(devices) == {jax.local_devices()[0]}:  # for which they were compiled
+        return _in_threads(program, devices)
+    return _mapped(stages, devices)
+
+
+# Kept from call to call, as the C library keeps memory for a thread: with new ones, a matrix of a
+# few hundred examples took some 3 % longer.
+@functools.cache
+def _threads(count: int) -> futures.Executor:
+    return futures.ThreadPoolExecutor(count)
+
+
+def _in_threads(program: TileProgram, devices: Sequence[jax.Device]) -> DevicePrograms:
+    """Returns the programs for threads of one device. None of them waits for the others."""
+    pool = _threads(len(devices))
+    wide = jax.config.jax_enable_x64
+
+    def start(function: Callable, *arguments: Any) -> futures.Future[PyTree]:
+        def run() -> PyTree:
+            with jax.enable_x64(wide):  # each thread has its own
+                # What a thread starts, a CPU computes in order: the thread is to wait for it.
+                return jax.block_until_ready(function(*arguments))
+
+        return pool.submit(run)
+
+    def prepare_each(prepare: Callable, blocks: Sequence[np.ndarray]) -> list[PyTree]:
+        started = [start(prepare, block) for block in blocks]
+        return [one.result() for one in started]
+
+    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Callable[[], np.ndarray]:
+        started = [start(program.between, *both) for both in zip(rows, columns, strict=True)]
+        return lambda: np.stack([one.result() for one in started])
+
+    rows, columns = (functools.partial(prepare_each, prepare) for prepare in program.prepare)
+    return DevicePrograms(devices, (rows, columns), between_each)
+
+
+def _mapped(stages: Stages, devices: Sequence[jax.Device]) -> DevicePrograms:
+    """Returns the programs for several devices."""
+    prepare, between = (_map_stage(stage, tuple(devices)) for stage in stages)
+
+    def prepare_each(blocks: Sequence[np.ndarray]) -> list[PyTree]:
+        found: list[PyTree] = []
+        for first in range(0, len(blocks), len(devices)):
+            some = list(blocks[first : first + len(devices)])
+            filled = some + some[-1:] * (len(devices) - len(some))
+            found += parallel.split_devices(prepare(np.stack(filled)))[: len(some)]
+        return found
+
+    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Callable[[], Array]:
+        values = between(*(parallel.join_devices(side, devices) for side in (rows, columns)))
+        return lambda: values
+
+    return DevicePrograms(devices, (prepare_each, prepare_each), between_each)
+
+
+# A train-train and a test-train matrix are computed one after the other by the same programs.
+@functools.lru_cache(maxsize=8)
+def _map_stage(stage: Callable, devices: tuple[jax.Device, ...]) -> Callable:
+    return parallel.map_devices(jax.jit(stage), devices)

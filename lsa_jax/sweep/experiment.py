@@ -1,0 +1,54 @@
+"""What every experiment gives to the sweep that runs it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.reporting.report import Report
+from lsa_jax.sweep.points import Point
+
+# Below a group's directory: what is worth nothing once the group's results are stored. The sweep
+# removes it then.
+SCRATCH = "scratch"
+
+
+class Outcome(NamedTuple):
+    """What came out of one point.
+
+    Attributes:
+        metrics: final numbers by name; become columns of `results.csv`.
+        history: one dictionary a report step; become the lines of `metrics.jsonl`.
+        status: "failed" where a loss or a solve left the finite numbers.
+        message: why it failed, in one line; empty where it did not.
+        timings: numbers of the clock, which differ from run to run; columns beside `seconds`.
+    """
+
+    metrics: dict[str, Any]
+    history: list[dict[str, Any]]
+    status: Literal["ok", "failed"] = "ok"
+    message: str = ""
+    timings: dict[str, float | None] = {}
+
+
+class Experiment(NamedTuple):
+    """One question as four functions, in the order in which a sweep calls them.
+
+    Attributes:
+        load: `(points, data_dir) -> data`. Reads what the points need; raises `InputError`
+            on missing or damaged data, before anything is written.
+        groups: `(points) -> list of lists of points`. Points of a group run together as replicas.
+            A function of all points alone, never of which of them are done, so that a resumed sweep
+            compiles the same programs.
+        run: `(group, data, directory, progress) -> one Outcome a point`. `directory` is the group's
+            own and holds its checkpoints, and `SCRATCH` below it; `progress(fraction)` tells how
+            much of the group is done.
+        report: `(config, results, workdir) -> Report`, from the table of all results.
+    """
+
+    load: Callable[[list[Point], Path | None], Any]
+    groups: Callable[[list[Point]], list[list[Point]]]
+    run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
+    report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]

@@ -1,0 +1,123 @@
+"""What an experiment may be told: a table of fields, each with its default and what it accepts.
+
+Nothing here imports jax, so that a mistake in a configuration costs a fraction of a second.
+"""
+
+import ast
+import difflib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import ml_collections
+
+from lsa_jax.checks import Kind, is_integer, one_of
+from lsa_jax.errors import InputError
+
+
+class Field(NamedTuple):
+    """One setting: its default, what it accepts, and one line on what it means."""
+
+    default: Any
+    kind: Kind
+    doc: str
+
+
+def experiment_field(module: str) -> Field:
+    """Returns the field that names an experiment by its folder, for the settings in it.
+
+    Args:
+        module: `__name__` of those settings.
+    """
+    name = module.removeprefix("lsa_jax.experiments.").removesuffix(".settings").replace(".", "/")
+    return Field(name, one_of(name), "what runs")
+
+
+def default_config(fields: Mapping[str, Field]) -> ml_collections.ConfigDict:
+    """Returns the nested, locked configuration that holds every field's default.
+
+    Args:
+        fields: fields by dotted name, such as "data.image_size".
+    """
+    config = ml_collections.ConfigDict()
+    for name, field in fields.items():
+        *path, last = name.split(".")
+        node = config
+        for part in path:
+            if part not in node:
+                node[part] = ml_collections.ConfigDict()
+            node = node[part]
+        if field.default is None:
+            node[last] = ml_collections.config_dict.placeholder(field.kind.type)
+        else:
+            node[last] = field.default
+    return config.lock()
+
+
+def flatten(
+    config: Mapping[str, Any] | ml_collections.ConfigDict, prefix: str = ""
+) -> dict[str, Any]:
+    """Returns the settings of a nested configuration by dotted name."""
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, ml_collections.ConfigDict | dict):
+            flat.update(flatten(value, f"{prefix}{name}."))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _unknown_field(name: str, fields: Mapping[str, Field]) -> InputError:
+    """Returns the error for a field that does not exist, with the nearest one or its neighbours."""
+    near = difflib.get_close_matches(name, fields, n=1, cutoff=0.6)
+    section = name.rpartition(".")[0]
+    neighbours = [field for field in fields if field.rpartition(".")[0] == section]
+    if near:
+        accepted = f"did you mean config.{near[0]}?"
+    else:
+        accepted = "accepted: " + ", ".join(f"config.{f}" for f in neighbours or fields)
+    return InputError(f"there is no config field config.{name}; {accepted}")
+
+
+def check(
+    config: Mapping[str, Any] | ml_collections.ConfigDict, fields: Mapping[str, Field]
+) -> None:
+    """Raises unless the configuration has exactly these fields, each with an accepted value.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    flat = flatten(config)
+    for name, value in flat.items():
+        if name not in fields:
+            raise _unknown_field(name, fields)
+        if not fields[name].kind.accepts(value):
+            raise InputError(f"config.{name} is {value!r}; accepted: {fields[name].kind.accepted}")
+    missing = [name for name in fields if name not in flat]
+    if missing:
+        raise InputError(f"the configuration lacks config.{missing[0]}: {fields[missing[0]].doc}")
+
+
+def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:
+    """Returns the value of a field that was written as text on the command line.
+
+    Tuples are written as in Python, "(0.0, 2.0)"; None as "None".
+
+    Raises:
+        InputError: there is no such field, or the text is not a value that it accepts.
+    """
+    if name not in fields:
+        raise _unknown_field(name, fields)
+    kind = fields[name].kind
+    value: Any = written
+    if written == "None":
+        value = None
+    elif kind.type is not str:
+        try:
+            value = ast.literal_eval(written)
+        except (ValueError, SyntaxError):
+            value = written
+        if kind.type is float and is_integer(value):
+            value = float(value)
+    if not kind.accepts(value):
+        raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}")
+    return value

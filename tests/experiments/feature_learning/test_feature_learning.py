@@ -1,0 +1,210 @@
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning.learning import experiment, settings, training
+from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
+from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
+from lsa_jax.experiments.feature_learning.learning.report import make_claims
+from lsa_jax.experiments.feature_learning.learning.tasks import make_task
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training import make_optimizer
+
+TINY = {
+    "paper_item": "feature_learning/table1",
+    "data.d": 12,
+    "data.num_patterns": 8,
+    "data.k": 3,
+    "data.num_train": 60,
+    "data.num_test": 20,
+    "m": 6,
+    "batch_size": 20,
+    "steps": 8,
+    "eval_every": 3,
+    "checkpoint_every": 1,
+    "sweep.learner": ("network",),
+    "sweep.unstructured_learner": (),
+    "sweep.seed": (0, 1),
+    "sweep.ntk_rate": (),
+    "sweep.random_features_rate": (),
+}
+
+
+def make(**fields):
+    named = {name.replace("__", "."): value for name, value in fields.items()}
+    config = set_fields(settings.default_config(), TINY | named)
+    return config, make_points(config, settings.sweep(config), settings.validate)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    config, points = make()
+    directory = tmp_path_factory.mktemp("feature_learning") / "out"
+    return directory, run_sweep(config, points, directory, data_dir=None, command=["test"])
+
+
+def gradient_by_hand(params, inputs, targets, weights):
+    """The hinge loss's gradient in float64, from the formulas of the paper."""
+    w, b, a = (np.asarray(params[n], np.float64) for n in "wba")
+    z = inputs @ w + b
+    neurons = np.clip(z, 0, 1)
+    force = -(weights * targets * (1 - targets * (neurons @ a) > 0))[:, None] / len(targets)
+    through = force * a * ((z > 0) & (z < 1))
+    return {"w": inputs.T @ through, "b": through.sum(axis=0), "a": (force * neurons).sum(axis=0)}
+
+
+@pytest.fixture(scope="module")
+def stages():
+    config = make(leftover=0.0, first_rate=1e-3, second_rate=2.0)[1][0].config
+    made = feature_stages.make_replica(config, make_task(config))
+    replica = jax.tree.map(jnp.asarray, made)
+    params = jax.jit(functools.partial(feature_stages.first_stages, config))(replica)
+    return config, replica, [stage[0] for stage in params]
+
+
+def test_the_first_steps_are_gradient_steps_that_forget(stages):
+    _, replica, (zero, first, second) = stages
+    inputs, y = (np.asarray(part, np.float64) for part in replica.train)
+    weights = 0.5 / np.where(y > 0, (y > 0).mean(), (y < 0).mean())
+    one = gradient_by_hand(zero, inputs, y, weights)
+    np.testing.assert_allclose(first["w"], -1e-3 * one["w"], rtol=1e-3, atol=1e-9)
+    for name in "ba":
+        expected = zero[name] - 1e-3 * one[name]
+        np.testing.assert_allclose(first[name], expected, rtol=1e-5, atol=1e-6)
+    two = gradient_by_hand(first, inputs, y, weights)
+    np.testing.assert_allclose(second["w"], -2 * two["w"], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(second["a"], -2 * two["a"], rtol=1e-3, atol=1e-6)
+
+
+def test_training_in_pattern_space_is_training_in_input_space(stages):
+    config, replica, (_, _, params) = stages
+    matrix = np.linalg.qr(np.random.default_rng(0).normal(size=(12, 8)))[0].astype(np.float32)
+    outside = replica._replace(
+        train=Dataset(replica.train.inputs @ matrix.T, replica.train.targets),
+        test=Dataset(replica.test.inputs @ matrix.T, replica.test.targets),
+        direction=matrix @ replica.direction,
+    )
+    rule = make_optimizer("momentum", replica.rate, momentum=config.momentum)
+    ends = []
+    for space, w in ((replica, params["w"]), (outside, matrix @ params["w"])):
+        start = dict(params, w=w)
+        state = training.State(start, rule.init(start), jnp.int32(2), jnp.float32(0))
+        advance = jax.jit(functools.partial(training.advance, config, 3))
+        ends.append(advance(state, space, jnp.int32(3)))
+    (inside_end, row), (outside_end, row_outside) = ends
+    assert int(inside_end.step) == 5 and np.abs(inside_end.params["w"] - params["w"]).max() > 0
+    np.testing.assert_allclose(
+        matrix.T @ outside_end.params["w"], inside_end.params["w"], rtol=1e-4, atol=1e-5
+    )
+    assert row["test_accuracy"] == row_outside["test_accuracy"]
+
+
+def test_later_updates_weigh_both_classes_alike_if_asked(stages):
+    config, replica, (_, _, params) = stages
+    inputs, targets = replica.train.inputs[:20], jnp.repeat(jnp.array([1.0, -1.0]), 10)
+    targets = targets.at[10:15].set(1.0)
+    replica = replica._replace(train=Dataset(inputs, targets))
+    rule = make_optimizer("momentum", replica.rate, momentum=config.momentum)
+    state = training.State(params, rule.init(params), jnp.int32(2), jnp.float32(0))
+    for asked, positive, negative in (("first_steps", 1.0, 1.0), ("all_steps", 2 / 3, 2.0)):
+        config.class_weights = asked  # of one batch: all 20 examples
+        after, _ = training.advance(config, 1, state, replica, jnp.int32(1))
+        weights = np.repeat([positive, negative], [15, 5])
+        expected = gradient_by_hand(params, *(np.asarray(a) for a in (inputs, targets, weights)))
+        moved = np.asarray(params["a"] - after.params["a"]) / config.rate
+        np.testing.assert_allclose(moved, expected["a"], rtol=1e-3, atol=1e-6)
+
+
+def test_every_epoch_visits_every_example_once(key):
+    draw = jax.jit(training.batch_rows, static_argnums=(2, 3, 4))
+    rows = draw(key, jnp.int32(0), 6, 12, 4)
+    for epoch in (rows[:3], rows[3:]):
+        assert sorted(np.ravel(epoch)) == list(range(12))
+    np.testing.assert_array_equal(draw(key, jnp.int32(2), 6, 12, 4)[:4], rows[2:])
+
+
+def test_cosines_survive_tiny_weights():
+    weights = 1e-25 * jnp.array([[1.0, 0.0], [0.0, 0.0]])
+    idle = 1e-25 * jnp.array([[1.0, 0.0]])
+    found = jax.jit(training.cosines)(weights, idle, jnp.array([1.0, 0.0]))
+    np.testing.assert_allclose(found, [0.5**0.5, 0.0], rtol=1e-5)
+
+
+def test_a_run_goes_on_after_a_kill_with_the_same_numbers(finished, tmp_path, monkeypatch):
+    _, points = make()
+    save = experiment.checkpoints.save
+
+    def killed(directory, step, tree):
+        save(directory, step, tree)
+        if step == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiment.checkpoints, "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    monkeypatch.undo()
+    outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    for name in ("test_accuracy", "batch_loss", "cosine"):
+        assert [o.metrics[name] for o in outcomes] == list(finished[1][name])
+
+
+def test_a_sweep_writes_the_table_the_curves_and_the_pictures(finished):
+    directory, results = finished
+    assert (results["status"] == "ok").all() and len(results) == 2
+    for name in ("curves.png", "weights.svg", "weights.csv", "report.md"):
+        assert (directory / name).stat().st_size > 0
+    claims = json.loads((directory / "report.json").read_text())
+    assert len(claims) == 11 and {c["status"] for c in claims} >= {"not run"}
+    pictures = pd.read_csv(directory / "weights.csv")
+    assert set(pictures["picture"]) == {0, 1, 2}
+    assert (pictures["kind"] == "mark").sum() == 3 * 2
+
+
+def test_claims_are_shown_within_the_stated_distance_alone():
+    config, _ = make()
+    row = {"learner": "network", "structured": True, "rate": config.rate, "status": "ok"}
+    for accuracy, status in ((0.975, "shown"), (0.965, "not shown")):
+        results = pd.DataFrame([row | {"id": "a", "test_accuracy": accuracy, "cosine": 0.98}])
+        claims = {claim.item: claim.status for claim in make_claims(config, results)}
+        assert claims["test accuracy in %, Network, within 3 points"] == status
+        assert claims["cosine of the nearest neuron, Network, within 0.02"] == "shown"
+
+
+def test_a_constant_is_also_compared_with_its_negative():
+    config, _ = make(paper_item="feature_learning/table2")
+    row = {"learner": "one_step", "structured": True, "rate": config.rate, "status": "ok"}
+    for balanced, statuses in ((0.5, ["not shown", "shown"]), (0.6, ["not shown"])):
+        shares = {"test_accuracy": [0.58, 0.42], "test_balanced_accuracy": [balanced] * 2}
+        results = pd.DataFrame(shares).assign(**row, id=["a", "b"])
+        claims = [c for c in make_claims(config, results) if "One Step" in c.item]
+        assert [claim.status for claim in claims] == statuses
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"data__k": 4}, "config.data.k is 4; accepted with parity labels: odd numbers"),
+        ({"batch_size": 7}, "config.batch_size is 7; accepted: divisors"),
+        ({"data__d": 4}, "config.data.num_patterns is 8; accepted for an orthonormal"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(fields, message):
+    with pytest.raises(InputError, match=message):
+        make(**fields)
+
+
+def test_the_network_is_the_same_with_and_without_structure():
+    config = make(sweep__unstructured_learner=("network",))[1]
+    with_structure, without = (make_task(config[place].config) for place in (0, 2))
+    assert with_structure.gamma == without.gamma
+    np.testing.assert_array_equal(with_structure.direction, without.direction)
+    assert (with_structure.train.inputs != without.train.inputs).any()

@@ -1,0 +1,48 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.stats
+
+from lsa_jax.experiments.feature_learning.resnet import Square, last_filters, resnet18
+from lsa_jax.experiments.feature_learning.truncated_relu import (
+    truncated_relu,
+    truncated_relu_network,
+)
+
+
+@pytest.mark.parametrize("z", [-0.7, 0.2, 1.1])
+def test_smoothing_is_the_mean_over_noise(z):
+    def integrand(xi):
+        return np.clip(z + xi, 0, 1) * scipy.stats.norm.pdf(xi, scale=0.4)
+
+    expected, _ = scipy.integrate.quad(integrand, -3, 3, points=[-z, 1 - z])
+    assert float(truncated_relu(jnp.float32(z), 0.4)) == pytest.approx(expected, abs=1e-6)
+    assert float(truncated_relu(jnp.float32(z))) == pytest.approx(min(1, max(z, 0)))
+
+
+def test_paired_neurons_cancel_at_the_start(key):
+    model = truncated_relu_network(4, weight_std=1.0, bias_std=0.5, output_std=2.0)
+    params = model.init(key, (3,))
+    inputs = jax.random.normal(key, (5, 3))
+    np.testing.assert_allclose(model.apply(params, inputs), 0, atol=1e-6)
+    alone = jax.tree.map(lambda leaf: leaf[..., :4], params)
+    by_hand = np.clip(inputs @ alone["w"] + alone["b"][None], 0, 1) @ alone["a"]
+    np.testing.assert_allclose(model.apply(alone, inputs)[:, 0], by_hand, rtol=1e-5)
+
+
+def test_the_resnet_of_64_filters_is_the_standard_one(key):
+    shapes = jax.eval_shape(lambda key: resnet18(64, 10).init(key, (32, 32, 3)), key)
+    # He et al.'s ResNet-18 with a 3 x 3 stem, 10 classes: 11,173,962 parameters.
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 11_173_962
+    channels = [last_filters(shapes, stage).shape for stage in range(4)]
+    assert channels == [(3, 3, c, c) for c in (64, 128, 256, 512)]
+
+
+def test_squares_have_the_moments_of_gaussians():
+    generator = np.random.default_rng(0)
+    z = generator.multivariate_normal([0, 0], [[1.0, 0.6], [0.6, 2.0]], 200_000)
+    value, slope = Square().duals(*jnp.array([0.6, 1.0, 2.0]))
+    assert value == pytest.approx((z[:, 0] ** 2 * z[:, 1] ** 2).mean(), rel=0.03)
+    assert slope == pytest.approx(4 * (z[:, 0] * z[:, 1]).mean(), rel=0.03)

@@ -1,0 +1,79 @@
+"""Regret, recall and correlations against the thesis' tables and tables made by hand."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from lsa_jax.experiments.growing import measures
+from lsa_jax.experiments.growing.numbers import GROWING, GROWING_STRATEGIES
+
+# The largest final losses, which the thesis does not print but its relative regrets imply.
+WORST = {"encoder": 1.79794, "decoder": 2.14105}
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_regrets_are_those_of_tables_5_1_and_5_2(kind):
+    printed = GROWING[kind]
+    final = np.array([*(printed.final_loss[name] for name in GROWING_STRATEGIES), WORST[kind]])
+    for place, name in enumerate(GROWING_STRATEGIES):
+        assert measures.regret(place, final) == pytest.approx(printed.regret[name], abs=1e-9)
+        relative = measures.relative_regret(place, final)
+        assert relative == pytest.approx(printed.relative_regret[name], abs=2e-3)
+
+
+LOSSES = np.array([[1.0, 2.0, 3.0, 4.0], [3.0, 1.0, 2.0, 4.0], [3.0, 2.0, 1.0, 4.0]])
+FINAL = np.array([0.9, 0.5, 0.1, 0.5])
+
+
+def test_recall_and_regret_of_a_table_made_by_hand():
+    assert measures.recall(LOSSES, FINAL, 1).tolist() == [False, False, True]
+    assert measures.recall(LOSSES, FINAL, 2).tolist() == [False, True, True]
+    np.testing.assert_allclose(measures.relative_regrets(LOSSES, FINAL), [1.0, 0.5, 0.0])
+
+
+def test_rank_correlations_are_scipys():
+    random = np.random.default_rng(0)
+    losses = random.normal(size=(4, 9)).round(1)
+    expected = scipy.stats.spearmanr(losses, axis=1).statistic
+    np.testing.assert_allclose(measures.self_correlation(losses), expected, atol=1e-12)
+    ours = measures.rank_correlations(losses, losses[2])
+    np.testing.assert_allclose(ours, expected[2], atol=1e-12)
+    assert np.isnan(measures.spearman(np.ones(3), np.arange(3.0)))
+
+
+def test_averages_leave_step_0_alone_and_are_cut_off_at_the_ends():
+    steps, losses = np.array([0, 1, 2, 3, 5]), np.array([[8.0], [1.0], [2.0], [6.0], [4.0]])
+    smooth = measures.smooth(losses, steps, 3)[:, 0]
+    np.testing.assert_allclose(smooth, [8, 1.5, 3, 4, 4])
+    assert measures.final_losses(losses, steps, 0.4).tolist() == [5.0]
+    assert measures.lag_losses(losses, steps, 3, 2).tolist() == [4.0]
+    assert measures.lag_losses(losses, steps, 0, 2).tolist() == [8.0]
+    assert measures.lag_losses(losses, steps, 1, 9).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("change", [3, 11])
+def test_the_step_at_which_the_order_changes_is_found(change):
+    random = np.random.default_rng(0)
+    early, late = random.permutation(12), random.permutation(12)
+    losses = np.stack([early if step < change else late for step in range(30)]).astype(float)
+    losses += random.normal(0, 0.5, losses.shape)
+    found = measures.phase_transition(measures.self_correlation(losses))
+    assert found.place == change and found.late > 0.9 > found.across and found.unexplained < 0.2
+    assert measures.is_clear(found)
+
+
+def test_an_order_that_does_not_change_has_no_phases():
+    same = measures.self_correlation(np.tile(np.arange(5.0), (6, 1)))
+    assert not measures.is_clear(measures.phase_transition(same))
+    assert measures.phase_transition(np.eye(2)) is None and not measures.is_clear(None)
+
+
+@pytest.mark.parametrize("drifts, at_most", [(False, 0), (True, 2)])
+def test_smoothed_noise_and_drift_have_no_clear_phases(drifts, at_most):
+    random, steps, clear = np.random.default_rng(0), np.arange(0, 101, 2), 0
+    for _ in range(20):
+        losses = random.normal(size=(len(steps), 12))
+        losses = np.cumsum(losses, axis=0) if drifts else losses
+        smooth = measures.smooth(losses, steps, 11)
+        clear += measures.is_clear(measures.phase_transition(measures.self_correlation(smooth)))
+    assert clear <= at_most

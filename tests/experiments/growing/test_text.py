@@ -1,0 +1,158 @@
+"""Text to windows, and windows to what a model is asked."""
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.growing import text
+from lsa_jax.experiments.growing.objectives import (
+    FIRST_SENTINEL,
+    MASK,
+    PAD,
+    SEPARATOR,
+    make_objective,
+    span_sizes,
+)
+
+WORDS = ["the", "lobster", "of", "Europe", "lives", "in", "deep", "water", "né"]
+N, VOCABULARY = 40, 300
+OPTIONS = {"vocabulary_size": VOCABULARY, "length": N}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("text")
+    (directory / "docs").mkdir()
+    random = np.random.default_rng(0)
+    for name in ("a", "b"):
+        lines = [" ".join(random.choice(WORDS, 12)) + "\n" for _ in range(2000)]
+        (directory / "docs" / f"{name}.txt").write_text("\n".join(lines))
+    return directory
+
+
+@pytest.mark.parametrize("kind", text.VOCABULARIES)
+def test_a_folder_becomes_windows_the_same_every_time(folder, kind):
+    first, again = (text.load(("docs",), folder, vocabulary=kind, **OPTIONS) for _ in range(2))
+    assert first.checksum == again.checksum
+    assert first.train.shape[1] == N and first.train.max() < first.vocabulary_size <= VOCABULARY
+    share = len(first.validation) / (len(first.validation) + len(first.train))
+    assert 0.05 < share < 0.15
+    both = np.concatenate([first.train, first.validation])
+    assert (both == SEPARATOR).sum() >= 1  # between the two documents
+
+
+def test_other_processes_train_the_same_vocabulary(tmp_path):
+    letters = np.random.default_rng(0).choice(list("abcdefghijklmnop"), (3000, 6))
+    words = " ".join(map("".join, letters))  # with many equally frequent pairs
+    (tmp_path / "words.txt").write_text(words)
+    program = (
+        "import sys; from pathlib import Path; from lsa_jax.data import text\n"
+        "found = text.train_vocabulary([Path(sys.argv[1]).read_text()], 'wordpiece', 200)\n"
+        "print(sorted(found.get_vocab().items()))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "words.txt")]
+    found = {subprocess.run(command, capture_output=True, check=True).stdout for _ in range(3)}
+    assert len(found) == 1
+
+
+def test_words_are_cut_into_what_the_library_cuts_them_into(folder):
+    document = (folder / "docs" / "a.txt").read_text()
+    tokenizer = text.train_vocabulary([document], "wordpiece", VOCABULARY)
+    tokens = tokenizer.encode("The LOBSTER lives, ##e").tokens
+    assert tokens[:3] == ["the", "lobster", "lives"]
+    assert "##e" not in tokens[3:]  # in a text it is no piece of a word
+    assert tokenizer.encode("[MASK]").ids == [MASK]
+
+
+def test_a_vocabulary_has_room_for_the_letters():
+    with pytest.raises(InputError, match="letters of this text: 9 or more"):
+        text.train_vocabulary(["abc"], "wordpiece", 8)
+    assert text.train_vocabulary(["abc"], "wordpiece", 9).get_vocab_size() == 9
+
+
+def test_bytes_lose_nothing(folder):
+    document = (folder / "docs" / "a.txt").read_text()
+    tokenizer = text.train_vocabulary([document], "bytes", 280, num_sentinels=2)
+    ids = text.encode([document], tokenizer)
+    assert ids[-1] == SEPARATOR and tokenizer.decode(ids[:-1].tolist()) == document
+    assert tokenizer.token_to_id("[SPAN0]") == FIRST_SENTINEL
+    assert tokenizer.token_to_id("[MASK]") == MASK
+
+
+def test_every_window_comes_once_an_epoch_and_shares_are_kept():
+    rows = [text.batch_rows((7, 5), (), 3, 4, step) for step in range(6)]
+    assert sorted(np.concatenate(rows[:3]).tolist()) == list(range(12))
+    assert not np.array_equal(rows[0], rows[3])
+    np.testing.assert_array_equal(rows[4], text.batch_rows((7, 5), (), 3, 4, 4))
+    mixed = text.epoch_order((900, 100), (0.25, 0.75), 0, 0)
+    assert np.bincount(mixed >= 900).tolist() == [250, 750]
+    assert len(np.unique(mixed[mixed >= 900])) == 100
+
+
+@pytest.mark.parametrize(
+    "source, match",
+    [("missing", "does not exist"), ("hf:some/set", "datasets library"), (".", r"no \*.txt")],
+)
+def test_missing_sources_are_named(folder, source, match):
+    if source.startswith("hf:"):
+        pytest.importorskip("tokenizers")
+        try:
+            import datasets  # noqa: F401
+        except ImportError:
+            pass
+        else:
+            pytest.skip("the datasets library is here")
+    with pytest.raises(InputError, match=match):
+        list(text.read_documents(source, folder))
+
+
+@pytest.fixture(scope="module")
+def windows():
+    return np.arange(100, 100 + 64 * N).reshape(64, N).astype(np.int32) % 200 + 60
+
+
+def test_masked_tokens_are_hidden_as_in_bert(windows):
+    asked = make_objective("masked", N, VOCABULARY)
+    batch = jax.tree.map(np.asarray, jax.jit(asked)(jax.random.key(1), windows))
+    np.testing.assert_array_equal(
+        np.take_along_axis(windows, batch.positions, axis=1), batch.targets
+    )
+    shown = np.take_along_axis(batch.tokens, batch.positions, axis=1)
+    assert batch.positions.shape == (64, 6) and batch.weights.all()
+    assert 0.72 < (shown == MASK).mean() < 0.88 and 0.04 < (shown == batch.targets).mean() < 0.17
+    assert (batch.tokens != windows).sum(axis=1).max() <= 6
+    separators = windows.copy()
+    separators[:, :38] = SEPARATOR
+    few = jax.jit(asked)(jax.random.key(1), separators)
+    assert np.asarray(few.weights).sum(axis=1).tolist() == [2] * 64
+
+
+def test_spans_and_their_answers_make_up_the_window(windows):
+    batch = jax.jit(make_objective("spans", N, VOCABULARY))(jax.random.key(0), windows)
+    batch, sizes = jax.tree.map(np.asarray, batch), span_sizes(N)
+    assert sizes.total <= N and sizes.noise >= 0.12 * sizes.tokens
+    for row in range(len(windows)):
+        shown = batch.tokens[row, 1 : batch.prefix[row]].tolist()
+        answer = batch.targets[row][batch.weights[row] > 0].tolist()
+        assert batch.tokens[row, 0] == SEPARATOR and PAD not in shown + answer
+        spans, rebuilt = {}, []
+        for token in answer:
+            if token < FIRST_SENTINEL + sizes.spans:
+                last = spans.setdefault(token, [])
+            else:
+                last.append(token)
+        for token in shown:
+            rebuilt += spans.pop(token) if token in spans else [token]
+        assert rebuilt == windows[row, : sizes.tokens].tolist() and not spans
+
+
+def test_ul2_mixes_its_tasks_in_the_thesis_shares(windows):
+    asked = jax.jit(make_objective("ul2", N, VOCABULARY))
+    prefixes = np.concatenate([asked(jax.random.key(i), windows).prefix for i in range(10)])
+    spans = span_sizes(N).tokens - span_sizes(N).noise + span_sizes(N).spans + 1
+    assert abs((prefixes == 0).mean() - 0.6) < 0.06
+    assert abs((prefixes == spans).mean() - 0.2) < 0.06

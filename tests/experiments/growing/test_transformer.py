@@ -1,0 +1,83 @@
+"""Transformers in stacks: what sees what, depth as a gather, bfloat16."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Sizes, decoder, rotate
+from lsa_jax.training.growth import Operator, grow, layer_map
+
+SIZES = Sizes(vocabulary_size=20, length=6, width=8, heads=2, hidden=12, init_std=0.3)
+
+
+def run(model, params, tokens, prefix=0):
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    return model.apply(params, tokens, jnp.full(len(tokens), prefix), positions)
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    return jax.random.randint(jax.random.key(1), (2, 6), 0, 20)
+
+
+@pytest.fixture(scope="module", params=sorted(TRANSFORMERS))
+def kind(request):
+    model = TRANSFORMERS[request.param](SIZES)
+    return request.param, model, model.init(jax.random.key(0), 3)
+
+
+def changed_positions(model, params, tokens, place, prefix):
+    """Returns where the logits change when the token at a place does."""
+    other = tokens.at[:, place].set((tokens[:, place] + 1) % 20)
+    difference = run(model, params, tokens, prefix) - run(model, params, other, prefix)
+    return np.flatnonzero(np.abs(np.asarray(difference)).max(axis=(0, 2)) > 1e-6).tolist()
+
+
+def test_encoders_see_all_and_decoders_the_past_and_their_prefix(kind, tokens):
+    name, model, params = kind
+    seen = [changed_positions(model, params, tokens, place, 3) for place in (1, 4)]
+    everywhere = list(range(6))
+    assert seen == ([everywhere] * 2 if name == "encoder" else [everywhere, [4, 5]])
+    if name == "decoder":
+        assert changed_positions(model, params, tokens, 1, 0) == [1, 2, 3, 4, 5]
+
+
+def test_new_layers_that_add_nothing_leave_a_decoder_as_it_was(tokens):
+    model = decoder(SIZES)
+    params, fresh = (model.init(jax.random.key(0), count) for count in (3, 5))
+    fresh["layers"]["out"] *= 0
+    fresh["layers"]["down"] *= 0
+    grown = grow(params, fresh, np.array(layer_map(3, 2, Operator(0, 2, "random"))))
+    np.testing.assert_allclose(run(model, grown, tokens), run(model, params, tokens), atol=1e-6)
+
+
+def test_rotary_scores_depend_on_distance_alone():
+    query, key = jax.random.normal(jax.random.key(0), (2, 1, 1, 1, 4))
+    turned = [rotate(jnp.broadcast_to(x, (1, 6, 1, 4)))[0, :, 0] for x in (query, key)]
+    scores = np.asarray(turned[0] @ turned[1].T)
+    for offset in range(-5, 6):
+        assert np.ptp(np.diagonal(scores, offset)) < 1e-5
+    np.testing.assert_allclose(scores[2, 2], np.sum(query * key), rtol=1e-5)
+
+
+def test_bfloat16_and_remat_change_the_numbers_little(kind, tokens):
+    name, model, params = kind
+    other = TRANSFORMERS[name](SIZES._replace(dtype="bfloat16", remat=True))
+    exact, rough = run(model, params, tokens), run(other, params, tokens)
+    assert rough.dtype == jnp.float32
+    assert 0 < float(jnp.abs(exact - rough).max()) < 0.1 * float(jnp.abs(exact).max())
+
+
+def test_the_ul2_decoder_has_the_thesis_number_of_parameters():
+    model = decoder(Sizes(256_000, 1280, 2048, 32, 5120))
+    shapes = jax.eval_shape(lambda key: model.init(key, 12), jax.random.key(0))
+    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == pytest.approx(1.1e9, rel=0.01)
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(InputError, match="heads is 3"):
+        decoder(SIZES._replace(heads=3))
+    with pytest.raises(InputError, match="dtype is 'half'"):
+        decoder(SIZES._replace(dtype="half"))

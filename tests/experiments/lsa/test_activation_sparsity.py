@@ -1,0 +1,117 @@
+"""Active neurons: counted as defined, without a trace in the training, and reported as found."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax import models, parallel, training
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.activation_sparsity import experiment as activation_sparsity
+from lsa_jax.experiments.lsa.activation_sparsity import report as activation_sparsity_report
+from lsa_jax.experiments.lsa.activation_sparsity import settings
+from lsa_jax.experiments.lsa.noise_curves import experiment as noise_curves
+from lsa_jax.models.layers import Conv, Dense, Flatten, Relu, Residual
+from lsa_jax.reporting import files
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
+
+
+def test_fractions_of_an_mlp_equal_a_count(key):
+    model = models.mlp(1, 3, widths=(20, 10))
+    x = np.random.default_rng(0).normal(size=(5, 6))
+
+    @jax.jit
+    def compute(key, x):
+        params = model.init(key, (6,))
+        watched = activation_sparsity.active_fractions(model, params, x)
+        return params, model.apply(params, x), *watched
+
+    params, expected, outputs, fractions = compute(key, x.astype(np.float32))
+    first = x @ np.asarray(params["Dense_0"]["weight"], float)
+    second = np.maximum(first, 0) @ np.asarray(params["Dense_1"]["weight"], float)
+    np.testing.assert_allclose(fractions["Relu_0"], (first > 0).mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(fractions["Relu_1"], (second > 0).mean(axis=1), rtol=1e-6)
+    np.testing.assert_array_equal(outputs, expected)
+
+
+def test_layers_are_named_from_the_input_to_the_output():
+    blocks = [f"Residual_{i}/branch/Relu_{j}" for i in range(3) for j in range(2)]
+    # Also where the network averages over the parts of a batch.
+    network = models.wide_resnet(1, 10, batch_axis=parallel.BATCH_AXIS)
+    assert activation_sparsity.layer_names(network, (32, 32, 3)) == [*blocks, "Relu_0"]
+    with pytest.raises(InputError, match="no ReLU"):
+        activation_sparsity.layer_names(models.network([Dense(2)]), (3,))
+
+
+def test_a_residual_networks_activations_are_those_of_its_parts(key):
+    model = models.network([Residual((Relu(), Conv(3))), Relu(), Flatten(), Dense(2)])
+    x = np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype(np.float32)
+    compute = jax.jit(lambda key, x: model.activations(model.init(key, (4, 4, 3)), x))
+    _, activations = compute(key, x)
+    np.testing.assert_array_equal(activations["Residual_0/branch/Relu_0"], np.maximum(x, 0))
+    assert activations["Relu_0"].shape == (2, 4, 4, 3)
+
+
+def test_watching_does_not_change_the_gradients(monkeypatch, tmp_path):
+    """What is trained is the network's own loss; each layer has a column of its own."""
+    given = {}
+
+    def record(key, model, source, loss, optimizer, *, metrics, **options):
+        given.update(model=model, loss=loss, metrics=metrics)
+        zeros = {f"{split}_{name}": 0.0 for split in ("train", "test") for name in metrics}
+        return None, training.History([{"epoch": 1, **zeros}], {}, None)
+
+    monkeypatch.setattr(activation_sparsity.noise_curves.training, "train", record)
+    fields = {"data.num_train": 16, "data.num_test": 8, "model.name": "mlp"}
+    config = set_fields(settings.default_config(), fields | {"model.widths": (6, 5)})
+    points = make_points(config, settings.sweep(config), settings.validate)
+    experiment = activation_sparsity.EXPERIMENT
+    data = experiment.load(points, None)
+    (outcome,) = experiment.run(points, data, tmp_path, lambda fraction: None)
+    columns = [name for name in outcome.metrics if name.startswith("test_active")]
+    assert columns == ["test_active_1", "test_active_2"] and outcome.metrics["noise"] == 0.0
+
+    plain = noise_curves.build_model(config, "network", 10)
+    loss = training.LOSSES[config.network.loss]
+
+    @jax.jit
+    def compare(key):
+        params = plain.init(key, (16, 16, 1))
+        inputs, targets = jax.random.normal(key, (4, 16, 16, 1)), jnp.eye(10)[:4]
+        outputs = given["model"].apply(params, inputs)
+        gradients = [
+            jax.grad(lambda p, m=model, f=of: f(m.apply(p, inputs), targets).sum())(params)
+            for model, of in ((plain, loss), (given["model"], given["loss"]))
+        ]
+        fractions = activation_sparsity.active_fractions(plain, params, inputs)[1]
+        measured = [given["metrics"][f"active_{i}"](outputs, targets) for i in (1, 2)]
+        return gradients, list(fractions.values()), measured
+
+    (expected, found), fractions, measured = compare(jax.random.key(0))
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), expected, found
+    )
+    np.testing.assert_array_equal(fractions, measured)
+
+
+@pytest.mark.parametrize(("end", "status"), [(0.3, "shown"), (0.6, "not shown")])
+def test_the_claim_follows_the_numbers(tmp_path, end, status):
+    results = []
+    for seed in range(3):
+        rows = [
+            {"epoch": epoch, "test_active_1": fraction + 0.01 * seed * epoch, "test_active_2": 0.5}
+            for epoch, fraction in ((1, 0.5), (2, end))
+        ]
+        run = {"id": f"seed={seed}", "noise": 0.0, "seed": seed, "status": "ok"}
+        files.write_run(tmp_path, run["id"], run | {"test_accuracy": 0.5}, rows)
+        results.append(run | {"test_accuracy": 0.5})
+    report = activation_sparsity_report.make_report(
+        settings.default_config(), pd.DataFrame(results), tmp_path
+    )
+    by_layer = {claim.item.split(", ")[1]: claim for claim in report.claims}
+    assert by_layer["ReLU 1"].ours == pytest.approx(100 * (end - 0.5) + 1)
+    assert by_layer["ReLU 1"].status == status
+    assert by_layer["mean of the layers"].status == status
+    assert by_layer["ReLU 2"].status == "not shown"

@@ -1,0 +1,173 @@
+"""Placements and sizes as axes, the authors' own choices as options, and table B.1 beside ours."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa import numbers, protocol
+from lsa_jax.experiments.lsa.noise_curves import experiment, settings, tasks
+from lsa_jax.experiments.lsa.noise_curves.report import curves, make_claims, make_report
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
+
+
+def _config(**fields):
+    return set_fields(settings.default_config(), fields)
+
+
+def test_placements_and_sizes_multiply_the_points_and_name_them():
+    sizes = {"sweep.placement": ("random_corner", "fixed_corner"), "sweep.size": ((8, 16), (8, 8))}
+    config = _config(**sizes, **{"sweep.learner": ("network",), "sweep.noise": (0.0, 1.0)})
+    points = make_points(config, settings.sweep(config), settings.validate)
+    assert len(points) == 8 and len({point.id for point in points}) == 8
+    assert points[0].settings.keys() >= {"data.placement", "data.background_size"}
+    assert {p.config.data.background_size for p in points} == {16, 8}
+    # Noise levels of one arrangement share a program; arrangements do not.
+    assert [len(group) for group in experiment.groups(points)] == [2] * 4
+    row = experiment.describe(points[0].config)
+    assert (row["placement"], row["image_size"], row["background_size"]) == (
+        "random_corner",
+        8,
+        16,
+    )
+
+
+def test_where_no_arrangement_is_swept_points_keep_their_names():
+    config = _config(**{"sweep.learner": ("network",), "sweep.noise": (0.0,)})
+    assert settings.sweep(config) == [
+        {"learner": "network", "width_factor": 1, "noise": 0.0, "seed": 0}
+    ]
+
+
+def test_growing_backgrounds_take_one_noise_level():
+    config = _config(figure_axis="background_size", **{"sweep.noise": (0.0, 1.0)})
+    with pytest.raises(InputError, match="config.sweep.noise is .*one noise level"):
+        settings.validate(config)
+
+
+def _results(accuracy, arrangements, noises, seeds=(0,)):
+    rows = [
+        {
+            "learner": learner,
+            "width_factor": 1,
+            "noise": noise,
+            "seed": seed,
+            "placement": placement,
+            "image_size": image,
+            "background_size": side,
+            "test_accuracy": accuracy(learner, placement, image, side, noise),
+            "status": "ok",
+        }
+        for learner in ("network", "ntk_finite")
+        for placement, image, side in arrangements
+        for noise in noises
+        for seed in seeds
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_the_papers_own_table_is_shown_cell_by_cell():
+    cells = numbers.TEST_ACCURACY_PERCENT["lsa/table_b1"]
+    assert len(cells) == 6
+
+    def accuracy(learner, placement, image, side, noise):
+        return cells[placement, image, side][learner][noise] / 100
+
+    results = _results(accuracy, cells, (0.0, 0.5, 1.0, 2.0))
+    config = protocol.table_b1("full")
+    report = make_report(config, results, Path())
+    assert {claim.status for claim in report.claims} == {"shown"}
+    assert sum("test accuracy" in claim.item for claim in report.claims) == 48
+    gap = next(c for c in report.claims if "minus" in c.item and "32 on 64, fixed" in c.item)
+    expected = 100 * (95.6 / 96.9 - 82.9 / 93.1)
+    assert [gap.paper, gap.ours] == pytest.approx([expected, expected], abs=0.02)
+    ours, paper = (table.astype(str) for _, table in report.tables[:2])
+    ours = ours.map(lambda cell: cell.removesuffix("0") if cell[0].isdigit() else cell)
+    key = ["arrangement", "series"]
+    pd.testing.assert_frame_equal(
+        ours.set_index(key).sort_index(), paper.set_index(key)[ours.columns[2:]].sort_index()
+    )
+    assert len(report.figures["noise_curves"]().axes) == 12
+
+
+def test_cells_that_were_not_run_are_marked_so():
+    corner = [("fixed_corner", 16, 32)]
+    table = curves(_results(lambda *point: 0.9, corner, (0.0, 2.0)))
+    claims = {c.item: c for c in make_claims(table, "lsa/table_b1")}
+    cell = "test accuracy (%) of the network, noise {} ({})"
+    assert claims[cell.format(2, "16 on 32, fixed corner")].ours == 90.0
+    assert claims[cell.format(1, "16 on 32, fixed corner")].status == "not run"
+    assert claims[cell.format(2, "32 on 64, fixed corner")].status == "not run"
+
+
+def test_growing_backgrounds_are_compared_with_the_bare_image():
+    def accuracy(learner, placement, image, side, noise):
+        return 0.8 if learner == "network" else 0.8 * image / side
+
+    sizes = [("random_location", 16, side) for side in (16, 32, 64)]
+    report = make_report(
+        protocol.growing_background("full"), _results(accuracy, sizes, (1.0,), (0, 1)), Path()
+    )
+    (claim,) = report.claims
+    assert "on the largest background" in claim.item and claim.ours == 75.0
+    assert "background 64" in report.tables[-1][1].columns
+    axis = report.figures["noise_curves"]().axes[0]
+    assert axis.get_xlabel() == "side of the background (pixels)"
+
+
+def _compose(which, replica_noise, **fields):
+    config = _config(**fields)
+    split = tasks.Split(np.ones((50, 8, 8, 1), np.float32), np.eye(50), None)
+    replica = {"data_key": jax.random.key(0), "noise": jnp.float32(replica_noise)}
+    composed = tasks.compose(config, which, split, replica, jnp.arange(50), jnp.int32(0))
+    return np.asarray(composed.inputs)
+
+
+def test_the_squared_standard_deviation_squares_only_gaussian_noise():
+    fields = {"data.placement": "fixed_corner", "data.std_power": 2}
+    squared = _compose(0, 2.0, **fields)[:, :8]
+    assert squared.std() == pytest.approx(4.0, rel=0.05)
+    plain = _compose(0, 4.0, **fields | {"data.std_power": 1})[:, :8]
+    np.testing.assert_allclose(squared, plain, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_one_pool_or_two_disjoint_ones(monkeypatch, tmp_path):
+    pool = np.arange(11, dtype=np.float32).reshape(11, 1, 1, 1)
+    monkeypatch.setattr(tasks.images, "photographs", lambda *arguments: pool)
+    fields = {"data.background": "photographs", "data.photographs": "x"}
+    train, test = tasks._pools(_config(**fields), None, tmp_path)
+    assert sorted([*train.flat, *test.flat]) == sorted(pool.flat)
+    train, test = tasks._pools(_config(**fields, **{"data.shared_pool": True}), None, tmp_path)
+    assert sorted(train.flat) == sorted(test.flat) == sorted(pool.flat)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("factor", [0.5, 1.0])
+def test_the_penalty_factor_reaches_the_optimiser(monkeypatch, tmp_path, factor):
+    """Its gradient is 2 x factor x lambda x theta."""
+    updates = {}
+
+    def record(key, model, source, loss, optimizer, **options):
+        params = jnp.array([3.0])
+        update, _ = optimizer.update(jnp.zeros(1), optimizer.init(params), params)
+        updates["step"] = float(update[0])
+        return None, None
+
+    monkeypatch.setattr(experiment.training, "train", record)
+    fields = {
+        "network.optimizer": "sgd",
+        "network.learning_rate": 1.0,
+        "network.weight_decay": 0.1,
+        "network.penalty_factor": factor,
+    }
+    points = make_points(_config(**fields), [{}], settings.validate)
+    split = tasks.Split(np.zeros((4, 8, 8, 1), np.float32), np.eye(4), None)
+    task = tasks.ImageTask(split, split)
+    experiment.train_group(points, task, None, tmp_path, None)
+    assert updates["step"] == pytest.approx(-2 * factor * 0.1 * 3.0)

@@ -1,0 +1,156 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from sklearn.linear_model import LogisticRegression
+
+from lsa_jax.experiments.lsa.kernel_bound import experiment, settings
+from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, fit_logistic
+from lsa_jax.experiments.lsa.kernel_bound.report import make_claims
+from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+
+TINY = {
+    "num_train": 200,
+    "num_validation": 100,
+    "num_test": 400,
+    "pass_fractions": (0.1,),
+    "penalties": (1.0, 0.1),
+    "sweep.k": (20,),
+    "sweep.m": (1, 3),
+    "sweep.seed": (0, 1),
+    "sweep.network_seed": (),
+}
+
+
+def make(**fields):
+    named = {name.replace("__", "."): value for name, value in fields.items()}
+    config = set_fields(settings.default_config(), TINY | named)
+    return config, make_points(config, settings.sweep(config), settings.validate)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    config, points = make()
+    directory = tmp_path_factory.mktemp("kernel_bound") / "out"
+    return directory, run_sweep(config, points, directory, data_dir=None, command=["test"])
+
+
+def test_a_sweep_measures_the_kernels(finished):
+    directory, kernels = finished
+    assert (kernels["status"] == "ok").all() and len(kernels) == 2 * 2
+    assert kernels["test_error"].between(0, 1).all()
+    assert (kernels["least_test_error"] <= kernels["test_error"]).all()
+    assert (kernels["least_test_error"] <= kernels["discriminant_error"]).all()
+    for name in ("experiment.png", "experiment.svg", "report.md"):
+        assert (directory / name).stat().st_size > 0
+    assert len(json.loads((directory / "report.json").read_text())) == 3
+
+
+def test_the_discriminant_errs_as_often_as_it_should(finished):
+    kernels = finished[1]
+    away = (kernels["discriminant_error"] - kernels["predicted_error"]).abs()
+    # 400 examples, and an output that is not quite normal.
+    assert (away < 4 * 0.5 / np.sqrt(400)).all()
+    # With all rows passing, which every search tries, w* alone errs as often as this; d = 2.
+    linear = scipy.stats.norm.cdf(-1 / np.sqrt(20 / 2))
+    assert (kernels["predicted_error"] <= linear + 1e-6).all()
+
+
+def test_more_filters_are_predicted_to_err_less(finished):
+    errors = finished[1].pivot(index="seed", columns="m")
+    predicted = errors["predicted_error"]
+    assert (predicted[3] <= predicted[1] + 1e-9).all()
+
+
+def test_a_kernel_does_not_depend_on_the_other_seeds(finished, tmp_path):
+    _, points = make(sweep__seed=(1,))
+    outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    wanted = finished[1].query("seed == 1")
+    assert [o.metrics["test_error"] for o in outcomes] == list(wanted["test_error"])
+
+
+def test_kernels_of_a_seed_share_a_group_and_so_do_the_networks():
+    _, points = make(sweep__k=(20, 30), sweep__network_seed=(0, 1))
+    names = [[p.id for p in group] for group in EXPERIMENT.groups(points)]
+    assert names[0] == ["network-k=20-seed=0", "network-k=20-seed=1"]
+    assert names[1] == ["kernel-k=20-m=1-seed=0", "kernel-k=20-m=3-seed=0"]
+    assert len(names) == 2 * (1 + 2)
+
+
+def test_the_network_is_trained_on_the_kernels_distribution():
+    _, points = make(sweep__k=(3000,), sweep__network_seed=(0,))
+    config = experiment.network_point(points[0]).config
+    assert config.d == settings.row_length(points[0].config)
+    assert noise_std(3000, config.noise_scale) == pytest.approx(config.d**-0.5)
+
+
+def test_the_networks_error_is_what_its_accuracy_leaves(monkeypatch, tmp_path):
+    seen = []
+
+    def fake(group, data, directory, progress):
+        seen.append((directory, [point.config.seed for point in group]))
+        metrics = {"test_accuracy": 0.75, "w_dot_wstar": 2.0, "ratio": 0.4, "b": -0.8}
+        return [Outcome(metrics, []), Outcome({}, [], "failed", "no")]
+
+    monkeypatch.setattr(experiment.signal_dynamics, "run", fake)
+    _, points = make(sweep__network_seed=(3, 4), sweep__m=())
+    fine, failed = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    assert seen == [(tmp_path, [3, 4])]
+    assert fine.metrics["test_error"] == 0.25 and fine.metrics["w_dot_wstar"] == 2.0
+    assert (failed.status, failed.message) == ("failed", "no")
+
+
+def test_the_fit_is_that_of_sklearn_where_the_start_is_zero():
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(60, 3)) + np.array([[0.5, 0.0, -0.3]])
+    labels = generator.choice([-1, 1], 60)
+    penalty = 0.2
+    reference = LogisticRegression(C=1 / (penalty * 60), fit_intercept=False, tol=1e-8)
+    reference.fit(features * labels[:, None], labels)
+    (found,) = fit_logistic(features, np.zeros(3), np.eye(3), [penalty])
+    np.testing.assert_allclose(found, reference.coef_[0], rtol=1e-3, atol=1e-4)
+
+
+def test_the_fit_balances_loss_and_distance_from_the_start():
+    generator = np.random.default_rng(1)
+    features, start = generator.normal(size=(50, 2)) + 0.4, np.array([1.0, -0.5])
+    covariance, penalty = np.array([[2.0, 0.6], [0.6, 0.5]]), 0.3
+    _, found = fit_logistic(features, start, covariance, [1.0, penalty])
+    residual = 1 / (1 + np.exp(features @ found))
+    slope = penalty * covariance @ (found - start) - features.T @ residual / 50
+    np.testing.assert_allclose(slope, 0, atol=1e-4)
+
+
+def table(kernel_errors, network_errors):
+    rows = [
+        {"learner": "kernel", "k": 9, "m": m, "test_error": error, "status": "ok"}
+        for m, errors in kernel_errors.items()
+        for error in errors
+    ]
+    return pd.DataFrame(
+        rows
+        + [
+            {"learner": "network", "k": 9, "m": 1, "test_error": error, "status": "ok"}
+            for error in network_errors
+        ]
+    )
+
+
+def test_claims_hold_when_every_draw_says_so():
+    claims = make_claims(table({1: [0.3, 0.2], 2: [0.3, 0.09], 8: [0.0, 0.0]}, [0.001, 0.003]))
+    assert [(c.ours, c.status) for c in claims] == [
+        (1.0, "shown"),
+        (0.5, "not shown"),
+        (0.002, "shown"),
+    ]
+
+
+def test_a_network_that_errs_or_was_not_run_shows_nothing():
+    assert make_claims(table({1: [0.3]}, [0.001, 0.2]))[-1].status == "not shown"
+    assert make_claims(table({1: [0.3]}, []))[-1].status == "not run"

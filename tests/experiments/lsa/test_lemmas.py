@@ -1,0 +1,92 @@
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.lsa.lemmas import settings
+from lsa_jax.experiments.lsa.lemmas.experiment import check_lemmas
+from lsa_jax.experiments.lsa.lemmas.report import make_claims
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+
+K = 1000
+UNIT = 1 / math.log(K) ** 4
+
+
+def configure(**fields):
+    return set_fields(settings.default_config(), {"k": K, "lemma3_constant": 10.0} | fields)
+
+
+def test_each_lemma_is_checked_where_it_applies():
+    course = pd.DataFrame(
+        {
+            "w_dot_wstar": [0.5 * UNIT, UNIT, 5 * UNIT, 20 * UNIT, 0.5, 0.9],
+            "w_perp_norm": [2.0, 2.0, 1.0, 1.0, 1.0, 1.0],
+            "b": [0.0, 3 * UNIT / K, 0.0, -0.1, -0.2, -0.3],
+            "test_accuracy": [0.5, 0.5, 0.6, 0.7, 0.8, 0.995],
+            "grad_dot_wstar": [-0.5, -0.4, 7.0, 7.0, 7.0, 7.0],
+            "grad_w_perp": [2.0, 8.0, 3.0, 3.0, 3.0, 0.5],
+            "grad_b": [-9.0, -1.0, 1.0, 5.0, 2.0, -3.0],
+        }
+    )
+    found = check_lemmas(configure(), course)
+    assert (found["lemma1_least"], found["lemma1_most"]) == (0.4, 0.5)
+    assert found["lemma2_least"] == 0.5
+    assert found["lemma2_ratio"] == pytest.approx(4 / math.log(K) ** 3)
+    assert found["lemma3_least"] == 2.0  # not where the error is below the target
+    assert found["lemma3_sketch_least"] == 2.0
+    assert found["onset_ratio"] == pytest.approx(3.0)  # half way from 1 to 5
+    assert found["bias_ratio"] == pytest.approx(3.0)
+
+
+def numbers(k, **changes):
+    """Made-up numbers of one k of which every statement holds."""
+    fine = {
+        "k": k,
+        "status": "ok",
+        "reached": True,
+        "lemma1_least": 0.4,
+        "lemma1_most": 0.5,
+        "lemma2_least": 0.01,
+        "lemma2_ratio": 1 / k,
+        "lemma3_least": 0.1 * k**0.5,
+        "onset_ratio": 20.0 / k**0.1,
+        "bias_ratio": 1.0,
+    }
+    return fine | changes
+
+
+def test_claims_need_every_k_and_lemma_3_only_those_from_k0_on():
+    below = numbers(64, reached=False, lemma3_least=-1.0)
+    claims = make_claims(pd.DataFrame([below, numbers(256), numbers(1024)]))
+    assert [claim.status for claim in claims] == ["shown"] * 8
+    assert claims[4].ours == pytest.approx(1.6)
+    late = [below, numbers(256), numbers(1024, lemma3_least=-1.0)]
+    assert [c.status for c in make_claims(pd.DataFrame(late))][4:6] == ["not shown", "not shown"]
+    wrong = {"lemma1_least": -0.1, "lemma2_least": -0.1, "lemma2_ratio": 1.0, "bias_ratio": 3.0}
+    claims = make_claims(pd.DataFrame([numbers(256), numbers(1024, **wrong)]))
+    assert [claim.status == "shown" for claim in claims] == [False] * 4 + [True] * 3 + [False]
+
+
+def test_what_was_not_reached_or_not_run_is_marked_so():
+    none = pd.DataFrame([numbers(k, reached=False) for k in (64, 256)])
+    assert [claim.status for claim in make_claims(none)][4:7] == ["not run"] * 3
+    failed = none.assign(status="failed")
+    assert {claim.status for claim in make_claims(failed)} == {"not run"}
+
+
+def test_a_sweep_writes_table_trajectories_and_figure(tmp_path):
+    fields = {"noise_scale": 0.35, "target_error": 0.1, "sweep.k": (64, 512)}
+    config = set_fields(settings.default_config(), fields)
+    points = make_points(config, settings.sweep(config), settings.validate)
+    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
+    assert results["reached"].all()
+    assert results["test_error"].tolist() == pytest.approx([0.1, 0.1], abs=1e-5)
+    claims = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert {claim["status"] for claim in claims[:3]} == {"shown"}
+    table = pd.read_csv(tmp_path / "out" / "trajectories.csv")
+    assert set(table["k"]) == {64, 512} and (table.groupby("k")["time"].diff().dropna() > 0).all()
+    for name in ("lemmas.png", "lemmas.svg", "report.md"):
+        assert (tmp_path / "out" / name).stat().st_size > 0

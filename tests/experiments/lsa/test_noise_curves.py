@@ -1,0 +1,212 @@
+"""Noise curves: the same data for every learner, and a report that claims what was found."""
+
+import contextlib
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.lsa.noise_curves import experiment, settings
+from lsa_jax.experiments.lsa.noise_curves.report import curves, make_claims, make_report
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
+
+SMALL = {
+    "data.num_train": 24,
+    "data.num_test": 12,
+    "model.channels": (2, 3),
+    "network.epochs": 2,
+    "network.schedule": "constant",
+    "network.batch_size": 8,
+    "ntk_finite.epochs": 2,
+    "ntk_finite.schedule": "constant",
+    "ntk_finite.batch_size": 8,
+}
+
+
+def make_small(sweep, **fields):
+    config = set_fields(settings.default_config(), SMALL | fields)
+    return make_points(config, sweep, settings.validate)
+
+
+def run(points, directory):
+    data = experiment.load(points, None)
+    outcomes = {}
+    for group in experiment.groups(points):
+        found = experiment.run(group, data, directory / group[0].id, lambda fraction: None)
+        outcomes |= {point.id: outcome for point, outcome in zip(group, found, strict=True)}
+    return outcomes
+
+
+def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
+    sweep = settings.sweep(settings.default_config().copy_and_resolve_references())
+    points = make_small(sweep, **{"max_replicas": 4})
+    sizes = [(group[0].config.learner, len(group)) for group in experiment.groups(points)]
+    assert (
+        sizes
+        == [("network", 4), ("network", 1), ("ntk_finite", 4), ("ntk_finite", 1)]
+        + [("ntk_infinite", 1)] * 5
+    )
+
+
+class _Recorded(Exception):
+    pass
+
+
+def test_learners_see_the_same_images_placements_and_noise(monkeypatch, tmp_path):
+    """What kernels are made of is what the networks' batches are made of, in any order."""
+    seen = {}
+
+    def record_gram(kernel, x1, x2=None, **options):
+        seen[learner, "train" if x2 is None else "test"] = np.asarray(x1)
+        return np.eye(len(x1)) if x2 is None else np.zeros((len(x1), len(x2)))
+
+    def record_train(key, model, source, loss, optimizer, *, test, replicas, **options):
+        for split, given in (("train", source), ("test", test)):
+            order = jnp.asarray(np.random.default_rng(0).permutation(given.num_examples))
+            replica = jax.tree.map(lambda a: a[0], replicas)
+            batch = given.fetch(given.arrays, replica, order, 5)
+            seen[learner, split] = np.asarray(batch.inputs)[np.argsort(order)]
+        raise _Recorded
+
+    monkeypatch.setattr(experiment.kernels, "gram", record_gram)
+    monkeypatch.setattr(experiment.training, "train", record_train)
+    for learner in settings.LEARNERS:
+        points = make_small([{"learner": learner, "noise": 1.0, "seed": 3}])
+        with contextlib.suppress(_Recorded):
+            run(points, tmp_path)
+    for split, count in (("train", 24), ("test", 12)):
+        assert seen["network", split].shape == (count, 16, 16, 1)
+        for learner in ("ntk_finite", "ntk_infinite"):
+            np.testing.assert_array_equal(seen[learner, split], seen["network", split])
+    assert not np.array_equal(seen["network", "train"][:12], seen["network", "test"])
+
+
+@pytest.mark.parametrize("learner", settings.LEARNERS)
+def test_more_noise_changes_only_the_background(tmp_path, learner):
+    points = make_small(
+        [{"learner": learner, "noise": noise, "seed": 0} for noise in (0.0, 1.0)],
+        **{"data.background_size": 8, "data.placement": "fixed_corner"},
+    )
+    quiet, loud = run(points, tmp_path).values()
+    # The image covers the whole background, so the noise must not matter at all.
+    assert quiet.metrics | {"noise": 1.0} == loud.metrics
+
+
+def test_linearised_network_starts_as_the_network_and_moves_linearly(key):
+    config = make_small([{"learner": "ntk_finite"}])[0].config
+    model = experiment.build_model(config, "ntk_finite", 10)
+    linear = experiment.linearized_model(model)
+    inputs = jax.random.normal(key, (3, 16, 16, 1))
+    params = linear.init(key, (16, 16, 1))
+    np.testing.assert_allclose(
+        linear.apply(params, inputs), model.apply(params["initial"], inputs), rtol=1e-5, atol=1e-6
+    )
+    step = jax.tree.map(lambda a: 0.1 * jax.numpy.ones_like(a), params["initial"])
+
+    def outputs_after(t):
+        weights = jax.tree.map(lambda a, b: a + t * b, params["initial"], step)
+        return linear.apply(params | {"weights": weights}, inputs)
+
+    outputs = [outputs_after(t) for t in (0.0, 1.0, 2.0)]
+    np.testing.assert_allclose(
+        outputs[2] - outputs[0], 2 * (outputs[1] - outputs[0]), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_exact_finite_ntk_without_ridge_fits_its_training_set(tmp_path):
+    points = make_small(
+        [{"learner": "ntk_finite", "seed": 0}],
+        **{"ntk_finite.method": "regression", "ntk_finite.ridge": (1e-6,)},
+    )
+    exact = run(points, tmp_path)[points[0].id]
+    assert exact.metrics["train_accuracy"] == 1.0 and exact.metrics["ridge"] == 1e-6
+
+
+def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
+    points = make_small([{"learner": "ntk_infinite", "seed": 0}])
+    first = run(points, tmp_path)
+    matrices = sorted(tmp_path.glob(f"{points[0].id}/scratch/*.npy"))
+    assert [np.load(file, mmap_mode="r").shape for file in matrices] == [(12, 24), (24, 24)]
+    before = [file.stat().st_mtime_ns for file in matrices]
+    assert run(points, tmp_path) == first
+    assert [file.stat().st_mtime_ns for file in matrices] == before
+
+
+def _results(network, ntk, seeds=3, noises=(0.0, 1.0)):
+    rows = []
+    for learner, accuracies in (("network", network), ("ntk_finite", ntk)):
+        for noise, accuracy in zip(noises, accuracies, strict=True):
+            for seed in range(seeds):
+                jitter = 0.01 * (seed - 1) if noise else 0.0
+                rows.append(
+                    {
+                        "learner": learner,
+                        "width_factor": 1,
+                        "noise": noise,
+                        "seed": seed,
+                        "test_accuracy": accuracy + jitter,
+                        "status": "ok",
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def test_retained_percentage_is_relative_to_the_same_seed_without_noise():
+    table = curves(_results((0.8, 0.6), (0.5, 0.25)))
+    noisy = table[(table["noise"] == 1) & (table["learner"] == "network")]
+    np.testing.assert_allclose(noisy["retained"], [100 * a / 0.8 for a in (0.59, 0.6, 0.61)])
+
+
+@pytest.mark.parametrize(
+    ("network", "ntk", "status"),
+    [((0.9, 0.85), (0.8, 0.4), "shown"), ((0.9, 0.4), (0.8, 0.4), "not shown")],
+)
+def test_the_claim_follows_the_numbers(network, ntk, status):
+    (claim,) = make_claims(curves(_results(network, ntk)), None)
+    gap = 100 * (network[1] / network[0] - ntk[1] / ntk[0])
+    assert claim.ours == pytest.approx(gap, abs=0.01)
+    assert claim.status == status and claim.spread is not None
+
+
+def test_the_papers_numbers_stand_beside_ours():
+    claims = make_claims(
+        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5), noises=(0.0, 2.0))),
+        "lsa/table1/cifar2_gaussian",
+    )
+    by_item = {claim.item: claim for claim in claims}
+    network = by_item["% of zero-noise accuracy retained at noise 2, network"]
+    ntk = by_item["% of zero-noise accuracy retained at noise 2, finite NTK"]
+    assert (network.paper, network.status) == (96.83, "shown")
+    assert (ntk.paper, ntk.status) == (85.54, "not shown")
+
+
+@pytest.mark.parametrize("end", [0.5, 3.0])
+def test_only_what_is_retained_at_the_papers_noise_is_compared_with_its_numbers(end):
+    results = _results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.86), noises=(0.0, end))
+    gap, network, ntk = make_claims(curves(results), "lsa/table1/cifar2_gaussian")
+    assert (network.paper, network.status) == (96.83, "not run")
+    assert (ntk.paper, ntk.status) == (85.54, "not run")
+    assert (gap.paper, gap.ours, gap.status) == ("above 0", 11.0, "shown")
+
+
+def test_what_was_not_run_is_marked_so():
+    results = _results((0.9, 0.8), (0.8, 0.4))
+    claims = make_claims(
+        curves(results[results["learner"] == "network"]), "lsa/table1/cifar2_gaussian"
+    )
+    assert {claim.status for claim in claims if "finite NTK" in claim.item} == {"not run"}
+    without_zero = curves(results[results["noise"] > 0])
+    assert {claim.status for claim in make_claims(without_zero, None)} == {"not run"}
+
+
+def test_failed_runs_are_left_out_of_means_and_listed():
+    results = _results((0.9, 0.8), (0.8, 0.4))
+    results.loc[results.index[-1], ["test_accuracy", "status"]] = [np.nan, "failed"]
+    table = curves(results)
+    assert len(table) == len(results) - 1
+    report = make_report(settings.default_config(), results, Path())
+    assert "nan" not in report.tables[0][1].to_string()

@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from lsa_jax.experiments.lsa.signal_scaling.fits import (
+    describe,
+    fit_power_law,
+    local_exponents,
+    reached_from,
+)
+
+
+def test_a_power_law_is_found_exactly():
+    k = np.array([16, 64, 256])
+    fit = fit_power_law(k, 3 * k**1.5)
+    assert (fit.exponent, fit.factor) == pytest.approx((1.5, 3.0))
+    assert fit.error == pytest.approx(0, abs=1e-7) and fit.low <= fit.exponent <= fit.high
+    np.testing.assert_allclose(local_exponents(k, 3 * k**1.5), 1.5)
+
+
+def test_the_interval_covers_the_exponent_as_often_as_it_says():
+    rng, k = np.random.default_rng(0), np.repeat([10.0, 30.0, 100.0, 300.0], 2)
+    fits = [fit_power_law(k, 2 * k**0.5 * np.exp(0.3 * rng.standard_normal(8))) for _ in range(400)]
+    covered = np.mean([fit.low <= 0.5 <= fit.high for fit in fits])
+    assert covered == pytest.approx(0.95, abs=0.035)
+    assert np.std([fit.exponent for fit in fits]) == pytest.approx(
+        np.sqrt(np.mean([fit.error**2 for fit in fits])), rel=0.1
+    )
+
+
+def test_two_points_have_a_slope_without_error_and_one_has_none():
+    fit = fit_power_law(np.array([10, 100]), np.array([1, 100]))
+    assert fit.exponent == pytest.approx(2) and np.isnan([fit.error, fit.low, fit.high]).all()
+    assert describe(fit) == "2.000 (two k)"
+    assert fit_power_law(np.array([10, 10]), np.array([1, 2])) is None
+    assert fit_power_law(np.array([10, 20]), np.array([1, 0])) is None
+
+
+def test_k0_is_above_the_last_miss():
+    k = np.array([1, 2, 4, 4, 8, 8])
+    assert reached_from(k, np.array([False, True, True, False, True, True])) == 8
+    assert reached_from(k, np.ones(6, bool)) == 1
+    assert reached_from(k, np.arange(6) < 5) is None

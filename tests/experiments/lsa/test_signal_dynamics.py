@@ -1,0 +1,289 @@
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from lsa_jax.experiments.lsa.signal.gradients import SAMPLERS, Params
+from lsa_jax.experiments.lsa.signal_dynamics import experiment, settings
+from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT
+from lsa_jax.experiments.lsa.signal_dynamics.report import make_claims, trajectories
+from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.reporting import files
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+
+# As many runs everywhere as in TINY: the same program, compiled once.
+TINY = {
+    "k": 20,
+    "d": 2,
+    "batch_size": 16,
+    "steps": 12,
+    "eval_every": 5,
+    "num_test": 40,
+    "checkpoint_every": 1,
+    "sweep.seed": (0, 1, 2, 3),
+}
+
+
+def configure(**fields):
+    named = {name.replace("sweep_", "sweep."): value for name, value in fields.items()}
+    return set_fields(settings.default_config(), TINY | named)
+
+
+def make(config):
+    return make_points(config, settings.sweep(config), settings.validate)
+
+
+def run(points, directory, progress=lambda fraction: None):
+    return EXPERIMENT.run(points, None, directory, progress)
+
+
+def same(first, second):
+    """Whether two outcomes are equal to the last bit; NaN counts as equal to NaN."""
+    return json.dumps(first._asdict()) == json.dumps(second._asdict())
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    points = make(configure())
+    return points, run(points, tmp_path_factory.mktemp("uninterrupted"))
+
+
+def test_rows_are_taken_before_the_first_step_and_after_the_last(uninterrupted):
+    _, outcomes = uninterrupted
+    for outcome in outcomes:
+        assert outcome.status == "ok"
+        assert [row["step"] for row in outcome.history] == [0, 5, 10, 12]
+        assert outcome.metrics["b"] == outcome.history[-1]["b"]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
+    config = configure(sampler=sampler, sweep_seed=(5, 1, 2, 3), bias_learning_rate_ratio=0.25)
+    outcome = run(make(config), tmp_path)[0]
+    key = jax.random.key(5)
+    replica = experiment.make_replica(make(config)[0].config)
+    start = experiment.init_state(config, replica).params
+    w, b = np.asarray(start.w, np.float64), 0.0
+    gradient_at = jax.jit(functools.partial(SAMPLERS[sampler].gradient, k=20, num_examples=16))
+    for step in range(12):
+        at = Params(jnp.asarray(w, jnp.float32), jnp.float32(b))
+        step_key = jax.random.fold_in(jax.random.fold_in(key, experiment._TRAIN), step)
+        loss, gradient = gradient_at(step_key, at, noise_std(20, 1.0))
+        if step in (0, 5, 10):
+            row = outcome.history[step // 5]
+            found = [row[n] for n in ("w_dot_wstar", "w_perp_norm", "b", "train_loss", "grad_b")]
+            wanted = [w[0], np.linalg.norm(w[1:]), b, loss, gradient.b]
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(row["grad_norm"], np.linalg.norm(gradient.w), rtol=1e-4)
+            np.testing.assert_allclose(row["grad_dot_wstar"], gradient.w[0], rtol=1e-4)
+        w, b = w - 0.1 * np.asarray(gradient.w), b - 0.1 * 0.25 * float(gradient.b)
+    last = outcome.history[-1]
+    np.testing.assert_allclose(last["ratio"], abs(b) / w[0], rtol=1e-4)
+
+
+def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
+    # In two dimensions w_perp is a number, so the cosine is a sign.
+    for outcome in uninterrupted[1]:
+        cosines = [row["w_perp_cosine"] for row in outcome.history]
+        assert np.isnan(cosines[0])
+        np.testing.assert_allclose(np.abs(cosines[1:]), 1, rtol=1e-6)
+
+
+def test_the_start_is_normal_with_the_scale_asked_for():
+    config = configure(d=4000, init_scale=1e-3)
+    state = experiment.init_state(config, experiment.make_replica(config))
+    assert scipy.stats.kstest(np.asarray(state.params.w) / 1e-3, "norm").pvalue > 1e-4
+    assert state.params.b == 0
+
+
+def test_the_bias_learns_k_times_slower_by_default():
+    replica = experiment.make_replica(configure(k=50, learning_rate=0.2))
+    assert float(replica.bias_learning_rate) == pytest.approx(0.2 / 50)
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """Outcomes of long enough runs at a small size, by sampler."""
+    config = {"steps": 300, "eval_every": 300, "num_test": 500, "noise_scale": 0.7}
+    return {
+        sampler: run(
+            make(configure(sampler=sampler, sweep_seed=tuple(range(24)), **config)),
+            tmp_path_factory.mktemp(sampler),
+        )
+        for sampler in SAMPLERS
+    }
+
+
+def test_both_samplers_give_the_same_mean_trajectory(learned):
+    measures = ("w_dot_wstar", "w_perp_norm", "b", "test_accuracy")
+    first, second = (
+        np.array([[outcome.metrics[name] for name in measures] for outcome in outcomes])
+        for outcomes in learned.values()
+    )
+    error = np.sqrt((first.var(axis=0) + second.var(axis=0)) / len(first))
+    assert (np.abs(first.mean(axis=0) - second.mean(axis=0)) < 4 * error).all()
+
+
+def test_the_filter_finds_the_signal_and_thresholds_the_noise(learned):
+    for outcomes in learned.values():
+        for outcome in outcomes:
+            last = outcome.history[-1]
+            assert last["w_dot_wstar"] > 0.5 and last["w_perp_norm"] < 0.4 * last["w_dot_wstar"]
+            assert last["b"] < -0.1
+            assert last["test_accuracy"] > 0.65
+        # Where it starts depends on the first direction: at chance on average, in two dimensions
+        # far from it in some runs.
+        gain = [o.history[1]["test_accuracy"] - o.history[0]["test_accuracy"] for o in outcomes]
+        assert np.mean(gain) > 0.1
+
+
+def test_the_accuracy_uses_just_as_many_examples_as_asked(uninterrupted):
+    _, outcomes = uninterrupted
+    for row in outcomes[0].history:  # 40 examples, drawn in pieces of 16
+        assert row["test_accuracy"] * 40 == pytest.approx(round(row["test_accuracy"] * 40))
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_run_resumes_bit_identical(tmp_path, uninterrupted):
+    points, _ = uninterrupted
+
+    def kill_in_the_middle(fraction):
+        if fraction > 0.8:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(points, tmp_path, kill_in_the_middle)
+    resumed = []
+    outcomes = run(points, tmp_path, resumed.append)
+    assert resumed == [1.0]
+    assert all(map(same, outcomes, uninterrupted[1]))
+
+
+def test_a_run_depends_on_no_other_and_one_that_fails_stops_alone(tmp_path, uninterrupted):
+    config = configure(sweep_seed=(1,), sweep_learning_rate=(0.1, 3e38, 0.2, 0.3))
+    fine, failed, *others = run(make(config), tmp_path)
+    assert all(other.status == "ok" for other in others)
+    assert same(fine, uninterrupted[1][1])
+    assert failed.status == "failed" and not failed.metrics
+    assert failed.message == "the loss was not finite at step 1; lower config.learning_rate"
+    assert [row["step"] for row in failed.history] == [0]
+
+
+def test_no_step_is_taken_from_the_first_that_is_not_finite(monkeypatch):
+    def sometimes_not_finite(key, params, sigma, *, k, num_examples):
+        slope = jnp.where(jax.random.bernoulli(key, 0.2), jnp.inf, 1.0)
+        return jnp.float32(0.5), Params(jnp.zeros_like(params.w), slope)
+
+    fake = SAMPLERS["shortcut"]._replace(gradient=sometimes_not_finite)
+    monkeypatch.setitem(SAMPLERS, "shortcut", fake)
+    config = configure(learning_rate=0.1, bias_learning_rate_ratio=1.0)
+    replica = experiment.make_replica(config)
+    start = experiment.init_state(config, replica)
+    state, _, _ = experiment.train_steps(config, start, replica, jnp.int32(30))
+
+    stream = jax.random.fold_in(replica.key, experiment._TRAIN)
+    steps = jax.vmap(jax.random.fold_in, (None, 0))(stream, jnp.arange(30))
+    bad = np.asarray(jax.vmap(lambda key: jax.random.bernoulli(key, 0.2))(steps))
+    first = int(bad.argmax())
+    assert first > 0 and not bad[first:].all()  # finite ones come before and after
+    assert int(state.step) == first
+    assert float(state.params.b) == pytest.approx(-0.1 * first)
+
+
+def test_nothing_is_computed_once_every_run_has_failed(tmp_path):
+    config = configure(learning_rate=3e38, steps=1000)
+    fractions = []
+    outcomes = run(make(config), tmp_path, fractions.append)
+    assert {outcome.status for outcome in outcomes} == {"failed"} and len(fractions) == 1
+
+
+def test_points_that_share_a_program_form_a_group():
+    config = configure(sweep_seed=(0, 1), sweep_noise_scale=(0.5, 1.0))
+    points = make(config)
+    assert EXPERIMENT.groups(points) == [points]
+    larger = make(configure(k=30))
+    assert EXPERIMENT.groups(points + larger) == [points, larger]
+
+
+def test_a_sweep_writes_the_trajectories_and_the_figure(tmp_path):
+    config = configure(sweep_seed=(0, 1), sweep_noise_scale=(0.5, 1.0))
+    results = run_sweep(config, make(config), tmp_path / "out", data_dir=None, command=["test"])
+    assert len(results) == 4 and (results["status"] == "ok").all()
+    table = pd.read_csv(tmp_path / "out" / "trajectories.csv")
+    wanted = {"step", "w_dot_wstar", "w_perp_norm", "b", "ratio", "test_accuracy"}
+    assert wanted | {"seed", "noise_scale", "status"} <= set(table)
+    assert len(table) == 4 * 4
+    for name in ("experiment.png", "experiment.svg", "report.md"):
+        assert (tmp_path / "out" / name).stat().st_size > 0
+    claims = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert len(claims) == 2 * 5
+    row = table[(table["seed"] == 1) & (table["noise_scale"] == 0.5)].iloc[-1]
+    metrics = results.set_index("id").loc["noise_scale=0.5-seed=1"]
+    assert row["b"] == pytest.approx(metrics["b"])
+
+
+def test_runs_without_a_sweep_have_their_seed_in_the_trajectories(tmp_path):
+    files.write_run(tmp_path, "single", {"id": "single"}, [{"step": 0}, {"step": 10}])
+    results = pd.DataFrame([{"id": "single", "status": "ok"}])
+    table = trajectories(configure(seed=7), results, tmp_path)
+    assert table.to_dict("list") == {"seed": [7, 7], "status": ["ok", "ok"], "step": [0, 10]}
+
+
+def course(seed, sign=1.0, status="ok"):
+    """A made-up run in which everything the paper says holds, or its opposite."""
+    step = np.arange(0, 50, 10)
+    return pd.DataFrame(
+        {
+            "seed": seed,
+            "status": status,
+            "step": step,
+            "w_dot_wstar": sign * (0.1 + 0.01 * step),
+            "b": -sign * (0.01 + 0.001 * step),
+            "ratio": 0.1 + 0.002 * step,
+            "test_accuracy": 0.5 + sign * (0.005 * step + 0.01 * seed * (step > 0)),
+        }
+    )
+
+
+def test_claims_are_computed_from_the_trajectories():
+    claims = make_claims(pd.concat([course(0), course(1)]))
+    assert [claim.status for claim in claims] == ["shown"] * 5
+    by_item = {claim.item: claim for claim in claims}
+    end = by_item["test accuracy at the end"]
+    assert end.ours == pytest.approx(0.705) and end.spread == pytest.approx(0.01 / np.sqrt(2))
+    assert by_item["b at the end"].ours == pytest.approx(-0.05)
+    assert by_item["rank correlation of the step and w.w*"].ours == 1.0
+
+
+def test_claims_that_do_not_hold_are_marked_so():
+    claims = make_claims(course(0, sign=-1.0))
+    assert [claim.status for claim in claims] == ["not shown"] * 5
+    assert all(claim.spread is None for claim in claims)
+
+
+def test_a_claim_must_hold_in_every_run():
+    claims = make_claims(pd.concat([course(0), course(1, sign=-1.0)]))
+    assert [claim.status for claim in claims] == ["not shown"] * 5
+
+
+def test_failed_runs_take_no_part_in_claims():
+    mixed = pd.concat([course(0), course(1, sign=-1.0, status="failed")])
+    assert [claim.status for claim in make_claims(mixed)] == ["shown"] * 5
+    none = make_claims(course(0, status="failed"))
+    assert [(claim.status, claim.ours) for claim in none] == [("not run", "")] * 5
+
+
+def test_a_measure_that_does_not_vary_has_no_correlation():
+    flat = course(0).assign(test_accuracy=0.5)
+    status = {claim.item: claim.status for claim in make_claims(flat)}
+    assert list(status.values()) == ["shown", "shown", "shown", "not shown", "not shown"]

@@ -1,0 +1,253 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import norm
+
+from lsa_jax.experiments.lsa.signal import population
+from lsa_jax.experiments.lsa.signal.population import (
+    PopulationState,
+    measure,
+    misclassification,
+    population_flow,
+    population_gradient,
+    population_step,
+    population_trajectory,
+    typical_start,
+)
+from lsa_jax.experiments.lsa.signal_dynamics import report, settings
+from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.sweep.variants import set_fields
+
+# (c, o, b, sigma, k): thresholds of both signs, few and many rows, an output that is often 0.
+STATES = [
+    (0.86, 0.05, -0.38, 0.218, 1000),
+    (0.05, 0.03, 0.01, 0.218, 1000),
+    (0.5, 0.2, -0.1, 0.4, 50),
+    (0.5, 0.2, 0.1, 0.4, 50),
+    (0.1, 0.5, -0.4, 0.3, 5),
+    (-0.3, 0.1, -0.1, 0.5, 5),
+    (0.3, 0.1, 0.1, 0.9, 1),
+    (3.0, 1e-3, -2.0, 0.3, 200),
+]
+
+
+def phi(z, b):
+    return np.maximum(z + b, 0) - np.maximum(b - z, 0)
+
+
+def expect(function, scale, kinks=()):
+    """E function(z) for z ~ N(0, scale^2), by adaptive quadrature."""
+    points = [p for p in (*kinks, 0.0) if abs(p) < 12 * scale]
+    return quad(
+        lambda z: function(z) * norm.pdf(z, scale=scale),
+        -12 * scale,
+        12 * scale,
+        points=points,
+        limit=500,
+        epsabs=1e-13,
+    )[0]
+
+
+@pytest.mark.parametrize("threshold", [-1.3, 0.0, 0.7, 2.5])
+def test_expectations_over_a_row_are_those_of_quadrature(threshold):
+    b, tau = -threshold, 1.7
+    row = population._row(np.array([tau]), threshold)
+    wanted = (
+        expect(lambda u: math.cos(tau * phi(u, b)), 1.0, (b, -b)),
+        expect(
+            lambda u: math.sin(tau * phi(u, b)) * u * (float(u + b > 0) + float(b - u > 0)),
+            1.0,
+            (b, -b),
+        ),
+        expect(
+            lambda u: math.sin(tau * phi(u, b)) * (float(u + b > 0) - float(b - u > 0)),
+            1.0,
+            (b, -b),
+        ),
+    )
+    np.testing.assert_allclose(np.concatenate(row), wanted, atol=1e-11)
+    variance = expect(lambda u: phi(u, b) ** 2, 1.0, (b, -b))
+    assert population._row_variance(threshold) == pytest.approx(variance, rel=1e-10)
+
+
+@pytest.mark.parametrize("b", [-0.2, 0.1])
+def test_with_one_noise_row_it_is_a_gaussian_integral(b):
+    c, o, sigma = 0.4, 0.3, 0.8
+    s, g = sigma * math.hypot(c, o), float(phi(c, b))
+    kinks = (b, -b, -g + b, -g - b, -g)
+    loss = expect(lambda z: np.logaddexp(0, -(g + phi(z, b))), s, kinks)
+    assert population_gradient(c, o, b, sigma, 1).loss == pytest.approx(loss, abs=1e-12)
+    wrong = expect(lambda z: float(g + phi(z, b) <= 0), s, (-g + b, -g - b, -g / 2))
+    assert misclassification(c, o, b, sigma, 1) == pytest.approx(wrong, abs=1e-8)
+
+
+@pytest.mark.parametrize("k", [3, 4000])
+def test_without_a_threshold_the_noise_is_gaussian(k):
+    c, o, sigma = 0.3, 0.2, 0.25
+    norm_w, total = math.hypot(c, o), sigma * math.hypot(c, o) * math.sqrt(k)
+    found = population_gradient(c, o, 0.0, sigma, k)
+    assert found.loss == pytest.approx(expect(lambda x: np.logaddexp(0, -c - x), total), abs=1e-10)
+    # By Stein's lemma E[-sigmoid(-(c + S)) S] = Var(S) E[sigmoid'].
+    curvature = expect(lambda x: expit(c + x) * expit(-c - x), total)
+    residual = -expect(lambda x: expit(-c - x), total)
+    scale = k * sigma**2 * curvature
+    assert found.w_dot_wstar == pytest.approx(residual + scale * c, abs=1e-9)
+    assert found.w_perp == pytest.approx(scale * o, abs=1e-9)
+    # The derivative in b of a row is sign(z): condition on z, the other rows are Gaussian.
+    s, rest = sigma * norm_w, sigma * norm_w * math.sqrt(k - 1)
+    x = np.linspace(-12, 12, 4001) * rest
+    weight = norm.pdf(x, scale=rest) * (x[1] - x[0])
+    nodes, node_weights = np.polynomial.legendre.leggauss(60)
+    z = 6 * s * (nodes + 1)  # 0 to 12 standard deviations
+    given = [np.sum(weight * (expit(x - c - v) - expit(x - c + v))) for v in z]
+    slope = -np.sum(6 * s * node_weights * norm.pdf(z, scale=s) * given)
+    assert found.b == pytest.approx(residual + k * slope, rel=1e-8)
+    assert misclassification(c, o, 0.0, sigma, k) == pytest.approx(norm.cdf(-c / total), abs=1e-10)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_gradient_is_that_of_the_loss(state):
+    found = population_gradient(*state)[1:]
+    for i, component in enumerate(found):
+        step = 1e-4 * abs(state[i])
+        up, down = list(state), list(state)
+        up[i], down[i] = state[i] + step, state[i] - step
+        difference = population_gradient(*up).loss - population_gradient(*down).loss
+        assert component == pytest.approx(difference / (2 * step), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_loss_and_error_are_those_of_sampled_networks(state):
+    c, o, b, sigma, k = state
+    rng = np.random.default_rng(k)
+    count = 2_000_000 // max(k, 20)
+    rows = sigma * rng.standard_normal((count, k, 2)) @ np.array([c, o])
+    margin = phi(c, b) + phi(rows, b).sum(axis=1)
+    loss, wrong = np.logaddexp(0, -margin), margin <= 0
+    found = population_gradient(*state).loss
+    assert abs(loss.mean() - found) < 4.5 * loss.std() / math.sqrt(count)
+    exact = misclassification(*state)
+    assert abs(wrong.mean() - exact) < 4.5 * math.sqrt(exact * (1 - exact) / count) + 1e-4
+
+
+def test_an_output_of_zero_is_an_error():
+    # The signal row does not pass, and hardly ever does one of the 3 noise rows.
+    assert misclassification(0.1, 0.0, -0.5, 1.0, 3) == pytest.approx(1.0, abs=1e-5)
+    assert misclassification(0.6, 0.0, -0.5, 1e-3, 3) == 0.0
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_finer_grids_change_nothing(state, monkeypatch):
+    coarse, error = population_gradient(*state), misclassification(*state)
+    monkeypatch.setattr(population, "_REACH", 80.0)
+    monkeypatch.setattr(population, "_DEVIATIONS", 30.0)
+    np.testing.assert_allclose(population_gradient(*state), coarse, rtol=1e-9, atol=1e-12)
+    monkeypatch.setattr(population, "_LAST_ROW_FREQUENCY", 1000.0)
+    assert misclassification(*state) == pytest.approx(error, abs=1e-7)
+
+
+def test_without_noise_only_the_signal_row_counts():
+    found = population_gradient(0.5, 0.1, -0.2, 0.0, 10)
+    residual = -1 / (1 + math.exp(0.3))
+    assert found == pytest.approx((math.log1p(math.exp(-0.3)), residual, 0.0, residual), abs=1e-12)
+    assert misclassification(0.5, 0.1, -0.2, 0.0, 10) == 0.0
+    assert misclassification(0.1, 0.1, -0.2, 0.0, 10) == 1.0
+
+
+def sampled_gradients(rng, w, b, sigma, k, count):
+    """Losses and gradients in (w, b) of single examples, row by row, label -1 or 1."""
+    y = rng.choice([-1.0, 1.0], count)
+    rows = sigma * rng.standard_normal((count, k + 1, len(w)))
+    rows[:, 0] = y[:, None] * np.eye(len(w))[0]
+    z = rows @ w
+    rising, falling = (z + b > 0).astype(float), (b - z > 0).astype(float)
+    margin = y * phi(z, b).sum(axis=1)
+    residual = -y * expit(-margin)
+    gradient_w = residual[:, None] * np.einsum("nk,nkd->nd", rising + falling, rows)
+    return np.logaddexp(0, -margin), gradient_w, residual * (rising - falling).sum(axis=1)
+
+
+def test_sampled_gradients_scatter_around_the_population_gradient():
+    c, o, b, sigma, k = 0.4, 0.3, -0.1, 0.4, 20
+    rng = np.random.default_rng(0)
+    losses, in_w, in_b = sampled_gradients(rng, np.array([c, 0.0, o]), b, sigma, k, 40_000)
+    found = population_gradient(c, o, b, sigma, k)
+    # Orthogonal to both w* and w_perp there is nothing.
+    wanted = (found.loss, found.w_dot_wstar, found.w_perp, found.b, 0.0)
+    columns = (losses, in_w[:, 0], in_w[:, 2], in_b, in_w[:, 1])
+    for values, exact in zip(columns, wanted, strict=True):
+        assert abs(values.mean() - exact) < 4.5 * values.std() / math.sqrt(len(values))
+
+
+def test_algorithm_1_on_large_minibatches_follows_the_population():
+    sigma, k = noise_std(20, 1.0), 20
+    w, b = np.array([0.6, 0.2, -0.3, 0.1]), 0.05
+    rates, steps = (0.1, 0.1 / k), [10, 20, 30, 40]
+    start = PopulationState(w[0], float(np.linalg.norm(w[1:])), b)
+    rows = population_trajectory(start, rates, sigma, k, steps=steps)
+    rng = np.random.default_rng(1)
+    for step in range(40):
+        losses, in_w, in_b = sampled_gradients(rng, w, b, sigma, k, 5000)
+        w, b = w - rates[0] * in_w.mean(axis=0), b - rates[1] * in_b.mean()
+        if step + 1 in steps:
+            row = rows[steps.index(step + 1)]
+            # The scatter of 40 steps' gradients adds up to about 0.003 in w and 0.001 in b.
+            assert row["w_dot_wstar"] == pytest.approx(w[0], abs=0.01)
+            assert row["w_perp_norm"] == pytest.approx(np.linalg.norm(w[1:]), abs=0.01)
+            assert row["b"] == pytest.approx(b, abs=0.004)
+    assert w[0] < 0.4 and row["w_perp_norm"] < 0.1 and b < 0.01  # far from the start
+    assert row["train_loss"] == pytest.approx(losses.mean(), abs=0.02)
+
+
+def test_the_report_adds_the_population_at_the_settings_and_steps_of_the_runs():
+    config = set_fields(settings.default_config(), {"k": 20, "steps": 30, "eval_every": 20})
+    runs = pd.DataFrame({"seed": [0, 1, 0], "noise_scale": [0.5, 0.5, 1.0], "status": "ok"})
+    table = report.population(config, runs)
+    assert table["step"].tolist() == [0, 20, 30] * 2
+    assert table["noise_scale"].tolist() == [0.5] * 3 + [1.0] * 3
+    start, rates = typical_start(config.init_scale, config.d), (0.1, 0.1 / 20)
+    (_, last) = population_trajectory(start, rates, noise_std(20, 1.0), 20, steps=[0, 30])
+    assert table.iloc[-1]["w_dot_wstar"] == pytest.approx(last["w_dot_wstar"], rel=1e-12)
+    off = set_fields(config, {"population": False})
+    assert report.population(off, runs).empty
+
+
+def test_a_step_along_w_perp_turns_it_round_and_never_underflows():
+    gradient = population_gradient(0.1, 0.2, 0.0, 0.3, 50)
+    state = population_step(PopulationState(0.1, 0.2, 0.0), gradient, 1.0, 0.5)
+    assert state.o == pytest.approx(abs(0.2 - gradient.w_perp))
+    assert state.b == pytest.approx(-0.5 * gradient.b)
+    tiny = population_step(PopulationState(0.1, 1e-200, 0.0), gradient._replace(w_perp=0.0), 1, 1)
+    assert tiny.o == 0.0
+
+
+def test_the_flow_is_the_limit_of_small_steps_and_ends_at_the_error():
+    k, sigma, start = 32, noise_std(32, 0.25), typical_start(1e-3, 5)
+    flow = population_flow(start, 1 / k, sigma, k, target_error=0.05, duration=1e4)
+    assert flow.reached
+    end = measure(flow.states[-1], sigma, k)
+    assert 1 - end["test_accuracy"] == pytest.approx(0.05, abs=1e-6)
+    ends = []
+    for rate in (0.02, 0.01):
+        steps = round(float(flow.times[-1]) / rate)
+        ends.append(population_trajectory(start, (rate, rate / k), sigma, k, steps=[steps])[0])
+    for name in ("w_dot_wstar", "b", "train_loss"):
+        limit = 2 * ends[1][name] - ends[0][name]  # the error is linear in the rate
+        assert end[name] == pytest.approx(limit, rel=2e-3)
+
+
+def test_the_flow_says_when_the_error_is_out_of_reach():
+    flow = population_flow(
+        typical_start(1e-6, 5), 1 / 16, noise_std(16, 1.0), 16, target_error=0.01, duration=1e5
+    )
+    assert not flow.reached and flow.times[-1] == 1e5
+    # It rests: for so few rows theorem 1 does not hold.
+    gradient = population_gradient(*flow.states[-1], noise_std(16, 1.0), 16)
+    assert abs(gradient.w_dot_wstar) + abs(gradient.b) < 1e-5
+    assert misclassification(*flow.states[-1], noise_std(16, 1.0), 16) == pytest.approx(
+        0.355, abs=1e-3
+    )

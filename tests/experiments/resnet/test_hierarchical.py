@@ -1,0 +1,218 @@
+"""Hierarchical targets: kernels against closed forms, claims, a sweep from end to end."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.kernels import full_ntk
+from lsa_jax.experiments.resnet.hierarchical.report import (
+    beta_claims,
+    early_claims,
+    epoch_claims,
+    make_report,
+    net_claims,
+    sample_claims,
+    width_claims,
+)
+from lsa_jax.experiments.resnet.hierarchical.signals import readout_error, share_missed
+from lsa_jax.experiments.resnet.shallow import shallow
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+
+TINY = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "num_probe": 40,
+    "batch_size": 20,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "watch_every": 2,
+    "sweep.width": (6,),
+    "sweep.seed": (0,),
+}
+
+
+def make(**fields):
+    named = {name.replace("__", "."): value for name, value in fields.items()}
+    config = set_fields(settings.default_config(), TINY | named)
+    return config, make_points(config, settings.sweep(config), settings.validate)
+
+
+def test_a_sweep_watches_networks_and_kernels_and_ends_with_a_report(tmp_path):
+    config, points = make(
+        question="epochs", sweep__series=(("2layer", "hidden"), ("2layer", "ntk"))
+    )
+    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
+    assert (results["status"] == "ok").all() and len(results) == 2
+    # What the watched run ends with is what the search had found.
+    curves = pd.read_csv(tmp_path / "out" / "curves.csv")
+    last = curves[curves["epoch"] == 4]["test_error"]
+    assert curves["epoch"].unique().tolist() == [0, 2, 4]
+    np.testing.assert_allclose(last, results["test_error"], rtol=1e-5)
+    errors = curves.groupby("series")["first_layer_error"].nunique()
+    assert errors.to_dict() == {"2layer(hidden)": 3, "2layer(ntk)": 1}  # a kernel's stay
+    assert (tmp_path / "out" / "hierarchical.png").stat().st_size > 0
+
+
+def test_the_full_kernel_s_rows_are_pairs_of_example_and_output(key):
+    model = shallow("3resnet", 5, 2)
+    params = model.init(key, (4,))
+    x = jax.random.normal(key, (3, 4))
+    jacobian = jax.jacobian(lambda p: model.apply(p, x).reshape(-1))(params)
+    flat = jnp.concatenate([leaf.reshape(6, -1) for leaf in jax.tree.leaves(jacobian)], axis=1)
+    np.testing.assert_allclose(full_ntk(model.apply, params, x, x), flat @ flat.T, rtol=1e-4)
+
+
+def test_what_is_missed_is_none_of_the_signal_itself_and_all_of_another(key):
+    signal = jnp.array([[1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    other = signal[:, :1] * signal[:, 1:] * jnp.ones((1, 2))
+    assert float(share_missed(signal + 3 * other, signal)) == pytest.approx(0)
+    assert float(share_missed(other, signal)) == pytest.approx(1)
+    assert float(share_missed(0.5 * signal, signal)) == pytest.approx(1 / 4)
+    features = jnp.concatenate([signal @ jnp.array([[1.0, 2.0], [0.0, 1.0]]), other], axis=1)
+    assert float(readout_error(features, signal, features, signal)) < 1e-6
+
+
+def row(net, learner, error, **settings):
+    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "alpha": 0.3, "beta": 1.0}
+    return {**task, "net": net, "learner": learner, "test_error": error, "width": 200, **settings}
+
+
+def statuses(claims):
+    return [claim.status for claim in claims]
+
+
+def test_claims_follow_the_medians():
+    config, _ = make(
+        d=30,
+        sweep__series=(("3resnet", "all"), ("3layer_bottleneck", "all")),
+        sweep__baselines=(("3layer", "all"), ("2layer", "ntk")),
+        sweep__beta=(1.0, 0.3, 0.2),
+    )
+    errors = (0.1, 0.2, 5.0)
+    resnet = [row("3resnet", "all", error, seed=s) for s, error in enumerate(errors)]
+    rows = pd.DataFrame([*resnet, row("3layer", "all", 1.3), row("3layer_bottleneck", "all", 0.1)])
+    assert statuses(width_claims(config, rows)) == ["shown", "not shown", "not shown", "not run"]
+    assert statuses(net_claims(config, rows)) == ["shown", "not shown", "not shown", "not run"]
+    by_beta = pd.DataFrame([row("3resnet", "all", 2.0, beta=beta) for beta in (1.0, 0.2)])
+    assert statuses(beta_claims(config, by_beta)) == ["not shown", "shown"]
+
+
+def test_the_best_epoch_is_claimed_beside_the_last_one_and_not_of_kernels_that_have_none():
+    config, _ = make(
+        d=30, sweep__series=(("3resnet", "all"),), sweep__limits=(("2layer", "ntk_infinite"),)
+    )
+    rows = pd.DataFrame([row("3resnet", "all", 0.4, least_error=0.2)])
+    assert statuses(width_claims(config, rows)) == ["not shown", "not run"]
+    (early,) = early_claims(config, rows)
+    assert early.status == "shown" and early.ours == 0.2 and early.item.endswith("best epoch")
+
+
+def test_the_best_epoch_is_that_of_any_candidate(tmp_path):
+    config, _ = make(question="width")
+    (tmp_path / "runs" / "a").mkdir(parents=True)
+    errors = [(2, 0.4), (4, 0.5), (2, 0.1), (4, 0.9)]  # of two candidates
+    lines = [json.dumps({"epoch": epoch, "test_error": error}) for epoch, error in errors]
+    (tmp_path / "runs" / "a" / "metrics.jsonl").write_text("\n".join(lines))
+    results = pd.DataFrame([row("3resnet", "all", 0.5, id="a", status="ok", seed=0)])
+    tables = make_report(config, results, tmp_path).tables
+    assert [table["200"].tolist() for _, table in tables[:2]] == [["0.5"], ["0.1"]]
+
+
+def test_what_the_paper_says_is_kept_apart_from_the_bounds_that_are_ours():
+    config, _ = make(d=30, sweep__series=(("3resnet", "all"), ("3resnet", "hidden")))
+    claims = width_claims(config, pd.DataFrame([row("3resnet", "all", 0.1)]))
+    assert [claim.paper for claim in claims] == ["learns: below k alpha^2 = 1.35"] * 2
+    assert ["0.3 at most" in claims[0].item, "0.45 at most" in claims[1].item] == [True, True]
+
+
+def test_a_spread_is_that_of_the_seeds_at_the_width_which_is_claimed():
+    config, _ = make(
+        d=30, sweep__series=(("3resnet", "all"),), sweep__baselines=(("3layer", "all"),)
+    )
+    errors = {100: (0.1, 0.3), 200: (1.5, 1.9)}
+    rows = pd.DataFrame(
+        row(net, "all", error, width=width)
+        for net in ("3resnet", "3layer")
+        for width, of_seeds in errors.items()
+        for error in of_seeds
+    )
+    largest, least = width_claims(config, rows)
+    assert [largest.ours, least.ours] == pytest.approx([1.7, 0.2])
+    assert [largest.spread, least.spread] == pytest.approx(
+        [np.std(errors[width], ddof=1) for width in (200, 100)]
+    )
+    one_seed = width_claims(config, rows.drop_duplicates(["net", "width"]))
+    assert [claim.spread for claim in one_seed] == [None, None]
+
+
+def samples(errors, **task):
+    """Returns rows of errors by (net, learner) and N."""
+    return pd.DataFrame(
+        row(net, learner, error, num_train=n, width=np.nan, **task)
+        for (net, learner), of in errors.items()
+        for n, error in of.items()
+    )
+
+
+def test_kernels_of_different_nets_are_not_averaged():
+    errors = {
+        ("2layer", "ntk_infinite"): {100: 1.3, 1000: 1.3},
+        ("3layer", "ntk_infinite"): {100: 0.1, 1000: 0.1},
+        ("3resnet", "all"): {100: 0.1, 1000: 0.1},
+    }
+    found = sample_claims(samples(errors, d=16, composite_degree=2))
+    assert [claim.ours for claim in found] == ["100", "100"]
+    assert statuses(found) == ["not shown", "not shown"]
+
+
+def test_kernels_that_do_not_learn_show_no_more_than_the_largest_n_that_was_run():
+    kernel = ("none", "gaussian")
+    errors = {kernel: {100: 1.5, 8000: 1.5}, ("3resnet", "all"): {100: 1.5, 1000: 0.1}}
+    of_kernels, of_nets = sample_claims(samples(errors))
+    assert of_kernels.paper.startswith("at least about d^(degree / 2) = 810000")
+    assert (of_kernels.ours, of_kernels.status) == ("not below N = 8,000", "not shown")
+    assert (of_nets.ours, of_nets.status) == ("1000", "shown")
+    within = sample_claims(samples(errors, d=16, composite_degree=2))  # 256 at least
+    assert within[0].status == "shown"
+    fewer = errors | {kernel: {100: 1.5, 500: 1.5}}  # the network gets there with 1,000
+    assert statuses(sample_claims(samples(fewer))) == ["not shown", "not shown"]
+
+
+def test_sample_and_epoch_claims_compare_networks_with_kernels():
+    sizes = (100, 10_000)
+    task = {"d": 16, "composite_degree": 2}
+    rows = [row("3resnet", "all", 0.1, num_train=n, **task) for n in sizes]
+    rows += [
+        row("none", "gaussian", e, num_train=n, **task) for n, e in ((100, 1.0), (10_000, 0.1))
+    ]
+    found = sample_claims(pd.DataFrame(rows))
+    assert statuses(found) == ["shown", "shown"] and found[1].ours == "100"
+    config, _ = make(question="epochs", sweep__series=(("3resnet", "all"), ("2layer", "ntk")))
+    seen = {"base_epoch": 8, "composite_epoch": None, "composite_error": 1.0}
+    watched = pd.DataFrame([row("3resnet", "all", 1.0, **seen), row("2layer", "ntk", 9.0, **seen)])
+    assert statuses(epoch_claims(config, watched)) == ["not shown", "shown"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"learner": "gaussian"}, "config.net is '3resnet' while config.learner is 'gaussian'"),
+        ({"net": "3layer_bottleneck", "learner": "ntk_infinite"}, "accepted: one of 2layer"),
+        ({"composite_degree": 5}, "config.composite_degree is 5; accepted: at most the 4"),
+        ({"search.rung_epochs": (2,)}, "config.search.rung_keep is"),
+        ({"learner": "ntk_exact", "num_train": 9000}, "accepted: at most 5000"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(fields, message):
+    with pytest.raises(InputError, match=message):
+        settings.validate(set_fields(settings.default_config(), TINY | fields))

@@ -1,0 +1,85 @@
+"""Networks of small norm: what enlarging keeps, what is claimed, a sweep from end to end."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.resnet.minimal_norm import settings
+from lsa_jax.experiments.resnet.minimal_norm.construction import (
+    all_inputs,
+    enlarge,
+    network,
+    product_of_six,
+)
+from lsa_jax.experiments.resnet.minimal_norm.experiment import (
+    draw_examples,
+    relative_norm,
+)
+from lsa_jax.experiments.resnet.minimal_norm.report import (
+    hand_claims,
+    least_norms,
+    search_claims,
+)
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+
+
+@pytest.mark.parametrize("width", [12, 14, 22])
+def test_an_enlarged_network_computes_the_same(key, width):
+    small = np.asarray(jax.random.normal(key, (6, 6)))
+    signs = np.sign(all_inputs())
+    x = np.concatenate([signs, -signs[:, :3]], axis=1) / 3.0  # d = 9
+    large = enlarge(small, 9, width)
+    expected = network({"w": small}, all_inputs())
+    np.testing.assert_allclose(network({"w": large}, x), expected, rtol=1e-4, atol=1e-5)
+    if width == 12:
+        assert relative_norm(large) == pytest.approx(np.linalg.norm(small) / 6**0.5, rel=1e-5)
+
+
+def test_labels_are_the_scaled_product_of_six_inputs(key):
+    inputs, labels = draw_examples(key, 20, 10)
+    expected = 10.0**3 * np.prod(np.asarray(inputs, float)[:, :6], axis=1)
+    np.testing.assert_allclose(labels[:, 0], expected, rtol=1e-5)
+    assert float(np.mean(product_of_six(all_inputs()))) == 0
+    np.testing.assert_allclose(np.linalg.norm(inputs, axis=1), 1, rtol=1e-5)
+
+
+def test_claims_compare_norms_at_the_paper_s_errors():
+    hand = pd.DataFrame({"relative_norm": [9.9, 14.0, 20.0], "test_error": [0.11, 0.03, 0.001]})
+    found = hand_claims(hand)
+    assert [c.status for c in found] == ["shown", "not shown", "not shown"]
+    assert [c.ours for c in found] == [9.9, 14.0, 20.0]
+    runs = hand.assign(train_error=hand["test_error"])
+    assert [c.status for c in search_claims(40, runs)] == ["not shown", "not shown"]
+    assert {c.status for c in search_claims(40, runs[:0]) + hand_claims(hand[:0])} == {"not run"}
+    assert least_norms(hand, "test_error")["relative_norm"].tolist() == [20.0, 14.0, 9.9]
+
+
+def test_a_sweep_makes_networks_by_hand_and_searches_others(tmp_path):
+    config = set_fields(
+        settings.default_config(),
+        {
+            "d": 8,
+            "num_train": 40,
+            "num_test": 64,
+            "small_width": 40,
+            "steps": 400,
+            "batch_size": 20,
+            "epochs": 4,
+            "fall_epoch": 2,
+            "eval_every": 2,
+            "search.learning_rates": (1.0, 1e30),
+            "search.check_epoch": 2,
+            "sweep.penalty": (1e-4,),
+            "sweep.hand_width": (80,),
+            "sweep.width": (10,),
+        },
+    )
+    points = make_points(config, settings.sweep(config), settings.validate)
+    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
+    hand, search = results.iloc[0], results.iloc[1]
+    assert hand["test_error"] < 0.2
+    assert search["candidates"] == 2 and search["candidates_finished"] == 1
+    assert (tmp_path / "out" / "minimal_norm.svg").stat().st_size > 0

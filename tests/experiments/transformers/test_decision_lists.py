@@ -1,0 +1,119 @@
+"""Sweeps of decision lists from end to end: results, claims, resuming."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.transformers import settings, training
+from lsa_jax.experiments.transformers.experiment import EXPERIMENT
+from lsa_jax.experiments.transformers.report import (
+    step_claims,
+    theorem_claims,
+    training_claims,
+)
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+
+TINY = {"sweep.cases": ((5, 3, 2),)}
+TRAINING = {
+    "question": "value_random",
+    "learning_rate": 5.0,
+    "steps": 60,
+    "eval_every": 20,
+    "checkpoint_every": 1,
+    "sweep.value_scale": (4.0,),
+    "sweep.randomness": (0.1, 1.0),
+    "sweep.seed": (0, 1),
+}
+
+
+def make(**fields):
+    named = {name.replace("__", "."): value for name, value in fields.items()}
+    config = set_fields(settings.default_config(), TINY | named)
+    return config, make_points(config, settings.sweep(config), settings.validate)
+
+
+def sweep(directory, **fields):
+    config, points = make(**fields)
+    return run_sweep(config, points, directory, data_dir=None, command=["test"])
+
+
+def test_a_sweep_takes_the_step_exactly_and_by_sampling(tmp_path):
+    results = sweep(
+        tmp_path / "out",
+        question="value_step",
+        lists="cyclic",
+        sweep__cases=((20, 5, 3),),
+        sweep__num_sequences=(50, 2000),
+    )
+    assert results["gradient"].tolist() == ["exact", "sampled", "sampled"]
+    exact, few, many = results["correlation"]
+    assert few < many < exact + 0.02
+    assert (tmp_path / "out" / "value_step.png").stat().st_size > 0
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("training") / "out"
+    return directory, sweep(directory, **TRAINING)
+
+
+def test_training_succeeds_from_near_the_permutation(trained):
+    directory, results = trained
+    near = results[results["randomness"] == 0.1]
+    assert (near["success"] == 1).all() and (near["first_perfect"] > 0).all()
+    assert (results["start_distance"] <= 2 * results["randomness"]).all()
+    assert len(EXPERIMENT.groups(make(**TRAINING)[1])) == 1
+    assert (directory / "value_random.png").stat().st_size > 0
+
+
+def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_path, monkeypatch):
+    _, points = make(**TRAINING)
+    save, saved = training.checkpoints.save, []
+
+    def save_and_die(directory, step, tree):
+        save(directory, step, tree)
+        saved.append(step)
+        if step == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(training.checkpoints, "save", save_and_die)
+    with pytest.raises(KeyboardInterrupt):
+        EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
+    assert saved == [0, 1, 2, 3]
+    for name in ("loss", "accuracy", "correlation", "success"):
+        assert [o.metrics[name] for o in outcomes] == trained[1][name].tolist()
+
+
+def test_training_that_leaves_the_finite_numbers_has_failed(tmp_path):
+    _, points = make(**TRAINING | {"sweep.value_scale": (3e38,), "sweep.seed": (0,)})
+    outcomes = EXPERIMENT.run(points[1:], None, tmp_path, lambda fraction: None)
+    assert outcomes[0].status == "failed" and "lower config.learning_rate" in outcomes[0].message
+
+
+def theorem_rows(steps, **changes):
+    row = {"bound": 10.0, "largest_rise": -1.0, "least_slope_ratio": 2.0, "ordered": 1.0}
+    return pd.DataFrame([{**row, **changes, "first_perfect": s} for s in steps])
+
+
+def test_a_theorem_is_shown_when_every_run_is_within_the_bound():
+    def found(rows, count):
+        return [claim.status for claim in theorem_claims("value_fixed", rows, count)]
+
+    assert found(theorem_rows([2, 10]), 2) == ["shown"] * 4
+    assert found(theorem_rows([2, 11]), 2)[0] == "not shown"
+    assert found(theorem_rows([2, np.nan]), 2)[0] == "not shown"
+    assert found(theorem_rows([2]), 2)[0] == "not shown"  # one run failed
+    assert found(theorem_rows([2], largest_rise=0.1, ordered=0.9), 1)[1::2] == ["not shown"] * 2
+    assert found(pd.DataFrame(), 2) == ["not run"] * 4
+
+
+def test_the_step_and_the_open_question_say_what_was_not_run():
+    empty = pd.DataFrame({"status": [], "gradient": []})
+    assert {claim.status for claim in step_claims(empty)} == {"not run"}
+    rows = pd.DataFrame({"value_scale": 1.0, "randomness": [0.1, 0.5], "success": [1.0, 0.0]})
+    assert [claim.status for claim in training_claims(rows)] == ["shown", "not run"]
+    rows["randomness"] = [0.1, 1.0]
+    assert [claim.status for claim in training_claims(rows)] == ["shown", "measured"]

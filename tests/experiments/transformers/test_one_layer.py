@@ -1,0 +1,149 @@
+"""The one-layer Transformer from gathers against the formula with one-hot matrices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.transformers import one_layer
+from lsa_jax.experiments.transformers.one_layer import (
+    attention,
+    margins,
+    mean_loss,
+    mean_loss_at_permutation,
+    mean_loss_at_uniform_attention,
+    strictly_correct,
+)
+from lsa_jax.experiments.transformers.sampler import (
+    all_sequences,
+    all_sets,
+    determining_positions,
+    label_sequences,
+    permutation_matrix,
+    random_lists,
+    sample_sequences,
+)
+
+L, N, M = 6, 3, 3
+
+SLOPE = jax.jit(jax.value_and_grad(mean_loss))
+
+
+@pytest.fixture(scope="module")
+def task():
+    return random_lists(jax.random.key(1), L, M)
+
+
+@pytest.fixture(scope="module")
+def params():
+    generator = np.random.default_rng(0)
+    return {"w": generator.normal(size=(L, L)), "v": 2 * generator.normal(size=(L, L))}
+
+
+def dense_logits(params, sequence):
+    """V X softmax(X^T W X), with X as it is written: [L, n], float64."""
+    x = np.eye(L)[:, sequence]
+    return params["v"] @ x @ softmax(x.T @ params["w"] @ x, axis=0)
+
+
+def dense_loss(params, sequences, labels):
+    found = []
+    for sequence, label in zip(sequences, labels, strict=True):
+        logs = log_softmax(dense_logits(params, sequence), axis=0)
+        found += [-logs[y, j] for j, y in enumerate(label)]
+    return np.mean(found)
+
+
+def single(params):
+    return jax.tree.map(lambda a: jnp.asarray(a, jnp.float32), params)
+
+
+def test_logits_are_the_formulas(params):
+    sequences = all_sequences(L, N)[::7]
+    expected = np.stack([dense_logits(params, s).T for s in sequences])
+    found = one_layer(L).apply(single(params), jnp.asarray(sequences))
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_attention_adds_up_to_one_over_the_tokens_attended_to(params):
+    found = attention(single(params)["w"], jnp.asarray(all_sets(L, N)))
+    np.testing.assert_allclose(np.sum(found, axis=1), 1, rtol=1e-6)
+
+
+def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
+    """Against the dense formula over all sequences in every order, and its finite differences."""
+    sequences = all_sequences(L, N)
+    labels = np.asarray(label_sequences(task, sequences))
+    sets = jnp.asarray(all_sets(L, N))
+    loss, slope = SLOPE(single(params), sets, label_sequences(task, sets))
+    assert loss == pytest.approx(dense_loss(params, sequences, labels), rel=1e-5)
+    generator = np.random.default_rng(1)
+    for name in ("w", "v"):
+        direction = generator.normal(size=(L, L))
+        at = [
+            dense_loss({**params, name: params[name] + h * direction}, sequences, labels)
+            for h in (1e-5, -1e-5)
+        ]
+        expected = (at[0] - at[1]) / 2e-5
+        assert np.sum(direction * np.asarray(slope[name])) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_populations_gradient_is_the_mean_over_samples(params, task):
+    sets = jnp.asarray(all_sets(L, N))
+    _, exact = SLOPE(single(params), sets, label_sequences(task, sets))
+    samples = sample_sequences(jax.random.key(5), 20_000, L, N)
+    _, sampled = SLOPE(single(params), samples, label_sequences(task, samples))
+    for name in ("w", "v"):
+        np.testing.assert_allclose(sampled[name], exact[name], atol=5 * 0.5 / np.sqrt(20_000))
+    assert np.abs(exact["w"]).max() > 0.05
+
+
+def test_at_a_permutation_the_short_cut_is_the_loss(params, task):
+    sets, c, w = jnp.asarray(all_sets(L, N)), 3.5, single(params)["w"]
+    v = jnp.asarray(c * permutation_matrix(task.pi), jnp.float32)
+    labels = label_sequences(task, sets)
+    positions = determining_positions(task.lists, sets)
+    loss, slope = SLOPE({"w": w, "v": v}, sets, labels)
+    short_cut = jax.jit(jax.value_and_grad(mean_loss_at_permutation))
+    short, short_slope = short_cut(w, c, sets, positions)
+    assert short == pytest.approx(float(loss), rel=1e-6)
+    np.testing.assert_allclose(short_slope, slope["w"], atol=1e-6)
+
+
+def test_at_uniform_attention_the_short_cut_is_the_loss(params, task):
+    sets, v = jnp.asarray(all_sets(L, N)), single(params)["v"]
+    labels = label_sequences(task, sets)
+    loss, slope = SLOPE({"w": jnp.zeros((L, L)), "v": v}, sets, labels)
+    short_cut = jax.jit(jax.value_and_grad(mean_loss_at_uniform_attention))
+    short, short_slope = short_cut(v, sets, labels)
+    assert short == pytest.approx(float(loss), rel=1e-6)
+    np.testing.assert_allclose(short_slope, slope["v"], atol=1e-6)
+
+
+def test_ties_are_wrong_and_margins_are_those_of_the_logits(params, task):
+    sets = all_sets(L, N)
+    labels = np.asarray(label_sequences(task, sets))
+    expected = []
+    for sequence, label in zip(sets, labels, strict=True):
+        outputs = dense_logits(params, sequence)
+        for j, y in enumerate(label):
+            expected.append(outputs[y, j] - np.delete(outputs[:, j], y).max())
+    found = margins(single(params), jnp.asarray(sets), jnp.asarray(labels))
+    np.testing.assert_allclose(np.ravel(found), expected, atol=2e-5)
+    tied = {"w": jnp.zeros((L, L)), "v": jnp.asarray(9 * permutation_matrix(task.pi), jnp.float32)}
+    assert not strictly_correct(tied, jnp.asarray(sets), jnp.asarray(labels)).any()
+    right = strictly_correct(single(params), jnp.asarray(sets), jnp.asarray(labels))
+    np.testing.assert_array_equal(np.ravel(right), np.array(expected) > 0.01)
+
+
+def test_it_starts_at_uniform_attention_and_refuses_what_it_cannot_take(key):
+    model = one_layer(50, value_std=0.1)
+    params = model.init(key, (4,))
+    assert not params["w"].any() and np.std(params["v"]) == pytest.approx(0.1, rel=0.1)
+    assert model.kernel is None
+    with pytest.raises(InputError, match=r"input_shape is \(51,\)"):
+        model.init(key, (51,))
+    with pytest.raises(InputError, match="vocabulary_size is 0; accepted: a whole number"):
+        one_layer(0)

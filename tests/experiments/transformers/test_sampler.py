@@ -1,0 +1,135 @@
+import itertools
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.transformers.sampler import (
+    DecisionLists,
+    all_sequences,
+    all_sets,
+    cyclic_lists,
+    determining_positions,
+    label_sequences,
+    least_set_probability,
+    least_triple_probability,
+    list_lengths,
+    permutation_matrix,
+    presence_probability,
+    random_lists,
+    sample_sequences,
+)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return random_lists(jax.random.key(0), 7, 3)
+
+
+def label_by_definition(task, sequence):
+    labels = []
+    for token in sequence:
+        member = next(m for m in task.lists[token] if m in sequence)
+        labels.append(task.pi[member])
+    return labels
+
+
+def test_labels_are_pi_of_the_first_member_that_is_there(task):
+    sequences = all_sequences(7, 3)[::11]
+    expected = [label_by_definition(task, list(sequence)) for sequence in sequences]
+    np.testing.assert_array_equal(label_sequences(task, sequences), expected)
+    positions = np.asarray(determining_positions(task.lists, sequences))
+    tokens = np.take_along_axis(sequences, positions, axis=1)
+    np.testing.assert_array_equal(task.pi[tokens], expected)
+
+
+@pytest.mark.parametrize(("tokens", "length"), [(5, 2), (7, 3), (6, 5)])
+def test_enumerations_have_as_many_members_as_there_are_and_none_twice(tokens, length):
+    for found, count in (
+        (all_sets(tokens, length), math.comb(tokens, length)),
+        (all_sequences(tokens, length), math.perm(tokens, length)),
+    ):
+        assert len(np.unique(found, axis=0)) == len(found) == count
+        assert all(len(set(row)) == length for row in found.tolist())
+        assert found.min() == 0 and found.max() == tokens - 1
+
+
+def test_samples_have_no_repetition_and_every_sequence_is_as_likely():
+    found = np.asarray(sample_sequences(jax.random.key(0), 6000, 5, 3))
+    assert all(len(set(row)) == 3 for row in found.tolist())
+    counts = np.unique(found @ np.array([25, 5, 1]), return_counts=True)[1]
+    assert len(counts) == math.perm(5, 3)
+    chi_squared = np.sum((counts - 100) ** 2 / 100)
+    assert chi_squared < 59 + 5 * math.sqrt(2 * 59)
+
+
+def test_random_lists_hold_distinct_tokens_and_end_with_their_own(task):
+    assert sorted(task.pi) == list(range(7))
+    lengths = list_lengths(task.lists)
+    assert set(lengths) == {1, 2, 3}
+    for a, (row, length) in enumerate(zip(task.lists.tolist(), lengths, strict=True)):
+        assert row[length - 1 :] == [a] * (4 - length) and len(set(row)) == length
+
+
+def test_cyclic_lists_are_those_of_figure_4_1_modulo_the_vocabulary():
+    pi, lists = cyclic_lists(200, 4, step=10, shift=20)
+    assert lists[181].tolist() == [191, 1, 11, 181] and pi[181] == 1
+    assert sorted(pi) == list(range(200))
+    assert permutation_matrix(pi)[pi[7], 7] == 1 and permutation_matrix(pi).sum() == 200
+
+
+def test_lists_that_cannot_be_are_refused():
+    with pytest.raises(InputError, match="list_length is 3 with step 4 and vocabulary_size 8"):
+        cyclic_lists(8, 3, step=4)
+    with pytest.raises(InputError, match="list_length is 9; accepted: at most vocabulary_size = 8"):
+        random_lists(jax.random.key(0), 8, 9)
+
+
+def test_presence_is_counted():
+    sets = all_sets(7, 3)
+    share = np.mean([{0, 1} <= set(s) and not {2, 3} & set(s) for s in sets.tolist()])
+    assert presence_probability(7, 3, 2, 2) == pytest.approx(share)
+    assert presence_probability(7, 3, 4, 0) == presence_probability(7, 3, 1, 7) == 0
+
+
+def least_by_enumeration(task, length):
+    """Assumption 4.3 by its words, over every set of tokens."""
+    tokens, sets = len(task.pi), [set(s) for s in all_sets(len(task.pi), length).tolist()]
+    found = []
+    for a, b, c in itertools.product(range(tokens), repeat=3):
+        row = list(dict.fromkeys(task.lists[a].tolist()))
+        if b not in row or c == b or c in row[: row.index(b)]:
+            continue
+        before = row[: row.index(b)]
+        found.append(np.mean([{a, b, c} <= s and not s & set(before) for s in sets]))
+    return min(p for p in found if p > 0)
+
+
+@pytest.mark.parametrize("length", [2, 3, 5])
+def test_delta_is_the_least_probability_of_a_triple(task, length):
+    delta = least_triple_probability(task.lists, length)
+    assert delta == pytest.approx(least_by_enumeration(task, length))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "length", "members", "delta"),
+    [
+        (8, 3, 2, 1 / 56),
+        (8, 3, 3, 1 / 56),
+        (10, 4, 3, 0.02857),
+        (12, 4, 3, 0.01616),
+        (12, 6, 4, 0.03788),
+        (14, 5, 4, 0.01798),
+    ],
+)
+def test_delta_of_full_lists_in_closed_form(tokens, length, members, delta):
+    lists = cyclic_lists(tokens, members).lists
+    assert least_triple_probability(lists, length) == pytest.approx(delta, rel=2e-4)
+    assert least_set_probability(tokens, length) == 1 / math.comb(tokens, length)
+
+
+def test_a_list_of_one_token_always_gives_its_own_label():
+    task = DecisionLists(np.array([2, 0, 1]), np.array([[0], [1], [2]]))
+    np.testing.assert_array_equal(label_sequences(task, all_sets(3, 2)), [[2, 0], [2, 1], [0, 1]])

@@ -1,0 +1,82 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.experiments.transformers import settings
+from lsa_jax.experiments.transformers.one_layer import mean_loss_at_uniform_attention
+from lsa_jax.experiments.transformers.sampler import (
+    all_sets,
+    cyclic_lists,
+    label_sequences,
+    permutation_matrix,
+    random_lists,
+)
+from lsa_jax.experiments.transformers.value_step import (
+    label_meetings,
+    picked_up,
+    population_gradient,
+    run_step,
+    sampled_gradient,
+)
+from lsa_jax.sweep.variants import set_fields
+
+L, N = 7, 3
+
+
+@pytest.fixture(scope="module")
+def task():
+    return random_lists(jax.random.key(4), L, 3)
+
+
+@pytest.fixture(scope="module")
+def population(task):
+    sets = jnp.asarray(all_sets(L, N))
+    return sets, label_sequences(task, sets)
+
+
+def test_meetings_are_counted(task, population):
+    expected = np.zeros((L, L))
+    sets, labels = (np.asarray(a) for a in population)
+    for sequence, label in zip(sets, labels, strict=True):
+        np.add.at(expected, (label[:, None], sequence[None]), 1 / len(sets))
+    np.testing.assert_allclose(label_meetings(task, N), expected, atol=1e-12)
+
+
+def test_counting_gives_the_gradient_of_the_whole_population(task, population):
+    v = 1e-3 * np.random.default_rng(0).normal(size=(L, L))
+    with jax.enable_x64(True):
+        expected = jax.jit(jax.grad(mean_loss_at_uniform_attention))(jnp.asarray(v), *population)
+        expected = np.asarray(expected)
+    found = population_gradient(task, N, v)
+    # Of second order in V.
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    without = population_gradient(task, N, np.zeros((L, L)))
+    assert np.abs(without - expected).max() > 1e-5
+
+
+def test_samples_give_the_same_gradient_up_to_their_noise(task):
+    v = jnp.zeros((L, L))
+    found, limit = sampled_gradient(jax.random.key(0), task, N, v, 10_200)
+    expected = population_gradient(task, N, np.zeros((L, L)))
+    np.testing.assert_allclose(found, expected, atol=5 * 0.5 / N / np.sqrt(10_200))
+    assert 1 / N <= limit <= 1
+
+
+def test_a_permutation_is_picked_up_whole(task):
+    permutation = permutation_matrix(task.pi)
+    found = picked_up(3 * permutation - 1, task.pi)
+    assert found["columns_right"] == 1 and found["correlation"] == pytest.approx(1)
+    assert (found["on_min"], found["on_mean"], found["off_max"]) == (2, 2, -1)
+    assert picked_up(-permutation, task.pi)["columns_right"] == 0
+
+
+def test_figure_4_1_is_exactly_as_measured_by_hand():
+    """V on P is L^2 / n^2 Pr(label) n - 1 = 7 there, and nothing off P comes near."""
+    sizes = {"vocabulary_size": 200, "sequence_length": 25, "list_length": 4}
+    config = set_fields(settings.default_config(), {"question": "value_step", **sizes})
+    metrics = run_step(config, cyclic_lists(200, 4, step=10, shift=20)).metrics
+    assert metrics["columns_right"] == 1
+    assert metrics["on_mean"] == pytest.approx(7, abs=1e-4)
+    assert metrics["correlation"] == pytest.approx(0.974, abs=1e-3)
+    assert metrics["off_max"] < 0.64

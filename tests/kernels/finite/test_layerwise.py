@@ -1,0 +1,335 @@
+"""The layer-wise finite NTK against Jacobian contraction."""
+
+from functools import partial
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from lsa_jax.errors import InputError
+from lsa_jax.kernels import finite_ntk
+from lsa_jax.kernels.finite import dense_layers, layerwise
+from lsa_jax.kernels.finite import ntk as finite
+from lsa_jax.kernels.infinite import tiles
+from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Leaves most optimisations out: these tests compile a great deal and compute little."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+class FlaxNet(nn.Module):
+    """A network of flax's own layers, with one matrix used twice."""
+
+    @nn.compact
+    def __call__(self, x):
+        x = nn.relu(nn.Conv(4, (3, 3))(x))
+        x = nn.relu(nn.Dense(3)(x)).reshape(len(x), 36)
+        shared = nn.Dense(5, name="shared")
+        x = nn.tanh(shared(nn.tanh(nn.Dense(36)(x)) @ jnp.eye(36)))
+        x = jnp.concatenate([x, shared(jnp.tile(x, (1, 8))[:, :36])], axis=1)
+        return nn.Dense(2, use_bias=False)(x)
+
+
+def _convolutional(key):
+    layers = [Conv(3, b_std=0.2), Relu(), Dense(4, b_std=0.3), Erf(), Flatten()]
+    model = network([*layers, Dense(6), Relu(), Dense(3, b_std=0.1)], parameterization="standard")
+    return model.apply, model.init(key, (3, 4, 2)), jax.random.normal(key, (5, 3, 4, 2))
+
+
+def _flax(key):
+    net, x = FlaxNet(), jax.random.normal(key, (5, 3, 4, 2))
+    return net.apply, jax.jit(net.init)(key, x), x
+
+
+def _left_multiplied(key):
+    """A plain function that has its weights on the left, transposed and scaled."""
+    params = [jax.random.normal(key, (2, 4, 4)), jax.random.normal(key, (8, 2))]
+
+    def apply(params, x):
+        hidden = jnp.tanh(3 * params[0].reshape(8, 4) @ x.T)
+        return hidden.T @ jnp.transpose(params[1].T / 2)
+
+    return apply, params, jax.random.normal(key, (5, 4))
+
+
+def _convolve(weight, x, **settings):
+    """A convolution of images stored channels first, with its features in the middle."""
+    settings = {"window_strides": (2, 1), "padding": ((1, 0), (0, 2))} | settings
+    return lax.conv_general_dilated(
+        x, weight, dimension_numbers=("NCHW", "OIWH", "HNCW"), **settings
+    )
+
+
+def _channels_first(key):
+    params = [jax.random.normal(key, (4, 2, 3, 2)), jax.random.normal(key, (48, 3))]
+
+    def apply(params, x):
+        hidden = jnp.tanh(jnp.swapaxes(_convolve(params[0], x), 0, 1))
+        return hidden.reshape(len(x), 48) @ params[1]
+
+    return apply, params, jax.random.normal(key, (5, 2, 5, 4))
+
+
+def ntk(apply, params, *inputs, **settings):
+    """Compiled as a whole, which takes less time than operation by operation."""
+    return jax.jit(partial(finite_ntk, apply, **settings))(params, *inputs)
+
+
+NETS = {
+    "layers": _convolutional,
+    "flax": _flax,
+    "left": _left_multiplied,
+    "channels first": _channels_first,
+}
+
+
+@pytest.mark.parametrize(
+    ("net", "full"),
+    [("layers", True), ("flax", False), ("left", False), ("channels first", True)],
+)
+def test_layerwise_equals_jacobian_contraction(key, net, full):
+    apply, params, x = NETS[net](key)
+    expected = np.asarray(ntk(apply, params, x, full=full, method="jacobian"))
+    scale = 1e-5 * np.abs(expected).max()
+    ours = ntk(apply, params, x, full=full, method="layerwise")
+    np.testing.assert_allclose(ours, expected, atol=scale)
+    if net in ("left", "channels first"):
+        ours = ntk(apply, params, x[1:], x, full=full, method="layerwise")
+        np.testing.assert_allclose(ours, expected[1:], atol=scale)
+
+
+def found(apply, params, x):
+    return dense_layers.dense_layers(apply, params, x.shape[1:], x.dtype)[0]
+
+
+def test_dense_layers_and_convolutions_are_found(key):
+    apply, params, x = _convolutional(key)
+    names = [
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for path, _ in jax.tree_util.tree_leaves_with_path(params)
+    ]
+    layers = {names[d.leaf]: (d.positions, d.fan_in, d.fan_out) for d in found(apply, params, x)}
+    assert layers == {
+        "Conv_0/weight": (12, 3 * 3 * 2, 3),
+        "Dense_0/weight": (12, 3, 4),
+        "Dense_1/weight": (1, 48, 6),
+        "Dense_2/weight": (1, 6, 3),
+    }
+    cheaper = [d for d in found(apply, params, x) if layerwise._is_cheaper_by_grams(d, 3)]
+    assert [names[d.leaf] for d in cheaper] == ["Dense_1/weight", "Dense_2/weight"]
+    apply, params, x = _left_multiplied(key)
+    assert [d.scale for d in found(apply, params, x)] == [3.0, 0.5]
+    apply, params, x = _channels_first(key)
+    assert [d[2:] for d in found(apply, params, x)] == [(12, 2 * 3 * 2, 4), (1, 48, 3)]
+    apply, params, x = _flax(key)
+    assert (12, 3 * 3 * 2, 4) in [d[2:] for d in found(apply, params, x)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lhs_dilation": (2, 1)},
+        {"rhs_dilation": (1, 2)},
+        {"feature_group_count": 2},
+        {"padding": ((0, -1), (0, 0))},
+    ],
+)
+def test_a_convolution_with_holes_groups_or_cut_windows_is_no_dense_layer(key, settings):
+    depth = 2 // settings.get("feature_group_count", 1)
+    weight, x = jnp.ones((4, depth, 2, 2)), jax.random.normal(key, (1, 2, 5, 4))
+
+    def apply(weight, x):
+        return jnp.sum(_convolve(weight, x, **settings), axis=(0, 3))
+
+    assert found(apply, weight, x) == []
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda w, x: x @ w + jnp.tanh(x) @ w,
+        lambda w, x: lax.cond(x[0, 0] > 0, jnp.matmul, lambda x, w: x - w[:1], x, w),
+    ],
+    ids=["twice", "conditionally"],
+)
+def test_a_parameter_used_twice_or_conditionally_is_no_dense_layer(key, apply):
+    assert found(apply, jnp.ones((4, 4)), jax.random.normal(key, (5, 4))) == []
+
+
+def test_two_gram_matrices_are_taken_where_they_are_cheaper():
+    # p^2 (k + c f) multiplications against c k f.
+    for positions, is_cheaper in ((1, True), (5, True), (6, False)):
+        layer = dense_layers.Dense(0, 1.0, positions, fan_in=60, fan_out=20)
+        assert layerwise._is_cheaper_by_grams(layer, 3) == is_cheaper
+
+
+def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
+    weight, x = jax.random.normal(key, (40, 30)), jax.random.normal(key, (3, 2, 40))
+
+    def apply(weight, x):
+        return jnp.sum(jnp.tanh(x @ weight), axis=(1, 2))[:, None] * jnp.ones((1, 4))
+
+    assert [layerwise._is_cheaper_by_grams(d, 4) for d in found(apply, weight, x)] == [True]
+    for full in (False, True):
+        expected = ntk(apply, weight, x, full=full, method="jacobian")
+        ours = ntk(apply, weight, x, full=full, method="layerwise")
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * expected.max())
+
+
+def test_the_whole_kernel_of_a_single_output_keeps_its_axes(key):
+    # A matrix by its Grams, a vector by its Jacobian.
+    params, x = [jax.random.normal(key, (4, 1)), jnp.ones((4,))], jax.random.normal(key, (3, 4))
+
+    def apply(params, x):
+        return jnp.tanh(x * params[1][None]) @ params[0]
+
+    whole = ntk(apply, params, x, full=True, method="layerwise")
+    assert whole.shape == (3, 3, 1, 1)
+    expected = ntk(apply, params, x, method="jacobian")
+    np.testing.assert_allclose(whole[..., 0, 0], expected, rtol=1e-5)
+
+
+def test_a_weight_made_complex_is_no_dense_layer(key):
+    weight, x = jax.random.normal(key, (6, 5)), jax.random.normal(key, (3, 6))
+
+    def apply(weight, x):
+        return jnp.real((1 - 2j) * ((1 + 0.5j) * x @ weight.astype(jnp.complex64)))
+
+    expected = ntk(apply, weight, x, method="jacobian")
+    np.testing.assert_allclose(ntk(apply, weight, x, method="layerwise"), expected, rtol=1e-5)
+
+
+def test_many_tiles_bands_and_chunks_give_the_same_symmetric_matrix(key, monkeypatch):
+    for module, name in ((layerwise, "_SIDE"), (tiles, "_BLOCK"), (tiles, "_CHUNK")):
+        monkeypatch.setattr(module, name, 2)
+    apply, params, x = _left_multiplied(key)
+    ours = ntk(apply, params, x, full=True, method="layerwise")
+    expected = ntk(apply, params, x, full=True, method="jacobian")
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_array_equal(ours, jnp.transpose(ours, (1, 0, 3, 2)))
+
+
+def test_a_matrix_of_a_thousand_rows_is_mirrored():
+    """To compile a choice between this matrix and its transpose takes XLA minutes."""
+    matrix = np.random.default_rng(0).normal(size=(1000, 1000))
+    ours = jax.jit(tiles._mirrored)(jnp.asarray(matrix, jnp.float32))
+    expected = np.triu(matrix) + np.triu(matrix, 1).T
+    np.testing.assert_array_equal(ours, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_jacobian_in_pieces_gives_the_same_kernel(key, monkeypatch, full):
+    monkeypatch.setattr(layerwise, "_PIECE", 5 * 6 * 8)  # so that the last piece is filled up
+    weight, x = jax.random.normal(key, (12, 8)), jax.random.normal(key, (5, 4, 12))
+
+    def apply(weight, x):
+        return jnp.sum(jnp.tanh(x @ weight), axis=1)[:, :6]
+
+    (layer,) = found(apply, weight, x)
+    assert layerwise.is_smaller_in_two(layer, 6)
+    assert not layerwise._is_cheaper_by_grams(layer, 6)
+    expected = ntk(apply, weight, x, full=full, method="jacobian")
+    for columns in ((), (x[1:],)):
+        ours = ntk(apply, weight, x, *columns, full=full, method="layerwise")
+        np.testing.assert_allclose(
+            ours, expected[:, 1:] if columns else expected, rtol=1e-4, atol=1e-5 * expected.max()
+        )
+
+
+def _first_in_pieces(factors):
+    """Gives the first factor, of 8 columns, in two pieces."""
+
+    def half(at):
+        return lax.dynamic_slice_in_dim(factors[0], 4 * at, 4, axis=1)
+
+    return [tiles.Pieces(2, half), *factors[1:]]
+
+
+@pytest.mark.parametrize(
+    ("form", "shapes"),
+    [
+        (list, [(7, 8), (7, 10)]),
+        (list, [(7, 8)]),
+        (list, [(2, 3)]),
+        (_first_in_pieces, [(7, 8), (7, 10)]),
+        (_first_in_pieces, [(7, 8)]),
+    ],
+)
+def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
+    key, monkeypatch, form, shapes
+):
+    monkeypatch.setattr(tiles, "_BLOCK", 3)
+    monkeypatch.setattr(tiles, "_CHUNK", 4)
+    # Chunks and bands that are whole and such that are not.
+    factors = [jax.random.normal(key, shape) for shape in shapes]
+    weights = jax.random.normal(key, (len(factors[0]), len(factors[0])))
+
+    @partial(jax.jit, static_argnums=0)
+    def value_and_derivative(kernel, factors):
+        value, back = jax.vjp(kernel, factors)
+        return value, back(weights)[0]
+
+    expected = value_and_derivative(lambda two: sum(a @ a.T for a in two), factors)
+    for kernel in (
+        lambda two: tiles.sum_of_grams(form(two)),
+        lambda two: tiles.sum_of_products(form(two), form(two)),
+    ):
+        ours = value_and_derivative(kernel, factors)
+        for result, wanted in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_selected_parameters_sum_to_the_whole_kernel_and_the_diagonal_is_its_diagonal(key):
+    apply, params, x = _left_multiplied(key)
+    whole = ntk(apply, params, x, full=True)
+    parts = [
+        ntk(apply, params, x, full=True, selected=chosen)
+        for chosen in ([True, False], [False, True])
+    ]
+    np.testing.assert_allclose(parts[0] + parts[1], whole, rtol=1e-4, atol=1e-4)
+    frozen = [params[0], jax.lax.stop_gradient(params[1])]
+    alone = ntk(lambda p, x: apply([p, frozen[1]], x), params[0], x, full=True, method="jacobian")
+    np.testing.assert_allclose(parts[0], alone, rtol=1e-4, atol=1e-4)
+    diagonal = ntk(apply, params, x, full=True, diagonal=True)
+    np.testing.assert_allclose(diagonal, jnp.einsum("aaij->aij", whole), rtol=1e-4, atol=1e-4)
+    trace = ntk(apply, params, x, x[::-1], diagonal=True, method="jacobian")
+    np.testing.assert_allclose(
+        trace, jnp.diagonal(ntk(apply, params, x, x[::-1])), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_selections_that_do_not_fit_the_parameters_are_refused(key):
+    apply, params, x = _left_multiplied(key)
+    for wrong in ([True], {"w": True}, [False, False], [1, 0]):
+        with pytest.raises(InputError, match="selected is"):
+            finite_ntk(apply, params, x, selected=wrong)
+    with pytest.raises(InputError, match="x1 has 5 examples and x2 has 4"):
+        finite_ntk(apply, params, x, x[:4], diagonal=True)
+
+
+def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(key, monkeypatch):
+    chosen = []
+    original = finite._implementation
+    monkeypatch.setattr(
+        finite,
+        "_implementation",
+        lambda apply, method, **s: chosen.append(method) or original(apply, method, **s),
+    )
+    apply, params, x = _left_multiplied(key)
+    ntk(apply, params, x)
+    powers = jnp.arange(1.0, 41)[None]
+
+    def many_outputs(w, x):
+        return (x @ w)[:, :1] * powers + jnp.sum(w) * powers
+
+    ntk(many_outputs, jnp.ones((4, 4)), x, full=True)
+    assert chosen == ["layerwise", "vector_products"]

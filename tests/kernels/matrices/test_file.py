@@ -1,0 +1,330 @@
+"""A Gram matrix in a file survives its process, and is never mixed with another."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import filelock
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError, NumericalError, StorageError
+from lsa_jax.kernels.matrices import file as gram_file
+from lsa_jax.kernels.matrices import gram
+
+ONE = jax.devices()[:1]
+
+
+def kernel(x1, x2):
+    return jnp.tanh(x1 @ x2.T)
+
+
+def _points(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 3)).astype(np.float32)
+
+
+X1, X2 = _points(22), _points(9, seed=1)
+NUM_TILES = 6 * 7 // 2
+
+
+def compute(path, *pair, **options):
+    options = {"tile": 4, "devices": ONE} | options
+    return gram(options.pop("kernel", kernel), *(pair or (X1,)), path=path, **options)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "kernel.npy"
+
+
+@pytest.mark.parametrize("pair", [(X1,), (X2, X1)], ids=["symmetric", "general"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_file_is_the_matrix_that_numpy_reads(path, pair, dtype):
+    matrix = compute(path, *pair, dtype=dtype)
+    assert isinstance(matrix, np.memmap) and not matrix.flags.writeable
+    np.testing.assert_array_equal(np.load(path), gram(kernel, *pair, tile=4, dtype=dtype))
+    np.testing.assert_array_equal(matrix, np.load(path))
+
+
+def test_a_whole_matrix_is_read_not_computed(path):
+    compute(path)
+    before = path.stat().st_mtime_ns
+    compute(path, progress=lambda fraction: pytest.fail("a tile was computed"))
+    assert path.stat().st_mtime_ns == before
+
+
+class _Stopped(Exception):
+    pass
+
+
+def _stop_at(fraction):
+    def stop(done):
+        if done >= fraction:
+            raise _Stopped
+
+    return stop
+
+
+def test_what_is_done_when_the_work_stops_is_not_computed_again(path):
+    with pytest.raises(_Stopped):
+        compute(path, progress=_stop_at(0.4))
+    fractions = []
+    matrix = compute(path, progress=fractions.append)
+    assert len(fractions) == NUM_TILES - np.ceil(0.4 * NUM_TILES)
+    assert fractions[-1] == 1.0
+    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, devices=ONE))
+
+
+def test_the_tile_of_the_file_stays_whatever_memory_there_is_later(path):
+    with pytest.raises(_Stopped):
+        compute(path, tile=None, memory_limit=1000, progress=_stop_at(0.2))
+    tile = json.loads(path.with_name("kernel.npy.json").read_text())["tile"]
+    assert tile < [22, 22]
+    compute(path, tile=None)
+    assert json.loads(path.with_name("kernel.npy.json").read_text())["tile"] == tile
+
+
+def test_a_torn_line_of_the_journal_counts_for_nothing(path):
+    expected = np.array(compute(path))
+    journal = path.with_name("kernel.npy.0.journal")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    # The beginning of "12 20", which by itself would be a tile, and a block lost with the power.
+    lines[lines.index(b"12 20\n")] = b"\0\0\0\0\n"
+    journal.write_bytes(b"".join(lines) + b"12 2")
+    matrix = np.load(path, mmap_mode="r+")
+    matrix[12:16, 20:] = matrix[20:, 12:16] = 7
+    del matrix
+    fractions = []
+    np.testing.assert_array_equal(compute(path, progress=fractions.append), expected)
+    assert len(fractions) == 1 and journal.read_bytes().endswith(b"\n12 20\n")
+
+
+def test_a_matrix_that_has_vanished_is_computed_again(path):
+    expected = np.array(compute(path))
+    path.unlink()
+    np.testing.assert_array_equal(compute(path), expected)
+
+
+def test_what_was_removed_is_gone(path):
+    compute(path)
+    others = [path.with_name(name) for name in ("kernel.0.npy", "kernel.npy.0.npy")]
+    for other in others:
+        compute(other)
+    kept = {
+        file
+        for file in path.parent.iterdir()
+        if file.name.startswith(("kernel.0", "kernel.npy.0.npy"))
+    }
+    gram_file.remove(path)
+    assert set(path.parent.iterdir()) == kept
+    for other in others:
+        compute(other, progress=lambda fraction: pytest.fail("a tile was computed"))
+
+
+# Runs a computation in processes that are killed, forked from one that has imported all it needs.
+KILLED = """
+import os, signal, sys, time
+import numpy as np
+import jax, jax.numpy as jnp
+from lsa_jax.kernels import gram
+
+path, seed = sys.argv[1], int(sys.argv[2])
+journal = path + ".0.journal"
+
+def kernel(x1, x2):
+    return jnp.tanh(x1 @ x2.T)
+
+def lines():
+    return open(journal, "rb").read().count(b"\\n") if os.path.exists(journal) else 0
+
+def child():
+    x = np.random.default_rng(0).normal(size=(150, 3)).astype(np.float32)
+    first = []
+    def progress(fraction):
+        if not first:
+            first.append(round(fraction * 120) - 1)
+            with open(sys.argv[3], "a") as spared:  # how many tiles the journal has spared it
+                print(first[0], file=spared)
+        time.sleep(0.005)
+    gram(kernel, x, tile=10, path=path, progress=progress)
+    os._exit(0)
+
+random = np.random.default_rng(seed)
+for enough in (0, 10, 40, 80, 10**9):
+    pid = os.fork()
+    if not pid:
+        child()
+    while lines() < enough and not os.waitpid(pid, os.WNOHANG)[0]:
+        time.sleep(0.002)
+    if enough < 120:
+        time.sleep(random.uniform(0, 0.05))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        print(lines())
+"""
+
+
+def test_a_computation_killed_at_random_moments_ends_bit_identical(path, tmp_path):
+    log = tmp_path / "spared"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", KILLED, str(path), "3", str(log)],
+        env=os.environ | {"XLA_FLAGS": os.environ["XLA_FLAGS"].replace("count=8", "count=1")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    journalled, spared = (list(map(int, text.split())) for text in (done.stdout, log.read_text()))
+    assert any(0 < count < 120 for count in journalled)
+    # Nothing that a journal listed is computed again. (A process killed early tells nothing.)
+    assert spared[-1] == journalled[-1] < 120
+    untouched = gram(kernel, _points(150), tile=10, devices=ONE)
+    np.testing.assert_array_equal(np.load(path), untouched)
+
+
+def test_processes_share_the_work_and_the_last_one_gets_the_matrix(path):
+    counts = []
+    for index in range(3):
+        fractions = []
+        matrix = compute(path, process_index=index, process_count=3, progress=fractions.append)
+        assert (matrix is None) == (index < 2)
+        counts.append(len(fractions))
+    assert sum(counts) == NUM_TILES and max(counts) - min(counts) <= 1
+    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, devices=ONE))
+
+
+def test_one_process_finishes_what_several_have_left(path):
+    compute(path, process_index=1, process_count=2)
+    fractions = []
+    matrix = compute(path, progress=fractions.append)
+    assert len(fractions) == NUM_TILES - NUM_TILES // 2
+    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, devices=ONE))
+
+
+@pytest.mark.parametrize("index", [0, 2])
+def test_a_second_writer_refuses(path, index):
+    with filelock.FileLock(path.with_name(f"kernel.npy.{index}.lock")):
+        with pytest.raises(InputError, match="another process is writing it; wait for it"):
+            compute(path, process_index=index, process_count=index + 1)
+        with pytest.raises(InputError, match="another process is writing it"):
+            compute(path)
+    compute(path)
+
+
+def _scaled(scale):
+    weights = scale * jnp.ones(3)
+    return lambda x1, x2: (x1 * weights[None]) @ x2.T
+
+
+@pytest.mark.parametrize(
+    ("names", "change"),
+    {
+        "program": {"kernel": _scaled(2.0)},
+        "x1": {"x1": X1 + 1e-3},
+        "x1, shape": {"x1": X1[:21]},
+        "x1, x2, symmetric, shape": {"x1": X2, "x2": X1},
+        "program, x1, dtype": {"dtype": "float64"},
+        "program, tile": {"tile": 5},
+    }.items(),
+)
+def test_another_matrix_is_refused_in_one_line(path, names, change):
+    first = {"kernel": _scaled(1.0), "x1": X1}
+
+    def call(x1, x2=None, **options):
+        return compute(path, x1, x2, **options)
+
+    call(**first)
+    content = path.read_bytes()
+    with pytest.raises(InputError, match=f"holds a Gram matrix of another {names} ") as caught:
+        call(**(first | change))
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == content
+
+
+def test_files_that_gram_did_not_write_are_left_alone(path):
+    np.save(path, np.eye(3))
+    with pytest.raises(InputError, match="nobody knows which matrix it is"):
+        compute(path)
+    np.testing.assert_array_equal(np.load(path), np.eye(3))
+    with pytest.raises(InputError, match="accepted: a name that ends in .npy"):
+        compute(path.with_suffix(".bin"))
+    compute(path.with_name("replaced.npy"))
+    np.save(path.with_name("replaced.npy"), np.eye(3))
+    with pytest.raises(InputError, match=r"is \(3, 3\) of float64, not \(22, 22\) of float32"):
+        compute(path.with_name("replaced.npy"))
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "words"),
+    [
+        ("kernel.npy", 0, "which is damaged, not"),
+        ("kernel.npy", 60, "which is damaged, not"),
+        ("kernel.npy", 500, "which is damaged, not"),
+        ("kernel.npy.json", 0, "json is damaged; remove it and kernel.npy"),
+        ("kernel.npy.json", 100, "json is damaged; remove it and kernel.npy"),
+    ],
+)
+def test_a_file_cut_short_is_named_and_computed_again_once_removed(path, name, size, words):
+    expected = np.array(compute(path))
+    os.truncate(path.with_name(name), size)
+    with pytest.raises(InputError, match=words) as caught:
+        compute(path)
+    assert "\n" not in str(caught.value)
+    path.unlink()
+    path.with_name("kernel.npy.json").unlink()
+    np.testing.assert_array_equal(compute(path), expected)
+
+
+def test_a_disk_that_takes_lines_in_parts_gets_whole_lines(path):
+    class Grudging:
+        def __init__(self, file):
+            self._file = file
+
+        def __getattr__(self, name):
+            return getattr(self._file, name)
+
+        def write(self, lines):
+            return self._file.write(lines[:3])
+
+    record = {"shape": (22, 22), "dtype": "float32", "symmetric": True}
+    places = [gram_file.Place(12, 20), gram_file.Place(16, 20)]
+    with gram_file.opened(path, record, 0, 1) as file:
+        file._journal = Grudging(file._journal)
+        for place in places:
+            file.add(gram_file.Tile(place, np.ones((4, 2), np.float32)))
+        file.flush()
+        assert file.done() == set(places)
+
+
+def test_a_disk_that_is_full_is_named_and_leaves_no_part_of_a_matrix(path, monkeypatch):
+    def full(descriptor, start, length):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageError, match=rf"{path} cannot be written \(1,936 bytes\): No space"):
+        compute(path)
+    assert not list(path.parent.glob("*.npy")) + list(path.parent.glob(".*.partial"))
+    monkeypatch.undo()
+    np.testing.assert_array_equal(compute(path), gram(kernel, X1, tile=4, devices=ONE))
+
+
+def test_a_matrix_larger_than_the_disk_is_refused_before_it_starts(path, monkeypatch):
+    small = shutil.disk_usage(path.parent)._replace(free=1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: small)
+    with pytest.raises(InputError, match=r"\(22, 22\) takes 1.94e\+03 bytes, and its disk has 1 "):
+        compute(path)
+    assert not list(path.parent.iterdir())
+
+
+def test_a_kernel_that_is_not_finite_leaves_the_tiles_before_it(path):
+    x = X1.copy()
+    x[-1] = np.inf
+    with pytest.raises(NumericalError, match="not finite"):
+        compute(path, x)
+    # In the first row, those between the tile on the diagonal and the last one.
+    assert path.with_name("kernel.npy.0.journal").read_bytes().count(b"\n") == 4

@@ -1,0 +1,146 @@
+"""What fields accept, and the one line that says so."""
+
+import ml_collections
+import pytest
+
+from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.sweep import points
+from lsa_jax.sweep.fields import Field, check, default_config, parse
+
+FIELDS = {
+    "count": Field(3, integer(1), "a count"),
+    "rate": Field(0.5, number(0, 1), "a rate"),
+    "step": Field(0.1, number(0, above=True), "a step"),
+    "flag": Field(False, boolean(), "a flag"),
+    "kind": Field("a", one_of("a", "b"), "a kind"),
+    "name": Field("x", text(), "a name"),
+    "inner.sizes": Field((1, 2), tuple_of(integer(1)), "sizes"),
+    "inner.limit": Field(None, optional(integer(1)), "a limit"),
+}
+
+
+def test_defaults_are_accepted_and_nested():
+    config = default_config(FIELDS)
+    check(config, FIELDS)
+    assert config.inner.sizes == (1, 2) and config.inner.limit is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "accepted"),
+    [
+        ("count", 0, "a whole number, 1 or more"),
+        ("count", 1.5, "a whole number"),
+        ("count", True, "a whole number"),
+        ("rate", -0.1, "a number, 0 or more and at most 1"),
+        ("rate", 1.01, "at most 1"),
+        ("rate", float("nan"), "a number"),
+        ("rate", float("inf"), "a number"),
+        ("step", 0.0, "a number above 0"),
+        ("flag", 1, "True or False"),
+        ("kind", "c", "one of 'a', 'b'"),
+        ("name", "", "a text that is not empty"),
+        ("inner.sizes", (1, 2.5), "a tuple of values, each a whole number"),
+        ("inner.sizes", 3, "a tuple of values"),
+        ("inner.limit", 0, "None or a whole number, 1 or more"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_field_and_what_is_accepted(name, value, accepted):
+    fields = {name: FIELDS[name]._replace(default=value)}
+    with pytest.raises(InputError, match=f"config.{name} is .*accepted: .*{accepted}"):
+        check(default_config(fields), fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("count", "7", 7),
+        ("rate", "1", 1.0),
+        ("step", "1e-3", 1e-3),
+        ("flag", "True", True),
+        ("kind", "b", "b"),
+        ("name", "3", "3"),
+        ("inner.sizes", "(4,)", (4,)),
+        ("inner.sizes", "4, 5", (4, 5)),
+        ("inner.limit", "None", None),
+        ("inner.limit", "2", 2),
+    ],
+)
+def test_values_are_read_from_the_command_line(name, written, value):
+    parsed = parse(name, written, FIELDS)
+    assert parsed == value and type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("count", "7.0"),
+        ("count", "None"),
+        ("count", "__import__('os')"),
+        ("flag", "yes"),
+        ("inner.sizes", "(4"),
+        ("inner.sizes", "4"),
+    ],
+)
+def test_text_that_is_no_accepted_value_is_refused(name, written):
+    with pytest.raises(InputError, match=f"config.{name} is "):
+        parse(name, written, FIELDS)
+
+
+def test_an_unknown_field_names_the_nearest_one():
+    with pytest.raises(
+        InputError, match=r"no config field config.cuont; did you mean config.count"
+    ):
+        parse("cuont", "1", FIELDS)
+
+
+def test_an_unknown_field_far_from_any_names_its_neighbours():
+    with pytest.raises(InputError, match=r"accepted: config.inner.sizes, config.inner.limit"):
+        parse("inner.zzzzzzzz", "1", FIELDS)
+
+
+def test_a_missing_field_is_named():
+    config = default_config({"count": FIELDS["count"]})
+    with pytest.raises(InputError, match="lacks config.rate: a rate"):
+        check(config, FIELDS)
+
+
+def test_points_hold_their_own_settings_and_leave_the_configuration_alone():
+    config = settings.default_config()
+    made = points.make_points(
+        config, points.product({"noise": (0.0, 2.0), "seed": (0, 1)}), settings.validate
+    )
+    assert [point.id for point in made] == [
+        "noise=0-seed=0",
+        "noise=0-seed=1",
+        "noise=2-seed=0",
+        "noise=2-seed=1",
+    ]
+    assert made[3].config.noise == 2.0 and made[3].config.seed == 1
+    assert config.noise == 0.0 and config.seed == 0
+
+
+def test_two_equal_points_are_refused():
+    with pytest.raises(InputError, match="noise=1 twice"):
+        points.make_points(settings.default_config(), [{"noise": 1.0}] * 2, settings.validate)
+
+
+def test_an_empty_sweep_is_refused():
+    with pytest.raises(InputError, match="no points"):
+        points.make_points(settings.default_config(), [], settings.validate)
+
+
+@pytest.mark.parametrize(
+    ("values", "ids"),
+    [
+        ((2.0, 1048576, 1e-9), ["b=2", "b=1.04858e+06", "b=1e-09"]),
+        ((1000000, 1000001), ["b=1e+06", "b=1000001"]),
+        ((0.12345678, 0.12345681), ["b=0.12345678", "b=0.12345681"]),
+        ((None, True, (1, 2), (1, 3)), ["b=None", "b=1", "b=_1-_2_", "b=_1-_3_"]),
+    ],
+)
+def test_ids_of_points_differ_where_settings_do(values, ids):
+    config = ml_collections.ConfigDict({"a": {"b": ml_collections.config_dict.placeholder(object)}})
+    made = points.make_points(config, [{"a.b": value} for value in values], lambda config: None)
+    assert [point.id for point in made] == ids

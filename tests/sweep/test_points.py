@@ -1,0 +1,44 @@
+"""Points of a sweep are put together by what they share, in the order in which they come."""
+
+import ml_collections
+import pytest
+
+from lsa_jax.sweep.points import group_points, make_points, product, split_groups
+
+
+@pytest.fixture
+def points():
+    config = ml_collections.ConfigDict(
+        {"width": 1, "seed": 0, "data": {"rows": 1}, "max_replicas": 2}
+    )
+    sweep = product({"width": (2, 1), "data.rows": (1, 2), "seed": (0, 1, 2)})
+    return make_points(config, sweep, lambda config: None)
+
+
+def ids(groups):
+    return [[tuple(point.settings.values()) for point in group] for group in groups]
+
+
+def test_groups_differ_in_the_named_settings_alone_and_keep_the_order_of_the_points(points):
+    mixed = points[::-1][::2] + points[::-1][1::2]
+    groups = group_points(mixed, lambda config: ("seed",))
+    assert ids(groups) == [
+        [(1, 2, 2), (1, 2, 0), (1, 2, 1)],
+        [(1, 1, 1), (1, 1, 2), (1, 1, 0)],
+        [(2, 2, 2), (2, 2, 0), (2, 2, 1)],
+        [(2, 1, 1), (2, 1, 2), (2, 1, 0)],
+    ]
+
+
+def test_what_may_differ_depends_on_the_point(points):
+    groups = group_points(points, lambda config: ("seed",) if config.width == 1 else ())
+    assert [len(group) for group in groups] == [1] * 6 + [3] * 2
+    by_data = group_points(points, lambda config: ("data", "seed"))
+    assert [{settings[0] for settings in group} for group in ids(by_data)] == [{2}, {1}]
+
+
+def test_groups_are_cut_at_the_most_replicas_of_their_configuration(points):
+    groups = group_points(points, lambda config: ("seed",))
+    parts = split_groups(groups)
+    assert [len(part) for part in parts] == [2, 1] * 4
+    assert sum(parts, []) == sum(groups, [])

@@ -1,0 +1,254 @@
+"""A run that was killed, repeated, or spread over more devices ends with the same numbers."""
+
+import multiprocessing
+import os
+import runpy
+import signal
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import filelock
+import ml_collections
+import pandas as pd
+import pytest
+
+from launch import _cli
+from lsa_jax.errors import InputError, MissingDataError, MixedVersionsWarning
+from lsa_jax.reporting import files
+from lsa_jax.sweep import run
+from lsa_jax.sweep.points import Point, make_points
+from lsa_jax.sweep.run import run_groups, run_sweep
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+# A third of a quick sweep's time goes by with imports: processes are forked from one that has done
+# them. In tests/launch and tests/test_readme.py commands start as users start them.
+LAUNCH = Path(__file__).with_name("forked_launch.py")
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["lsa_jax.experiments.lsa.noise_curves.experiment", "sklearn.datasets", "matplotlib.pyplot"]
+)
+
+
+class Command(NamedTuple):
+    """A launch script in a process of its own, and the files that it prints to."""
+
+    process: multiprocessing.Process
+    stdout: Path
+    stderr: Path
+
+    def wait(self):
+        """Waits for its end; returns its exit status, what it printed, and its errors."""
+        self.process.join(timeout=300)
+        return self.process.exitcode, self.stdout.read_text(), self.stderr.read_text()
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Starts a launch script on a folder: by default the quickstart's quick variant."""
+
+    def start(workdir, *, devices=1, script="sweep", arguments=()):
+        said = tmp_path_factory.mktemp("said")
+        config = ["--config=configs/quickstart.py:quick"] if script in ("sweep", "run") else []
+        given = {
+            "directory": str(ROOT),
+            "command": [f"launch.{script}", *config, f"--workdir={workdir}", *arguments],
+            # Compiled as cheaply as in the tests, whose own number of devices is another.
+            "environment": {
+                "XLA_FLAGS": os.environ["XLA_FLAGS"].replace("count=8", f"count={devices}")
+            },
+            "stdout": str(said / "stdout"),
+            "stderr": str(said / "stderr"),
+        }
+        process = FORKS.Process(target=runpy.run_path, args=(str(LAUNCH), given), daemon=True)
+        process.start()
+        return Command(process, said / "stdout", said / "stderr")
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def finish(start):
+    """Runs a launch script to its end; returns what it printed."""
+
+    def finish(workdir, **options):
+        status, output, errors = start(workdir, **options).wait()
+        assert status == 0, errors
+        return output
+
+    return finish
+
+
+CLOCK = ["seconds", "images_per_second", "peak_fraction"]
+
+
+def read(workdir):
+    return pd.read_csv(workdir / "results.csv").drop(columns=CLOCK)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory, finish):
+    workdir = tmp_path_factory.mktemp("uninterrupted")
+    finish(workdir)
+    return workdir
+
+
+def test_results_have_the_columns_and_every_point(uninterrupted):
+    results = read(uninterrupted)
+    assert {"learner", "noise", "seed", "test_accuracy", "train_accuracy", "status"} <= set(results)
+    assert len(results) == 3 * 2 * 2 and (results["status"] == "ok").all()
+    for name in ("noise_curves.png", "noise_curves.svg", "report.md", "report.json", "config.json"):
+        assert (uninterrupted / name).stat().st_size > 0
+    assert not list(uninterrupted.glob("groups/*/scratch"))
+
+
+def _kill_when(process, happened):
+    deadline = time.monotonic() + 120
+    while not happened() and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process.is_alive(), "the run ended before it could be killed"
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def test_a_sweep_killed_at_several_moments_ends_with_the_same_results(
+    uninterrupted, tmp_path, start, finish
+):
+    workdir = tmp_path / "killed"
+
+    def count(pattern):
+        return len(list(workdir.glob(pattern)))
+
+    moments = [
+        lambda: (workdir / "config.json").exists(),
+        lambda: count("groups/*/step_*") > 0,
+        lambda: count("runs/*/result.json") >= 6,  # the first group's, and part of the second's
+    ]
+    for happened in moments:
+        _kill_when(start(workdir).process, happened)
+        assert not (workdir / "results.csv").exists()
+    finish(workdir)
+    pd.testing.assert_frame_equal(read(workdir), read(uninterrupted), check_exact=True)
+    assert not list(workdir.rglob("*.partial")) + list(workdir.glob("groups/*/scratch"))
+
+
+def test_a_finished_sweep_repeated_does_no_work(uninterrupted, finish):
+    before = {p: p.stat().st_mtime_ns for p in (uninterrupted / "runs").rglob("*")}
+    results = (uninterrupted / "results.csv").read_bytes()
+    assert "nothing to run" in finish(uninterrupted)
+    assert {p: p.stat().st_mtime_ns for p in (uninterrupted / "runs").rglob("*")} == before
+    assert (uninterrupted / "results.csv").read_bytes() == results
+
+
+def test_eight_devices_give_the_same_results_to_rounding(uninterrupted, tmp_path, finish):
+    finish(tmp_path, devices=8)
+    pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), rtol=1e-5, atol=1e-5)
+
+
+def test_a_second_sweep_on_the_same_folder_refuses(uninterrupted, start):
+    with filelock.FileLock(uninterrupted / ".lock"):
+        status, _, errors = start(uninterrupted).wait()
+    assert status == 2
+    assert errors.strip().splitlines() == [errors.strip()] and "in use" in errors
+
+
+def test_a_sweep_with_other_settings_on_the_same_folder_refuses(uninterrupted, start):
+    changed = start(uninterrupted, arguments=["--config.network.epochs=3"])
+    status, _, errors = changed.wait()
+    assert status == 2
+    assert "other settings" in errors and len(errors.strip().splitlines()) == 1
+
+
+def test_the_report_can_be_made_again(uninterrupted, finish):
+    wanted = {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()}
+    for name in ("report.md", "report.json", "results.csv", "noise_curves.png"):
+        (uninterrupted / name).unlink()
+    printed = finish(uninterrupted, script="report")
+    assert "Percentage of zero-noise accuracy retained" in printed
+    assert {p.name: p.read_bytes() for p in uninterrupted.iterdir() if p.is_file()} == wanted
+
+
+def test_one_point_runs_alone(tmp_path, uninterrupted, finish):
+    finish(tmp_path, script="run", arguments=["--config.noise=2.0", "--config.seed=1"])
+    alone = read(tmp_path)
+    assert len(alone) == 1
+    swept = read(uninterrupted).query("learner == 'network' and noise == 2 and seed == 1")
+    assert alone["test_loss"].item() == pytest.approx(swept["test_loss"].item(), rel=1e-5)
+
+
+def test_groups_run_at_once_by_several_processes_give_the_same_report(
+    uninterrupted, tmp_path, start
+):
+    (tmp_path / "config.json").write_bytes((uninterrupted / "config.json").read_bytes())
+    commands = [["groups", "--groups=0,2,4"], ["groups", "--groups=1,3,5"], ["report"]]
+    for at_once in (commands[:2], commands[2:]):
+        processes = [
+            start(tmp_path, script=script, arguments=arguments) for script, *arguments in at_once
+        ]
+        for process in processes:
+            status, _, errors = process.wait()
+            assert status == 0, errors
+    pd.testing.assert_frame_equal(read(tmp_path), read(uninterrupted), check_exact=True)
+    for name in ("report.md", "report.json", "noise_curves.png"):
+        assert (tmp_path / name).read_bytes() == (uninterrupted / name).read_bytes()
+
+
+def test_a_group_that_is_not_there_is_refused(uninterrupted):
+    config, points = _cli.recorded_points(uninterrupted)
+    with pytest.raises(InputError, match="--groups has 6; accepted: 0 to 5"):
+        run_groups(config, points, uninterrupted, [0, 6], data_dir=None)
+
+
+@pytest.mark.parametrize("names", [[], [".lock"]])
+def test_missing_data_leave_a_folder_that_was_made_before_as_it_was(tmp_path, names):
+    data, workdir = tmp_path / "data", tmp_path / "out"
+    for folder in (data, workdir):
+        folder.mkdir()
+    for name in names:
+        (workdir / name).touch()
+    config = runpy.run_path(str(ROOT / "configs/lsa/fig6_mnist.py"))["get_config"]()
+    points = make_points(config, [{}], lambda config: None)
+    with pytest.raises(MissingDataError):
+        run_sweep(config, points, workdir, data_dir=data, command=[])
+    assert [entry.name for entry in workdir.iterdir()] == names
+
+
+def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
+    config = runpy.run_path(str(ROOT / "configs/quickstart.py"))["get_config"]("quick")
+    points = make_points(config, [{}], lambda config: None)
+    files.write_run(tmp_path, "single", {"id": "single", "status": "ok"}, [])
+    experiment = run.load_experiment(config.experiment)._replace(report=lambda *given: None)
+    writing, at_once = [], []
+
+    def write(*given):
+        writing.append(given)
+        time.sleep(0.2)
+        at_once.append(len(writing))
+        writing.pop()
+        return ""
+
+    monkeypatch.setattr(run, "load_experiment", lambda name: experiment)
+    monkeypatch.setattr(run, "write_report", write)
+    with ThreadPoolExecutor() as threads:
+        reports = [threads.submit(run.report_sweep, config, points, tmp_path) for _ in range(3)]
+    assert [len(report.result()) for report in reports] == [1, 1, 1]
+    assert at_once == [1, 1, 1]
+
+
+def test_a_sweep_that_goes_on_with_other_versions_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "_run_groups", lambda *given: None)
+    experiment = run.load_experiment("lsa/noise_curves")
+    point = Point("single", {}, ml_collections.ConfigDict())
+    for versions, expected in ((run._versions(), []), ({"jax": "0.1"}, ["jax 0.1 -> "])):
+        files.write_json(tmp_path / "config.json", {"versions": versions})
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run._run_missing(experiment, [[point]], lambda: None, tmp_path, run.UNWATCHED)
+        said = [str(w.message) for w in caught if w.category is MixedVersionsWarning]
+        assert len(said) == len(expected)
+        assert all(part in line for part, line in zip(expected, said, strict=True))
