@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lsa_jax import experiments
 from lsa_jax.sweep.registry import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,11 +53,16 @@ def overlay(monkeypatch, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(code)
     for folder in {Path(name).parent for name in TITLES if name.startswith("lsa_jax/")}:
-        package = importlib.import_module(".".join(folder.parts))
+        if (ROOT / folder).is_dir():
+            package = importlib.import_module(".".join(folder.parts))
+        else:  # an experiment's own
+            package, folder = experiments, folder.parent
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / folder)])
     yield tmp_path
     for name in TITLES:
-        sys.modules.pop(name.removesuffix(".py").replace("/", "."), None)
+        module = name.removesuffix(".py").replace("/", ".")
+        sys.modules.pop(module, None)
+    sys.modules.pop("lsa_jax.experiments.stripes", None)
 
 
 def test_the_readme_runs_and_learns(capsys):
@@ -78,8 +84,8 @@ def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
 
     namespace = {}
     exec(TITLES["configs/stripes.py"], namespace)
-    config = namespace["get_config"]("quick")
-    points = make_points(config, namespace["get_sweep"](config), load_settings("stripes").validate)
+    config, settings = namespace["get_config"]("quick"), load_settings("stripes")
+    points = make_points(config, settings.sweep(config), settings.validate)
     results = run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
     assert len(results) == 2 and (results["status"] == "ok").all()
     assert results["test_accuracy"].min() > 0.5
