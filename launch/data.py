@@ -27,11 +27,11 @@ _CHECKSUM = {
 
 def _directory() -> Path:
     """Returns the folder to put data sets in, which need not exist yet."""
-    from lsa_jax.data import _downloads
+    from lsa_jax.data import downloads
 
     if _cli.DATA_DIR.value:
         return Path(_cli.DATA_DIR.value)
-    return _downloads.default_data_dir() or _downloads.cache_dir()
+    return downloads.default_data_dir() or downloads.cache_dir()
 
 
 def main() -> None:
@@ -41,10 +41,10 @@ def main() -> None:
         raise InputError(f"--dataset is missing; accepted: one of {', '.join(_NAMES)}")
 
     # Only now: these imports take seconds, and mistakes should not.
-    from lsa_jax.data import _downloads, images
+    from lsa_jax.data import downloads, images
 
     directory = _directory()
-    _downloads.fetch(name, directory)
+    downloads.fetch(name, directory)
     image_set, files = images.read(name, directory)
 
     print(f"{name}, in {directory}" if files else f"{name}, bundled with scikit-learn")

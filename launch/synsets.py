@@ -28,12 +28,12 @@ def main() -> None:
         raise InputError("--output is missing; accepted: a file to write")
 
     # Only now: this imports jax, and mistakes should not cost seconds.
-    from lsa_jax.data import _synsets
+    from lsa_jax.data import synsets
     from lsa_jax.reporting import files
 
     lines = Path(_DATA_NOUN.value).read_text().splitlines()
-    ids = _synsets.descendants(_synsets.read_hyponyms(lines), _ROOT.value)
-    files.write_text(Path(_OUTPUT.value), _synsets.format_list(_ROOT.value, ids, lines))
+    ids = synsets.descendants(synsets.read_hyponyms(lines), _ROOT.value)
+    files.write_text(Path(_OUTPUT.value), synsets.format_list(_ROOT.value, ids, lines))
     print(f"wrote {len(ids):,} synsets to {_OUTPUT.value}")
 
 

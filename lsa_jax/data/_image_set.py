@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Integer, UInt8
 
-from lsa_jax.data._downloads import CONTENTS_MD5
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.downloads import CONTENTS_MD5
 
 
 class ImageSet(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Integer
 
-from lsa_jax.data import _downloads, _image_files, _pictures
+from lsa_jax.data import _image_files, _pictures, downloads
 from lsa_jax.data._image_set import ImageSet, SourceFile, compare, split_every_fifth
 from lsa_jax.data._pictures import FileTree
 from lsa_jax.data.dataset import Dataset
@@ -74,7 +74,7 @@ def read_tiny_imagenet(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
         InputError: a file is missing or damaged, or a class has not the published number of
             pictures.
     """
-    (place,) = _downloads.require("tiny_imagenet", data_dir)
+    (place,) = downloads.require("tiny_imagenet", data_dir)
     if place.is_dir():
         tree, file = _pictures.folder_tree(place), SourceFile(place, None)
     else:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lsa_jax.data import _downloads, _image_files
+from lsa_jax.data import _image_files, downloads
 from lsa_jax.data._image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
 from lsa_jax.data._picture_sets import read_folder, read_tiny_imagenet
 from lsa_jax.data._pictures import photographs
@@ -63,7 +63,7 @@ def _mnist_split(images: np.ndarray, labels: np.ndarray, files: list[SourceFile]
 
 def _read_mnist(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     arrays, files = [], []
-    for path, num_axes in zip(_downloads.require("mnist", data_dir), (3, 1, 3, 1), strict=True):
+    for path, num_axes in zip(downloads.require("mnist", data_dir), (3, 1, 3, 1), strict=True):
         contents = _image_files.read_unpacked(path)
         arrays.append(_image_files.read_idx(contents, path, num_axes=num_axes))
         files.append(compare(path, path.name.removesuffix(".gz"), contents))
@@ -72,7 +72,7 @@ def _read_mnist(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
 
 
 def _read_cifar10(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
-    (place,) = _downloads.require("cifar10", data_dir)
+    (place,) = downloads.require("cifar10", data_dir)
     names = _CIFAR10_TRAIN + _CIFAR10_TEST
     if place.is_dir():
         if lacking := [name for name in names if not (place / name).exists()]:
@@ -94,7 +94,7 @@ def _read_cifar10(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
 
 def _read_svhn(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     splits, files = [], []
-    for path in _downloads.require("svhn", data_dir):
+    for path in downloads.require("svhn", data_dir):
         contents = _image_files.read_bytes(path)
         splits.append(from_bytes(*_image_files.read_svhn(contents, path)))
         files.append(compare(path, path.name, contents))
@@ -154,12 +154,12 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
     Warns:
         ChecksumWarning: the files are well-formed, but not the published ones.
     """
-    directory = Path(data_dir) if data_dir is not None else _downloads.default_data_dir()
+    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
     if name not in NAMES:
         return read_folder(_other_folder(name, directory))
     if directory is None:
-        directory = _downloads.cache_dir()
-        _downloads.fetch(name, directory)
+        directory = downloads.cache_dir()
+        downloads.fetch(name, directory)
     image_set, files = read(name, directory)
     changed = [file.path for file in files if file.as_published is False]
     if changed:

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from lsa_jax.data import _downloads, images
-from lsa_jax.data._downloads import Download
+from lsa_jax.data import downloads, images
+from lsa_jax.data.downloads import Download
 from lsa_jax.errors import InputError
 
 CONTENTS = {"/first.bin": b"first" * 1000, "/second.bin": b"second" * 1000}
@@ -50,7 +50,7 @@ def registry(server, monkeypatch):
             checksum = "sha256:" + hashlib.sha256(contents).hexdigest()
             files.append(Download(address + path, checksum, f"made{path}", (f"other{path}",)))
         files[1] = files[1]._replace(**changes)
-        monkeypatch.setitem(_downloads.DOWNLOADS, "made", tuple(files))
+        monkeypatch.setitem(downloads.DOWNLOADS, "made", tuple(files))
 
     return put
 
@@ -61,13 +61,13 @@ def files_below(folder):
 
 def test_fetch_brings_the_files_once(server, registry, tmp_path):
     registry()
-    _downloads.fetch("made", tmp_path)
+    downloads.fetch("made", tmp_path)
     assert files_below(tmp_path) == ["made/first.bin", "made/second.bin"]
     assert (tmp_path / "made/second.bin").read_bytes() == CONTENTS["/second.bin"]
     assert (tmp_path / "made/second.bin").stat().st_mode & 0o444 == 0o444  # a folder may be shared
-    _downloads.fetch("made", tmp_path)
+    downloads.fetch("made", tmp_path)
     assert server[1] == ["/first.bin", "/second.bin"]
-    assert _downloads.require("made", tmp_path) == [
+    assert downloads.require("made", tmp_path) == [
         tmp_path / "made/first.bin",
         tmp_path / "made/second.bin",
     ]
@@ -78,7 +78,7 @@ def test_fetch_leaves_what_is_there_even_if_it_differs(server, registry, tmp_pat
     for place in ("made/first.bin", "other/second.bin"):
         (tmp_path / place).parent.mkdir()
         (tmp_path / place).write_bytes(b"mine")
-    _downloads.fetch("made", tmp_path)
+    downloads.fetch("made", tmp_path)
     assert server[1] == []
     assert files_below(tmp_path) == ["made/first.bin", "other/second.bin"]
     assert (tmp_path / "made/first.bin").read_bytes() == b"mine"
@@ -97,7 +97,7 @@ def test_failed_fetch_is_one_line_and_leaves_no_file(case, server, registry, tmp
         }[case]
     )
     with pytest.raises(InputError, match="second.bin could not be fetched from http") as error:
-        _downloads.fetch("made", tmp_path)
+        downloads.fetch("made", tmp_path)
     assert "\n" not in str(error.value)
     assert files_below(tmp_path) == ["made/first.bin"]
     del error
@@ -108,19 +108,19 @@ def test_fetch_into_a_file_is_refused(registry, tmp_path):
     registry()
     (tmp_path / "made").write_text("a file where the folder should be")
     with pytest.raises(InputError, match="first.bin could not be fetched"):
-        _downloads.fetch("made", tmp_path)
+        downloads.fetch("made", tmp_path)
 
 
 def test_every_published_file_has_checksums():
-    for name, files in _downloads.DOWNLOADS.items():
+    for name, files in downloads.DOWNLOADS.items():
         assert name in images.NAMES
         for file in files:
             algorithm, digest = file.checksum.split(":")
             assert (algorithm, len(digest)) == ("sha256", 64)
             assert file.url.startswith("http")
-    assert all(len(digest) == 32 for digest in _downloads.CONTENTS_MD5.values())
-    assert len(set(_downloads.CONTENTS_MD5.values())) == len(_downloads.CONTENTS_MD5)
+    assert all(len(digest) == 32 for digest in downloads.CONTENTS_MD5.values())
+    assert len(set(downloads.CONTENTS_MD5.values())) == len(downloads.CONTENTS_MD5)
 
 
 def test_cache_is_a_folder_of_our_own():
-    assert _downloads.cache_dir().name == "lsa_jax"
+    assert downloads.cache_dir().name == "lsa_jax"

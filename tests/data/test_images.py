@@ -13,7 +13,7 @@ import pytest
 import scipy.io
 from sklearn.datasets import load_digits
 
-from lsa_jax.data import _downloads, images
+from lsa_jax.data import downloads, images
 from lsa_jax.data.images import ChecksumWarning
 from lsa_jax.errors import InputError, MissingDataError
 
@@ -144,13 +144,13 @@ def test_a_given_folder_goes_before_the_environment(mnist_dir, monkeypatch):
 def test_missing_data_in_a_given_folder_is_not_downloaded(
     name, from_environment, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(_downloads.pooch, "retrieve", lambda *_, **__: pytest.fail("downloads"))
+    monkeypatch.setattr(downloads.pooch, "retrieve", lambda *_, **__: pytest.fail("downloads"))
     if from_environment:
         monkeypatch.setenv("LSA_DATA_DIR", str(tmp_path))
     with pytest.raises(InputError) as error:
         images.load(name, None if from_environment else tmp_path)
     message = str(error.value)
-    assert str(tmp_path / _downloads.DOWNLOADS[name][0].place) in message
+    assert str(tmp_path / downloads.DOWNLOADS[name][0].place) in message
     assert f"python -m launch.data --dataset={name} --data_dir={tmp_path}" in message
 
 
@@ -163,10 +163,10 @@ def test_without_a_data_folder_missing_files_go_to_the_cache(mnist_dir, tmp_path
         path.mkdir(parents=True, exist_ok=True)
         shutil.copy(mnist_dir / "mnist" / fname, path / fname)
 
-    monkeypatch.setattr(_downloads.pooch, "retrieve", retrieve)
-    monkeypatch.setattr(_downloads, "cache_dir", lambda: cache)
+    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
+    monkeypatch.setattr(downloads, "cache_dir", lambda: cache)
     first = load_small("mnist", None)
-    assert fetched == [(d.url, d.checksum) for d in _downloads.DOWNLOADS["mnist"]]
+    assert fetched == [(d.url, d.checksum) for d in downloads.DOWNLOADS["mnist"]]
     assert_equal_sets(load_small("mnist", None), first)
     assert len(fetched) == 4
     assert_equal_sets(load_small("mnist", mnist_dir), first)
@@ -185,7 +185,7 @@ def test_one_warning_names_the_changed_file(mnist_dir, monkeypatch):
     for part in PARTS[1:]:
         contents = gzip.decompress((mnist_dir / f"mnist/{part}-ubyte.gz").read_bytes())
         digest = hashlib.md5(contents).hexdigest()
-        monkeypatch.setitem(_downloads.CONTENTS_MD5, f"{part}-ubyte", digest)
+        monkeypatch.setitem(downloads.CONTENTS_MD5, f"{part}-ubyte", digest)
     with pytest.warns(ChecksumWarning) as record:
         inspect.unwrap(images.load)("mnist", mnist_dir)  # checks of types would be its caller
     assert len(record) == 1
@@ -196,7 +196,7 @@ def test_one_warning_names_the_changed_file(mnist_dir, monkeypatch):
 def test_files_as_published_do_not_warn(svhn_dir, monkeypatch):
     for name in ("train_32x32.mat", "test_32x32.mat"):
         digest = hashlib.md5((svhn_dir / "svhn" / name).read_bytes()).hexdigest()
-        monkeypatch.setitem(_downloads.CONTENTS_MD5, name, digest)
+        monkeypatch.setitem(downloads.CONTENTS_MD5, name, digest)
     images.load("svhn", svhn_dir)  # warnings are errors
     assert [file.as_published for file in images.read("svhn", svhn_dir)[1]] == [True, True]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lsa_jax.data import _synsets, images
+from lsa_jax.data import images, synsets
 from lsa_jax.errors import InputError
 
 # Five synsets in the format of WordNet 3.0: a root with a verb among its pointers, a kind of it
@@ -24,41 +24,41 @@ DATA_NOUN = """\
 
 
 def test_all_hyponyms_are_found_once_and_nothing_else():
-    hyponyms = _synsets.read_hyponyms(DATA_NOUN.splitlines())
+    hyponyms = synsets.read_hyponyms(DATA_NOUN.splitlines())
     assert hyponyms["n00000100"] == ["n00000200", "n00000300"]
-    assert _synsets.descendants(hyponyms, "n00000100") == [
+    assert synsets.descendants(hyponyms, "n00000100") == [
         "n00000100",
         "n00000200",
         "n00000300",
         "n00000400",
     ]
-    assert _synsets.descendants(hyponyms, "n00000500") == ["n00000500"]
+    assert synsets.descendants(hyponyms, "n00000500") == ["n00000500"]
 
 
 def test_other_files_and_roots_are_refused():
     with pytest.raises(InputError, match="no synset"):
-        _synsets.read_hyponyms(["00001740 29 v 04 breathe 0 | a verb"])
+        synsets.read_hyponyms(["00001740 29 v 04 breathe 0 | a verb"])
     with pytest.raises(InputError, match="n99999999"):
-        _synsets.descendants({}, "n99999999")
+        synsets.descendants({}, "n99999999")
     with pytest.raises(InputError, match="plants"):
-        _synsets.shipped("stones")
+        synsets.shipped("stones")
 
 
 def test_a_list_keeps_the_licence_and_reads_as_the_ids(monkeypatch, tmp_path):
     ids = ["n00000100", "n00000200"]
-    text = _synsets.format_list("n00000100", ids, DATA_NOUN.splitlines())
+    text = synsets.format_list("n00000100", ids, DATA_NOUN.splitlines())
     assert "# WordNet 3.0 Copyright 2006 by Princeton University.  All rights reserved." in text
     (tmp_path / "list.txt").write_text(text)
-    monkeypatch.setattr(_synsets.resources, "files", lambda package: tmp_path)
-    monkeypatch.setitem(_synsets.SHIPPED, "two", "list.txt")
-    assert _synsets.shipped("two") == frozenset(ids)
+    monkeypatch.setattr(synsets.resources, "files", lambda package: tmp_path)
+    monkeypatch.setitem(synsets.SHIPPED, "two", "list.txt")
+    assert synsets.shipped("two") == frozenset(ids)
 
 
 def test_shipped_plants_are_the_4488_of_wordnet():
-    path = Path(_synsets.__file__).with_name(_synsets.SHIPPED["plants"])
+    path = Path(synsets.__file__).with_name(synsets.SHIPPED["plants"])
     ids = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     assert len(ids) == 4488 and ids == sorted(set(ids))
-    assert set(ids) == _synsets.shipped("plants") and _synsets.PLANTS in ids
+    assert set(ids) == synsets.shipped("plants") and synsets.PLANTS in ids
     # Of ImageNet's 1000 classes daisy and lady's slipper are plants; tench is a fish.
     assert {"n11939491", "n12057211"} <= set(ids) and "n01440764" not in ids
 

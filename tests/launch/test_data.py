@@ -12,7 +12,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from launch import data
-from lsa_jax.data import _downloads, images
+from lsa_jax.data import downloads, images
 from lsa_jax.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def published(tmp_path, monkeypatch):
         path.mkdir(parents=True, exist_ok=True)
         shutil.copy(tmp_path / "published" / fname, path / fname)
 
-    monkeypatch.setattr(_downloads.pooch, "retrieve", retrieve)
+    monkeypatch.setattr(downloads.pooch, "retrieve", retrieve)
     return fetched
 
 
@@ -95,7 +95,7 @@ def test_environment_variable_names_the_folder(run, published, tmp_path, monkeyp
 
 
 def test_without_a_folder_data_goes_to_the_cache(run, published, tmp_path, monkeypatch):
-    monkeypatch.setattr(_downloads, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr(downloads, "cache_dir", lambda: tmp_path / "cache")
     run("svhn")
     assert (tmp_path / "cache/svhn/test_32x32.mat").exists()
 

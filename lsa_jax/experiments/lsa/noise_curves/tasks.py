@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import training
-from lsa_jax.data import _synsets, backgrounds, images, tasks
+from lsa_jax.data import backgrounds, images, synsets, tasks
 from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
@@ -82,7 +82,7 @@ def _pools(
     pictures = images.photographs(
         data_dir / data.photographs,
         data.background_size,
-        None if data.synset is None else _synsets.shipped(data.synset),
+        None if data.synset is None else synsets.shipped(data.synset),
     )
     if data.shared_pool:
         return pictures, pictures

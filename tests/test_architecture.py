@@ -1,0 +1,109 @@
+"""Who may import whom: the contracts of setup.cfg hold, and would be seen to be broken."""
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("lsa_jax", "launch")
+
+# Private to the whole package, and so for every room of it.
+OF_THE_PACKAGE = ("lsa_jax._convolution", "lsa_jax._neural_tangents")
+
+
+def _lint(tree: Path) -> subprocess.CompletedProcess:
+    program = "import sys; from importlinter.cli import lint_imports_command as c; sys.exit(c())"
+    return subprocess.run(
+        [sys.executable, "-c", program, f"--config={ROOT / 'setup.cfg'}", "--no-cache"],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Yields the dotted names of all that a module imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _is_private(name: str, importer: str) -> bool:
+    """Whether a name has an underscore that its importer, a package, does not stand beside."""
+    parts = name.split(".")
+    for place, part in enumerate(parts):
+        if part.startswith("_") and ".".join(parts[:place]) != importer:
+            return True
+    return False
+
+
+def foreign_privates(tree: Path) -> list[str]:
+    """Returns who imports a name or a module with an underscore of another folder."""
+    found = []
+    for path in sorted(p for package in PACKAGES for p in (tree / package).rglob("*.py")):
+        folder = ".".join(path.relative_to(tree).parent.parts)
+        for name in _imported(path):
+            own = name.startswith(PACKAGES) and not name.startswith(OF_THE_PACKAGE)
+            if own and _is_private(name, folder):
+                found.append(f"{path.relative_to(tree)} imports {name}")
+    return found
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the tree, to break."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, tmp_path / package)
+    return tmp_path
+
+
+def _append(path: Path, line: str) -> None:
+    path.write_text(f"{path.read_text()}\n{line}\n")
+
+
+def test_imports_go_one_way_and_papers_do_not_import_each_other():
+    result = _lint(ROOT)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    "module, line, contract",
+    [
+        ("kernels/solve/blocks.py", "import lsa_jax.models", "One way"),
+        ("sweep/points.py", "import lsa_jax.experiments.lsa.numbers", "One way"),
+        ("experiments/resnet/numbers.py", "import lsa_jax.experiments.lsa.numbers", "Papers never"),
+    ],
+)
+def test_an_import_against_a_contract_is_named(copy, module, line, contract):
+    _append(copy / "lsa_jax" / module, line)
+    result = _lint(copy)
+    broken = [row for row in result.stdout.splitlines() if row.endswith("BROKEN")]
+    assert result.returncode == 1 and any(row.startswith(contract) for row in broken)
+
+
+def test_no_room_imports_what_is_private_to_another():
+    assert not foreign_privates(ROOT)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from lsa_jax.data import _pictures",
+        "from lsa_jax.data._pictures import photographs",
+        "from lsa_jax.sweep.points import _point_id",
+        "import lsa_jax.data._pictures",
+    ],
+)
+def test_what_is_private_to_another_room_is_named(copy, line):
+    _append(copy / "lsa_jax" / "training" / "losses.py", line)
+    assert len(foreign_privates(copy)) == 1
