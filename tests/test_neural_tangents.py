@@ -122,7 +122,7 @@ def test_infinite_kernels_equal_the_mean_over_finite_networks(key, name):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", ["relu", "convolution"])
-def test_finite_ntk_equals_the_product_of_jacobians(key, name, method):
+def test_empirical_ntk_equals_the_product_of_jacobians(key, name, method):
     init, apply, _ = NETWORKS[name]
     x1, x2 = _inputs(key, name), _inputs(key, name, n=3)
     params = init(key, x1.shape)[1]

@@ -120,7 +120,7 @@ def _finite(width: int, n: int, *, full: bool) -> Iterator[Contest]:
             f"finite NTK, CNN width {width}, {'all logits' if full else 'trace over logits'}",
             f"{n} x {n}",
             n * n,
-            partial(jax.jit(partial(kernels.finite_ntk, model.apply, full=full)), params, x),
+            partial(jax.jit(partial(kernels.empirical_ntk, model.apply, full=full)), params, x),
             "neural-tangents",
             {method.name.lower().replace("_", " "): theirs(method, apply)},
         )

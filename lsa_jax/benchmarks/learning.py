@@ -108,7 +108,7 @@ def _solving(n: int) -> Iterator[Contest]:
         return partial(jax.jit(predicted), train, targets, test)
 
     def flow() -> np.ndarray:
-        return kernels.gradient_flow(kernels.decompose(train), targets, test, _TIMES).test
+        return kernels.gradient_flow(kernels.eigendecompose(train), targets, test, _TIMES).test
 
     peer, size = "neural-tangents", f"{n} examples, {_CLASSES} targets"
     yield Contest(

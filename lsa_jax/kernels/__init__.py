@@ -2,9 +2,9 @@
 
 from lsa_jax.kernels.finite.ntk import (
     Expansion,
+    empirical_ntk,
     expansion_bytes,
     finite_kernel,
-    finite_ntk,
     linearize,
     linearize_on,
 )
@@ -17,11 +17,11 @@ from lsa_jax.kernels.solve.regression import Regression, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
     Flow,
     Spectrum,
-    decompose,
+    eigendecompose,
     gradient_flow,
     leave_one_out,
     leave_one_out_ridge,
-    predict_path,
+    ridge_path,
 )
 
 __all__ = [
@@ -33,10 +33,10 @@ __all__ = [
     "Spectrum",
     "StagedKernel",
     "Stages",
-    "decompose",
+    "eigendecompose",
     "expansion_bytes",
     "finite_kernel",
-    "finite_ntk",
+    "empirical_ntk",
     "gradient_flow",
     "gram",
     "infinite_kernel",
@@ -45,7 +45,7 @@ __all__ = [
     "linearize",
     "linearize_on",
     "posterior",
-    "predict_path",
+    "ridge_path",
     "regress",
     "regress_cg",
     "select_ridge",

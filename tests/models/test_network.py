@@ -179,7 +179,7 @@ NETS = {
 }
 
 
-def finite_ntk(model, params, x):
+def empirical_ntk(model, params, x):
     """Mean over outputs of the Jacobian's Gram matrix, by the definition."""
     jacobian = jax.jacrev(model.apply)(params, x)
     rows = [leaf.reshape(*leaf.shape[:2], -1) for leaf in jax.tree.leaves(jacobian)]
@@ -191,7 +191,7 @@ def finite_nngp(model, params, x):
     return outputs @ outputs.T / outputs.shape[1]
 
 
-def relative_gaps(model, x, keys, measure=finite_ntk, get="ntk"):
+def relative_gaps(model, x, keys, measure=empirical_ntk, get="ntk"):
     """One [n, n] matrix a key: (finite - kernel), relative to the kernel's diagonal."""
 
     def sample(key):
@@ -212,7 +212,7 @@ def mean_and_error_bar(gaps):
     ("net", "parameterization"),
     [("cnn", "standard"), ("residual", "ntk")],
 )
-def test_finite_ntk_comes_to_the_kernel_as_one_over_root_width(key, net, parameterization):
+def test_empirical_ntk_comes_to_the_kernel_as_one_over_root_width(key, net, parameterization):
     build, shape = NETS[net]
     x = jax.random.normal(key, (2, *shape))
     widths, counts = np.array([16, 96]), (160, 64)

@@ -64,7 +64,7 @@ def layerwise_ntk(
     *,
     full: bool = False,
 ) -> Float[Array, "n1 n2"] | Float[Array, "n1 n2 c c"]:
-    """Computes the NTK of a network layer by layer; see `finite_ntk` for the arguments.
+    """Computes the NTK of a network layer by layer; see `empirical_ntk` for the arguments.
 
     For a dense layer of k inputs and f outputs a pair costs k + c f operations (k + c^2 f for the
     full kernel), against c k f (c^2 k f) from Jacobians. Without `x2` little more than half of the

@@ -78,7 +78,7 @@ def linearize_on(
     """Linearises a network on examples that are known beforehand.
 
     The linearisation is linear in its parameters, with derivatives that never change. They are
-    computed once here, layer by layer as in `finite_ntk`, so that a step of training is a few
+    computed once here, layer by layer as in `empirical_ntk`, so that a step of training is a few
     small products: on a small convolutional network a tenth of the operations of `linearize`. Each
     example takes c numbers of memory for each parameter; a dense layer or a convolution takes
     inputs + c outputs at each position, where that is less than half as many; see
@@ -122,7 +122,7 @@ def expansion_bytes(
 
 
 @jax.default_matmul_precision("highest")
-def finite_ntk(
+def empirical_ntk(
     apply: Callable[[Any, Array], Array],
     params: PyTree[Float[Array | np.ndarray, "..."]],
     x1: Shaped[Array | np.ndarray, "n1 ..."],
@@ -213,7 +213,7 @@ def finite_kernel(
 
     It is what `kernels.gram` is to be given. By "layerwise", derivatives are then computed once for
     each example where memory holds them, and otherwise once for several tiles; a function that
-    calls `finite_ntk` computes them again for every tile.
+    calls `empirical_ntk` computes them again for every tile.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
@@ -222,8 +222,8 @@ def finite_kernel(
         method: which algorithm.
 
     Returns:
-        `kernel(x1, x2=None, *, full=False, diagonal=False)`: `finite_ntk` with these arguments. It
-        raises what that raises.
+        `kernel(x1, x2=None, *, full=False, diagonal=False)`: `empirical_ntk` with these arguments.
+        It raises what that raises.
     """
 
     def kernel(
@@ -234,7 +234,7 @@ def finite_kernel(
         diagonal: bool = False,
     ) -> Array:
         settings = {"selected": selected, "method": method}
-        return finite_ntk(apply, params, x1, x2, full=full, diagonal=diagonal, **settings)
+        return empirical_ntk(apply, params, x1, x2, full=full, diagonal=diagonal, **settings)
 
     def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
         _check_outputs(apply, params, jax.ShapeDtypeStruct((1, *example.shape), example.dtype))

@@ -171,8 +171,8 @@ def select_ridge(
     )
     ordered = sorted(ridges)
     if len(ordered) > _FACTORISATIONS:
-        spectrum = spectral.decompose(gram_rest)
-        fits = spectral.predict_path(spectrum, targets[rest], gram_validation, ordered)
+        spectrum = spectral.eigendecompose(gram_rest)
+        fits = spectral.ridge_path(spectrum, targets[rest], gram_validation, ordered)
     else:
         fits = (
             fit and fit.predictions

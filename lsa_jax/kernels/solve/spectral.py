@@ -41,7 +41,7 @@ class Flow(NamedTuple):
     test: Float[np.ndarray, "t m c"]
 
 
-def decompose(gram_train: Float[Array | np.ndarray, "n n"]) -> Spectrum:
+def eigendecompose(gram_train: Float[Array | np.ndarray, "n n"]) -> Spectrum:
     """Returns the eigendecomposition in float64: O(n^3) time, about 32 n^2 bytes.
 
     Raises:
@@ -64,7 +64,7 @@ def _shifted(spectrum: Spectrum, ridge: float) -> np.ndarray | None:
     return None if values[0] < np.finfo(float).eps * values[-1] else values
 
 
-def predict_path(
+def ridge_path(
     spectrum: Spectrum,
     targets: Float[Array | np.ndarray, "n c"],
     gram_test: Float[Array | np.ndarray, "m n"],
@@ -163,7 +163,7 @@ def leave_one_out_ridge(
     """
     problem.check_ridges(ridges)
     ordered = sorted(float(ridge) for ridge in ridges)
-    spectrum = decompose(gram_train)
+    spectrum = eigendecompose(gram_train)
     errors = leave_one_out(spectrum, targets, ordered)
     if not np.isfinite(errors).any():
         raise _singular(spectrum, ordered[-1])

@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import finite_ntk
+from lsa_jax.kernels import empirical_ntk
 from lsa_jax.kernels.finite import dense_layers, layerwise
 from lsa_jax.kernels.finite import ntk as finite
 from lsa_jax.kernels.infinite import tiles
@@ -80,7 +80,7 @@ def _channels_first(key):
 
 def ntk(apply, params, *inputs, **settings):
     """Compiled as a whole, which takes less time than operation by operation."""
-    return jax.jit(partial(finite_ntk, apply, **settings))(params, *inputs)
+    return jax.jit(partial(empirical_ntk, apply, **settings))(params, *inputs)
 
 
 NETS = {
@@ -311,9 +311,9 @@ def test_selections_that_do_not_fit_the_parameters_are_refused(key):
     apply, params, x = _left_multiplied(key)
     for wrong in ([True], {"w": True}, [False, False], [1, 0]):
         with pytest.raises(InputError, match="selected is"):
-            finite_ntk(apply, params, x, selected=wrong)
+            empirical_ntk(apply, params, x, selected=wrong)
     with pytest.raises(InputError, match="x1 has 5 examples and x2 has 4"):
-        finite_ntk(apply, params, x, x[:4], diagonal=True)
+        empirical_ntk(apply, params, x, x[:4], diagonal=True)
 
 
 def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(key, monkeypatch):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lsa_jax.kernels import finite_ntk
+from lsa_jax.kernels import empirical_ntk
 
 INPUTS, HIDDEN, OUTPUTS = 4, 7, 3
 
@@ -52,7 +52,7 @@ def test_the_kernel_of_another_librarys_network_is_its_closed_form(key, library)
 
     @jax.jit
     def both(params, x1, x2):
-        return [finite_ntk(apply, params, x1, x2, selected=some) for some in (True, selected)]
+        return [empirical_ntk(apply, params, x1, x2, selected=some) for some in (True, selected)]
 
     for ours, expected in zip(both(params, x1, x2), closed_form(x1, x2, *layers), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import expansion_bytes, finite_ntk, gram, linearize, linearize_on
+from lsa_jax.kernels import empirical_ntk, expansion_bytes, gram, linearize, linearize_on
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
 
@@ -44,18 +44,18 @@ def _jacobian(params, inputs):
 
 @pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise"])
 @pytest.mark.parametrize("sizes", [(1, 1), (5, 3), (2, 7)])
-def test_finite_ntk_equals_the_product_of_jacobians(key, params, method, sizes):
+def test_empirical_ntk_equals_the_product_of_jacobians(key, params, method, sizes):
     x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in sizes)
     expected = np.einsum("nap,mbp->nmab", _jacobian(params, x1), _jacobian(params, x2))
-    ntk = jax.jit(functools.partial(finite_ntk, _apply, method=method), static_argnames="full")
+    ntk = jax.jit(functools.partial(empirical_ntk, _apply, method=method), static_argnames="full")
     full = ntk(params, x1, x2, full=True)
     np.testing.assert_allclose(full, expected, rtol=1e-4, atol=1e-4)
     mean = np.einsum("nmaa->nm", expected) / 3
     np.testing.assert_allclose(ntk(params, x1, x2), mean, rtol=1e-4, atol=1e-4)
 
 
-def test_finite_ntk_of_examples_with_themselves_is_symmetric_and_positive(key, params):
-    matrix = np.asarray(finite_ntk(_apply, params, jax.random.normal(key, (6, 4))), float)
+def test_empirical_ntk_of_examples_with_themselves_is_symmetric_and_positive(key, params):
+    matrix = np.asarray(empirical_ntk(_apply, params, jax.random.normal(key, (6, 4))), float)
     np.testing.assert_allclose(matrix, matrix.T, rtol=1e-5)
     assert np.linalg.eigvalsh(matrix).min() > -1e-4
 
@@ -133,7 +133,7 @@ def test_products_of_the_finite_ntk_are_in_full_precision(key, method):
     model = network([Conv(2, b_std=0.1), Relu(), Flatten(), Dense(5), Relu(), Dense(3)])
     params, x = model.init(key, (3, 3, 1)), jnp.ones((2, 3, 3, 1))
     for diagonal in (False, True):
-        ntk = functools.partial(finite_ntk, model.apply, method=method, diagonal=diagonal)
+        ntk = functools.partial(empirical_ntk, model.apply, method=method, diagonal=diagonal)
         _assert_full_precision(ntk, params, x)
 
 
@@ -147,7 +147,7 @@ def test_products_of_the_linearisation_on_known_examples_are_in_full_precision(k
 
 @pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "auto"])
 def test_the_finite_ntk_of_no_examples_is_empty(params, method):
-    ntk = functools.partial(finite_ntk, _apply, params, method=method)
+    ntk = functools.partial(empirical_ntk, _apply, params, method=method)
     some, none = jnp.ones((2, 4)), jnp.ones((0, 4))
     assert ntk(none).shape == (0, 0) and ntk(none, full=True).shape == (0, 0, 3, 3)
     assert ntk(none, some).shape == (0, 2) and ntk(some, none).shape == (2, 0)
@@ -172,15 +172,15 @@ def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_half_a
 @pytest.mark.usefixtures("unchecked")
 def test_unknown_methods_and_shapes_that_differ_are_refused(params):
     with pytest.raises(InputError, match="method is 'magic'; accepted: auto, jacobian,"):
-        finite_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
+        empirical_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
     with pytest.raises(InputError, match=r"x1 is \(2, 4\) and x2 is \(2, 5\)"):
-        finite_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))
+        empirical_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))
     with pytest.raises(InputError, match=r"apply turns x1 \(2, 4\) into \(2,\)"):
-        finite_ntk(lambda params, x: _apply(params, x)[:, 0], params, jnp.ones((2, 4)))
+        empirical_ntk(lambda params, x: _apply(params, x)[:, 0], params, jnp.ones((2, 4)))
 
 
-def test_finite_ntk_goes_through_gram(key, params):
-    kernel = jax.jit(functools.partial(finite_ntk, _apply, params))
+def test_empirical_ntk_goes_through_gram(key, params):
+    kernel = jax.jit(functools.partial(empirical_ntk, _apply, params))
     x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in (7, 5))
     np.testing.assert_allclose(gram(kernel, x1, x2, tile=3), kernel(x1, x2), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(gram(kernel, x1, tile=3), kernel(x1), rtol=1e-4, atol=1e-5)
@@ -190,10 +190,10 @@ def test_a_gram_of_the_finite_ntk_is_float64_where_its_parameters_are(key, param
     inputs = np.random.default_rng(0).normal(size=(5, 4))
     wide = jax.tree.map(lambda a: np.asarray(a, float), params)
     jacobian = _jacobian(wide, inputs)
-    matrix = gram(functools.partial(finite_ntk, _apply, wide), inputs, dtype="float64")
+    matrix = gram(functools.partial(empirical_ntk, _apply, wide), inputs, dtype="float64")
     np.testing.assert_allclose(matrix, np.einsum("ncp,mcp->nm", jacobian, jacobian) / 3, rtol=1e-12)
     with pytest.raises(InputError, match="dtype is 'float64', and kernel turns inputs of float64"):
-        gram(functools.partial(finite_ntk, _apply, params), inputs, dtype="float64")
+        gram(functools.partial(empirical_ntk, _apply, params), inputs, dtype="float64")
 
 
 def test_descent_in_a_scan_reaches_the_least_squares_solution_of_the_linearisation(key, params):

@@ -14,8 +14,8 @@ from lsa_jax.errors import InputError
 from lsa_jax.kernels import (
     StagedKernel,
     Stages,
+    empirical_ntk,
     finite_kernel,
-    finite_ntk,
     infinite_kernel,
 )
 from lsa_jax.kernels.matrices import gram
@@ -170,11 +170,11 @@ def network(key):
 
 
 @pytest.mark.parametrize("method", ["auto", "vector_products"])
-def test_gram_of_the_finite_kernel_is_the_finite_ntk(network, method):
+def test_gram_of_the_finite_kernel_is_the_empirical_ntk(network, method):
     model, params, images = network
     selected = {layer: layer == "Conv_0" for layer in params}
     kernel = finite_kernel(model.apply, params, selected=selected, method=method)
-    expected = finite_ntk(model.apply, params, images, selected=selected)
+    expected = empirical_ntk(model.apply, params, images, selected=selected)
     np.testing.assert_allclose(gram(kernel, images, tile=4), expected, rtol=1e-4, atol=1e-4)
     part = gram(kernel, images[:5], images, tile=4)
     np.testing.assert_allclose(part, expected[:5], rtol=1e-4, atol=1e-4)

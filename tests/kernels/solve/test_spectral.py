@@ -8,12 +8,12 @@ import scipy.integrate
 from lsa_jax._neural_tangents import predict
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import (
-    decompose,
+    eigendecompose,
     gradient_flow,
     leave_one_out,
     leave_one_out_ridge,
-    predict_path,
     regress,
+    ridge_path,
     select_ridge,
 )
 
@@ -32,7 +32,7 @@ def given():
 
 def test_the_path_is_a_regression_for_every_ridge(given):
     gram_train, targets, gram_test = given
-    path = predict_path(decompose(gram_train), targets, gram_test, RIDGES)
+    path = ridge_path(eigendecompose(gram_train), targets, gram_test, RIDGES)
     for ridge, predictions in zip(RIDGES, path, strict=True):
         expected = regress(gram_train, targets, gram_test, ridge=ridge).predictions
         np.testing.assert_allclose(predictions, expected, rtol=1e-6, atol=1e-9)
@@ -40,7 +40,7 @@ def test_the_path_is_a_regression_for_every_ridge(given):
 
 def test_leaving_one_out_in_closed_form_is_leaving_one_out(given):
     gram_train, targets, _ = given
-    errors = leave_one_out(decompose(gram_train), targets, RIDGES)
+    errors = leave_one_out(eigendecompose(gram_train), targets, RIDGES)
     for ridge, error in zip(RIDGES, errors, strict=True):
         each = []
         for i in range(25):
@@ -64,9 +64,9 @@ def test_many_ridges_are_chosen_among_as_few_are(key, given):
 
 def test_ridges_that_leave_the_matrix_singular_are_passed_over(given):
     ones, targets = np.ones((20, 20)) - 1e-6 * np.eye(20), np.arange(20.0)[:, None]
-    spectrum = decompose(ones)
+    spectrum = eigendecompose(ones)
     assert np.isinf(leave_one_out(spectrum, targets, (0.0, 0.5))).tolist() == [True, False]
-    assert [p is None for p in predict_path(spectrum, targets, ones, (0.0, 0.5))] == [True, False]
+    assert [p is None for p in ridge_path(spectrum, targets, ones, (0.0, 0.5))] == [True, False]
     with pytest.raises(NumericalError, match="not positive definite with ridge 1e-12"):
         leave_one_out_ridge(ones, targets, (0.0, 1e-12))
 
@@ -77,7 +77,7 @@ def test_gradient_flow_is_that_of_neural_tangents(given, started):
     rng = np.random.default_rng(1)
     outputs = (rng.normal(size=(25, 3)), rng.normal(size=(8, 3)))
     flow = gradient_flow(
-        decompose(gram_train),
+        eigendecompose(gram_train),
         targets,
         gram_test,
         TIMES,
@@ -103,7 +103,7 @@ def test_gradient_flow_gives_training_examples_the_same_outputs_as_test_examples
     gram_train, targets, _ = given
     outputs = np.random.default_rng(1).normal(size=(25, 3))
     flow = gradient_flow(
-        decompose(gram_train),
+        eigendecompose(gram_train),
         targets,
         gram_train,
         (*TIMES, np.inf),
@@ -125,7 +125,7 @@ def test_gradient_flow_solves_its_differential_equation(given):
     solved = scipy.integrate.solve_ivp(
         velocity, (0, 30), np.zeros((n + 8) * c), rtol=1e-9, atol=1e-11
     ).y[:, -1]
-    flow = gradient_flow(decompose(gram_train), targets, gram_test, (30.0,))
+    flow = gradient_flow(eigendecompose(gram_train), targets, gram_test, (30.0,))
     np.testing.assert_allclose(
         np.concatenate([flow.train[0], flow.test[0]]), solved.reshape(-1, c), atol=1e-7
     )
@@ -133,7 +133,7 @@ def test_gradient_flow_solves_its_differential_equation(given):
 
 def test_gradient_flow_begins_at_the_start_and_ends_at_interpolation(given):
     gram_train, targets, gram_test = given
-    flow = gradient_flow(decompose(gram_train), targets, gram_test, (0.0, np.inf))
+    flow = gradient_flow(eigendecompose(gram_train), targets, gram_test, (0.0, np.inf))
     assert not flow.train[0].any() and not flow.test[0].any()
     np.testing.assert_allclose(flow.train[1], targets, atol=1e-9)
     np.testing.assert_allclose(
@@ -146,22 +146,24 @@ def test_gradient_flow_stays_finite_where_the_kernel_is_singular(given):
     twice = [*range(25), 0]
     gram_train, targets = gram_train[np.ix_(twice, twice)], targets[twice]
     # A float32 kernel is indefinite by rounding; that must not grow with time.
-    spectrum = decompose(gram_train.astype(np.float32) - 1e-7 * np.eye(26))
+    spectrum = eigendecompose(gram_train.astype(np.float32) - 1e-7 * np.eye(26))
     assert spectrum.values[0] < 0
     flow = gradient_flow(spectrum, targets, gram_test[:, twice], (1e12,))
     assert np.abs(flow.train).max() < 3 and np.isfinite(flow.test).all()
     with pytest.raises(NumericalError, match="not positive definite with ridge 0"):
         gradient_flow(spectrum, targets, gram_test[:, twice], (np.inf,))
     with pytest.raises(NumericalError, match="its smallest eigenvalue is -0.75"):
-        gradient_flow(decompose(np.diag([2.5, 2.5, -1.0]) / 4 * 3), np.eye(3), np.eye(3), (1.0,))
+        gradient_flow(
+            eigendecompose(np.diag([2.5, 2.5, -1.0]) / 4 * 3), np.eye(3), np.eye(3), (1.0,)
+        )
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_wrong_arguments_are_refused(given):
     gram_train, targets, gram_test = given
-    spectrum = decompose(gram_train)
+    spectrum = eigendecompose(gram_train)
     with pytest.raises(InputError, match=r"gram_train is \(0, 0\)"):
-        decompose(np.zeros((0, 0)))
+        eigendecompose(np.zeros((0, 0)))
     with pytest.raises(InputError, match=r"targets are \(24, 3\); accepted with 25 examples"):
         leave_one_out(spectrum, targets[:24], RIDGES)
     with pytest.raises(InputError, match="there is 1 example; accepted: 2 or more"):
@@ -171,4 +173,4 @@ def test_wrong_arguments_are_refused(given):
     with pytest.raises(InputError, match=r"test_outputs are \(25, 3\); accepted: None or \(8, 3\)"):
         gradient_flow(spectrum, targets, gram_test, (1.0,), test_outputs=targets)
     with pytest.raises(InputError, match=r"gram_test is \(8, 24\)"):
-        list(predict_path(spectrum, targets, gram_test[:, 1:], RIDGES))
+        list(ridge_path(spectrum, targets, gram_test[:, 1:], RIDGES))

@@ -75,7 +75,7 @@ def full_ntk(
 
     @jax.jit
     def rows(part: Array) -> Array:
-        ntk = kernels.finite_ntk(apply, params, part, x2, full=True)
+        ntk = kernels.empirical_ntk(apply, params, part, x2, full=True)
         return ntk.transpose(0, 2, 1, 3).reshape(ntk.shape[0] * ntk.shape[2], -1)
 
     parts = [x1[first : first + _ROWS] for first in range(0, len(x1), _ROWS)]
