@@ -1,7 +1,13 @@
 """A network described once: how to draw it, how to run it, and its infinite-width kernel."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
+
+
+@functools.lru_cache(maxsize=64)  # the same function for the same kernel, so compiled once
+def _getting(kernel: Callable, get: str) -> Callable:
+    return functools.partial(kernel, get=get)
 
 
 class Model(NamedTuple):
@@ -21,3 +27,13 @@ class Model(NamedTuple):
     apply: Callable
     kernel: Callable | None
     activations: Callable | None = None
+
+    @property
+    def ntk(self) -> Callable | None:
+        """The tangent kernel at infinite width, `(x1, x2=None) -> [n1, n2]`, as `gram` takes it."""
+        return self.kernel and _getting(self.kernel, "ntk")
+
+    @property
+    def nngp(self) -> Callable | None:
+        """The covariance of the outputs at infinite width, `(x1, x2=None) -> [n1, n2]`."""
+        return self.kernel and _getting(self.kernel, "nngp")

@@ -20,7 +20,7 @@ from launch import _cli, _distributed
 from lsa_jax import processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.matrices import gram
+from lsa_jax.kernels import gram
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
 from lsa_jax.reporting.report import Report

@@ -236,7 +236,11 @@ def finite_kernel(
         settings = {"selected": selected, "method": method}
         return empirical_ntk(apply, params, x1, x2, full=full, diagonal=diagonal, **settings)
 
-    def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
+    def stages(
+        example: jax.ShapeDtypeStruct, *, full: bool = False, diagonal: bool = False
+    ) -> Stages | None:
+        if full or diagonal:
+            return None
         _check_outputs(apply, params, jax.ShapeDtypeStruct((1, *example.shape), example.dtype))
         some, chosen = _restricted(apply, params, selected)
         taken = method

@@ -72,9 +72,12 @@ def infinite_kernel(
             )
         return values
 
-    def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
+    def stages(
+        example: jax.ShapeDtypeStruct, get: str = "ntk", method: str = "auto"
+    ) -> Stages | None:
         one = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
-        return None if _why_not(steps, one) else recursion.stages(steps, example)
+        elsewhere = method not in ("auto", "recursion") or get not in ("ntk", "nngp")
+        return None if elsewhere or _why_not(steps, one) else recursion.stages(steps, example, get)
 
     return StagedKernel(kernel, stages)
 

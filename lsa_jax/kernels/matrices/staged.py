@@ -32,10 +32,13 @@ class StagedKernel:
         )
     """
 
-    def __init__(
-        self, kernel: Callable[..., Array], stages: Callable[[jax.ShapeDtypeStruct], Stages | None]
-    ) -> None:
-        """Takes the kernel, and what gives its stages for an example, or None where it has none."""
+    def __init__(self, kernel: Callable[..., Array], stages: Callable[..., Stages | None]) -> None:
+        """Takes a kernel and its stages.
+
+        Args:
+            kernel: `(x1, x2, **settings) -> [n1, n2]`.
+            stages: `(example, **settings) -> Stages`, or None where there are none with these.
+        """
         functools.update_wrapper(self, kernel)
         self._kernel = kernel
         # The same functions for equal examples: each is compiled once.
@@ -53,9 +56,9 @@ class StagedKernel:
             check(x1.shape[1:])
             return self._kernel(x1, *others, **settings)
 
-        def stages(example: jax.ShapeDtypeStruct) -> Stages | None:
+        def stages(example: jax.ShapeDtypeStruct, **settings: Any) -> Stages | None:
             check(example.shape)
-            return self.stages(example)
+            return self.stages(example, **settings)
 
         return StagedKernel(kernel, stages)
 
@@ -65,6 +68,12 @@ def _unchanged(x: Array) -> Array:
 
 
 def stages_of(kernel: Callable, example: jax.ShapeDtypeStruct) -> Stages:
-    """Returns a kernel's stages; of one that has none, inputs as they are and the kernel."""
-    stages = kernel.stages(example) if isinstance(kernel, StagedKernel) else None
+    """Returns a kernel's stages; of one that has none, inputs as they are and the kernel.
+
+    A `functools.partial` of a staged kernel that sets settings of it has the stages they give.
+    """
+    inner, settings = kernel, {}
+    while isinstance(inner, functools.partial) and not inner.args:
+        inner, settings = inner.func, inner.keywords | settings
+    stages = inner.stages(example, **settings) if isinstance(inner, StagedKernel) else None
     return stages or Stages(_unchanged, kernel)

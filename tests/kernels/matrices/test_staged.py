@@ -16,12 +16,13 @@ from lsa_jax.kernels import (
     Stages,
     empirical_ntk,
     finite_kernel,
+    gram,
     infinite_kernel,
 )
-from lsa_jax.kernels.matrices import gram
 from lsa_jax.kernels.matrices.file import Place
 from lsa_jax.kernels.matrices.prepared import PreparedBlocks, in_order, rows_and_columns
 from lsa_jax.kernels.matrices.programs import DevicePrograms, TileProgram
+from lsa_jax.kernels.matrices.staged import stages_of
 
 ONE = jax.devices()[:1]
 FEATURES = 1000
@@ -188,8 +189,27 @@ def test_gram_of_the_infinite_kernel_is_the_kernel(network):
     model, _, images = network
     expected = model.kernel(images, method="neural_tangents")
     np.testing.assert_allclose(gram(model.kernel, images, tile=4), expected, rtol=1e-4)
-    nngp = functools.partial(model.kernel, get="nngp")
-    np.testing.assert_allclose(gram(nngp, images, tile=4), model.kernel(images, get="nngp"), 1e-5)
+    expected = model.kernel(images, get="nngp")
+    np.testing.assert_allclose(gram(model.nngp, images, tile=4), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("get", ["ntk", "nngp"])
+def test_settings_of_a_staged_kernel_keep_its_stages(network, get):
+    model, params, images = network
+    example = jax.ShapeDtypeStruct(images.shape[1:], images.dtype)
+    for kernel in (functools.partial(model.kernel, get=get), getattr(model, get)):
+        stages = stages_of(kernel, example)
+        assert stages.between is model.kernel.stages(example, get=get).between
+        blocks = stages.prepare(images)
+        np.testing.assert_allclose(
+            stages.between(blocks, blocks), model.kernel(images, get=get), rtol=1e-5
+        )
+    by_the_library = functools.partial(model.kernel, get=get, method="neural_tangents")
+    assert stages_of(by_the_library, example).between is by_the_library
+    finite = finite_kernel(model.apply, params, method="layerwise")
+    assert stages_of(finite, example).between is finite.stages(example).between
+    diagonal = functools.partial(finite, diagonal=True)
+    assert stages_of(diagonal, example).between is diagonal
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -3,7 +3,6 @@
 Ridge and bandwidth are those with the least test error, as the paper chooses every setting.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -64,8 +63,8 @@ def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, 
 
         yield None, products
     else:
-        kernel = make_network(config).kernel
-        yield None, kernel if learner == "ntk_infinite" else functools.partial(kernel, get="nngp")
+        network = make_network(config)
+        yield None, network.kernel if learner == "ntk_infinite" else network.nngp
 
 
 def full_ntk(
