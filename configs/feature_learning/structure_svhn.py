@@ -4,7 +4,7 @@
 
 Needs --data_dir=DIR with the data set. Teacher ResNet(2), student ResNet(8). The full size needs a
 GPU; ":small" is 2,000 images. The paper gives no optimiser, epochs or weight of the regulariser;
-ours are in feature_tables.py and settings.py of lsa_jax/settings. Batch statistics are those
+ours are in tables.py of the paper's room and in the settings. Batch statistics are those
 of the batch at hand, in tests too.
 """
 

@@ -1,4 +1,4 @@
-r"""Figures 5.2 to 5.4, tables 5.1 and 5.2, Karp 2024 (thesis), small: settings from 6 to 8 layers.
+r"""Figures 5.2 to 5.4, tables 5.1 and 5.2, Karp 2024 (thesis), small: growing from 6 to 8 layers.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=2 \
     python -m launch.sweep --config=configs/growing/small.py --workdir=runs/growing_small \
@@ -13,16 +13,16 @@ the first run. ":small" is the same run, as this is the one for 2 CPU cores.
 It takes 86 min on 2 shared CPU cores (128 min of processor time). What came out, means over seeds:
 
     network, rate        Spearman with the final loss    relative regret of
-                         on settings    after 100 steps   LAG@0   LAG@100   stack last   random
+                         on growing    after 100 steps   LAG@0   LAG@100   stack last   random
     encoder, constant    -0.07         0.55              0.57    0.07      0.07         0.57
     encoder, cosine      0.13          0.38              0.46    0.11      0.38         0.42
     decoder, constant    0.55          0.35              0.05    0.46      0.48         0.02
     decoder, cosine      0.91          0.85              0.00    0.02      0.37         0.02
 
-Of the thesis' claim the first half shows in the encoder: on settings the loss tells nothing of the
+Of the thesis' claim the first half shows in the encoder: on growing the loss tells nothing of the
 final one. The second half, that it soon does, shows in part. Final losses differ by 0.01 to 0.03,
 which three seeds hardly resolve: with another WordPiece vocabulary of the same size, the encoder's
-0.55 and 0.38 after 100 steps were 0.33 and -0.04. In the decoder the loss on settings tells much
+0.55 and 0.38 after 100 steps were 0.33 and -0.04. In the decoder the loss on growing tells much
 where the rate is constant, and nearly everything where it decays: there keeping the loss is best.
 """
 

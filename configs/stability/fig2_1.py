@@ -1,4 +1,4 @@
-"""Figure 2.1, Karp 2024 (thesis): settings and generalisation of logistic regression on MNIST.
+"""Figure 2.1, Karp 2024 (thesis): stability and generalisation of logistic regression on MNIST.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=2 \
     python -m launch.sweep --config=configs/stability/fig2_1.py --workdir=runs/fig2_1 \
@@ -12,7 +12,7 @@ exponents of m of the largest of 90 pairs with bootstrap intervals, beside the t
 
     updates       100,000                  10,000                   thesis
     loss gap      -1.05 (-1.09 to -1.01)   -1.03 (-1.05 to -0.98)   -1.05 to -1.13
-    settings     -1.02 (-1.80 to -0.58)   -1.13 (-1.57 to -0.60)   the same
+    stability     -1.02 (-1.80 to -0.58)   -1.13 (-1.57 to -0.60)   the same
     distance      -0.85 (-1.09 to -0.78)   -0.96 (-1.14 to -0.87)   the same
     0-1 gap       -0.74 (-0.75 to -0.70)   -0.84 (-0.89 to -0.81)   -0.82
 """

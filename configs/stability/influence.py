@@ -6,7 +6,7 @@
 The model of figure 2.1 with a ridge, at its optimum; the examples left out, one at a time, are the
 first ones of the first pair's sample, which is in random order.
 
-It took 36 s on 2 shared CPU cores. Foretold and retrained settings have a correlation of 0.963,
+It took 36 s on 2 shared CPU cores. Foretold and retrained stability have a correlation of 0.963,
 0.973, 0.998, 1.000 and 1.000 at 800 to 12,800 examples, and the change of the weights is off by
 29, 15, 7, 2 and 2 % in the median: too small, the more so the fewer examples share the work.
 """

@@ -10,7 +10,7 @@ examples: the minima of the training loss fill a subspace, a convex basin as wid
 
 ":small", 40 pairs and 10,000 updates, took 1 min 29 s on 2 shared CPU cores. The loss gap falls as
 m^-0.23 (-0.23 to -0.20), while the distance does not fall, m^0.01 (-0.10 to 0.08), which is 0.24
-(0.12 to 0.31) above: so much the thesis finds in networks takes no non-convexity. Whether settings
+(0.12 to 0.31) above: so much the thesis finds in networks takes no non-convexity. Whether stability
 falls more slowly than the gap is not told: its m^-0.15 (-0.30 to -0.04) is 0.08 (-0.09 to 0.18)
 above, and through the means it falls faster, m^-0.32 and m^-0.16.
 """

@@ -8,7 +8,7 @@ The pairs of figure 2.1 once with z in place of the i-th example of S, once with
 
 ":small", 40 pairs and 10,000 updates, took 3 min 25 s on 2 shared CPU cores. Removing changes the
 losses 0.37 to 0.56 times as much as swapping (means over pairs), with much the same exponents:
--1.19 (-1.81 to -0.64) for settings where swapping has -1.35 (-2.45 to -0.67), -1.06 and -1.08 for
+-1.19 (-1.81 to -0.64) for stability where swapping has -1.35 (-2.45 to -0.67), -1.06 and -1.08 for
 distance.
 """
 

@@ -1,4 +1,4 @@
-"""A run that was killed, repeated, or spread over more devices ends with the same numbers."""
+"""A sweep that was killed, repeated, or spread over more devices ends with the same numbers."""
 
 import multiprocessing
 import os
@@ -110,7 +110,7 @@ def _kill_when(process, happened):
     deadline = time.monotonic() + 120
     while not happened() and process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert process.is_alive(), "the run ended before it could be killed"
+    assert process.is_alive(), "the sweep ended before it could be killed"
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL

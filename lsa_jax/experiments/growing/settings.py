@@ -1,4 +1,4 @@
-"""Settings of `experiments.growing`: ways to grow a Transformer in depth, and which to choose.
+"""Settings: ways to grow a Transformer in depth, and which to choose.
 
 Sources of the defaults: Karp (thesis, 2024), chapter 5 and appendix C, where they are not a matter
 of size.

@@ -1,4 +1,4 @@
-"""What a point of `experiments.growing` trains: network, text, objective, optimiser, schedule.
+"""What a point of growing trains: network, text, objective, optimiser, schedule.
 
 The order of the text and what is hidden in it are functions of (seed, step) alone, so that every
 network of a seed, however it was grown, sees the same.

@@ -1,4 +1,4 @@
-"""Settings of `experiments.stability`: what one example changes in what SGD learns.
+"""Settings: what one example changes in what SGD learns.
 
 Sources of the defaults: Karp (thesis, 2024), chapter 2 and appendix A.
 """

@@ -1,4 +1,4 @@
-"""Settings of `experiments.decision_lists`: a one-layer Transformer learns decision lists.
+"""Settings: a one-layer Transformer learns decision lists.
 
 Sources of the defaults: Karp (thesis, 2024), chapter 4.
 """

@@ -1,4 +1,4 @@
-"""Sweeps of experiment from end to end: one shallow network, many grown ones, resuming, stages."""
+"""Sweeps of growing from end to end: one shallow network, many grown ones, resuming, stages."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings of `experiments.filter_clouds`: what filters of a ResNet turn to, block by block.
+"""Settings: what filters of a ResNet turn to, block by block.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.4.1. The paper gives no
 optimiser, batch or augmentation; those below are ours.

@@ -46,7 +46,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
 
 
 def network_point(point: Point) -> Point:
-    """Returns the point of `experiments.feature_learning` that trains a point's network."""
+    """Returns the point of `feature_learning.learning` that trains a point's network."""
     config = point.config
     fields = {
         "learner": "network",

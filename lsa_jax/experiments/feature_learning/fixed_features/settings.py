@@ -1,4 +1,4 @@
-"""Settings of `experiments.fixed_features`: best linear model on random features, and the network.
+"""Settings: best linear model on random features, and the network.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), theorem 2, corollary 3 and appendix E.1.1.
 """

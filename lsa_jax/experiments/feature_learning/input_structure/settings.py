@@ -1,4 +1,4 @@
-"""Settings of `experiments.input_structure`: a student on real and injected inputs, one teacher.
+"""Settings: a student on real and injected inputs, one teacher.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.5. The paper gives no optimiser,
 batch or epochs, no weight of the regulariser and no law of the Gaussian inputs; ours are below.

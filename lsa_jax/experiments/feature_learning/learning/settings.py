@@ -1,4 +1,4 @@
-"""Settings of `experiments.feature_learning`: learned and fixed features on hidden patterns.
+"""Settings: learned and fixed features on hidden patterns.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.1.1. The paper gives no rates of
 its classifiers, NTK and random features, and no size of its test set; those below are ours.

@@ -1,4 +1,4 @@
-"""Settings of `experiments.weight_clouds`: where neurons of a two-layer network turn to.
+"""Settings: where neurons of a two-layer network turn to.
 
 Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendices E.3.2 and E.4. The paper gives
 no loss, rate, batch or scale of its initial weights; those below are ours.

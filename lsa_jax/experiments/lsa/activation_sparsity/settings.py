@@ -1,4 +1,4 @@
-"""Settings of `experiments.activation_sparsity`: those of a network among the noise curves'.
+"""Settings: those of a network among the noise curves'.
 
 Source of the defaults: Karp et al. (NeurIPS 2021), figure 2; thesis appendix B.3.
 """

@@ -1,4 +1,4 @@
-"""Settings of `experiments.image_examples`: the images among those of the noise curves."""
+"""Settings: the images among those of the noise curves."""
 
 import ml_collections
 

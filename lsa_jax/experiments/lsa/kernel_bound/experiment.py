@@ -183,7 +183,7 @@ def _run_kernels(group: list[Point], progress: Callable[[float], None]) -> list[
 
 
 def network_point(point: Point) -> Point:
-    """Returns the point of `experiments.signal_dynamics` that trains the network of a point."""
+    """Returns the point of `lsa.signal_dynamics` that trains the network of a point."""
     config = point.config
     fields = {
         "seed": config.seed,

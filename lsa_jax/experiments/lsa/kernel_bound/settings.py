@@ -1,4 +1,4 @@
-"""Settings of `experiments.kernel_bound`: one trained filter against fixed filters, trained sums.
+"""Settings: one trained filter against fixed filters, trained sums.
 
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 5 (theorem 2) and section 3.
 """

@@ -1,4 +1,4 @@
-"""Settings of `experiments.lemmas`: what the paper proves of the gradient, along its flow.
+"""Settings: what the paper proves of the gradient, along its flow.
 
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 4; thesis, appendix B.1.3.
 """

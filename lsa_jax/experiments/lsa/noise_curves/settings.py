@@ -1,4 +1,4 @@
-"""Settings of `experiments.noise_curves`: accuracy of networks and kernels against noise.
+"""Settings: accuracy of networks and kernels against noise.
 
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 6; thesis appendix B.3.
 """

@@ -1,4 +1,4 @@
-"""Settings of `experiments.signal_dynamics`: how one filter learns to find a sparse signal.
+"""Settings: how one filter learns to find a sparse signal.
 
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 4 and figure 3; thesis appendix B.3.
 """

@@ -1,4 +1,4 @@
-"""Settings of `experiments.signal_scaling`: steps and samples to a small error, as k grows.
+"""Settings: steps and samples to a small error, as k grows.
 
 Source: Karp et al. (NeurIPS 2021), theorem 1. Training is that of `settings.signal_dynamics`.
 """

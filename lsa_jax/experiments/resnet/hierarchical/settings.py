@@ -1,4 +1,4 @@
-"""Settings of `experiments.hierarchical`: what a ResNet learns of a two-stage target.
+"""Settings: what a ResNet learns of a two-stage target.
 
 Sources of the defaults: Allen-Zhu and Li (2019), section 8.1.
 """

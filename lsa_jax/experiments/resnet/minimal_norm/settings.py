@@ -1,4 +1,4 @@
-"""Settings of `experiments.minimal_norm`: a network of small norm that SGD does not find.
+"""Settings: a network of small norm that SGD does not find.
 
 Sources of the defaults: Allen-Zhu and Li (2019), section 8.2; what it leaves open is ours.
 """
