@@ -54,12 +54,12 @@ def _check() -> None:
         raise InputError(f"--process_id is {index}; accepted: 0{most}")
 
 
-def _end(crew: "processes.Crew", status: int, message: str | None = None) -> NoReturn:
+def _end(group: "processes.ProcessGroup", status: int, message: str | None = None) -> NoReturn:
     """Ends this process without waiting for the others, which may wait for it."""
     if message is not None:
-        where = "" if crew.is_first else f" in process {crew.index}"
+        where = "" if group.is_first else f" in process {group.index}"
         print(f"error{where}: {' '.join(message.split())}", file=sys.stderr)
-    if crew.is_first:
+    if group.is_first:
         # They talk through this one: where they have found the same mistake, let them end first.
         time.sleep(_LAST)
     sys.stdout.flush()
@@ -112,25 +112,25 @@ def joined() -> Iterator[bool]:
     from lsa_jax import processes
 
     with _patience():
-        crew = processes.connect(
+        group = processes.connect(
             _COORDINATOR_ADDRESS.value, _NUM_PROCESSES.value, _PROCESS_ID.value
         )
-    if not crew.is_first:
+    if not group.is_first:
         # The descriptor, because the libraries under jax write to it, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     try:
-        yield crew.is_first
+        yield group.is_first
     except ReportedError:
-        _end(crew, _cli.BAD_INPUT)
+        _end(group, _cli.BAD_INPUT)
     except InputError as error:
-        _end(crew, _cli.BAD_INPUT, _cli.describe(error))
+        _end(group, _cli.BAD_INPUT, _cli.describe(error))
     except ElsewhereError as error:
-        _end(crew, 1, str(error) if crew.is_first else None)
+        _end(group, 1, str(error) if group.is_first else None)
     except KeyboardInterrupt:
-        _end(crew, 130)
+        _end(group, 130)
     except Exception as error:
         if _is_loss(error):
             message = "another process has ended, and says why, if it could; the same command of "
-            _end(crew, 1, f"{message} all processes goes on from here ({error})")
+            _end(group, 1, f"{message} all processes goes on from here ({error})")
         traceback.print_exc()
-        _end(crew, 1)
+        _end(group, 1)

@@ -108,10 +108,10 @@ class ReplicaLayout:
         """Lays `num_replicas` out over `devices` (default: all there are), or fewer if few do."""
         self.num_replicas = num_replicas
         devices = list(devices or jax.devices())
-        self._crew = processes.crew_of(devices)
-        self._share = math.ceil(num_replicas / self._crew.size)  # of a process
+        self._group = processes.group_of(devices)
+        self._share = math.ceil(num_replicas / self._group.size)  # of a process
         self._own = processes.own(devices)[: self._share]
-        self.device_kinds = [device.device_kind for device in self._own] * self._crew.size
+        self.device_kinds = [device.device_kind for device in self._own] * self._group.size
         self._per_device = math.ceil(self._share / len(self._own))
         # None is one by one: a `vmap` over one replica would cost a third of the time.
         self._at_once = None if self._own[0].platform == "cpu" else self._per_device
@@ -120,7 +120,7 @@ class ReplicaLayout:
         """Turns [replicas, ...] into [devices, replicas a device, ...], repeating the last one."""
         shape = (len(self._own), self._per_device)
         place = np.minimum(np.arange(math.prod(shape)), self._share - 1).reshape(shape)
-        index = np.minimum(self._crew.index * self._share + place, self.num_replicas - 1)
+        index = np.minimum(self._group.index * self._share + place, self.num_replicas - 1)
         return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
 
     def share(self, tree: Tree) -> Tree:
@@ -131,7 +131,7 @@ class ReplicaLayout:
         """Turns what `spread` made, or a mapped function returned, into numpy [replicas, ...]."""
         own = jax.tree.map(lambda a: np.asarray(a).reshape(-1, *a.shape[2:])[: self._share], tree)
         return jax.tree.map(
-            lambda a: a.reshape(-1, *a.shape[2:])[: self.num_replicas], self._crew.gather(own)
+            lambda a: a.reshape(-1, *a.shape[2:])[: self.num_replicas], self._group.gather(own)
         )
 
     def map(self, function: Callable, num_spread: int, *, donate: bool = False) -> Callable:
@@ -170,7 +170,7 @@ class BatchLayout:
             InputError: the batch cannot be split evenly.
         """
         self._devices = list(devices or jax.devices())
-        processes.crew_of(self._devices)  # raises where they cannot work together
+        processes.group_of(self._devices)  # raises where they cannot work together
         self.num_parts = len(self._devices)
         self.device_kinds = [device.device_kind for device in self._devices]
         if batch_size % self.num_parts:

@@ -37,10 +37,10 @@ class _Failure(NamedTuple):
     message: str
 
 
-class Crew(NamedTuple):
+class ProcessGroup(NamedTuple):
     """The processes that work together, as one of them sees it.
 
-    All its methods must be called by all of them, in the same order; in a crew of one they do
+    All its methods must be called by all of them, in the same order; in a group of one they do
     nothing beyond calling the function.
 
     Attributes:
@@ -131,7 +131,7 @@ class Crew(NamedTuple):
         raise ElsewhereError(first.message)
 
 
-ALONE = Crew(0, 1)
+ALONE = ProcessGroup(0, 1)
 
 
 def _attempt(function: Callable[[], Value]) -> tuple[Value | None, Exception | None]:
@@ -152,12 +152,12 @@ def _padded(content: bytes, size: int) -> np.ndarray:
     return np.frombuffer(content.ljust(size, b"\0"), np.uint8)
 
 
-def everyone() -> Crew:
+def everyone() -> ProcessGroup:
     """Returns all processes of this command."""
-    return Crew(jax.process_index(), jax.process_count())
+    return ProcessGroup(jax.process_index(), jax.process_count())
 
 
-def crew_of(devices: Sequence[jax.Device]) -> Crew:
+def group_of(devices: Sequence[jax.Device]) -> ProcessGroup:
     """Returns the processes whose devices these are: this one alone, or all.
 
     Raises:
@@ -211,7 +211,7 @@ def connect(
     coordinator_address: str | None = None,
     num_processes: int | None = None,
     process_id: int | None = None,
-) -> Crew:
+) -> ProcessGroup:
     """Joins the other processes; to be called before anything else is asked of jax.
 
     Args:
@@ -245,5 +245,5 @@ def connect(
         ) from None
     except RuntimeError as error:
         raise InputError(f"--distributed: the processes cannot be joined: {error}") from None
-    crew_of(jax.devices())
+    group_of(jax.devices())
     return everyone()

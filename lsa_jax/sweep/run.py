@@ -136,8 +136,8 @@ def _run_groups(
     experiment: Experiment, groups: list[list[Point]], data: Any, workdir: Path, watch: Watch
 ) -> None:
     """Runs groups one after the other and stores what comes out."""
-    done, crew = 0, processes.everyone()
-    with Progress(sum(map(len, groups)), shown=crew.is_first) as bar:
+    done, everyone = 0, processes.everyone()
+    with Progress(sum(map(len, groups)), shown=everyone.is_first) as bar:
         for group in groups:
             progress, directory = (
                 _progress(bar, done, group, watch),
@@ -146,7 +146,7 @@ def _run_groups(
             start = time.monotonic()
             outcomes = _run_group(experiment, group, data, directory, progress)
             seconds = round((time.monotonic() - start) / len(group), 3)
-            crew.on_first(functools.partial(_store, group, outcomes, seconds, workdir, watch))
+            everyone.on_first(functools.partial(_store, group, outcomes, seconds, workdir, watch))
             done += len(group)
             progress(1.0)
 
@@ -188,14 +188,14 @@ def _run_missing(
     watch: Watch,
 ) -> None:
     """Runs those of the groups of which a point is missing; reads the data only if there are."""
-    crew = processes.everyone()
-    missing = crew.from_first(lambda: _missing(groups, workdir, watch))
+    everyone = processes.everyone()
+    missing = everyone.from_first(lambda: _missing(groups, workdir, watch))
     if missing:
-        if crew.is_first:
+        if everyone.is_first:
             _warn_of_other_versions(workdir)
         chosen = [groups[number] for number in missing]
         _run_groups(experiment, chosen, load(), workdir, watch)
-    elif crew.is_first:
+    elif everyone.is_first:
         print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
 
 
@@ -274,16 +274,16 @@ def run_sweep(
             before anything is written.
     """
     experiment = load_experiment(config.experiment)
-    crew = processes.everyone()
-    load = functools.cache(lambda: crew.in_each(lambda: experiment.load(points, data_dir)))
+    everyone = processes.everyone()
+    load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
     devices = [f"{device} ({device.device_kind})" for device in jax.devices()]
-    if crew.from_first(lambda: _is_new(workdir, _identity(config, points))):
+    if everyone.from_first(lambda: _is_new(workdir, _identity(config, points))):
         load()  # here by all processes: what follows is done by the first alone
     with contextlib.ExitStack() as stack:
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)
-        crew.on_first(lambda: stack.enter_context(held))
+        everyone.on_first(lambda: stack.enter_context(held))
         _run_missing(experiment, experiment.groups(points), load, workdir, watch)
-        return crew.from_first(lambda: report_sweep(config, points, workdir))
+        return everyone.from_first(lambda: report_sweep(config, points, workdir))
 
 
 def run_groups(

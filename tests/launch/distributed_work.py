@@ -133,22 +133,22 @@ def work(folder: Path) -> dict[str, Any]:
 def main() -> None:
     """Works together with the others; then one process fails in two ways."""
     with _distributed.joined() as is_first:
-        crew, folder = processes.everyone(), _cli.workdir()
+        group, folder = processes.everyone(), _cli.workdir()
         found = work(folder)
 
         def fail() -> None:
-            if crew.index == 1:
+            if group.index == 1:
                 raise InputError("no such data")
 
         try:
-            crew.in_each(fail)
+            group.in_each(fail)
         except InputError as error:
             found["error"] = f"{type(error).__name__} {error}"
-        np.savez(folder.parent / f"found_{crew.index}.npz", **found)
+        np.savez(folder.parent / f"found_{group.index}.npz", **found)
         if is_first:
             print("done")
         fail()
-        crew.gather(np.zeros(1))
+        group.gather(np.zeros(1))
 
 
 if __name__ == "__main__":

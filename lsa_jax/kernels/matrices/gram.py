@@ -42,7 +42,7 @@ class _Job(NamedTuple):
     tile: int | None
     memory_limit: float | None
     devices: tuple[jax.Device, ...]
-    crew: processes.Crew
+    crew: processes.ProcessGroup
 
     @property
     def own(self) -> list[jax.Device]:
@@ -152,7 +152,7 @@ def gram(
         first = _as_numpy("x1", x1, dtype)
         second = None if x2 is None else _as_numpy("x2", x2, dtype)
         devices = tuple(devices or _everywhere(memory_limit, process_count))
-        crew = processes.crew_of(devices)
+        crew = processes.group_of(devices)
         job = _Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, crew)
         _check_shapes(job)
         if path is None:
