@@ -201,7 +201,8 @@ def _cell_claims(table: pd.DataFrame, cells: dict) -> list[Claim]:
         for learner, of in accuracies.items():
             for noise, paper in of.items():
                 found = here[(here["learner"] == learner) & (here["noise"] == noise)]
-                item = f"test accuracy (%) of the {LEARNERS[learner].label}, noise {noise:g} ({arrangement})"
+                label = LEARNERS[learner].label
+                item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
                 claims.append(_number_claim(item, paper, 100 * found["test_accuracy"]))
     return claims
 
