@@ -1,6 +1,6 @@
 """Theorem 2 and corollary 3, Shi, Wei and Liang 2022: linear models on N fixed features.
 
-    python -m launch.sweep --config=configs/feature_learning/settings.py --workdir=runs/fixed
+    python -m launch.sweep --config=configs/feature_learning/fixed_features.py --workdir=runs/fixed
 
 Test accuracy and hinge loss of the best linear model found on N random neurons, and on N random
 features of an RBF kernel, for the parity mixture, against N; beside it the network of table 1 on as

@@ -1,15 +1,15 @@
 """Lemmas 1 to 3, Karp et al. 2021: signs and orders of the population gradient, for growing k.
 
-    python -m launch.sweep --config=configs/lsa/settings.py --workdir=runs/settings
+    python -m launch.sweep --config=configs/lsa/lemmas.py --workdir=runs/lemmas
 
 Follows Algorithm 1 in the limit of small steps and large minibatches (no sampling: the population
 gradient is computed to rounding) for k = 2^6 to 2^20 noise rows, until the error is 0.01, and
-reduces each trajectory to what the settings bound. The trajectories are in trajectories.csv.
+reduces each trajectory to what the lemmas bound. The trajectories are in trajectories.csv.
 
 Cost: 26 s on one busy CPU core. ":small" takes six k, ":quick" three at less
 noise.
 
-What came out: all three settings hold, lemma 3 from k0 on. Below k0, between k = 512 and 1,024 (768
+What came out: all three lemmas hold, lemma 3 from k0 on. Below k0, between k = 512 and 1,024 (768
 and 896 in theorem1_scaling.py), the gradient vanishes at an error above 0.01 (0.38 at k = 64, 0.07
 at k = 512), so neither lemma 3 nor theorem 1 holds there.
 

@@ -50,7 +50,7 @@ def test_other_processes_train_the_same_vocabulary(tmp_path):
     words = " ".join(map("".join, letters))  # with many equally frequent pairs
     (tmp_path / "words.txt").write_text(words)
     program = (
-        "import sys; from pathlib import Path; from lsa_jax.data import text\n"
+        "import sys; from pathlib import Path; from lsa_jax.experiments.growing import text\n"
         "found = text.train_vocabulary([Path(sys.argv[1]).read_text()], 'wordpiece', 200)\n"
         "print(sorted(found.get_vocab().items()))"
     )

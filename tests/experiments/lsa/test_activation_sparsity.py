@@ -63,7 +63,7 @@ def test_watching_does_not_change_the_gradients(monkeypatch, tmp_path):
         zeros = {f"{split}_{name}": 0.0 for split in ("train", "test") for name in metrics}
         return None, training.History([{"epoch": 1, **zeros}], {}, None)
 
-    monkeypatch.setattr(activation_sparsity.noise_curves.training, "train", record)
+    monkeypatch.setattr(noise_curves.training, "train", record)
     fields = {"data.num_train": 16, "data.num_test": 8, "model.name": "mlp"}
     config = set_fields(settings.default_config(), fields | {"model.widths": (6, 5)})
     points = make_points(config, settings.sweep(config), settings.validate)

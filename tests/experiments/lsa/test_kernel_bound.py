@@ -47,7 +47,7 @@ def test_a_sweep_measures_the_kernels(finished):
     assert kernels["test_error"].between(0, 1).all()
     assert (kernels["least_test_error"] <= kernels["test_error"]).all()
     assert (kernels["least_test_error"] <= kernels["discriminant_error"]).all()
-    for name in ("experiment.png", "experiment.svg", "report.md"):
+    for name in ("kernel_bound.png", "kernel_bound.svg", "report.md"):
         assert (directory / name).stat().st_size > 0
     assert len(json.loads((directory / "report.json").read_text())) == 3
 
@@ -98,7 +98,7 @@ def test_the_networks_error_is_what_its_accuracy_leaves(monkeypatch, tmp_path):
         metrics = {"test_accuracy": 0.75, "w_dot_wstar": 2.0, "ratio": 0.4, "b": -0.8}
         return [Outcome(metrics, []), Outcome({}, [], "failed", "no")]
 
-    monkeypatch.setattr(experiment.signal_dynamics, "run", fake)
+    monkeypatch.setattr(experiment.experiment, "run", fake)
     _, points = make(sweep__network_seed=(3, 4), sweep__m=())
     fine, failed = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     assert seen == [(tmp_path, [3, 4])]

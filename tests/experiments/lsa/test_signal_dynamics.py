@@ -223,7 +223,7 @@ def test_a_sweep_writes_the_trajectories_and_the_figure(tmp_path):
     wanted = {"step", "w_dot_wstar", "w_perp_norm", "b", "ratio", "test_accuracy"}
     assert wanted | {"seed", "noise_scale", "status"} <= set(table)
     assert len(table) == 4 * 4
-    for name in ("experiment.png", "experiment.svg", "report.md"):
+    for name in ("signal_dynamics.png", "signal_dynamics.svg", "report.md"):
         assert (tmp_path / "out" / name).stat().st_size > 0
     claims = json.loads((tmp_path / "out" / "report.json").read_text())
     assert len(claims) == 2 * 5

@@ -8,7 +8,7 @@ from lsa_jax.experiments.lsa.signal_dynamics import settings
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
-CONFIG = Path(__file__).resolve().parents[2] / "configs" / "lsa" / "fig3_dynamics.py"
+CONFIG = Path(__file__).resolve().parents[3] / "configs" / "lsa" / "fig3_dynamics.py"
 
 
 def figure3():
@@ -82,7 +82,7 @@ def test_the_sweep_is_every_combination_of_the_axes_that_are_not_empty():
 def test_every_variant_of_the_figure_is_accepted(variant):
     module = figure3()
     config = module.get_config(variant)
-    points = make_points(config, module.get_sweep(config), settings.validate)
+    points = make_points(config, settings.sweep(config), settings.validate)
     assert [point.config.seed for point in points] == list(config.sweep.seed)
 
 

@@ -136,7 +136,7 @@ def test_the_report_has_a_part_for_each_extension(monkeypatch, tmp_path):
         claim = Claim("w.w* grows", "", 1.0, None, "shown")
         return Report("", [("Course", table)], [claim], {"f": len}, {"t": table}, ["note"])
 
-    monkeypatch.setattr(extensions_report._signal_dynamics_report, "make_report", fake)
+    monkeypatch.setattr(extensions_report.report, "make_report", fake)
     results = pd.DataFrame(
         {"seed": [0, 1, 0], "num_features": [3, 3, np.nan], "stride": [np.nan, np.nan, 2]}
     )

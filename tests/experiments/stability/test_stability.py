@@ -148,9 +148,7 @@ def one_hidden_layer(monkeypatch):
     """Puts a network that compiles in a moment in the place of ResNet-20."""
     layers = [Conv(2), GivenBatchNorm(), Relu(), GlobalAvgPool(), Dense(4)]
     network = with_statistics(layers)
-    monkeypatch.setattr(
-        experiment._stability_networks, "cifar_resnet", lambda *sizes, **channels: network
-    )
+    monkeypatch.setattr(experiment.networks, "cifar_resnet", lambda *sizes, **channels: network)
 
 
 def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(
@@ -178,7 +176,7 @@ def test_a_run_that_left_the_finite_numbers_has_failed():
 
 def test_samples_differ_in_one_position_and_repeat_nothing():
     pair = draw_pair(3, 20, 7, num_train=25, num_test=10, perturbation="swap")
-    members = [np.asarray(experiment._stability_networks.member(pair, k)[0]) for k in (0, 1)]
+    members = [np.asarray(experiment.networks.member(pair, k)[0]) for k in (0, 1)]
     assert len(set(members[0].tolist())) == 20 and members[0].max() < 25
     (where,) = np.flatnonzero(members[0] != members[1])[None]
     assert where == [pair.position] and 25 <= members[1][where] < 35
@@ -317,7 +315,7 @@ def test_models_of_different_scale_have_the_distance_of_their_parameters():
     models = LinearModels(jnp.array([[3.0, 0.0], [0.0, 4.0]]), jnp.zeros(2))
     wrong = jnp.array([[True, False], [False, False]])
     losses = jnp.array([[1.0, 2.0], [1.5, 0.0]])
-    found = experiment._stability_linear.summarize(
+    found = experiment.linear.summarize(
         models, (losses, wrong), (jnp.array([0.5]), jnp.array([False]))
     )
     assert float(found["distance"]) == 5 and float(found["stability"]) == 2

@@ -7,13 +7,13 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.transformers import one_layer
 from lsa_jax.experiments.transformers.one_layer import (
     attention,
     margins,
     mean_loss,
     mean_loss_at_permutation,
     mean_loss_at_uniform_attention,
+    one_layer,
     strictly_correct,
 )
 from lsa_jax.experiments.transformers.sampler import (

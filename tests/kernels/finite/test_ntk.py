@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import expansion_bytes, finite_ntk, linearize, linearize_on
-from lsa_jax.kernels.matrices import gram
+from lsa_jax.kernels import expansion_bytes, finite_ntk, gram, linearize, linearize_on
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError, NumericalError, StorageError
+from lsa_jax.kernels import gram
 from lsa_jax.kernels.matrices import file as gram_file
-from lsa_jax.kernels.matrices import gram
 
 ONE = jax.devices()[:1]
 

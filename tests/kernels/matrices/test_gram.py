@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.matrices import gram
-from lsa_jax.kernels.matrices import memory as _memory
+from lsa_jax.kernels import gram
+from lsa_jax.kernels.matrices import memory
 
 # Most properties need one device, which compiles and runs fastest.
 ONE = jax.devices()[:1]
@@ -136,21 +136,21 @@ def test_a_matrix_larger_than_the_memory_is_refused_before_it_starts(monkeypatch
     def never(x1, x2):
         raise AssertionError("the kernel was traced")
 
-    monkeypatch.setattr(_memory, "host_available", lambda: 1e6)
+    monkeypatch.setattr(memory, "host_available", lambda: 1e6)
     with pytest.raises(InputError, match=r"matrix \(600, 600\) takes 1.44e\+06 bytes, and 1e\+06"):
         gram(never, _points(600))
 
 
 def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
     recording, sides = _recorded(_sorted_features)
-    monkeypatch.setattr(_memory, "host_available", lambda: 4 * 64**2 + 1e5)
+    monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
     gram(recording, _points(64), devices=ONE)
     assert sides[0] == (64, 64) and sides[-1] < (32, 32)
 
 
 def test_what_the_system_says_it_has_is_plausible():
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 1e6 < _memory.host_available() <= physical
+    assert 1e6 < memory.host_available() <= physical
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_the_smallest_limit_of_all_groups_around_a_process_counts(
         (root / group / limit).write_text(f"{most}\n")
         (root / group / "memory.stat").write_text(f"{used} 1000\nfile 0\n")
     (tmp_path / "own").write_text(f"{own}/job_7/step_0/task_0\n")
-    monkeypatch.setattr(_memory, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(_memory, "_OWN_GROUPS", tmp_path / "own")
-    assert _memory.host_available() == 8000
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
+    assert memory.host_available() == 8000
 
 
 def test_many_devices_give_the_matrix_of_one():
@@ -207,8 +207,8 @@ def test_threads_share_the_memory_limit():
 def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
     limit, cores, threads, monkeypatch
 ):
-    monkeypatch.setattr(_memory, "count_cores", lambda: cores)
-    assert _memory.num_threads(limit) == threads
+    monkeypatch.setattr(memory, "count_cores", lambda: cores)
+    assert memory.num_threads(limit) == threads
 
 
 def test_threads_stay_as_many_and_right_after_an_error_between_tiles():
