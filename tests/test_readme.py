@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from lsa_jax import experiments
+from lsa_jax.experiments.lsa.noise_curves import learners, settings
 from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.variants import set_fields
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -63,6 +65,8 @@ def overlay(monkeypatch, tmp_path):
         module = name.removesuffix(".py").replace("/", ".")
         sys.modules.pop(module, None)
     sys.modules.pop("lsa_jax.experiments.stripes", None)
+    learners.LEARNERS.pop("last_layer", None)
+    importlib.reload(settings)
 
 
 def test_the_readme_runs_and_learns(capsys):
@@ -84,13 +88,36 @@ def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
 
     namespace = {}
     exec(TITLES["configs/stripes.py"], namespace)
-    config, settings = namespace["get_config"]("quick"), load_settings("stripes")
-    points = make_points(config, settings.sweep(config), settings.validate)
+    config, own = namespace["get_config"]("quick"), load_settings("stripes")
+    points = make_points(config, own.sweep(config), own.validate)
     results = run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
     assert len(results) == 2 and (results["status"] == "ok").all()
     assert results["test_accuracy"].min() > 0.5
     assert "least lead" in (tmp_path / "run" / "report.md").read_text()
     assert (tmp_path / "run" / "stripes.png").stat().st_size > 0
+
+
+def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report(overlay, tmp_path):
+    from lsa_jax.sweep.points import make_points
+    from lsa_jax.sweep.run import run_sweep
+
+    (entry,) = (code for _, code in blocks("docs/extend.md", "python") if 'LEARNERS["' in code)
+    exec(entry, {})
+    importlib.reload(settings)  # which reads the table once
+    config = set_fields(
+        settings.default_config(),
+        {
+            **{"data.num_train": 100, "data.num_test": 50, "data.placement": "fixed_corner"},
+            "sweep.noise": (0.0, 1.0),
+        },
+    )
+    config.sweep.learner = ("ntk_infinite", "last_layer")
+    points = make_points(config, settings.sweep(config), settings.validate)
+    results = run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
+    assert len(results) == 4 and (results["status"] == "ok").all()
+    noiseless = results[results["noise"] == 0].set_index("learner")["test_accuracy"]
+    assert noiseless["last_layer"] > 0.3 and noiseless["last_layer"] != noiseless["ntk_infinite"]
+    assert "last layer" in (tmp_path / "run" / "report.md").read_text()
 
 
 def test_kernels_at_scale_runs():

@@ -4,8 +4,8 @@
 
 Needs --data_dir=DIR with the data set. Teacher ResNet(2), student ResNet(8). The full size needs a
 GPU; ":small" is 2,000 images. The paper gives no optimiser, epochs or weight of the regulariser;
-ours are in tables.py of the paper's room and in the settings. Batch statistics are those
-of the batch at hand, in tests too.
+ours are in tables.py and input_structure/settings.py of lsa_jax/experiments/feature_learning. Batch
+statistics are those of the batch at hand, in tests too.
 """
 
 import ml_collections

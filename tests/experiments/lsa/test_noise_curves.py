@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lsa.noise_curves import experiment, settings
+from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_claims, make_report
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -99,7 +99,7 @@ def test_more_noise_changes_only_the_background(tmp_path, learner):
 def test_linearised_network_starts_as_the_network_and_moves_linearly(key):
     config = make_small([{"learner": "ntk_finite"}])[0].config
     model = experiment.build_model(config, "ntk_finite", 10)
-    linear = experiment.linearized_model(model)
+    linear = learners.linearized_model(model)
     inputs = jax.random.normal(key, (3, 16, 16, 1))
     params = linear.init(key, (16, 16, 1))
     np.testing.assert_allclose(

@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
-from jaxtyping import Array
 
 from lsa_jax import kernels, models, parallel, training
 from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
 from lsa_jax.models.model import Model
@@ -27,18 +27,11 @@ from lsa_jax.sweep.points import Point, group_points, split_groups
 _RUN, _RIDGE = 0, 2
 
 
-def _is_exact(config: ml_collections.ConfigDict) -> bool:
-    """Whether the learner solves for its predictions rather than train for them."""
-    return config.learner == "ntk_infinite" or (
-        config.learner == "ntk_finite" and config.ntk_finite.method == "regression"
-    )
-
-
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts trained points together that differ only in noise and seed; all others run alone."""
 
     def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
-        alone = _is_exact(config) or config.parallel != "replicas"
+        alone = is_exact(config) or config.parallel != "replicas"
         return () if alone else ("noise", "seed")
 
     return split_groups(group_points(points, varying))
@@ -73,23 +66,6 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
 @functools.cache
 def _build(name: str, **settings: Any) -> Model:
     return models.MODELS[name](**settings)
-
-
-def linearized_model(model: Model) -> Model:
-    """Returns the network linearised at its own initialisation, as a model to be trained.
-
-    Its parameters are `initial` (to be frozen) and `weights`; at the start it computes what the
-    network computes.
-    """
-
-    def init(key: Array, input_shape: tuple[int, ...]) -> dict[str, Any]:
-        initial = model.init(key, input_shape)
-        return {"initial": initial, "weights": initial}
-
-    def apply(params: dict[str, Any], inputs: Array) -> Array:
-        return kernels.linearize(model.apply, params["initial"])(params["weights"], inputs)
-
-    return Model(init, apply, None)
 
 
 def train_group(
@@ -142,7 +118,7 @@ def train_group(
         test=tasks.source(config, TEST, task.test),
         metrics=metrics,
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
-        frozen=("initial",) if config.learner == "ntk_finite" else (),
+        frozen=LEARNERS[config.learner].frozen,
         eval_every=settings.eval_every,
         layout=parallel.BatchLayout(settings.batch_size) if config.parallel == "data" else None,
         checkpoint_dir=directory,
@@ -158,8 +134,7 @@ def _train(
     """Trains the network, or its linearisation, of every point of a group at once."""
     config = group[0].config
     model = build_model(config, config.learner, task.train.targets.shape[1])
-    if config.learner == "ntk_finite":
-        model = linearized_model(model)
+    model = LEARNERS[config.learner].model(model)
     history = train_group(group, task, model, directory, progress)
     return [training_outcome(history, config, replica) for replica in range(len(group))]
 
@@ -183,14 +158,6 @@ def training_outcome(
     return Outcome(last, rows, timings=timings)
 
 
-def _kernel(config: ml_collections.ConfigDict, model: Model, input_shape: tuple[int, ...]):
-    """Returns the learner's kernel: at infinite width, or of the network that would be trained."""
-    if config.learner == "ntk_infinite":
-        return model.kernel
-    key = jax.random.fold_in(jax.random.key(config.seed), _RUN)
-    return kernels.finite_kernel(model.apply, model.init(training.init_key(key), input_shape))
-
-
 def _solve(
     point: Point, task: ImageTask, directory: Path, progress: Callable[[float], None]
 ) -> Outcome:
@@ -204,7 +171,10 @@ def _solve(
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
     model = build_model(config, config.learner, task.train.targets.shape[1])
-    kernel = _kernel(config, model, train.inputs.shape[1:])
+    run_key = jax.random.fold_in(jax.random.key(config.seed), _RUN)
+    make_kernel = LEARNERS[config.learner].kernel
+    assert make_kernel is not None, config.learner
+    kernel = make_kernel(training.init_key(run_key), model, train.inputs.shape[1:])
     # The symmetric matrix takes half the work of its size.
     share = len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
     gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
@@ -242,7 +212,7 @@ def run(
 ) -> list[Outcome]:
     """Trains a group's points as replicas, or solves for a single point exactly."""
     task = tasks.task_of(group[0], data)
-    if _is_exact(group[0].config):
+    if is_exact(group[0].config):
         outcomes = [_solve(group[0], task, directory, progress)]
     else:
         outcomes = _train(group, task, directory, progress)

@@ -9,18 +9,12 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting.curves import draw_mean
 from lsa_jax.reporting.report import Claim, Report, exceeds
 
 # A percentage counts as the paper's when it is this near, in points.
 TOLERANCE = 5.0
-
-_COLORS = {
-    "network": ["#0072B2"],
-    "ntk_finite": ["#E69F00", "#D55E00", "#CC79A7", "#8C510A", "#56B4E9", "#999999"],
-    "ntk_infinite": ["#009E73"],
-}
-_NAMES = {"network": "network", "ntk_finite": "finite NTK", "ntk_infinite": "infinite NTK"}
 
 
 class _Axis(NamedTuple):
@@ -39,7 +33,7 @@ _AXES = {
 
 def _series_name(learner: str, width: float, all_widths: list[float]) -> str:
     several = learner == "ntk_finite" and len(all_widths) > 1
-    return f"{_NAMES[learner]}, width {width:g}" if several else _NAMES[learner]
+    return f"{LEARNERS[learner].label}, width {width:g}" if several else LEARNERS[learner].label
 
 
 def arrangement_name(placement: str, image_size: float, background_size: float) -> str:
@@ -170,7 +164,7 @@ def _retained_claims(found: _BySeries, paper: numbers.Retained, where: str) -> l
     claims = []
     for learner, percent in paper.percent.items():
         ours = {name: values for (of, name), values in found.items() if of == learner}
-        for name, values in (ours or {_NAMES[learner]: pd.Series(dtype=float)}).items():
+        for name, values in (ours or {LEARNERS[learner].label: pd.Series(dtype=float)}).items():
             item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
             claims.append(_number_claim(item, percent, values))
     return claims
@@ -184,8 +178,8 @@ def _gap_claims(
     `percent` is the paper's by learner; empty where the axis does not end where the paper's does.
     """
     none = pd.Series(dtype=float)
-    network = found.get(("network", _NAMES["network"]), none)
-    missing = {(of, _NAMES[of]): none for of in percent if of not in {k for k, _ in found}}
+    network = found.get(("network", LEARNERS["network"].label), none)
+    missing = {(of, LEARNERS[of].label): none for of in percent if of not in {k for k, _ in found}}
     claims = []
     for (learner, name), values in (found | missing).items():
         if learner != "network":
@@ -207,9 +201,8 @@ def _cell_claims(table: pd.DataFrame, cells: dict) -> list[Claim]:
         for learner, of in accuracies.items():
             for noise, paper in of.items():
                 found = here[(here["learner"] == learner) & (here["noise"] == noise)]
-                item = (
-                    f"test accuracy (%) of the {_NAMES[learner]}, noise {noise:g} ({arrangement})"
-                )
+                label = LEARNERS[learner].label
+                item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
                 claims.append(_number_claim(item, paper, 100 * found["test_accuracy"]))
     return claims
 
@@ -221,7 +214,7 @@ def _on_par_claims(table: pd.DataFrame) -> list[Claim]:
         series: 100 * rows.set_index("seed")["test_accuracy"]
         for series, rows in quiet.groupby("series", sort=False)
     }
-    network = accuracy.pop(_NAMES["network"], pd.Series(dtype=float))
+    network = accuracy.pop(LEARNERS["network"].label, pd.Series(dtype=float))
     return [
         _number_claim(f"points of accuracy at zero noise, network minus {series}", 0.0, network - v)
         for series, v in accuracy.items()
@@ -251,9 +244,10 @@ def draw(table: pd.DataFrame, label: str) -> Any:
 
 def _draw_row(table: pd.DataFrame, axes: Any, panels: tuple) -> None:
     """Draws the series of one arrangement into its panels."""
-    used = dict.fromkeys(_COLORS, 0)
+    used = dict.fromkeys(LEARNERS, 0)
     for (learner, series), rows in table.groupby(["learner", "series"], sort=False):
-        color = _COLORS[learner][used[learner] % len(_COLORS[learner])]
+        colors = LEARNERS[learner].colors
+        color = colors[used[learner] % len(colors)]
         used[learner] += 1
         for axis, (column, scale, _) in zip(axes, panels, strict=True):
             style = {"color": color, "label": series, "marker": "o", "markersize": 4}
@@ -273,7 +267,7 @@ def _paper_table(paper_item: str | None) -> list[tuple[str, pd.DataFrame]]:
     """Returns the test accuracies that the paper prints, laid out as ours; none if it has none."""
     cells = numbers.TEST_ACCURACY_PERCENT.get(paper_item, {})
     rows = [
-        {"arrangement": arrangement_name(*key), "series": _NAMES[learner]}
+        {"arrangement": arrangement_name(*key), "series": LEARNERS[learner].label}
         | {f"noise {noise:g}": f"{accuracy:.1f}" for noise, accuracy in of.items()}
         for key, accuracies in cells.items()
         for learner, of in accuracies.items()

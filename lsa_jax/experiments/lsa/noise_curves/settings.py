@@ -7,54 +7,17 @@ import ml_collections
 
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
 
-LEARNERS = ("network", "ntk_finite", "ntk_infinite")
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
 _PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
-_PARAMETERIZATION = one_of("ntk", "standard")
-_LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
 _SIZE = Kind(
     lambda v: isinstance(v, tuple) and len(v) == 2 and all(map(integer(1).accepts, v)),
     "a pair (side of the image, side of the background)",
     tuple,
 )
-
-
-def _training_fields(learner: str, **defaults: object) -> dict[str, Field]:
-    """Returns the fields of a learner that is trained by gradient descent."""
-    kinds: dict[str, tuple[Kind, str]] = {
-        "parameterization": (_PARAMETERIZATION, "where the weights' scale sits"),
-        "loss": (_LOSS, "loss of an example"),
-        "optimizer": (one_of("sgd", "momentum", "adam", "adamw"), "update rule"),
-        "learning_rate": (number(0, above=True), "rate at the start"),
-        "momentum": (number(0, 1), "mass of the momentum optimiser"),
-        "weight_decay": (number(0), "lambda of the penalty on |theta|^2"),
-        "penalty_factor": (one_of(0.5, 1.0), "what lambda |theta|^2 is multiplied by"),
-        "schedule": (one_of("constant", "cosine", "steps"), "course of the rate"),
-        "decay_epochs": (tuple_of(number(0, above=True)), "steps schedule: when the rate falls"),
-        "decay_factor": (number(0, 1, above=True), "steps schedule: what it is multiplied by"),
-        "epochs": (integer(1), "passes over the training examples"),
-        "batch_size": (integer(1), "examples a step"),
-        "eval_every": (integer(1), "epochs between evaluations"),
-        "checkpoint_every": (integer(1), "epochs between checkpoints"),
-    }
-    return {
-        f"{learner}.{name}": Field(defaults[name], kind, meaning)
-        for name, (kind, meaning) in kinds.items()
-    }
-
-
-_COMMON_TRAINING = {
-    "loss": "softmax_cross_entropy",
-    "momentum": 0.9,
-    "penalty_factor": 0.5,
-    "decay_factor": 0.2,
-    "epochs": 200,
-    "eval_every": 10,
-    "checkpoint_every": 10,
-}
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -108,7 +71,7 @@ FIELDS: dict[str, Field] = {
         optional(one_of("plants")),
         "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all",
     ),
-    # The network, described once for all three learners.
+    # The network, described once for all learners.
     "model.name": Field("cnn", one_of("cnn", "mlp", "wide_resnet"), "family"),
     "model.channels": Field((8, 16), tuple_of(integer(1)), "cnn: channels at width factor 1"),
     "model.widths": Field((512,), tuple_of(integer(1)), "mlp: hidden widths at width factor 1"),
@@ -119,40 +82,11 @@ FIELDS: dict[str, Field] = {
     ),
     "model.dtype": Field("float32", one_of("float32", "bfloat16"), "type of the computation"),
     # How each learner learns.
-    **_training_fields(
-        "network",
-        **_COMMON_TRAINING,
-        parameterization="standard",
-        optimizer="momentum",
-        learning_rate=0.1,
-        weight_decay=0.0005,
-        schedule="steps",
-        decay_epochs=(80.0, 100.0, 120.0),
-        batch_size=128,
-    ),
-    "ntk_finite.method": Field(
-        "gradient_descent",
-        one_of("gradient_descent", "regression"),
-        "train the linearised network, or solve for its kernel exactly",
-    ),
-    **_training_fields(
-        "ntk_finite",
-        **_COMMON_TRAINING,
-        parameterization="ntk",
-        optimizer="adam",
-        learning_rate=0.001,
-        weight_decay=0.0,
-        schedule="steps",
-        decay_epochs=(140.0, 170.0),
-        batch_size=50,
-    ),
-    "ntk_finite.ridge": Field((1e-5,), tuple_of(number(0)), "regression: as ntk_infinite.ridge"),
-    "ntk_infinite.parameterization": Field("ntk", _PARAMETERIZATION, "where the scale sits"),
-    "ntk_infinite.ridge": Field(
-        (1e-5,),
-        tuple_of(number(0)),
-        "ridge over the kernel's mean diagonal; of several, the best on held-out examples",
-    ),
+    **{
+        f"{name}.{field}": own
+        for name, learner in LEARNERS.items()
+        for field, own in learner.fields.items()
+    },
     "kernel_memory": Field(1e9, number(1e6), "bytes that one tile of a kernel may take"),
     # How the work lies on the devices.
     "parallel": Field(
@@ -160,7 +94,9 @@ FIELDS: dict[str, Field] = {
     ),
     "max_replicas": Field(64, integer(1), "runs in one compiled program"),
     # The axes of the sweep.
-    "sweep.learner": Field(LEARNERS, tuple_of(_LEARNER), "learners of the figure"),
+    "sweep.learner": Field(
+        ("network", "ntk_finite", "ntk_infinite"), tuple_of(_LEARNER), "learners of the figure"
+    ),
     "sweep.noise": Field((0.0, 0.5, 1.0, 1.5, 2.0), tuple_of(_NOISE), "noise levels"),
     "sweep.seed": Field((0,), tuple_of(_SEED), "seeds"),
     "sweep.ntk_width_factor": Field(
@@ -261,9 +197,7 @@ def check_data(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_learner(config: ml_collections.ConfigDict) -> None:
-    exact = config.learner == "ntk_infinite" or (
-        config.learner == "ntk_finite" and config.ntk_finite.method == "regression"
-    )
+    exact = is_exact(config)
     if exact and config.model.name == "wide_resnet" and config.model.norm == "batch":
         why = "batch normalisation couples the examples of a batch, so there is no kernel of pairs"
         raise _refuse(config, "learner", f"{why}; accepted: config.model.norm = 'none'")

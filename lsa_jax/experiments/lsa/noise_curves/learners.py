@@ -1,0 +1,164 @@
+"""The learners of the noise curves: one entry each in `LEARNERS`.
+
+Settings, runs and reports all go by these entries. Nothing here imports jax before a learner runs.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import ml_collections
+
+from lsa_jax.checks import Kind, integer, number, one_of, tuple_of
+from lsa_jax.sweep.fields import Field
+
+if TYPE_CHECKING:
+    from jaxtyping import Array
+
+    from lsa_jax.models.model import Model
+
+_PARAMETERIZATION = (one_of("ntk", "standard"), "where the weights' scale sits")
+_LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
+
+
+def _network_itself(model: "Model") -> "Model":
+    return model
+
+
+class Learner(NamedTuple):
+    """A learner: how it is shown, what it may be told, and how it runs.
+
+    Attributes:
+        label: its name in tables and figures.
+        colors: of its curves, one for each of its widths.
+        fields: its own settings, with `parameterization`. One that solves has `ridge`, one that
+            trains has `training_fields`, one that may do both has a `method` besides.
+        kernel: `(key, model, input_shape) -> kernel` of one that solves for its predictions.
+        model: of one that trains: what it trains, made of the network that all learners share.
+        frozen: the parts of its parameters that training leaves as they are.
+    """
+
+    label: str
+    colors: tuple[str, ...]
+    fields: Mapping[str, Field]
+    kernel: Callable[["Array", "Model", tuple[int, ...]], Callable] | None = None
+    model: Callable[["Model"], "Model"] = _network_itself
+    frozen: tuple[str, ...] = ()
+
+
+def training_fields(**defaults: object) -> dict[str, Field]:
+    """Returns the fields of a learner that is trained by gradient descent."""
+    kinds: dict[str, tuple[Kind, str]] = {
+        "parameterization": _PARAMETERIZATION,
+        "loss": (_LOSS, "loss of an example"),
+        "optimizer": (one_of("sgd", "momentum", "adam", "adamw"), "update rule"),
+        "learning_rate": (number(0, above=True), "rate at the start"),
+        "momentum": (number(0, 1), "mass of the momentum optimiser"),
+        "weight_decay": (number(0), "lambda of the penalty on |theta|^2"),
+        "penalty_factor": (one_of(0.5, 1.0), "what lambda |theta|^2 is multiplied by"),
+        "schedule": (one_of("constant", "cosine", "steps"), "course of the rate"),
+        "decay_epochs": (tuple_of(number(0, above=True)), "steps schedule: when the rate falls"),
+        "decay_factor": (number(0, 1, above=True), "steps schedule: what it is multiplied by"),
+        "epochs": (integer(1), "passes over the training examples"),
+        "batch_size": (integer(1), "examples a step"),
+        "eval_every": (integer(1), "epochs between evaluations"),
+        "checkpoint_every": (integer(1), "epochs between checkpoints"),
+    }
+    common = {
+        "loss": "softmax_cross_entropy",
+        "momentum": 0.9,
+        "penalty_factor": 0.5,
+        "schedule": "steps",
+        "decay_factor": 0.2,
+        "epochs": 200,
+        "eval_every": 10,
+        "checkpoint_every": 10,
+    }
+    values = common | defaults
+    return {name: Field(values[name], kind, doc) for name, (kind, doc) in kinds.items()}
+
+
+def ridge_field(doc: str) -> dict[str, Field]:
+    """Returns the field of a learner that solves a ridge regression."""
+    return {"ridge": Field((1e-5,), tuple_of(number(0)), doc)}
+
+
+def linearized_model(model: "Model") -> "Model":
+    """Returns the network linearised at its own initialisation, as a model to be trained.
+
+    Its parameters are `initial` (to be frozen) and `weights`; at the start it computes what the
+    network computes.
+    """
+    from lsa_jax import kernels
+    from lsa_jax.models.model import Model
+
+    def init(key: "Array", input_shape: tuple[int, ...]) -> dict[str, Any]:
+        initial = model.init(key, input_shape)
+        return {"initial": initial, "weights": initial}
+
+    def apply(params: dict[str, Any], inputs: "Array") -> "Array":
+        return kernels.linearize(model.apply, params["initial"])(params["weights"], inputs)
+
+    return Model(init, apply, None)
+
+
+def _finite_ntk(key: "Array", model: "Model", input_shape: tuple[int, ...]) -> Callable:
+    """Returns the kernel of the network that would be trained, as it is drawn."""
+    from lsa_jax import kernels
+
+    return kernels.finite_kernel(model.apply, model.init(key, input_shape))
+
+
+LEARNERS: dict[str, Learner] = {
+    "network": Learner(
+        label="network",
+        colors=("#0072B2",),
+        fields=training_fields(
+            parameterization="standard",
+            optimizer="momentum",
+            learning_rate=0.1,
+            weight_decay=0.0005,
+            decay_epochs=(80.0, 100.0, 120.0),
+            batch_size=128,
+        ),
+    ),
+    "ntk_finite": Learner(
+        label="finite NTK",
+        colors=("#E69F00", "#D55E00", "#CC79A7", "#8C510A", "#56B4E9", "#999999"),
+        fields={
+            "method": Field(
+                "gradient_descent",
+                one_of("gradient_descent", "regression"),
+                "train the linearised network, or solve for its kernel exactly",
+            ),
+            **training_fields(
+                parameterization="ntk",
+                optimizer="adam",
+                learning_rate=0.001,
+                weight_decay=0.0,
+                decay_epochs=(140.0, 170.0),
+                batch_size=50,
+            ),
+            **ridge_field("regression: as ntk_infinite.ridge"),
+        },
+        kernel=_finite_ntk,
+        model=linearized_model,
+        frozen=("initial",),
+    ),
+    "ntk_infinite": Learner(
+        label="infinite NTK",
+        colors=("#009E73",),
+        fields={
+            "parameterization": Field("ntk", _PARAMETERIZATION[0], "where the scale sits"),
+            **ridge_field(
+                "ridge over the kernel's mean diagonal; of several, the best on held-out examples"
+            ),
+        },
+        kernel=lambda key, model, input_shape: model.kernel,
+    ),
+}
+
+
+def is_exact(config: ml_collections.ConfigDict) -> bool:
+    """Whether the learner solves for its predictions rather than train for them."""
+    has_kernel = LEARNERS[config.learner].kernel is not None
+    return has_kernel and config[config.learner].get("method", "regression") == "regression"
