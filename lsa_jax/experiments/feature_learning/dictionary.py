@@ -16,9 +16,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-
-# Streams of a key, split by meaning.
-_PATTERNS, _MIXTURE, _ALIKE, _VECTORS, _NOISE, _ORDER, _CENTRES = range(7)
+from lsa_jax.experiments.feature_learning.streams import Dictionary
 
 
 class PatternLaw(NamedTuple):
@@ -86,7 +84,7 @@ def independent_patterns(
 
     def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
         uniform = jax.random.uniform(
-            jax.random.fold_in(key, _PATTERNS), (num_examples, len(chances))
+            jax.random.fold_in(key, Dictionary.PATTERNS), (num_examples, len(chances))
         )
         phi = (uniform < chances[None]).astype(jnp.float32)
         return phi, label(phi)
@@ -133,9 +131,9 @@ def parity_mixture(
     def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
         phi, _ = first.draw(key, num_examples)
         second, _ = independent_patterns(others, relevant, parity_label(relevant)).draw(
-            jax.random.fold_in(key, _MIXTURE), num_examples
+            jax.random.fold_in(key, Dictionary.MIXTURE), num_examples
         )
-        picks = jax.random.uniform(jax.random.fold_in(key, _ALIKE), (2, num_examples))
+        picks = jax.random.uniform(jax.random.fold_in(key, Dictionary.ALIKE), (2, num_examples))
         alike = (picks[0] < ones_share).astype(jnp.float32)
         second = jnp.where(is_relevant[None], alike[:, None], second)
         phi = jnp.where(picks[1][:, None] < p0, phi, second)
@@ -158,10 +156,10 @@ def hidden_vectors(
 
     def draw(key: Key[Array, ""], num_examples: int) -> tuple[Array, Array]:
         coins = jax.random.bernoulli(
-            jax.random.fold_in(key, _PATTERNS), 0.5, (num_examples, num_patterns)
+            jax.random.fold_in(key, Dictionary.PATTERNS), 0.5, (num_examples, num_patterns)
         )
         which = jax.random.randint(
-            jax.random.fold_in(key, _VECTORS), (num_examples,), 0, len(vectors)
+            jax.random.fold_in(key, Dictionary.VECTORS), (num_examples,), 0, len(vectors)
         )
         phi = coins.astype(jnp.float32).at[:, relevant].set(vectors[which])
         return phi, jnp.where(which < vectors_per_class, 1.0, -1.0)
@@ -214,7 +212,9 @@ def draw_patterns(
         )
     phi = np.concatenate([np.concatenate(found[sign])[: due[sign]] for sign in (-1, 1)])
     y = np.repeat(np.float32([-1, 1]), [due[-1], due[1]])
-    order = np.asarray(jax.random.permutation(jax.random.fold_in(key, _ORDER), num_examples))
+    order = np.asarray(
+        jax.random.permutation(jax.random.fold_in(key, Dictionary.ORDER), num_examples)
+    )
     return phi[order], y[order]
 
 
@@ -266,7 +266,7 @@ def compose(
     x = phi @ dictionary.T
     if noise_std == 0:
         return x
-    return x + noise_std * jax.random.normal(jax.random.fold_in(key, _NOISE), x.shape)
+    return x + noise_std * jax.random.normal(jax.random.fold_in(key, Dictionary.NOISE), x.shape)
 
 
 def normalisation(x: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, " d"], float]:
@@ -300,7 +300,7 @@ def gaussian_mixture(
     """
     d, k = centres.shape
     signs = jax.random.rademacher(
-        jax.random.fold_in(key, _CENTRES), (num_examples, k), dtype=jnp.float32
+        jax.random.fold_in(key, Dictionary.CENTRES), (num_examples, k), dtype=jnp.float32
     )
-    noise = jax.random.normal(jax.random.fold_in(key, _NOISE), (num_examples, d))
+    noise = jax.random.normal(jax.random.fold_in(key, Dictionary.NOISE), (num_examples, d))
     return Dataset(signs @ centres.T + noise_std * noise, jnp.prod(signs, axis=1))

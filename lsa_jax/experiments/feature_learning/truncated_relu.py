@@ -7,10 +7,8 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning.streams import TruncatedRelu
 from lsa_jax.models.model import Model
-
-# Streams of an initialisation's key, split by meaning.
-_W, _B, _A = 0, 1, 2
 
 Params = dict[str, Float[Array, "..."]]
 
@@ -67,9 +65,9 @@ def truncated_relu_network(
         if len(input_shape) != 1:
             raise InputError(f"input_shape is {input_shape!r}; accepted: (d,)")
         normal = jax.random.normal
-        w = weight_std * normal(jax.random.fold_in(key, _W), (input_shape[0], m))
-        b = bias_std * normal(jax.random.fold_in(key, _B), (m,))
-        a = output_std * normal(jax.random.fold_in(key, _A), (m,))
+        w = weight_std * normal(jax.random.fold_in(key, TruncatedRelu.W), (input_shape[0], m))
+        b = bias_std * normal(jax.random.fold_in(key, TruncatedRelu.B), (m,))
+        a = output_std * normal(jax.random.fold_in(key, TruncatedRelu.A), (m,))
         return {
             "w": jnp.concatenate([w, w], axis=1),
             "b": jnp.concatenate([b, b]),

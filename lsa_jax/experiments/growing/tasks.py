@@ -25,6 +25,7 @@ from lsa_jax.experiments.growing.objectives import (
     num_sentinels,
 )
 from lsa_jax.experiments.growing.settings import total_steps
+from lsa_jax.experiments.growing.streams import Growing
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import (
     TRANSFORMERS,
@@ -38,9 +39,6 @@ from lsa_jax.training.steps import Placement, Problem, State
 OBJECTIVE = {"encoder": "masked", "decoder": "ul2"}
 VOCABULARY = {"encoder": "wordpiece", "decoder": "bytes"}
 
-# Streams of a seed's key, split by meaning. Layers that a stage adds are drawn from _LAYERS and the
-# number of layers that it ends with.
-_INIT, _LAYERS, _HIDDEN = 0, 1, 2
 
 # What is hidden in validation text is the same for all seeds.
 _VALIDATION_SEED = 2**31 - 1
@@ -154,7 +152,7 @@ def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -
     count, size = config.data.validation_windows, config.batch_size
     rows = np.linspace(0, len(text.validation) - 1, count).round().astype(int)
     windows = jnp.asarray(text.validation[rows].astype(np.int32))
-    batch = objective(_stream(_VALIDATION_SEED, _HIDDEN), windows)
+    batch = objective(_stream(_VALIDATION_SEED, Growing.HIDDEN), windows)
     return jax.tree.map(lambda a: a.reshape(count // size, size, *a.shape[1:]), batch)
 
 
@@ -182,7 +180,7 @@ def _learning(settings: str, vocabulary_size: int) -> _Learning:
 
     @jax.jit
     def hide(windows: Array, steps: Array, seed: Array) -> TokenBatch:
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, _HIDDEN), steps)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, Growing.HIDDEN), steps)
         return jax.vmap(objective)(keys, windows)
 
     loss = make_loss(model, config.model.remat)
@@ -221,11 +219,11 @@ def make_task(config: ml_collections.ConfigDict, text: Text) -> Task:
 
 def first_state(task: Task, num_layers: int) -> State:
     """Returns the shallow network before training."""
-    params = task.model.init(_stream(task.seed, _INIT), num_layers)
+    params = task.model.init(_stream(task.seed, Growing.INIT), num_layers)
     return State(params, task.problem.optimizer.init(params))
 
 
 def fresh_params(task: Task, num_layers: int) -> Params:
     """Returns a deeper network as it is initialised, whose layers random operators take."""
-    key = jax.random.fold_in(_stream(task.seed, _LAYERS), num_layers)
+    key = jax.random.fold_in(_stream(task.seed, Growing.LAYERS), num_layers)
     return task.model.init(key, num_layers)

@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike
 from lsa_jax.checks import Kind, integer, number
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-
-# Streams of a sample's key, split by meaning.
-_NOISE, _ROW, _COUNT, _ORDER = 0, 1, 2, 3
+from lsa_jax.experiments.lsa.streams import Sample
 
 # How far the features' inner products may be from those of orthonormal vectors.
 _ORTHONORMAL_TOLERANCE = 1e-5
@@ -110,9 +108,9 @@ def _coefficients(key: Key[Array, ""], num_examples: int, m: int) -> Float[Array
         [-math.inf if 2 * p == m else math.log(math.comb(m, p)) for p in range(m + 1)]
     )
     positive = jax.random.categorical(
-        jax.random.fold_in(key, _COUNT), logits, shape=(num_examples,)
+        jax.random.fold_in(key, Sample.COUNT), logits, shape=(num_examples,)
     )
-    order = jax.random.uniform(jax.random.fold_in(key, _ORDER), (num_examples, m))
+    order = jax.random.uniform(jax.random.fold_in(key, Sample.ORDER), (num_examples, m))
     place = jnp.argsort(order, axis=1)
     return jnp.where(place < positive[:, None], 1.0, -1.0) / math.sqrt(m)
 
@@ -144,10 +142,12 @@ def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -
     m, d = features.shape
     alpha = _coefficients(key, num_examples, m)
     if signal_row is None:
-        row = jax.random.randint(jax.random.fold_in(key, _ROW), (num_examples,), 0, k + 1)
+        row = jax.random.randint(jax.random.fold_in(key, Sample.ROW), (num_examples,), 0, k + 1)
     else:
         row = jnp.full(num_examples, signal_row)
-    noise = sigma * jax.random.normal(jax.random.fold_in(key, _NOISE), (num_examples, k + 1, d))
+    noise = sigma * jax.random.normal(
+        jax.random.fold_in(key, Sample.NOISE), (num_examples, k + 1, d)
+    )
     signal = jnp.einsum("nm,md->nd", alpha, features, precision="highest")
     is_signal = jnp.arange(k + 1)[None] == row[:, None]
     inputs = jnp.where(is_signal[:, :, None], signal[:, None, :], noise)
@@ -189,11 +189,11 @@ def sample_unaligned(
     if stride > d:
         raise InputError(f"stride is {stride}; accepted: at most the length of a row, {d}")
     length = (k + 1) * d
-    start = jax.random.randint(jax.random.fold_in(key, _ROW), (num_examples,), 0, k * d + 1)
+    start = jax.random.randint(jax.random.fold_in(key, Sample.ROW), (num_examples,), 0, k * d + 1)
     targets = jax.random.rademacher(
-        jax.random.fold_in(key, _COUNT), (num_examples,), dtype=jnp.float32
+        jax.random.fold_in(key, Sample.COUNT), (num_examples,), dtype=jnp.float32
     )
-    noise = sigma * jax.random.normal(jax.random.fold_in(key, _NOISE), (num_examples, length))
+    noise = sigma * jax.random.normal(jax.random.fold_in(key, Sample.NOISE), (num_examples, length))
     place = jnp.arange(length)[None] - start[:, None]
     signal = targets[:, None] * jnp.asarray(features[0])[jnp.clip(place, 0, d - 1)]
     vector = jnp.where((place >= 0) & (place < d), signal, noise)

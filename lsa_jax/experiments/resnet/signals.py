@@ -14,9 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from lsa_jax.errors import InputError
-
-# Streams of a key, split by meaning.
-_BASE, _COMPOSITE = 0, 1
+from lsa_jax.experiments.resnet.streams import Target
 
 
 class Hierarchy(NamedTuple):
@@ -108,8 +106,8 @@ def smooth_hierarchy(
 
     Source: Allen-Zhu and Li (2019), section 2: the concept class, here with one feature an output.
     """
-    base = _unit_rows(jax.random.fold_in(key, _BASE), (k, d))
-    composite = _unit_rows(jax.random.fold_in(key, _COMPOSITE), (k, k))
+    base = _unit_rows(jax.random.fold_in(key, Target.BASE), (k, d))
+    composite = _unit_rows(jax.random.fold_in(key, Target.COMPOSITE), (k, k))
     return Hierarchy(
         polynomials(base, base_degree), polynomials(composite, composite_degree), alpha, beta
     )

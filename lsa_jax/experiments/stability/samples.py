@@ -16,9 +16,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from lsa_jax.errors import InputError
-
-# Streams of a seed's key, split by meaning.
-_START, _ORDER, _SAMPLES = 0, 1, 2
+from lsa_jax.experiments.stability.streams import Stability
 
 
 class Pool(NamedTuple):
@@ -51,7 +49,7 @@ class Pair(NamedTuple):
 
 def start_key(seed: int) -> Key[Array, ""]:
     """Returns the key of the start that all models of a seed share."""
-    return jax.random.fold_in(jax.random.key(seed), _START)
+    return jax.random.fold_in(jax.random.key(seed), Stability.START)
 
 
 def draw_pair(
@@ -72,7 +70,7 @@ def draw_pair(
     """
     if m > num_train:
         raise InputError(f"config.m is {m}; accepted: at most the training pool's {num_train}")
-    key = jax.random.fold_in(jax.random.key(seed), _SAMPLES)
+    key = jax.random.fold_in(jax.random.key(seed), Stability.SAMPLES)
     key = jax.random.fold_in(jax.random.fold_in(key, m), pair)
     of_sample, of_test, of_position = jax.random.split(key, 3)
     sample = jax.random.permutation(of_sample, num_train)[:m]
@@ -111,7 +109,7 @@ def draw_order(
         first_step: the first of the updates; may be traced.
         num_steps: how many.
     """
-    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _ORDER), m)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), Stability.ORDER), m)
     start, length = first_step * batch_size, num_steps * batch_size
     epoch = start // m
     epochs = epoch + jnp.arange(-(-length // m) + 1)

@@ -16,9 +16,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.errors import InputError
-
-# Streams of a key, split by meaning.
-_PERMUTATION, _LENGTHS, _MEMBERS = 0, 1, 2
+from lsa_jax.experiments.transformers.streams import Lists
 
 
 class DecisionLists(NamedTuple):
@@ -69,10 +67,10 @@ def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) ->
         raise InputError(
             f"list_length is {list_length}; accepted: at most vocabulary_size = {vocabulary_size}"
         )
-    pi = jax.random.permutation(jax.random.fold_in(key, _PERMUTATION), vocabulary_size)
+    pi = jax.random.permutation(jax.random.fold_in(key, Lists.PERMUTATION), vocabulary_size)
     shape, tokens = (vocabulary_size,), np.arange(vocabulary_size)
-    lengths = jax.random.randint(jax.random.fold_in(key, _LENGTHS), shape, 1, list_length + 1)
-    keys = jax.random.split(jax.random.fold_in(key, _MEMBERS), vocabulary_size)
+    lengths = jax.random.randint(jax.random.fold_in(key, Lists.LENGTHS), shape, 1, list_length + 1)
+    keys = jax.random.split(jax.random.fold_in(key, Lists.MEMBERS), vocabulary_size)
     members = np.asarray(jax.vmap(lambda k: jax.random.permutation(k, vocabulary_size - 1))(keys))
     # Numbers from a on stand for the tokens after a, so that a itself is left out.
     members = (members + (members >= tokens[:, None]))[:, : list_length - 1]

@@ -8,9 +8,7 @@ from lsa_jax.experiments.transformers.sampler import (
     cyclic_lists,
     random_lists,
 )
-
-# Stream of a seed's key that draws the lists; the other streams are the questions' own.
-_LISTS = 0
+from lsa_jax.experiments.transformers.streams import Seed
 
 
 def make_lists(config: ml_collections.ConfigDict) -> DecisionLists:
@@ -18,4 +16,4 @@ def make_lists(config: ml_collections.ConfigDict) -> DecisionLists:
     sizes = (config.vocabulary_size, config.list_length)
     if config.lists == "cyclic":
         return cyclic_lists(*sizes, step=config.list_step, shift=config.label_shift)
-    return random_lists(jax.random.fold_in(jax.random.key(config.seed), _LISTS), *sizes)
+    return random_lists(jax.random.fold_in(jax.random.key(config.seed), Seed.LISTS), *sizes)

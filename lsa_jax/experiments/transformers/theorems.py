@@ -32,10 +32,8 @@ from lsa_jax.experiments.transformers.sampler import (
     list_lengths,
     permutation_matrix,
 )
+from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.sweep.experiment import Outcome
-
-# Streams of a seed's key, split by meaning; the first is the lists'.
-_VALUE_NOISE = 1
 
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
 _LARGER = 1 + 1e-6
@@ -147,7 +145,7 @@ def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists
     sequences = jnp.asarray(all_sets(tokens, n))
     data = {"sequences": sequences, "labels": label_sequences(task, sequences)}
     delta = least_set_probability(tokens, n)
-    key = jax.random.fold_in(jax.random.key(config.seed), _VALUE_NOISE)
+    key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUE_NOISE)
     noise = jax.random.uniform(key, (tokens, tokens), minval=-epsilon / 2, maxval=epsilon / 2)
     permutation = jnp.asarray(permutation_matrix(task.pi))
 

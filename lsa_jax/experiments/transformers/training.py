@@ -24,13 +24,11 @@ from lsa_jax.experiments.transformers.sampler import (
     label_sequences,
     permutation_matrix,
 )
+from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import checkpoints
-
-# Streams of a seed's key, split by meaning; the first is the lists'.
-_VALUES = 1
 
 _MEASURES = ("loss", "accuracy", "perfect", "correlation", "columns_right", "distance")
 
@@ -65,7 +63,7 @@ def make_replica(
     config: ml_collections.ConfigDict, task: DecisionLists, sequences: Int[Array, "sequences n"]
 ) -> Replica:
     """Returns what is one run's own, from its settings and lists."""
-    key = jax.random.fold_in(jax.random.key(config.seed), _VALUES)
+    key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUES)
     shape = (config.vocabulary_size, config.vocabulary_size)
     uniform = jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
     permutation = jnp.asarray(permutation_matrix(task.pi), jnp.float32)

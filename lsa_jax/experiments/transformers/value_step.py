@@ -24,10 +24,8 @@ from lsa_jax.experiments.transformers.sampler import (
     presence_probability,
     sample_sequences,
 )
+from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.sweep.experiment import Outcome
-
-# Streams of a seed's key, split by meaning; the first is the lists'.
-_INIT, _SEQUENCES = 1, 2
 
 # Sequences of which the gradient is taken at once.
 _PIECE = 500
@@ -148,12 +146,12 @@ def value_after_step(
     """
     key, n = jax.random.key(config.seed), config.sequence_length
     model = one_layer(config.vocabulary_size, value_std=config.value_std)
-    v = model.init(jax.random.fold_in(key, _INIT), (n,))["v"]
+    v = model.init(jax.random.fold_in(key, Seed.INIT), (n,))["v"]
     eta = config.vocabulary_size**2 if config.step_size is None else config.step_size
     if config.gradient == "exact":
         v = np.asarray(v, np.float64)
         return v - eta * population_gradient(task, n, v), {}
-    stream = jax.random.fold_in(key, _SEQUENCES)
+    stream = jax.random.fold_in(key, Seed.SEQUENCES)
     gradient, commonest = sampled_gradient(stream, task, n, v, config.num_sequences)
     after = np.asarray(v, np.float64) - eta * np.asarray(gradient, np.float64)
     return after, {"uniform_attention_limit": float(commonest)}

@@ -13,6 +13,7 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment, settings
 from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.signal_dynamics.report import make_claims, trajectories
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
@@ -74,7 +75,7 @@ def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
     gradient_at = jax.jit(functools.partial(SAMPLERS[sampler].gradient, k=20, num_examples=16))
     for step in range(12):
         at = Params(jnp.asarray(w, jnp.float32), jnp.float32(b))
-        step_key = jax.random.fold_in(jax.random.fold_in(key, experiment._TRAIN), step)
+        step_key = jax.random.fold_in(jax.random.fold_in(key, SignalDynamics.TRAIN), step)
         loss, gradient = gradient_at(step_key, at, noise_std(20, 1.0))
         if step in (0, 5, 10):
             row = outcome.history[step // 5]
@@ -191,7 +192,7 @@ def test_no_step_is_taken_from_the_first_that_is_not_finite(monkeypatch):
     start = experiment.init_state(config, replica)
     state, _, _ = experiment.train_steps(config, start, replica, jnp.int32(30))
 
-    stream = jax.random.fold_in(replica.key, experiment._TRAIN)
+    stream = jax.random.fold_in(replica.key, SignalDynamics.TRAIN)
     steps = jax.vmap(jax.random.fold_in, (None, 0))(stream, jnp.arange(30))
     bad = np.asarray(jax.vmap(lambda key: jax.random.bernoulli(key, 0.2))(steps))
     first = int(bad.argmax())

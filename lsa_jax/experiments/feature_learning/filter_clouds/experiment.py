@@ -27,12 +27,10 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     unit_rows,
 )
 from lsa_jax.experiments.feature_learning.resnet import NUM_STAGES, last_filters, resnet18
+from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
-
-# Streams of a seed's key, split by meaning.
-_RUN, _GRADIENTS = 0, 1
 
 
 def load(points: list[Point], data_dir: Path | None) -> TaskData:
@@ -67,7 +65,7 @@ def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformatio
 
 
 def _run_key(config: ml_collections.ConfigDict) -> Array:
-    return jax.random.fold_in(jax.random.key(config.seed), _RUN)
+    return jax.random.fold_in(jax.random.key(config.seed), FilterClouds.RUN)
 
 
 def _rows(filters: Float[Array | np.ndarray, "h w c f"]) -> Float[np.ndarray, "f hwc"]:
@@ -111,7 +109,7 @@ def mean_gradients(
     loss = training.LOSSES["softmax_cross_entropy"]
     params = model.init(training.init_key(_run_key(config)), data.inputs.shape[1:])
     size = min(config.batch_size, len(data.targets))
-    key = jax.random.fold_in(jax.random.key(config.seed), _GRADIENTS)
+    key = jax.random.fold_in(jax.random.key(config.seed), FilterClouds.GRADIENTS)
 
     @jax.jit
     def take(params: Any, opt_state: Any, inputs: Array, targets: Array) -> tuple:

@@ -23,13 +23,11 @@ from lsa_jax.experiments.feature_learning.fixed_features.report import make_repo
 from lsa_jax.experiments.feature_learning.learning import experiment
 from lsa_jax.experiments.feature_learning.learning import settings as network_settings
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
+from lsa_jax.experiments.feature_learning.streams import FixedFeatures
 from lsa_jax.experiments.feature_learning.truncated_relu import truncated_relu
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
-
-# Streams of a seed's key, split by meaning; those of the problem are in feature_tasks.
-_DIRECTIONS, _OFFSETS = 20, 21
 
 # The hinge is made smooth over this much of the margin, for L-BFGS.
 _BEND = 0.1
@@ -87,8 +85,8 @@ def random_features(
 
     def one(number: Array) -> tuple[Array, Array]:
         own = jax.random.fold_in(key, number)
-        w = jax.random.normal(jax.random.fold_in(own, _DIRECTIONS), (d,)) / scale
-        offset_key = jax.random.fold_in(own, _OFFSETS)
+        w = jax.random.normal(jax.random.fold_in(own, FixedFeatures.DIRECTIONS), (d,)) / scale
+        offset_key = jax.random.fold_in(own, FixedFeatures.OFFSETS)
         if kind == "neurons":
             return w, 0.4 * jax.random.normal(offset_key)
         return w, jax.random.uniform(offset_key, maxval=2 * jnp.pi)

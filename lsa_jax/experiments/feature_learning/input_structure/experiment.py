@@ -22,12 +22,10 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.tasks import Material, load, mix
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
+from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models import Model
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
-
-# Streams of a seed's key, split by meaning; that of mixtures is in structure_tasks.
-_TEACHER, _STUDENT = 0, 1
 
 # Settings in which the points of a group may differ.
 _VARYING = ("size", "share", "seed")
@@ -108,7 +106,7 @@ def _teach(
     points, config = list(seeds.values()), group[0].config
     model = build_model(config, config.teacher_size, data.train.targets.shape[1])
     params, history = training.train(
-        _keys(points, _TEACHER),
+        _keys(points, InputStructure.TEACHER),
         model,
         Dataset(*data.train),
         functools.partial(teacher_loss, config.regularizer, config.entropy),
@@ -191,7 +189,7 @@ def _train_students(
         for name, part in data._asdict().items()
     }
     _, history = training.train(
-        _keys(points, _STUDENT),
+        _keys(points, InputStructure.STUDENT),
         build_model(config, config.size, num_classes),
         sources["train"],
         _student_loss,
@@ -214,7 +212,7 @@ def _train_directly(
     config = points[0].config
     splits = [Dataset(*(a[: len(part.inputs) // 2] for a in part)) for part in data]
     _, history = training.train(
-        _keys(points, _STUDENT),
+        _keys(points, InputStructure.STUDENT),
         build_model(config, config.size, data.train.targets.shape[1]),
         splits[0],
         training.LOSSES["softmax_cross_entropy"],

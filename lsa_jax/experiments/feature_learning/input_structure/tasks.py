@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lsa_jax.data import backgrounds, images, tasks
+from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.sweep.points import Point
 
-# Stream of a seed's key; those of training are in input_structure.
-_MIXTURE = 2
 _GAUSSIAN_TRAIN, _GAUSSIAN_TEST = 0, 1  # of the data's own key
 
 
@@ -83,7 +82,7 @@ def load(points: list[Point], data_dir: Path | None) -> Material:
 
 def mix(point: Point, which: int, count: int) -> Int[np.ndarray, " n"]:
     """Draws which of 2 n inputs are in a mixture of n, a share of them injected, shuffled."""
-    key = jax.random.fold_in(jax.random.key(point.config.seed), _MIXTURE)
+    key = jax.random.fold_in(jax.random.key(point.config.seed), InputStructure.MIXTURE)
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist() + [which])
     injected = round(point.config.share * count)
     chosen = [

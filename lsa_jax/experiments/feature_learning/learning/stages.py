@@ -14,15 +14,13 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
 from lsa_jax.experiments.feature_learning.learning.tasks import Task
+from lsa_jax.experiments.feature_learning.streams import Learning
 from lsa_jax.experiments.feature_learning.truncated_relu import (
     Params,
     truncated_relu_network,
 )
 from lsa_jax.models.model import Model
 from lsa_jax.training.losses import hinge
-
-# Stream of a seed's key; feature_tasks has those of the problem, feature_training the batches'.
-_INIT = 0
 
 # Full-batch steps that a learner starts with; the first counts of `steps` are theirs.
 FIRST_STEPS = {"network": 2, "one_step": 1, "two_step": 2}
@@ -86,7 +84,7 @@ def initial_params(config: ml_collections.ConfigDict, replica: Replica) -> tuple
         Its parameters as far as inputs reach them, w [p, 2 m], and the weights orthogonal to all
         inputs, [d - p, 2 m]: those that no gradient changes.
     """
-    key = jax.random.fold_in(replica.key, _INIT)
+    key = jax.random.fold_in(replica.key, Learning.INIT)
     params = network_of(config, replica).init(key, (config.data.d,))
     p = replica.direction.shape[0]
     return params | {"w": params["w"][:p]}, params["w"][p:]

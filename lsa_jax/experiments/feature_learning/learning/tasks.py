@@ -11,10 +11,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning import dictionary
 from lsa_jax.experiments.feature_learning.dictionary import PatternLaw
 from lsa_jax.experiments.feature_learning.learning.settings import is_in_pattern_space
-
-# Streams of a seed's key, split by meaning; those of the learners are in feature_training.
-_RELEVANT, _VECTORS, _DICTIONARY, _TRAIN, _TEST = 10, 11, 12, 13, 14
-_NOISE = 15  # of a split's key
+from lsa_jax.experiments.feature_learning.streams import Learning
 
 
 class Task(NamedTuple):
@@ -41,10 +38,10 @@ def make_law(config: ml_collections.ConfigDict, *, structured: bool) -> PatternL
     """Returns the law of patterns and labels of a seed, with structure or without."""
     data, key = config.data, jax.random.key(config.seed)
     relevant = dictionary.draw_relevant(
-        jax.random.fold_in(key, _RELEVANT), data.num_patterns, data.k
+        jax.random.fold_in(key, Learning.RELEVANT), data.num_patterns, data.k
     )
     if data.labels == "vectors":
-        vectors_key = jax.random.fold_in(key, _VECTORS)
+        vectors_key = jax.random.fold_in(key, Learning.VECTORS)
         return dictionary.hidden_vectors(
             vectors_key, data.num_patterns, relevant, data.vectors_per_class
         )
@@ -81,21 +78,21 @@ def make_task(config: ml_collections.ConfigDict) -> Task:
             "orthonormal": dictionary.orthonormal_dictionary,
             "incoherent": dictionary.incoherent_dictionary,
         }[data.dictionary]
-        matrix = draw(jax.random.fold_in(key, _DICTIONARY), data.d, data.num_patterns)
+        matrix = draw(jax.random.fold_in(key, Learning.DICTIONARY), data.d, data.num_patterns)
     drawn = {}
-    for stream, count in ((_TRAIN, data.num_train), (_TEST, data.num_test)):
+    for stream, count in ((Learning.TRAIN, data.num_train), (Learning.TEST, data.num_test)):
         split_key = jax.random.fold_in(key, stream)
         phi, y = dictionary.draw_patterns(split_key, count, law, data.negative_share)
         drawn[stream] = (phi, phi, y)
         if matrix is not None:
-            noise_key = jax.random.fold_in(split_key, _NOISE)
+            noise_key = jax.random.fold_in(split_key, Learning.NOISE)
             x = np.asarray(dictionary.compose(noise_key, phi, matrix, data.noise_std))
             drawn[stream] = (phi, x, y)
-    phi, x, y = drawn[_TRAIN]
+    phi, x, y = drawn[Learning.TRAIN]
     mean, scale = dictionary.normalisation(x)
     if not config.structured:
         with_structure = make_law(config, structured=True)
-        train_key = jax.random.fold_in(key, _TRAIN)
+        train_key = jax.random.fold_in(key, Learning.TRAIN)
         phi, y = dictionary.draw_patterns(
             train_key, data.num_train, with_structure, data.negative_share
         )

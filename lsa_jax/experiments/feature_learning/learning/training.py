@@ -24,13 +24,11 @@ from lsa_jax.experiments.feature_learning.learning.stages import (
     initial_params,
     network_of,
 )
+from lsa_jax.experiments.feature_learning.streams import Learning
 from lsa_jax.experiments.feature_learning.truncated_relu import Params
 from lsa_jax.training.losses import hinge, is_correct
 from lsa_jax.training.optimizers import make_optimizer, make_schedule
 from lsa_jax.training.programs import join, split
-
-# Stream of a seed's key; those of the problem are in feature_tasks, of the start in feature_stages.
-_ORDER = 1
 
 # Parameters that stay as they are after the first steps.
 _FROZEN = {
@@ -137,7 +135,7 @@ def advance(
     frozen = _FROZEN.get(config.learner, ())
     first = state.step
     rows = batch_rows(
-        jax.random.fold_in(replica.key, _ORDER),
+        jax.random.fold_in(replica.key, Learning.ORDER),
         first,
         count,
         len(replica.train.targets),

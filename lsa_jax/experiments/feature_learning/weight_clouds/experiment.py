@@ -28,15 +28,13 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     unit_rows,
 )
 from lsa_jax.experiments.feature_learning.learning.training import batch_rows
+from lsa_jax.experiments.feature_learning.streams import WeightClouds
 from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, checkpoints, is_correct, make_optimizer
-
-# Streams of a seed's key, split by meaning.
-_INIT, _ORDER, _CENTRES, _TRAIN, _TEST = range(5)
 
 
 class Cloud(NamedTuple):
@@ -85,11 +83,16 @@ def load(points: list[Point], data_dir: Path | None) -> Cloud | None:
 def make_mixture(config: ml_collections.ConfigDict) -> Cloud:
     """Draws a seed's clusters."""
     data, key = config.data, jax.random.key(config.seed)
-    matrix = dictionary.orthonormal_dictionary(jax.random.fold_in(key, _CENTRES), data.d, data.k)
+    matrix = dictionary.orthonormal_dictionary(
+        jax.random.fold_in(key, WeightClouds.CENTRES), data.d, data.k
+    )
     variance = data.sigma_r**2 * (data.k if data.variance == "k/d" else 1) / data.d
     parts = [
         dictionary.gaussian_mixture(jax.random.fold_in(key, stream), count, matrix, variance**0.5)
-        for stream, count in ((_TRAIN, data.num_train), (_TEST, data.num_test))
+        for stream, count in (
+            (WeightClouds.TRAIN, data.num_train),
+            (WeightClouds.TEST, data.num_test),
+        )
     ]
     signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * data.k)).reshape(data.k, -1).T
     centres = Dataset((signs @ np.asarray(matrix).T).astype(np.float32), signs.prod(axis=1))
@@ -127,7 +130,9 @@ def advance(
     rule = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
     first = state.step
     size = min(config.batch_size, len(train.targets))
-    rows = batch_rows(jax.random.fold_in(key, _ORDER), first, count, len(train.targets), size)
+    rows = batch_rows(
+        jax.random.fold_in(key, WeightClouds.ORDER), first, count, len(train.targets), size
+    )
 
     def take(index: Array, state: State) -> State:
         inputs, targets = train.inputs[rows[index]], train.targets[rows[index]]
@@ -193,7 +198,7 @@ def run(
     rule = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
 
     def init(key: Key[Array, ""]) -> State:
-        params = model.init(jax.random.fold_in(key, _INIT), (d,))
+        params = model.init(jax.random.fold_in(key, WeightClouds.INIT), (d,))
         return State(params, rule.init(params), jnp.int32(0))
 
     spread_keys = layout.spread(keys)

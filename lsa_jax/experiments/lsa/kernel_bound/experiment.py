@@ -35,12 +35,10 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.experiments.lsa.streams import KernelBound
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
-
-# Streams of a seed's key, split by meaning.
-_FILTERS, _TRAIN, _VALIDATION, _TEST = 0, 1, 2, 3
 
 
 def load(points: list[Point], data_dir: Path | None) -> None:
@@ -69,7 +67,7 @@ def choose_designs(group: list[Point]) -> list[Design]:
     """
     config = group[0].config
     sigma = noise_sigma(config)
-    key = jax.random.fold_in(jax.random.key(config.seed), _FILTERS)
+    key = jax.random.fold_in(jax.random.key(config.seed), KernelBound.FILTERS)
     directions = draw_directions(key, max(p.config.m for p in group), row_length(config))
     designs: dict[int, Design] = {}
     known = None
@@ -140,9 +138,12 @@ def fit_kernel(
     covariance = k * sigma**2 * row_covariance(design, design)
     # Filters that let the same rows pass make it singular.
     covariance[np.diag_indices_from(covariance)] *= 1 + 1e-6
-    fits = fit_logistic(features[_TRAIN], start, covariance, config.penalties)
+    fits = fit_logistic(features[KernelBound.TRAIN], start, covariance, config.penalties)
     weights = np.stack([start, *fits])
-    train, validation, test = (_errors(features[s], weights) for s in (_TRAIN, _VALIDATION, _TEST))
+    train, validation, test = (
+        _errors(features[s], weights)
+        for s in (KernelBound.TRAIN, KernelBound.VALIDATION, KernelBound.TEST)
+    )
     penalties = [np.inf, *config.penalties]
     history = [
         {"penalty": p, "train_error": a, "validation_error": b, "test_error": c}
@@ -171,7 +172,11 @@ def _run_kernels(group: list[Point], progress: Callable[[float], None]) -> list[
         k=config.k,
     )
     drawn = {}
-    sizes = {_TRAIN: "num_train", _VALIDATION: "num_validation", _TEST: "num_test"}
+    sizes = {
+        KernelBound.TRAIN: "num_train",
+        KernelBound.VALIDATION: "num_validation",
+        KernelBound.TEST: "num_test",
+    }
     for done, (stream, size) in enumerate(sizes.items(), start=1):
         drawn[stream] = draw(jax.random.fold_in(key, stream), num_examples=config[size])
         progress(0.3 + 0.2 * done)

@@ -19,12 +19,10 @@ from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
+from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
-
-# Streams of a seed's key, split by meaning; the data's stream, 1, is in image_tasks.
-_RUN, _RIDGE = 0, 2
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -100,7 +98,9 @@ def train_group(
         decay_epochs=settings.decay_epochs,
         decay_factor=settings.decay_factor,
     )
-    keys = [jax.random.fold_in(jax.random.key(point.config.seed), _RUN) for point in group]
+    keys = [
+        jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN) for point in group
+    ]
     _, history = training.train(
         jnp.stack(keys),
         model,
@@ -171,7 +171,7 @@ def _solve(
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
     model = build_model(config, config.learner, task.train.targets.shape[1])
-    run_key = jax.random.fold_in(jax.random.key(config.seed), _RUN)
+    run_key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN)
     make_kernel = LEARNERS[config.learner].kernel
     assert make_kernel is not None, config.learner
     kernel = make_kernel(training.init_key(run_key), model, train.inputs.shape[1:])
@@ -188,7 +188,7 @@ def _solve(
         path=scratch / "test.npy",
         progress=lambda f: progress(share + (1 - share) * f),
     )
-    key = jax.random.fold_in(jax.random.key(config.seed), _RIDGE)
+    key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
     targets = np.asarray(train.targets)
     ridge = kernels.select_ridge(key, gram_train, targets, config[config.learner].ridge)
     both = kernels.regress(

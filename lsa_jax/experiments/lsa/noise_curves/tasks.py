@@ -21,10 +21,10 @@ from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.sweep.points import Point
 
 TRAIN, TEST = 0, 1
-_DATA = 1  # stream of a seed's key; the runs' streams are in noise_curves
 
 
 class Split(NamedTuple):
@@ -167,7 +167,7 @@ def compose_training(point: Point, task: ImageTask, count: int) -> Float[np.ndar
 
 def replica_of(point: Point) -> dict[str, Any]:
     """What varies between the points of a group."""
-    key = jax.random.fold_in(jax.random.key(point.config.seed), _DATA)
+    key = jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.DATA)
     return {"data_key": key, "noise": jnp.float32(point.config.noise)}
 
 

@@ -28,10 +28,8 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
 from lsa_jax.experiments.lsa.sparse_signal import sample, sparse_signal
+from lsa_jax.experiments.lsa.streams import SignalGradient
 from lsa_jax.training.losses import logistic
-
-# Streams of a batch's key, split by meaning.
-_COUNT, _ROWS, _ACROSS = 0, 1, 2
 
 # Rows of every example drawn at once: few enough for the cache, enough to keep loops short.
 _ROWS_AT_ONCE = 64
@@ -98,10 +96,10 @@ def _sum_noise_rows(
     passes = jax.scipy.special.erfc(-b / (scale * math.sqrt(2)))
     probability = jnp.where(b < 0, passes, 1.0)
     count = jax.random.binomial(
-        jax.random.fold_in(key, _COUNT), k, probability, shape=(num_examples,)
+        jax.random.fold_in(key, SignalGradient.COUNT), k, probability, shape=(num_examples,)
     )
     most = jnp.max(count)
-    rows_key = jax.random.fold_in(key, _ROWS)
+    rows_key = jax.random.fold_in(key, SignalGradient.ROWS)
     block = jnp.arange(_ROWS_AT_ONCE)[:, None]
 
     def add_rows(carry: tuple[Array, _RowSums]) -> tuple[Array, _RowSums]:
@@ -176,7 +174,7 @@ def shortcut_gradient(
     signal_slope, signal_bias_slope = soft_threshold_slopes(w[0], b)
     along = jnp.mean(residual * noise.slope_u)
     spread = jnp.sqrt(jnp.sum(jnp.square(residual) * noise.slope_squared)) / num_examples
-    across = spread * jax.random.normal(jax.random.fold_in(key, _ACROSS), w.shape)
+    across = spread * jax.random.normal(jax.random.fold_in(key, SignalGradient.ACROSS), w.shape)
     across -= jnp.sum(across * direction) * direction
     gradient_w = jnp.mean(residual) * signal_slope * signal + sigma * (along * direction + across)
     gradient_b = jnp.mean(residual * (signal_bias_slope + noise.bias_slope))

@@ -23,14 +23,12 @@ from lsa_jax.experiments.lsa.signal.networks import (
 )
 from lsa_jax.experiments.lsa.signal_dynamics.extensions_report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import is_correct
-
-# Streams of a seed's key, split by meaning.
-_INIT, _TRAIN, _TEST = 0, 1, 2
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "noise_scale", "learning_rate", "bias_learning_rate_ratio")
@@ -86,7 +84,7 @@ def make_replica(config: ml_collections.ConfigDict) -> Replica:
 
 def init_state(config: ml_collections.ConfigDict, replica: Replica) -> State:
     """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
-    key = jax.random.fold_in(replica.key, _INIT)
+    key = jax.random.fold_in(replica.key, SignalDynamics.INIT)
     params = make_network(config).init(key, config.init_scale, config.d)
     return State(params, jnp.int32(0), jnp.zeros(config.d))
 
@@ -99,7 +97,7 @@ def _test_accuracy(
     config: ml_collections.ConfigDict, params: Tree, step: Array, replica: Replica
 ) -> Array:
     """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
-    key = jax.random.fold_in(jax.random.fold_in(replica.key, _TEST), step)
+    key = jax.random.fold_in(jax.random.fold_in(replica.key, SignalDynamics.TEST), step)
     sampler = make_sampler(config)
 
     def piece(index: Array) -> Array:
@@ -120,7 +118,7 @@ def train_steps(
     Returns:
         The state after the steps, and loss and gradient there, on the next step's minibatch.
     """
-    stream = jax.random.fold_in(replica.key, _TRAIN)
+    stream = jax.random.fold_in(replica.key, SignalDynamics.TRAIN)
     rates = make_network(config).rates(replica.learning_rate, replica.bias_learning_rate)
     gradient_at = make_sampler(config).gradient
     first = state.step

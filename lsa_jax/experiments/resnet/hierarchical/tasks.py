@@ -17,10 +17,8 @@ from lsa_jax.experiments.resnet.signals import (
     signals,
     smooth_hierarchy,
 )
+from lsa_jax.experiments.resnet.streams import Hierarchical
 from lsa_jax.models.model import Model
-
-# Streams of a seed's key, split by meaning.
-_TARGET, _TRAIN, _TEST, _INIT, _ORDER, _PROBE = 0, 1, 2, 3, 4, 5
 
 
 class Task(NamedTuple):
@@ -58,7 +56,7 @@ def stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
 
 def order_key(config: ml_collections.ConfigDict) -> Key[Array, ""]:
     """Returns the key that draws the order of the training examples."""
-    return stream(config, _ORDER)
+    return stream(config, Hierarchical.ORDER)
 
 
 def num_outputs(config: ml_collections.ConfigDict) -> int:
@@ -72,7 +70,7 @@ def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
     weights = (config.alpha, config.beta)
     if config.target == "parity":
         return paper_parities(config.d, *degrees, *weights)
-    key = stream(config, _TARGET)
+    key = stream(config, Hierarchical.TARGET)
     return smooth_hierarchy(key, config.d, num_outputs(config), *degrees, *weights)
 
 
@@ -86,14 +84,16 @@ def make_task(config: ml_collections.ConfigDict) -> Task:
     hierarchy = make_hierarchy(config)
     return Task(
         hierarchy,
-        _draw(hierarchy, stream(config, _TRAIN), config.num_train, config.d),
-        _draw(hierarchy, stream(config, _TEST), config.num_test, config.d),
+        _draw(hierarchy, stream(config, Hierarchical.TRAIN), config.num_train, config.d),
+        _draw(hierarchy, stream(config, Hierarchical.TEST), config.num_test, config.d),
     )
 
 
 def draw_probe(config: ml_collections.ConfigDict) -> Dataset:
     """Draws the fresh examples on which read-outs are fitted."""
-    return _draw(make_hierarchy(config), stream(config, _PROBE), config.num_probe, config.d)
+    return _draw(
+        make_hierarchy(config), stream(config, Hierarchical.PROBE), config.num_probe, config.d
+    )
 
 
 def make_network(config: ml_collections.ConfigDict) -> Model:
@@ -103,7 +103,7 @@ def make_network(config: ml_collections.ConfigDict) -> Model:
 
 def initial_params(config: ml_collections.ConfigDict) -> Any:
     """Draws the network's parameters, the same for every learner of this seed."""
-    return make_network(config).init(stream(config, _INIT), (config.d,))
+    return make_network(config).init(stream(config, Hierarchical.INIT), (config.d,))
 
 
 def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple[str, ...]]:

@@ -33,12 +33,10 @@ from lsa_jax.experiments.resnet.search import (
     squared_distance,
 )
 from lsa_jax.experiments.resnet.signals import sample_cube
+from lsa_jax.experiments.resnet.streams import MinimalNorm
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point
-
-# Streams of a seed's key, split by meaning.
-_TRAIN, _TEST, _INIT, _ORDER, _HAND = 0, 1, 2, 3, 4
 
 
 def load(points: list[Point], data_dir: Path | None) -> None:
@@ -77,9 +75,10 @@ def _construct(group: list[Point]) -> list[Outcome]:
         fit_small, width=config.small_width, steps=config.steps, rate=config.rate
     )
     program = layout.map(lambda penalty, key: fit(key, penalty), 1)
-    spread, key = layout.spread(jnp.array(penalties)), layout.share(_stream(config, _HAND))
+    spread = layout.spread(jnp.array(penalties))
+    key = layout.share(_stream(config, MinimalNorm.HAND))
     small = dict(zip(penalties, layout.gather(program(spread, key)), strict=True))
-    test = draw_examples(_stream(config, _TEST), config.num_test, config.d)
+    test = draw_examples(_stream(config, MinimalNorm.TEST), config.num_test, config.d)
     error = jax.jit(lambda w: jnp.mean(squared_distance(network({"w": w}, test[0]), test[1])))
     outcomes = []
     for point in group:
@@ -137,10 +136,10 @@ def _search(
     grid = np.array(list(itertools.product(rates, decays)), np.float32)
     shape = (config.d, config.width)
     found = make_search(config).run(
-        _stream(config, _ORDER),
-        {"w": config.init_std * jax.random.normal(_stream(config, _INIT), shape)},
-        draw_examples(_stream(config, _TRAIN), config.num_train, config.d),
-        draw_examples(_stream(config, _TEST), config.num_test, config.d),
+        _stream(config, MinimalNorm.ORDER),
+        {"w": config.init_std * jax.random.normal(_stream(config, MinimalNorm.INIT), shape)},
+        draw_examples(_stream(config, MinimalNorm.TRAIN), config.num_train, config.d),
+        draw_examples(_stream(config, MinimalNorm.TEST), config.num_test, config.d),
         {"learning_rate": grid[:, 0], "weight_decay": grid[:, 1]},
         checkpoint_dir=directory / SCRATCH,
         progress=progress,

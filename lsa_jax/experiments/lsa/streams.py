@@ -1,0 +1,31 @@
+"""Random streams of this paper's experiments: what is folded into which key."""
+
+
+class NoiseCurves:
+    """Of a seed's key: the network and its training, the data, the examples that choose a ridge."""
+
+    RUN, DATA, RIDGE = range(3)
+
+
+class KernelBound:
+    """Of a seed's key."""
+
+    FILTERS, TRAIN, VALIDATION, TEST = range(4)
+
+
+class Sample:
+    """Of a sample's key: background, the signal's row, rows with signal and which they are."""
+
+    NOISE, ROW, COUNT, ORDER = range(4)
+
+
+class SignalGradient:
+    """Of a batch's key: active rows, their noise, and noise across the filters' plane."""
+
+    COUNT, ROWS, ACROSS = range(3)
+
+
+class SignalDynamics:
+    """Of a seed's key: the start, the minibatches, the test examples."""
+
+    INIT, TRAIN, TEST = range(3)
