@@ -17,17 +17,13 @@ from typing import NoReturn
 import ml_collections
 from absl import app, flags, logging
 
-from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError
 from lsa_jax.sweep.fields import parse
 from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.registry import load_settings
 from lsa_jax.sweep.variants import set_fields
 
-BAD_INPUT = 2
 _OVERRIDE = "--config."
-
-# How the line on missing data begins, by which `launch.reproduce` tells it from other mistakes.
-MISSING_DATA = "missing data: "
 
 CONFIG = flags.DEFINE_string(
     "config",

@@ -1,5 +1,11 @@
 """What can be wrong with a run, apart from bugs, and how other processes hear of it."""
 
+# Exit status of a command that was given what it does not accept.
+BAD_INPUT = 2
+
+# How the line on missing data begins, by which a reproduction tells it from other mistakes.
+MISSING_DATA = "missing data: "
+
 
 class InputError(ValueError):
     """A mistake in what the user gave: a flag, a setting, a file.

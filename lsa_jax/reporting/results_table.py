@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, reproduction
 from lsa_jax.reporting.machine import cores
 from lsa_jax.reporting.reproduction import FINISHED, Sweep, counts, wall_time
 from lsa_jax.reporting.write import cell, markdown_table
@@ -48,6 +48,15 @@ def read(path: Path) -> _Table:
             f"{_BEGIN} and {_END}, once each"
         )
     return _Table(before, _earlier(path, table), after)
+
+
+def read_reports(folders: Iterable[str | Path]) -> list[dict[str, Any]]:
+    """Returns the reports of reproductions, by their folders.
+
+    Raises:
+        InputError: a folder holds none.
+    """
+    return [reproduction.read(Path(folder) / "report.json") for folder in folders]
 
 
 def update(path: Path, reports: list[dict[str, Any]]) -> None:

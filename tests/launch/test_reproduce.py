@@ -109,8 +109,9 @@ def count(workdir, name):
 
 def test_every_configuration_belongs_to_one_paper():
     program = (
-        "from launch import reproduce; reproduce.flags.FLAGS(['reproduce'])\n"
-        "for name in reproduce._PAPERS: print(*reproduce._configurations(name), sep='\\n')"
+        "from pathlib import Path; from lsa_jax.reporting import papers\n"
+        "for name in papers.PAPERS:\n"
+        "    print(*papers.configurations(name, Path('configs')), sep='\\n')"
     )
     printed = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True

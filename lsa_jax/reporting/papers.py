@@ -1,0 +1,152 @@
+"""What reproducing a paper takes: its configurations in their order, each as a sweep to be run."""
+
+import ast
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files, reproduction
+from lsa_jax.reporting.reproduction import Sweep
+
+
+class Paper(NamedTuple):
+    """A work, and the folders of configurations that hold its own."""
+
+    title: str
+    folders: tuple[str, ...]
+
+
+PAPERS = {
+    "lsa": Paper("Karp et al., Local Signal Adaptivity (NeurIPS 2021)", ("lsa",)),
+    "feature_learning": Paper(
+        "Shi, Wei and Liang, Feature Learning (ICLR 2022)", ("feature_learning",)
+    ),
+    "resnet": Paper("Allen-Zhu and Li, What Can ResNet Learn (NeurIPS 2019)", ("resnet",)),
+    "stability": Paper("Karp's thesis (2024), chapter 2: stability", ("stability",)),
+    "transformers": Paper(
+        "Karp's thesis (2024), chapters 4 and 5: Transformers", ("transformers", "growing")
+    ),
+}
+VARIANTS = {"small": ":small", "full": "", "quick": ":quick"}
+# What a folder's configurations begin with, in the order in which they are run; others come last.
+_KINDS = ("fig", "table", "theorem", "lemma")
+
+
+class Request(NamedTuple):
+    """What is asked of a reproduction.
+
+    Attributes:
+        paper: a name of `PAPERS`.
+        scale: a name of `VARIANTS`.
+        workdir: the reproduction's folder.
+        configs: the folder of the papers' folders of configurations.
+        only: names of the configurations to run; empty means all.
+        sweep_command: returns a sweep's command, without the interpreter, from what follows
+            `--config=` and its folder.
+    """
+
+    paper: str
+    scale: str
+    workdir: Path
+    configs: Path
+    only: list[str]
+    sweep_command: Callable[[str, Path], list[str]]
+
+    def wants(self, sweep: Sweep) -> bool:
+        """Whether a sweep is to be run."""
+        return not self.only or sweep.name in self.only
+
+
+def _place(path: Path) -> tuple:
+    """Where a configuration comes in its folder: by kind, then with numbers in their order."""
+    kinds = [kind for kind in _KINDS if path.stem.startswith(kind)]
+    parts = re.split(r"(\d+)", path.stem)
+    return (
+        _KINDS.index(kinds[0]) if kinds else len(_KINDS),
+        [int(part) if part.isdigit() else part for part in parts],
+    )
+
+
+def _first_line(path: Path) -> str:
+    """Returns the first line of a configuration's docstring; its name where there is none."""
+    try:
+        docstring = ast.get_docstring(ast.parse(path.read_text()))
+    except SyntaxError:
+        docstring = None  # its command will tell
+    return docstring.splitlines()[0] if docstring else path.stem
+
+
+def configurations(paper: str, configs: Path) -> list[Path]:
+    """Returns a paper's configurations, in the order in which they are run.
+
+    Raises:
+        InputError: there is no folder of them, or none in it.
+    """
+    paths = []
+    for folder in (configs / name for name in PAPERS[paper].folders):
+        paths += sorted(folder.glob("*.py"), key=_place)
+    if not paths:
+        raise InputError(
+            f"--configs={configs} holds no {PAPERS[paper].folders[0]}/*.py; accepted: the "
+            "folder configs of the project, or one laid out like it"
+        )
+    return paths
+
+
+def planned(request: Request) -> list[Sweep]:
+    """Returns the sweeps of a paper as they are before any has run.
+
+    Raises:
+        InputError: there are none, or not one of a name that is asked for.
+    """
+    sweeps = []
+    for path in configurations(request.paper, request.configs):
+        item, _, about = _first_line(path).partition(": ")
+        config = f"{path}{VARIANTS[request.scale]}"
+        command = shlex.join(
+            ["python", *request.sweep_command(config, request.workdir / path.stem)]
+        )
+        sweeps.append(Sweep(path.stem, config, item.removesuffix("."), about, command))
+    names = [sweep.name for sweep in sweeps]
+    for name in request.only:
+        if name not in names:
+            raise InputError(f"--only has {name!r}; accepted: {', '.join(names)}")
+    return sweeps
+
+
+def with_earlier(sweeps: list[Sweep], request: Request) -> list[Sweep]:
+    """Returns the sweeps with what an earlier call of the command left, and is still there.
+
+    Raises:
+        InputError: the folder holds something else.
+    """
+    workdir, path = request.workdir, request.workdir / "report.json"
+    if not path.exists():
+        own = {".lock", files.partial(path).name, "logs", "report.md"}
+        own |= {sweep.name for sweep in sweeps}
+        if workdir.is_dir() and any(entry.name not in own for entry in workdir.iterdir()):
+            raise InputError(
+                f"--workdir {workdir} holds files but no report.json; accepted: a new or empty "
+                "folder"
+            )
+        return sweeps
+    record = reproduction.read(path)
+    if (record["paper"], record["scale"]) != (request.paper, request.scale):
+        raise InputError(
+            f"--workdir {workdir} holds --paper={record['paper']} --scale={record['scale']}; "
+            "accepted: the same, or another folder"
+        )
+    earlier = {
+        (sweep.name, sweep.config): sweep
+        for sweep in record["sweeps"]
+        if sweep.status not in reproduction.FINISHED
+        or (workdir / sweep.name / "report.json").exists()
+    }
+    left = [earlier.get((sweep.name, sweep.config), sweep) for sweep in sweeps]
+    return [
+        before._replace(item=sweep.item, about=sweep.about, command=sweep.command)
+        for before, sweep in zip(left, sweeps, strict=True)
+    ]
