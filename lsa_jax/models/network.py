@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.checks import Kind, integer, require
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import infinite_kernel
+from lsa_jax.kernels.infinite.kernel import kernel_of_steps
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
@@ -87,9 +87,8 @@ def network(
     limit = description.infinite(parameterization)
     kernel = None
     if limit is not None:
-        limit_kernel = infinite_kernel(limit[2], description.steps(parameterization))
         # It refuses the inputs that the finite network refuses.
-        kernel = limit_kernel.checked(
+        kernel = kernel_of_steps(limit).checked(
             lambda shape: jax.eval_shape(lambda key: init(key, shape), jax.random.key(0))
         )
     return Model(init, apply, kernel, activations)

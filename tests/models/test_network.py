@@ -12,6 +12,7 @@ import scipy.special
 
 from lsa_jax._neural_tangents import stax
 from lsa_jax.errors import InputError
+from lsa_jax.kernels.infinite import steps
 from lsa_jax.models import (
     BatchNorm,
     Conv,
@@ -260,7 +261,7 @@ class Cosine(Layer):
         return jnp.cos(x)
 
     def infinite(self, parameterization):
-        return stax.Cos()
+        return (steps.NeuralTangents(stax.Cos()),)
 
 
 def test_a_users_layer_is_one_class_with_two_methods(key):

@@ -202,5 +202,5 @@ def relu_duals(
     std1, std2 = jnp.sqrt(variance1)[:, None], jnp.sqrt(variance2)[None]
     tolerance = 8 * float(jnp.finfo(covariance.dtype).eps)
     cosine = dual_activations.cosine(covariance, 1 / std1, 1 / std2, tolerance)
-    values, slopes = dual_activations.rectifier(cosine, 0.0)
-    return values * (std1 * std2), slopes
+    values, derivatives = dual_activations.relu(cosine, 0.0)
+    return values * (std1 * std2), derivatives

@@ -92,15 +92,15 @@ def snapped(
     return covariance + lax.stop_gradient(exact - covariance)
 
 
-def rectifier(cosine: Cosine, slope: float) -> tuple[Array, Array]:
-    """Computes the duals of x for x > 0 and slope x elsewhere, for unit standard deviations.
+def relu(cosine: Cosine, negative_slope: float) -> tuple[Array, Array]:
+    """Computes the duals of x for x > 0 and negative_slope x elsewhere, for unit deviations.
 
     Returns:
         E[phi phi'] and E[dphi dphi'] at this correlation. The first is to be multiplied by both
         standard deviations. At gap 0 the derivative of the second is infinite; 0 is used.
 
-    Source: Cho and Saul (2009), Kernel methods for deep learning, orders 1 and 0; x = slope x +
-    (1 - slope) relu(x) for the leaky one.
+    Source: Cho and Saul (2009), Kernel methods for deep learning, orders 1 and 0; the
+    leaky one is a x + (1 - a) relu(x) with the negative slope a.
     """
     apart = cosine.gap > 0
     root = jnp.where(apart, jnp.sqrt(jnp.where(apart, cosine.gap, 1)), 0)
@@ -108,13 +108,14 @@ def rectifier(cosine: Cosine, slope: float) -> tuple[Array, Array]:
     positive = cosine.value >= 0
     values = root * cosine.gap * _polynomial(_ARC_COSINE, cosine.size)
     values = values + jnp.where(positive, cosine.value / 2, 0)
-    slopes = jnp.where(positive, 1 / 2 - angle, angle)
-    if slope == 0:
-        return values, slopes
-    return slope * cosine.value + (1 - slope) ** 2 * values, slope + (1 - slope) ** 2 * slopes
+    derivatives = jnp.where(positive, 1 / 2 - angle, angle)
+    if negative_slope == 0:
+        return values, derivatives
+    rest = (1 - negative_slope) ** 2
+    return negative_slope * cosine.value + rest * values, negative_slope + rest * derivatives
 
 
-def error_function(
+def erf(
     cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
 ) -> tuple[Array, Array]:
     """Computes the duals of erf.
@@ -136,13 +137,13 @@ def error_function(
     return values, 4 / pi * jnp.sqrt(share1 * share2) * lax.rsqrt(complement)
 
 
-def error_function_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+def erf_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
     """Computes E[erf(z)^2] for z of this variance."""
     share = 1 / (1 + 2 * variance)
     return 2 / pi * _arcsin(2 * variance * share, (1 + 4 * variance) * share**2)
 
 
-def gaussian_error(
+def gelu(
     cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
 ) -> tuple[Array, Array]:
     """Computes the duals of GeLU, x P(z <= x) for a standard normal number z.
@@ -166,16 +167,16 @@ def gaussian_error(
     scale = jnp.sqrt(rest1 * rest2)
     spread = cosine.value**2 * scale * inverse + complement * inverse / scale
     values = cosine.value * (std1 * std2) * both + share1 * share2 * spread / (2 * pi)
-    slope = cosine.value * roots * inverse / (2 * pi)
-    return values, both + slope * (rest1 * rest2 * inverse**2 + rest1 + rest2)
+    density = cosine.value * roots * inverse / (2 * pi)
+    return values, both + density * (rest1 * rest2 * inverse**2 + rest1 + rest2)
 
 
-def gaussian_error_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+def gelu_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
     """Computes E[gelu(z)^2] for z of this variance."""
     positive = variance > 0
     std = jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), 0)
     one = jnp.ones_like(std)
-    return gaussian_error(Cosine(one, one, jnp.zeros_like(std)), std, std)[0]
+    return gelu(Cosine(one, one, jnp.zeros_like(std)), std, std)[0]
 
 
 def _arcsin(sine: Float[Array, "..."], complement: Float[Array, "..."]) -> Float[Array, "..."]:

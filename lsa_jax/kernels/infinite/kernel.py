@@ -11,20 +11,27 @@ from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite.network_shape import is_supported
+from lsa_jax.kernels.infinite.steps import Step, serial
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
 _METHODS = ("auto", "recursion", "neural_tangents")
 
 
-def infinite_kernel(
-    kernel_fn: Callable, steps: Sequence[recursion.Step] | None = None
-) -> StagedKernel:
+def infinite_kernel(kernel_fn: Callable) -> StagedKernel:
     """Turns the kernel function of a neural-tangents network into one of inputs alone.
 
     Args:
         kernel_fn: third member of a neural-tangents stax network that ends in outputs [n, c].
-        steps: the same network as the layers' `steps` describe it, for our own evaluation; None
-            where a layer has none.
+
+    Returns:
+        A kernel as `Model.kernel` is, evaluated by neural-tangents.
+    """
+    return _infinite_kernel(kernel_fn, ())
+
+
+def kernel_of_steps(steps: Sequence[Step]) -> StagedKernel:
+    """Returns the infinite-width kernel of the network that the steps describe.
 
     Returns:
         `kernel(x1 [n1, ...], x2=None, get="ntk" | "nngp", method="auto") -> [n1, n2]`, the neural
@@ -34,13 +41,15 @@ def infinite_kernel(
         Method "neural_tangents" is neural-tangents' evaluation, and "recursion" our own of the same
         formulas, several times as fast. Relative to sqrt(K(x, x) K(x', x')) that differs from exact
         arithmetic by a few float32 roundings; examples that are parallel but for a relative
-        difference of about 1e-3 count as parallel. "auto" is "recursion" where there are steps for
-        every layer and inputs are float32, else "neural_tangents".
+        difference of about 1e-3 count as parallel. "auto" is "recursion" where it has every step
+        and inputs are float32, else "neural_tangents".
 
         It raises InputError if an argument is not accepted.
     """
-    steps = None if steps is None else tuple(steps)
+    return _infinite_kernel(serial(steps)[2], tuple(steps))
 
+
+def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> StagedKernel:
     def kernel(
         x1: Float[Array | np.ndarray, "n1 ..."],
         x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
@@ -97,17 +106,16 @@ def _by_neural_tangents(
 
 
 def _why_not(
-    steps: tuple[recursion.Step, ...] | None, *inputs: Array | np.ndarray | jax.ShapeDtypeStruct
+    steps: tuple[Step, ...], *inputs: Array | np.ndarray | jax.ShapeDtypeStruct
 ) -> str | None:
     """Returns the reason why the recursion does not apply, or None if it does."""
     if not all(x.shape[0] for x in inputs):
         return "there are no examples"
-    if steps is None:
-        return "it has no step for a layer of this network"
-    if not recursion.is_supported(steps, inputs[0].shape[1:]):
+    if not is_supported(steps, inputs[0].shape[1:]):
         return (
-            "the network does not begin with weights, ends in more than [n, c], or has a "
-            "nonlinearity, a normalisation or a sum of features that are not Gaussian"
+            "the network has a layer that neural-tangents alone evaluates, does not begin with "
+            "weights, has weights of size 0, ends in more than [n, c], or has a nonlinearity, a "
+            "normalisation or a sum of features that are not Gaussian"
         )
     dtypes = {jnp.result_type(x) for x in inputs}
     if dtypes != {jnp.dtype("float32")}:

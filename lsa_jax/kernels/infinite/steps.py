@@ -1,212 +1,294 @@
-"""Steps of which `_recursion.kernel` computes the kernel, and what shapes they make."""
+"""The steps that describe a network to its infinite-width kernel.
 
-import itertools
-import math
+A layer of `models` is a few of these. Each knows what the recursion needs of it, and the same layer
+of neural-tangents, so that the two evaluations of a kernel read one description.
+"""
+
+import abc
+import dataclasses
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
+from lsa_jax._neural_tangents import stax
+from lsa_jax.kernels.infinite import dual_activations
+from lsa_jax.kernels.infinite.windows import Windows
 
-class Affine(NamedTuple):
+
+class Scale(NamedTuple):
+    """What the dual of a nonlinearity needs of one example.
+
+    Attributes:
+        std: standard deviation before it, at each position.
+        inverse: one over it; 0 where it is 0.
+    """
+
+    std: Float[Array, "..."]
+    inverse: Float[Array, "..."]
+
+
+class Step(abc.ABC):
+    """One step of a network, as its kernel sees it. Equal steps share a compiled program."""
+
+    @abc.abstractmethod
+    def stax(self) -> Any:
+        """Returns the same layer of neural-tangents: (init, apply, kernel)."""
+
+
+@dataclass(frozen=True)
+class Affine(Step):
     """A dense layer or a convolution.
 
     Attributes:
         features: number of outputs, which counts in the "standard" parameterisation alone.
-        w_std: scale of the weights, above 0.
+        w_std: scale of the weights.
         b_std: scale of the biases; None for no biases.
         parameterization: "ntk" or "standard".
-        window: height and width of a convolution's filters; None for a dense layer.
-        strides: step between windows.
-        padding: "VALID" or "SAME".
+        windows: where a convolution's filters lie; None for a dense layer.
     """
 
     features: int
     w_std: float
     b_std: float | None
     parameterization: Literal["ntk", "standard"]
-    window: tuple[int, int] | None = None
-    strides: tuple[int, int] = (1, 1)
-    padding: Literal["VALID", "SAME"] = "VALID"
+    windows: Windows | None = None
+
+    @property
+    def bias_variance(self) -> float:
+        """What the biases add to every covariance."""
+        return 0.0 if self.b_std is None else self.b_std**2
+
+    def stax(self) -> Any:
+        """Returns a dense layer or a convolution."""
+        scales = {"W_std": self.w_std, "b_std": self.b_std}
+        if self.windows is None:
+            return stax.Dense(self.features, **scales, parameterization=self.parameterization)
+        return stax.Conv(
+            self.features,
+            *dataclasses.astuple(self.windows),
+            **scales,
+            parameterization=self.parameterization,
+        )
 
 
-class Rectifier(NamedTuple):
-    """x where x > 0, slope x elsewhere."""
+class Pointwise(Step):
+    """A step that acts on each position alone, by standard deviations of both examples there."""
 
-    slope: float = 0.0
+    def scale(self, variance: Float[Array, "..."]) -> Scale:
+        """Returns what `duals` needs of an example with this variance."""
+        positive = variance > 0
+        std = jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), 0)
+        return Scale(std, jnp.where(positive, 1 / jnp.where(positive, std, 1), 0))
+
+    @abc.abstractmethod
+    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns the variance after the step from that before it."""
+
+    @abc.abstractmethod
+    def duals(
+        self, nngp: Float[Array, "..."], scale1: Scale, scale2: Scale, tolerance: float
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Returns E[phi phi'], and the factor E[dphi dphi'] of the tangent kernel.
+
+        Args:
+            nngp: covariances before the step.
+            scale1: of the first example; broadcasts against the covariances.
+            scale2: of the second.
+            tolerance: cosines this near to 1 or -1 are taken as such.
+        """
 
 
-class ErrorFunction(NamedTuple):
-    """erf."""
+class Nonlinearity(Pointwise):
+    """A nonlinearity, from the correlation of its two inputs."""
 
-    kind: str = "erf"  # so that it does not equal another empty tuple
+    def duals(
+        self, nngp: Float[Array, "..."], scale1: Scale, scale2: Scale, tolerance: float
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Returns E[phi phi'] and E[dphi dphi']."""
+        cosine = dual_activations.cosine(nngp, scale1.inverse, scale2.inverse, tolerance)
+        return self.duals_at(nngp, cosine, scale1.std, scale2.std)
+
+    @abc.abstractmethod
+    def duals_at(
+        self, nngp: Array, cosine: dual_activations.Cosine, std1: Array, std2: Array
+    ) -> tuple[Array, Array]:
+        """Returns E[phi phi'] and E[dphi dphi'] at this correlation."""
 
 
-class GaussianError(NamedTuple):
+@dataclass(frozen=True)
+class Relu(Nonlinearity):
+    """x where x > 0, negative_slope x elsewhere."""
+
+    negative_slope: float = 0.0
+
+    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns the mean over both halves."""
+        return (1 + self.negative_slope**2) / 2 * variance
+
+    def duals_at(
+        self, nngp: Array, cosine: dual_activations.Cosine, std1: Array, std2: Array
+    ) -> tuple[Array, Array]:
+        """Returns the arc-cosine kernels of orders 1 and 0."""
+        values, derivatives = dual_activations.relu(cosine, self.negative_slope)
+        return values * (std1 * std2), derivatives
+
+    def stax(self) -> Any:
+        """Returns a (leaky) ReLU."""
+        return stax.LeakyRelu(self.negative_slope) if self.negative_slope else stax.Relu()
+
+
+@dataclass(frozen=True)
+class Erf(Nonlinearity):
+    """The error function."""
+
+    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns E[erf(z)^2]."""
+        return dual_activations.erf_variance(variance)
+
+    def duals_at(
+        self, nngp: Array, cosine: dual_activations.Cosine, std1: Array, std2: Array
+    ) -> tuple[Array, Array]:
+        """Returns the arc-sine kernel and its derivative."""
+        return dual_activations.erf(cosine, std1, std2)
+
+    def stax(self) -> Any:
+        """Returns erf."""
+        return stax.Erf()
+
+
+@dataclass(frozen=True)
+class Gelu(Nonlinearity):
     """x times the probability that a standard normal number is below x."""
 
-    kind: str = "gelu"
+    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns E[gelu(z)^2]."""
+        return dual_activations.gelu_variance(variance)
+
+    def duals_at(
+        self, nngp: Array, cosine: dual_activations.Cosine, std1: Array, std2: Array
+    ) -> tuple[Array, Array]:
+        """Returns the kernel of Tsuchida et al. (2021) and its derivative."""
+        return dual_activations.gelu(cosine, std1, std2)
+
+    def stax(self) -> Any:
+        """Returns GeLU."""
+        return stax.Gelu()
 
 
-class HasDuals(Protocol):
-    """A nonlinearity that knows its own duals, and compares by value."""
+@dataclass(frozen=True)
+class Elementwise(Nonlinearity):
+    """Any other nonlinearity, by duals of its own.
 
-    def duals(self, covariance: Array, variance1: Array, variance2: Array) -> tuple[Array, Array]:
-        """Returns E[phi phi'] and E[dphi dphi']; see `models.Elementwise`."""
+    Attributes:
+        nonlinearity: with the methods `phi` and `duals` of `models.Elementwise`; compares by value.
+    """
+
+    nonlinearity: Any
+
+    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns the dual of a number with itself."""
+        return self.nonlinearity.duals(variance, variance, variance)[0]
+
+    def duals_at(
+        self, nngp: Array, cosine: dual_activations.Cosine, std1: Array, std2: Array
+    ) -> tuple[Array, Array]:
+        """Returns its own duals."""
+        covariance = dual_activations.snapped(nngp, cosine, std1, std2)
+        return self.nonlinearity.duals(covariance, std1**2, std2**2)
+
+    def stax(self) -> Any:
+        """Returns the kernel that the duals make."""
+        return stax.Elementwise(
+            self.nonlinearity.phi,
+            lambda *moments: self.nonlinearity.duals(*moments)[0],
+            lambda *moments: self.nonlinearity.duals(*moments)[1],
+        )
 
 
-class Elementwise(NamedTuple):
-    """Any other nonlinearity, by duals of its own."""
-
-    nonlinearity: HasDuals
-
-
-class LayerNorm(NamedTuple):
+@dataclass(frozen=True)
+class LayerNorm(Pointwise):
     """Division by the standard deviation over features; the mean is 0 at infinite width."""
 
     epsilon: float
-    kind: str = "layer_norm"  # so that it does not equal a Rectifier of that slope
+
+    def scale(self, variance: Float[Array, "..."]) -> Scale:
+        """Returns what examples are divided by."""
+        return super().scale(variance + self.epsilon)
+
+    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns about 1."""
+        return variance / (variance + self.epsilon)
+
+    def duals(
+        self, nngp: Float[Array, "..."], scale1: Scale, scale2: Scale, tolerance: float
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Returns the divided covariances, and what they were multiplied by."""
+        factor = scale1.inverse * scale2.inverse
+        return nngp * factor, factor
+
+    def stax(self) -> Any:
+        """Returns the kernel over the standard deviations."""
+        return stax.LayerNorm(eps=self.epsilon)
 
 
-class Flatten(NamedTuple):
+@dataclass(frozen=True)
+class Flatten(Step):
     """All features of an example in a row."""
 
-    kind: str = "flatten"
+    def stax(self) -> Any:
+        """Returns the mean of the kernels over positions."""
+        return stax.Flatten()
 
 
-class Pool(NamedTuple):
-    """Averages over windows, zeros around the image; over all positions where window is None."""
+@dataclass(frozen=True)
+class Pool(Step):
+    """Averages over windows, or over all positions where there are none."""
 
-    window: tuple[int, int] | None
-    strides: tuple[int, int] = (1, 1)
-    padding: Literal["VALID", "SAME"] = "VALID"
+    windows: Windows | None = None
+
+    def stax(self) -> Any:
+        """Returns the mean of the kernels over pairs of positions."""
+        if self.windows is None:
+            return stax.GlobalAvgPool()
+        return stax.AvgPool(*dataclasses.astuple(self.windows))
 
 
-class Sum(NamedTuple):
+@dataclass(frozen=True)
+class Sum(Step):
     """The sum of two paths whose outputs are uncorrelated over initialisations."""
 
-    branch: tuple["Step", ...]
-    shortcut: tuple["Step", ...]
+    branch: tuple[Step, ...]
+    shortcut: tuple[Step, ...]
+
+    @property
+    def paths(self) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+        """Both paths."""
+        return self.branch, self.shortcut
+
+    def stax(self) -> Any:
+        """Returns the sum of the kernels."""
+        paths = stax.parallel(*map(serial, self.paths))
+        return stax.serial(stax.FanOut(2), paths, stax.FanInSum())
 
 
-Nonlinearity = Rectifier | ErrorFunction | GaussianError | Elementwise
-Step = Affine | Nonlinearity | LayerNorm | Flatten | Pool | Sum
+@dataclass(frozen=True)
+class NeuralTangents(Step):
+    """A layer that neural-tangents alone evaluates.
 
-
-class _Outputs(NamedTuple):
-    """What goes from one step to the next: its positions, and whether features are Gaussian."""
-
-    positions: tuple[int, ...]
-    gaussian: bool
-
-
-def is_supported(steps: Sequence[Step], input_shape: tuple[int, ...]) -> bool:
-    """Whether the recursion applies: weights first, and outputs without positions.
-
-    A nonlinearity, a normalisation or a sum needs Gaussian features, as weights give.
+    Attributes:
+        layer: its (init, apply, kernel).
     """
-    kinds = [type(step) for step in steps]
-    if Affine not in kinds or any(kind is not Flatten for kind in kinds[: kinds.index(Affine)]):
-        return False
-    end = _after(steps, _Outputs(tuple(input_shape[:-1]), gaussian=False), [])
-    return end is not None and end.positions == ()
+
+    layer: Any
+
+    def stax(self) -> Any:
+        """Returns the layer."""
+        return self.layer
 
 
-def position_counts(steps: Sequence[Step], input_shape: tuple[int, ...]) -> list[int]:
-    """Returns the number of positions after each affine step."""
-    counts: list[int] = []
-    _after(steps, _Outputs(tuple(input_shape[:-1]), gaussian=False), counts)
-    return counts
-
-
-def _after(steps: Sequence[Step], state: _Outputs, counts: list[int]) -> _Outputs | None:
-    """Returns what the last step gives, None where a step does not apply; notes positions."""
-    for step in steps:
-        positions, gaussian = state
-        if isinstance(step, Sum):
-            ends = [_after(path, state, counts) for path in step]
-            if None in ends or ends[0] != ends[1] or not ends[0].gaussian:
-                return None
-            state = ends[0]
-        elif isinstance(step, Flatten):
-            # Positions differ in variance: together their features are not Gaussian.
-            state = _Outputs((), gaussian and positions == ())
-        elif isinstance(step, Pool) or (isinstance(step, Affine) and step.window is not None):
-            if len(positions) != 2:
-                return None
-            state = _Outputs(_pooled(positions, step), gaussian or isinstance(step, Affine))
-        elif isinstance(step, Affine):
-            state = _Outputs(positions, gaussian=True)
-        elif not gaussian:
-            return None
-        else:
-            state = _Outputs(positions, isinstance(step, LayerNorm))
-        if isinstance(step, Affine):
-            counts.append(math.prod(state.positions))
-    return state
-
-
-def _pooled(positions: tuple[int, ...], step: Affine | Pool) -> tuple[int, ...]:
-    if step.window is None:
-        return ()
-    pads = lax.padtype_to_pads(positions, step.window, step.strides, step.padding)
-    return tuple(
-        (size + sum(pad) - window) // stride + 1
-        for size, pad, window, stride in zip(
-            positions, pads, step.window, step.strides, strict=True
-        )
-    )
-
-
-def pools(steps: Sequence[Step]) -> bool:
-    """Whether the kernel depends on covariances of different positions."""
-    return any(
-        isinstance(step, Pool) or (isinstance(step, Sum) and any(map(pools, step)))
-        for step in steps
-    )
-
-
-def uses_variances_of_pools(steps: Sequence[Step]) -> bool:
-    """Whether a nonlinearity or a normalisation follows a pool."""
-    flat = list(_flat(steps))
-    after = itertools.dropwhile(lambda step: not isinstance(step, Pool), flat)
-    return any(isinstance(step, Nonlinearity | LayerNorm) for step in after)
-
-
-def _flat(steps: Sequence[Step]) -> list[Step]:
-    nested = (
-        _flat((*step.branch, *step.shortcut)) if isinstance(step, Sum) else [step] for step in steps
-    )
-    return list(itertools.chain.from_iterable(nested))
-
-
-def shifted(
-    x: Float[Array, "..."], step: Affine | Pool, axes: Sequence[Sequence[int]]
-) -> list[Float[Array, "..."]]:
-    """Returns, for each offset in a window, what the windows have there.
-
-    Args:
-        x: positions first.
-        step: with a window.
-        axes: axes of x that are vertical positions, then those that are horizontal ones; the
-            window moves along all of the same kind together.
-    """
-    sizes = [x.shape[same[0]] for same in axes]
-    pads = lax.padtype_to_pads(sizes, step.window, step.strides, step.padding)
-    if any(map(any, pads)):
-        spread = [(0, 0)] * x.ndim
-        for pad, same in zip(pads, axes, strict=True):
-            for axis in same:
-                spread[axis] = pad
-        x = jnp.pad(x, spread)
-    outs = _pooled(tuple(sizes), step)
-    parts = []
-    for offsets in itertools.product(*map(range, step.window)):
-        index = [slice(None)] * x.ndim
-        for same, offset, out, stride in zip(axes, offsets, outs, step.strides, strict=True):
-            for axis in same:
-                index[axis] = slice(offset, offset + stride * (out - 1) + 1, stride)
-        parts.append(x[tuple(index)])
-    return parts
+def serial(steps: Sequence[Step]) -> Any:
+    """Returns the network of neural-tangents that the steps describe: (init, apply, kernel)."""
+    return stax.serial(*(step.stax() for step in steps)) if steps else stax.Identity()

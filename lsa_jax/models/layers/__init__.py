@@ -1,17 +1,16 @@
 """The layers a network is described with, and the two ways in which a description is read.
 
-A layer is a frozen dataclass with two short methods, and a third where it pays:
+A layer is a frozen dataclass with two short methods:
 
 * `finite(x, module)` computes its outputs at finite width, as part of a flax module that holds its
   parameters;
-* `infinite(parameterization)` returns the same layer of neural-tangents, whose kernel is exact at
-  infinite width, or None where there is no such limit;
-* `steps(parameterization)` returns the layer's steps for our own faster evaluation of that kernel
-  (`method="recursion"` of a kernel). Without it, neural-tangents evaluates the networks that hold
-  the layer.
+* `infinite(parameterization)` returns the steps of its kernel at infinite width, of
+  `kernels.infinite.steps`, or None where there is no such limit. A step is read twice: by our own
+  recursion and by neural-tangents (`method` of a kernel). A layer that neural-tangents alone has is
+  the step `NeuralTangents`, and networks with it are evaluated there.
 
 A new layer is one such class; nothing else changes. A new nonlinearity derives from `Elementwise`,
-which makes all three from the function and its duals. Images are [n, height, width, channels].
+which makes both from the function and its duals. Images are [n, height, width, channels].
 """
 
 from lsa_jax.models.layers.affine import Conv, Dense

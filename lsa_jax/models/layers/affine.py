@@ -1,15 +1,14 @@
 """Layers with weights."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax._convolution import Padding, convolve
-from lsa_jax._neural_tangents import stax
 from lsa_jax.checks import integer, number, optional, require
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import steps
+from lsa_jax.kernels.infinite.windows import Windows
 from lsa_jax.models.layers.base import Layer, LayerModule
 from lsa_jax.models.layers.windows import check_fits, check_windows
 
@@ -36,15 +35,9 @@ class Dense(Layer):
         weight = module.weight((x.shape[-1], self.features), self.w_std)
         return module.add_bias(jnp.tensordot(x, weight, axes=1), self.b_std)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the affine map of the kernels."""
-        return stax.Dense(self.features, self.w_std, self.b_std, parameterization=parameterization)
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
-        """Returns one affine step; None for weights of size 0."""
-        if self.w_std == 0:
-            return None
-        return (recursion.Affine(self.features, self.w_std, self.b_std, parameterization),)
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one affine step."""
+        return (steps.Affine(self.features, self.w_std, self.b_std, parameterization),)
 
 
 @dataclass(frozen=True)
@@ -81,24 +74,10 @@ class Conv(Layer):
         weight = module.weight((*self.window, x.shape[-1], self.features), self.w_std)
         return module.add_bias(convolve(x, weight, self.strides, self.padding), self.b_std)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the sum over windows of the kernels."""
-        return stax.Conv(
-            self.features,
-            self.window,
-            self.strides,
-            self.padding,
-            self.w_std,
-            self.b_std,
-            parameterization=parameterization,
-        )
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
-        """Returns one affine step over windows; None for weights of size 0."""
-        if self.w_std == 0:
-            return None
-        affine = recursion.Affine(self.features, self.w_std, self.b_std, parameterization)
-        return (affine._replace(window=self.window, strides=self.strides, padding=self.padding),)
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one affine step over windows."""
+        windows = Windows(self.window, self.strides, self.padding)
+        return (steps.Affine(self.features, self.w_std, self.b_std, parameterization, windows),)
 
 
 def _check_affine(layer: Dense | Conv) -> None:

@@ -2,14 +2,13 @@
 
 import abc
 from math import prod, sqrt
-from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import one_of
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import steps
 
 PARAMETERIZATIONS = one_of("ntk", "standard")
 DTYPES = one_of("float32", "bfloat16")
@@ -23,12 +22,8 @@ class Layer(abc.ABC):
         """Returns the outputs; parameters come from `module`."""
 
     @abc.abstractmethod
-    def infinite(self, parameterization: str) -> Any | None:
-        """Returns neural-tangents' (init, apply, kernel) of this layer; None without a limit."""
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
-        """Returns the steps of this layer's kernel; None where neural-tangents is to compute it."""
-        return None
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
+        """Returns the steps of this layer's infinite-width kernel; None without a limit."""
 
 
 class LayerModule(nn.Module):

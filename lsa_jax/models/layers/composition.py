@@ -4,13 +4,11 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from jaxtyping import Array, Float
 
-from lsa_jax._neural_tangents import stax
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import steps
 from lsa_jax.models.layers.base import Layer, LayerModule, shape_of
 
 
@@ -31,16 +29,9 @@ class Serial(Layer):
             x = module.run(layer, x, name)
         return x
 
-    def infinite(self, parameterization: str) -> Any | None:
-        """Returns the kernels' composition; None if a layer has no limit."""
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
+        """Returns all layers' steps; None if a layer has no limit."""
         parts = [layer.infinite(parameterization) for layer in self.layers]
-        if None in parts:
-            return None
-        return stax.serial(*parts) if parts else stax.Identity()
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
-        """Returns all steps; None if a layer has none."""
-        parts = [layer.steps(parameterization) for layer in self.layers]
         return None if None in parts else tuple(itertools.chain.from_iterable(parts))
 
     def _named(self) -> Iterator[tuple[str, Layer]]:
@@ -86,16 +77,8 @@ class Residual(Layer):
             )
         return branch + shortcut
 
-    def infinite(self, parameterization: str) -> Any | None:
-        """Returns the sum of the kernels; None if a layer has no limit."""
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
+        """Returns one step that holds those of both paths; None if a layer has no limit."""
         branch = Serial(self.branch).infinite(parameterization)
         shortcut = Serial(self.shortcut).infinite(parameterization)
-        if branch is None or shortcut is None:
-            return None
-        return stax.serial(stax.FanOut(2), stax.parallel(branch, shortcut), stax.FanInSum())
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...] | None:
-        """Returns one step that holds those of both paths; None if a layer has none."""
-        branch = Serial(self.branch).steps(parameterization)
-        shortcut = Serial(self.shortcut).steps(parameterization)
-        return None if branch is None or shortcut is None else (recursion.Sum(branch, shortcut),)
+        return None if branch is None or shortcut is None else (steps.Sum(branch, shortcut),)

@@ -2,15 +2,13 @@
 
 import abc
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax._neural_tangents import stax
 from lsa_jax.checks import number, require
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
@@ -43,17 +41,9 @@ class Elementwise(Layer):
         """Applies phi to every number."""
         return self.phi(x)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the kernel that the duals make."""
-        return stax.Elementwise(
-            self.phi,
-            lambda *moments: self.duals(*moments)[0],
-            lambda *moments: self.duals(*moments)[1],
-        )
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.Elementwise(self),)
+        return (steps.Elementwise(self),)
 
 
 @dataclass(frozen=True)
@@ -64,13 +54,9 @@ class Relu(Layer):
         """Returns the positive part."""
         return jax.nn.relu(x)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the arc-cosine kernel."""
-        return stax.Relu()
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.Rectifier(),)
+        return (steps.Relu(),)
 
 
 @dataclass(frozen=True)
@@ -90,13 +76,9 @@ class LeakyRelu(Layer):
         """Returns max(x, 0) + slope min(x, 0)."""
         return jax.nn.leaky_relu(x, self.slope)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the arc-cosine kernel of both halves."""
-        return stax.LeakyRelu(self.slope)
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.Rectifier(self.slope),)
+        return (steps.Relu(self.slope),)
 
 
 @dataclass(frozen=True)
@@ -107,13 +89,9 @@ class Erf(Layer):
         """Returns erf(x)."""
         return lax.erf(x)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the arc-sine kernel."""
-        return stax.Erf()
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.ErrorFunction(),)
+        return (steps.Erf(),)
 
 
 @dataclass(frozen=True)
@@ -124,10 +102,6 @@ class Gelu(Layer):
         """Returns x (1 + erf(x / sqrt(2))) / 2."""
         return jax.nn.gelu(x, approximate=False)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the kernel of Tsuchida et al. (2021)."""
-        return stax.Gelu()
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.GaussianError(),)
+        return (steps.Gelu(),)

@@ -1,7 +1,6 @@
 """Layers that standardise."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,9 +9,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax._neural_tangents import stax
 from lsa_jax.checks import number, require
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
@@ -35,13 +33,9 @@ class LayerNorm(Layer):
         """Returns (x - mean) / sqrt(variance + epsilon), statistics in float32."""
         return jax.nn.standardize(x.astype(jnp.float32), epsilon=self.epsilon).astype(x.dtype)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the kernel over the standard deviations."""
-        return stax.LayerNorm(eps=self.epsilon)
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.LayerNorm(self.epsilon),)
+        return (steps.LayerNorm(self.epsilon),)
 
 
 @dataclass(frozen=True)

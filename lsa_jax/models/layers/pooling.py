@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax._convolution import Padding
-from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import steps
+from lsa_jax.kernels.infinite.windows import Windows
 from lsa_jax.models.layers.base import Layer, LayerModule
 from lsa_jax.models.layers.windows import check_fits, check_images, check_windows
 
@@ -23,13 +22,9 @@ class Flatten(Layer):
         """Returns [n, features]."""
         return x.reshape(x.shape[0], prod(x.shape[1:]))
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the mean of the kernels over positions."""
-        return stax.Flatten()
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.Flatten(),)
+        return (steps.Flatten(),)
 
 
 @dataclass(frozen=True)
@@ -41,13 +36,9 @@ class GlobalAvgPool(Layer):
         check_images("GlobalAvgPool", x)
         return jnp.mean(x, axis=(1, 2))
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the mean of the kernels over pairs of positions."""
-        return stax.GlobalAvgPool()
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.Pool(None),)
+        return (steps.Pool(),)
 
 
 @dataclass(frozen=True)
@@ -76,10 +67,6 @@ class AvgPool(Layer):
         check_fits("AvgPool", x, self.window, self.padding)
         return nn.avg_pool(x, self.window, self.strides, self.padding)
 
-    def infinite(self, parameterization: str) -> Any:
-        """Returns the mean of the kernels over pairs of positions in two windows."""
-        return stax.AvgPool(self.window, self.strides, self.padding)
-
-    def steps(self, parameterization: str) -> tuple[recursion.Step, ...]:
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (recursion.Pool(self.window, self.strides, self.padding),)
+        return (steps.Pool(Windows(self.window, self.strides, self.padding)),)

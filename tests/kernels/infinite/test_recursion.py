@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import dual_activations, recursion, tiles
+from lsa_jax.kernels.infinite import dual_activations, tile_sizes, tiles
 from lsa_jax.models import (
     AvgPool,
     Conv,
@@ -107,8 +107,8 @@ def test_kernels_equal_those_of_neural_tangents_in_float64(net, parameterization
 
 
 def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
-    monkeypatch.setattr(recursion, "_COLUMNS", 4)
-    monkeypatch.setitem(recursion._NUMBERS_A_TILE, "cpu", 200)
+    monkeypatch.setattr(tile_sizes, "_COLUMNS", 4)
+    monkeypatch.setitem(tile_sizes._NUMBERS_A_TILE, "cpu", 200)
     layers, shape = NETS["valid"]
     kernel = network(layers).kernel
     x = np.random.default_rng(1).normal(size=(11, *shape)).astype(np.float32)
@@ -175,7 +175,7 @@ def test_duals_equal_their_closed_forms_in_float64():
     ours = cosine(jnp.asarray(rho, jnp.float32), *jnp.ones((2, 1)))
     rho = np.asarray(ours.value, float)
     angle = np.arccos(rho)
-    values, slopes = jax.jit(partial(dual_activations.rectifier, slope=0.0))(ours)
+    values, slopes = jax.jit(partial(dual_activations.relu, negative_slope=0.0))(ours)
     expected = (np.sin(angle) + (np.pi - angle) * rho) / (2 * np.pi)
     np.testing.assert_allclose(values, expected, atol=1e-7)
     np.testing.assert_allclose(slopes[3:], ((np.pi - angle) / (2 * np.pi))[3:], atol=2e-4)
@@ -183,7 +183,7 @@ def test_duals_equal_their_closed_forms_in_float64():
     np.testing.assert_allclose(
         slopes[far], ((np.pi - angle) / (2 * np.pi))[far], rtol=2e-6, atol=1e-7
     )
-    erf = jax.jit(dual_activations.error_function)
+    erf = jax.jit(dual_activations.erf)
     for std1, std2 in ((1e-3, 2e-3), (1.0, 0.5), (1e4, 3e4)):
         values, slopes = erf(ours, std1, std2)
         determinant = (1 + 2 * std1**2) * (1 + 2 * std2**2)
@@ -194,7 +194,7 @@ def test_duals_equal_their_closed_forms_in_float64():
         if std1 < 100:
             expected = 4 / np.pi / np.sqrt(determinant - covariance**2)
             np.testing.assert_allclose(slopes, expected, rtol=2e-6)
-    gelu = jax.jit(dual_activations.gaussian_error)
+    gelu = jax.jit(dual_activations.gelu)
     for std1, std2 in ((1e-3, 2e-3), (1.0, 0.5), (1e3, 3e3)):
         values, slopes = gelu(ours, std1, std2)
         product = (1 + std1**2) * (1 + std2**2)
@@ -211,7 +211,7 @@ def test_duals_equal_their_closed_forms_in_float64():
     z = np.polynomial.hermite_e.hermegauss(60)
     for variance in (0.01, 1.0):
         mean_square = z[1] @ scipy.special.erf(np.sqrt(variance) * z[0]) ** 2 / np.sqrt(2 * np.pi)
-        ours = jax.jit(dual_activations.error_function_variance)(jnp.float32(variance))
+        ours = jax.jit(dual_activations.erf_variance)(jnp.float32(variance))
         np.testing.assert_allclose(ours, mean_square, rtol=1e-5)
 
 
@@ -229,5 +229,5 @@ def test_the_method_is_chosen_by_layers_and_type_and_can_be_named():
     with pytest.raises(InputError, match="method is 'magic'; accepted: auto, recursion"):
         dense(jnp.ones((2, 3)), method="magic")
     begins_with_relu = network([Relu(), Dense(1)]).kernel
-    with pytest.raises(InputError, match="does not begin with weights"):
+    with pytest.raises(InputError, match="does not begin with"):
         begins_with_relu(jnp.ones((2, 3)), method="recursion")

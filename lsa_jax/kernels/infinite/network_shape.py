@@ -1,0 +1,93 @@
+"""What shapes a network's steps make, and whether the recursion applies to them."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from lsa_jax.kernels.infinite.steps import (
+    Affine,
+    Flatten,
+    LayerNorm,
+    NeuralTangents,
+    Pointwise,
+    Pool,
+    Step,
+    Sum,
+)
+from lsa_jax.kernels.infinite.windows import positions_after
+
+
+class _Outputs(NamedTuple):
+    """What goes from one step to the next: its positions, and whether features are Gaussian."""
+
+    positions: tuple[int, ...]
+    gaussian: bool
+
+
+def is_supported(steps: Sequence[Step], input_shape: tuple[int, ...]) -> bool:
+    """Whether the recursion applies: weights first, and outputs without positions.
+
+    A nonlinearity, a normalisation or a sum needs Gaussian features, as weights give. Weights of
+    size 0 give none.
+    """
+    first = next((step for step in steps if not isinstance(step, Flatten)), None)
+    if not isinstance(first, Affine):
+        return False
+    end = _after(steps, _Outputs(tuple(input_shape[:-1]), gaussian=False), [])
+    return end is not None and end.positions == ()
+
+
+def position_counts(steps: Sequence[Step], input_shape: tuple[int, ...]) -> list[int]:
+    """Returns the number of positions after each affine step."""
+    counts: list[int] = []
+    _after(steps, _Outputs(tuple(input_shape[:-1]), gaussian=False), counts)
+    return counts
+
+
+def _after(steps: Sequence[Step], state: _Outputs, counts: list[int]) -> _Outputs | None:
+    """Returns what the last step gives, None where a step does not apply; notes positions."""
+    for step in steps:
+        positions, gaussian = state
+        if isinstance(step, Sum):
+            branch, shortcut = (_after(path, state, counts) for path in step.paths)
+            if branch is None or branch != shortcut or not branch.gaussian:
+                return None
+            state = branch
+        elif isinstance(step, Flatten):
+            # Positions differ in variance: together their features are not Gaussian.
+            state = _Outputs((), gaussian and positions == ())
+        elif isinstance(step, NeuralTangents) or (isinstance(step, Affine) and step.w_std == 0):
+            return None
+        elif isinstance(step, Pool) or (isinstance(step, Affine) and step.windows is not None):
+            if len(positions) != 2:
+                return None
+            after = () if step.windows is None else positions_after(positions, step.windows)
+            state = _Outputs(after, gaussian or isinstance(step, Affine))
+        elif isinstance(step, Affine):
+            state = _Outputs(positions, gaussian=True)
+        elif not gaussian:
+            return None
+        else:
+            state = _Outputs(positions, isinstance(step, LayerNorm))
+        if isinstance(step, Affine):
+            counts.append(math.prod(state.positions))
+    return state
+
+
+def pools(steps: Sequence[Step]) -> bool:
+    """Whether the kernel depends on covariances of different positions."""
+    return any(isinstance(step, Pool) for step in _flat(steps))
+
+
+def uses_variances_of_pools(steps: Sequence[Step]) -> bool:
+    """Whether a nonlinearity or a normalisation follows a pool."""
+    after = itertools.dropwhile(lambda step: not isinstance(step, Pool), _flat(steps))
+    return any(isinstance(step, Pointwise) for step in after)
+
+
+def _flat(steps: Sequence[Step]) -> list[Step]:
+    nested = (
+        _flat((*step.branch, *step.shortcut)) if isinstance(step, Sum) else [step] for step in steps
+    )
+    return list(itertools.chain.from_iterable(nested))
