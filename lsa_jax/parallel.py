@@ -1,8 +1,9 @@
 """Many replicas, or one large batch, on all the devices there are.
 
-The only module that knows `jax.pmap`. A *layout* says how the work of a training loop lies on the
-devices: `ReplicaLayout` gives each device its share of independent runs, `BatchLayout` gives each
-its share of every batch of one run. Both offer the same few functions, so the loop is written once.
+The only module that knows how a function is mapped over devices (`MAP`). A *layout* says how the
+work of a training loop lies on them: `ReplicaLayout` gives each device its share of independent
+runs, `BatchLayout` gives each its share of every batch of one run. Both offer the same few
+functions, so the loop is written once.
 
 Where several processes work together (see `processes`), each of them holds and maps the arrays of
 its own devices, and `gather` brings the same numpy arrays to all of them.
@@ -11,36 +12,80 @@ its own devices, and `gather` brings the same numpy arrays to all of them.
 import math
 import platform
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental import multihost_utils
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from lsa_jax import processes
+from lsa_jax import backend, processes
 from lsa_jax.errors import InputError
 
 BATCH_AXIS = "batch_parts"
 
+# "pmap", or "shard_map", over which JAX's own `pmap` is a layer since 0.8: the same results.
+MAP: Literal["pmap", "shard_map"] = "pmap"
+
 Tree = TypeVar("Tree")
 
 
-def _identity(tree: Tree) -> Tree:
-    return tree
+def _put(tree: Tree, device: jax.Device) -> Tree:
+    """Returns the tree with a leading axis of 1, in memory of its own on the device."""
+
+    def put(array: Any) -> jax.Array:
+        array = array if isinstance(array, jax.Array) else np.asarray(array)
+        return jax.device_put(array[None], device, may_alias=False)
+
+    return jax.tree.map(put, tree)
 
 
 def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
-    """Returns the tree with a leading axis of devices, a copy lying on each."""
-    copies = jax.tree.map(lambda a: jnp.broadcast_to(a, (len(devices), *jnp.shape(a))), tree)
-    return jax.pmap(_identity, devices=devices)(copies)
+    """Returns the tree with a leading axis of devices, a copy lying on each.
+
+    Each goes straight to its device: all of them on the first one, on the way, would take there as
+    many times the data's memory as there are devices.
+    """
+    return join_devices([_put(tree, device) for device in devices], devices)
 
 
-def map_devices(function: Callable, devices: Sequence[jax.Device]) -> Callable:
-    """Compiles a function of one device's arrays into one of [devices, ...], one entry on each."""
-    return jax.pmap(function, devices=devices)
+def map_devices(
+    function: Callable,
+    devices: Sequence[jax.Device],
+    *,
+    axis_name: str = "devices",
+    donate: bool = False,
+) -> Callable:
+    """Compiles a function of one device's arrays into one of [devices, ...], one entry on each.
+
+    Args:
+        function: of trees of arrays, of which it may reduce some over `axis_name`.
+        devices: on which it runs.
+        axis_name: what the function calls them together.
+        donate: the first argument's memory may be used for the result.
+    """
+    given = {"donate_argnums": (0,)} if donate else {}
+    if MAP == "pmap":
+        return jax.pmap(function, axis_name=axis_name, devices=devices, **given)
+
+    def on_device(*arguments: Any) -> Any:
+        alone = jax.tree.map(lambda a: a[0], arguments)
+        return jax.tree.map(lambda a: a[None], function(*alone))
+
+    mesh, spec = Mesh(np.array(devices), (axis_name,)), PartitionSpec(axis_name)
+    mapped = jax.shard_map(on_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    compiled = jax.jit(mapped, **given)
+    if len(processes.own(devices)) == len(devices):
+        return compiled
+
+    def call(*arguments: Any) -> Any:
+        """Takes and returns what lies on this process's devices, as `pmap` does."""
+        everywhere = multihost_utils.host_local_array_to_global_array(arguments, mesh, spec)
+        return multihost_utils.global_array_to_host_local_array(compiled(*everywhere), mesh, spec)
+
+    return call
 
 
 def split_devices(tree: Tree) -> list[Tree]:
@@ -74,7 +119,7 @@ def in_one_kernel(function: Callable) -> Callable:
     matrices with matrices.
     """
     # On other processors XLA chooses other kernels for products; there it is not known to work.
-    if jax.default_backend() != "cpu" or platform.machine() not in ("x86_64", "AMD64"):
+    if not backend.is_cpu() or platform.machine() not in ("x86_64", "AMD64"):
         return function
     inner = jax.jit(function)
 
@@ -121,7 +166,11 @@ class ReplicaLayout:
         shape = (len(self._own), self._per_device)
         place = np.minimum(np.arange(math.prod(shape)), self._share - 1).reshape(shape)
         index = np.minimum(self._group.index * self._share + place, self.num_replicas - 1)
-        return jax.tree.map(lambda a: jnp.asarray(a)[index], tree)
+        shares = [
+            _put(jax.tree.map(lambda a: a[replicas], tree), device)  # noqa: B023
+            for replicas, device in zip(index, self._own, strict=True)
+        ]
+        return join_devices(shares, self._own)
 
     def share(self, tree: Tree) -> Tree:
         """Copies what all replicas read (data) to every device."""
@@ -147,7 +196,7 @@ class ReplicaLayout:
             spread, shared = arguments[:num_spread], arguments[num_spread:]
             return lax.map(lambda one: function(*one, *shared), spread, batch_size=self._at_once)
 
-        return jax.pmap(on_device, devices=self._own, donate_argnums=(0,) if donate else ())
+        return map_devices(on_device, self._own, donate=donate)
 
     def part(self, batch: Tree) -> Tree:
         """Returns a device's part of a batch: here, all of it."""
@@ -181,7 +230,7 @@ class BatchLayout:
 
     def spread(self, tree: Tree) -> Tree:
         """Copies the one run's arrays [1, ...] to every device."""
-        return self.share(jax.tree.map(lambda a: jnp.asarray(a)[0], tree))
+        return self.share(jax.tree.map(lambda a: a[0], tree))
 
     def share(self, tree: Tree) -> Tree:
         """Copies what the run reads (data) to every device."""
@@ -194,12 +243,7 @@ class BatchLayout:
     def map(self, function: Callable, num_spread: int, *, donate: bool = False) -> Callable:
         """Compiles a function of one run, which calls `part` and `total`, for all devices."""
         del num_spread  # every argument lies whole on every device
-        return jax.pmap(
-            function,
-            axis_name=BATCH_AXIS,
-            devices=self._devices,
-            donate_argnums=(0,) if donate else (),
-        )
+        return map_devices(function, self._devices, axis_name=BATCH_AXIS, donate=donate)
 
     def part(self, batch: Tree) -> Tree:
         """Returns this device's slice of arrays [batch, ...]."""

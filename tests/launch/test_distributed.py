@@ -55,11 +55,14 @@ def alone(tmp_path_factory):
     return runpy.run_path(str(SCRIPT))["work"](tmp_path_factory.mktemp("alone"))
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_processes_give_together_what_one_gives(count, alone, tmp_path):
+@pytest.mark.parametrize(
+    "count, mapped_by",
+    [(2, "pmap"), (2, "shard_map"), pytest.param(4, "pmap", marks=pytest.mark.slow)],
+)
+def test_processes_give_together_what_one_gives(count, mapped_by, alone, tmp_path):
     for index in range(count):
         (tmp_path / str(index)).mkdir()
-    running = start(count, str(SCRIPT), f"--workdir={tmp_path}/{{}}")
+    running = start(count, str(SCRIPT), f"--workdir={tmp_path}/{{}}", f"--map={mapped_by}")
     outputs = [process.communicate() for process in running]
     assert (tmp_path / "found_0.npz").exists(), outputs
     for index in range(count):

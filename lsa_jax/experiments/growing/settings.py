@@ -42,7 +42,11 @@ FIELDS: dict[str, Field] = {
     "model.hidden": Field(256, integer(1), "width inside the feed-forward part"),
     "model.init_std": Field(0.02, number(0), "standard deviation of weights at initialisation"),
     "model.dtype": Field("float32", one_of("float32", "bfloat16"), "what layers compute in"),
-    "model.remat": Field(False, boolean(), "compute layers and logits twice to save memory"),
+    "model.remat": Field(
+        None,
+        optional(boolean()),
+        "compute layers and logits twice to save memory; None means on accelerators that need it",
+    ),
     # Training; steps count from the first of the shallow network.
     "optimizer.name": Field("adamw", one_of("adamw", "adafactor"), "which rule"),
     "optimizer.learning_rate": Field(1e-4, number(0, above=True), "after the warm-up"),

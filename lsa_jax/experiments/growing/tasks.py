@@ -6,6 +6,7 @@ network of a seed, however it was grown, sees the same.
 
 import functools
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float
 
+from lsa_jax import backend
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import text as texts
 from lsa_jax.experiments.growing.objectives import (
     TokenBatch,
@@ -39,6 +42,9 @@ from lsa_jax.training.steps import Placement, Problem, State
 OBJECTIVE = {"encoder": "masked", "decoder": "ul2"}
 VOCABULARY = {"encoder": "wordpiece", "decoder": "bytes"}
 
+
+# Of a device's memory, for what training holds; the rest is for what a step computes on the way.
+_SHARE_OF_MEMORY = 0.8
 
 # What is hidden in validation text is the same for all seeds.
 _VALIDATION_SEED = 2**31 - 1
@@ -166,29 +172,83 @@ class _Learning(NamedTuple):
     hide: Callable
 
 
+def _model(config: ml_collections.ConfigDict, vocabulary_size: int, remat: bool) -> Transformer:
+    given = {name: v for name, v in config.model.items() if name not in ("kind", "remat")}
+    sizes = Sizes(vocabulary_size, config.data.length, **given, remat=remat)
+    return TRANSFORMERS[config.model.kind](sizes)
+
+
+def training_bytes(
+    config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable, remat: bool
+) -> int:
+    """Returns the bytes that training takes on a device: networks, and what gradients keep.
+
+    Args:
+        config: of a point.
+        vocabulary_size: tokens.
+        objective: `(key, windows) -> TokenBatch`.
+        remat: whether layers and logits are computed twice.
+    """
+    count = backend.device_count()
+    split = config.layout == "batch"
+    windows = config.batch_size // count if split else config.batch_size
+    space = [config.sweep[axis] for axis in ("index", "block_size", "source")]
+    networks = 1 if split else config.max_replicas or math.prod(map(len, space))
+    model = _model(config, vocabulary_size, remat)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(lambda key: model.init(key, config.layers + config.added), key)
+    optimizer = jax.eval_shape(make_optimizer(config).init, params)
+    text = jax.ShapeDtypeStruct((windows, config.data.length), jnp.int32)
+    batch = jax.eval_shape(objective, key, text)
+    kept = backend.bytes_for_gradient(lambda p, b: make_loss(model, remat)(p, b)[0], params, batch)
+    held = 2 * backend.size_in_bytes(params) + backend.size_in_bytes(optimizer)  # and gradients
+    return math.ceil(networks / count) * (held + kept)
+
+
+def choose_remat(
+    config: ml_collections.ConfigDict, vocabulary_size: int, objective: Callable
+) -> bool:
+    """Returns whether to compute layers twice: as asked, or where memory does not do without.
+
+    Raises:
+        InputError: an accelerator's memory does not do in either case.
+    """
+    memory = backend.memory()
+    if memory is None:
+        return bool(config.model.remat)
+    choices = (False, True) if config.model.remat is None else (config.model.remat,)
+    needed = {remat: training_bytes(config, vocabulary_size, objective, remat) for remat in choices}
+    for remat, size in needed.items():
+        if size <= _SHARE_OF_MEMORY * memory:
+            return remat
+    raise InputError(
+        f"config.batch_size is {config.batch_size}: training takes "
+        + ", ".join(f"{size:.3g} bytes with model.remat={remat}" for remat, size in needed.items())
+        + f" on each of {backend.device_count()} devices of {memory:.3g}; accepted: a smaller "
+        'batch, model.remat=None, config.layout="batch", or more devices'
+    )
+
+
 @functools.lru_cache(maxsize=8)
 def _learning(settings: str, vocabulary_size: int) -> _Learning:
     config = ml_collections.ConfigDict(json.loads(settings))
-    length = config.data.length
-    sizes = Sizes(
-        vocabulary_size=vocabulary_size,
-        length=length,
-        **{name: value for name, value in config.model.items() if name != "kind"},
-    )
-    model = TRANSFORMERS[config.model.kind](sizes)
-    objective = make_objective(OBJECTIVE[config.model.kind], length, vocabulary_size)
+    objective = make_objective(OBJECTIVE[config.model.kind], config.data.length, vocabulary_size)
+    remat = choose_remat(config, vocabulary_size, objective)
+    model = _model(config, vocabulary_size, remat)
 
     @jax.jit
     def hide(windows: Array, steps: Array, seed: Array) -> TokenBatch:
         keys = jax.vmap(jax.random.fold_in, (None, 0))(_stream(seed, Growing.HIDDEN), steps)
         return jax.vmap(objective)(keys, windows)
 
-    loss = make_loss(model, config.model.remat)
-    return _Learning(model, loss, make_optimizer(config), objective, hide)
+    return _Learning(model, make_loss(model, remat), make_optimizer(config), objective, hide)
 
 
 def _shared_settings(config: ml_collections.ConfigDict) -> str:
-    names = ("question", "data", "model", "optimizer", "base_steps", "grow_steps", "stage_steps")
+    names = (
+        *("question", "data", "model", "optimizer", "base_steps", "grow_steps", "stage_steps"),
+        *("layout", "max_replicas", "batch_size", "layers", "added", "sweep"),
+    )
     found = config.to_dict()
     return json.dumps({name: found[name] for name in names}, sort_keys=True)
 

@@ -57,6 +57,7 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
         thresholded = jax.nn.relu(z + bias) - jax.nn.relu(bias - z)
         return jnp.sum(thresholded, axis=(1, 2))[:, None] / sqrt(filters)
 
+    @jax.default_matmul_precision("highest")
     def kernel(
         x1: Float[Array | np.ndarray, "n1 p1 d"],
         x2: Float[Array | np.ndarray, "n2 p2 d"] | None = None,

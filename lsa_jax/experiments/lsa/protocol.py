@@ -62,7 +62,8 @@ def figure4(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
             "model.name": "wide_resnet",
             "model.depth": 10,
             "width_factor": 10,
-            "max_replicas": 1,
+            # A host's chips: each trains one. On CPUs they follow each other.
+            "max_replicas": 4,
             "sweep.learner": ("network", "ntk_finite"),
             "sweep.noise": noise,
             **fields,

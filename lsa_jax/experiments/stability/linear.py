@@ -16,6 +16,7 @@ import ml_collections
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
+from lsa_jax import backend
 from lsa_jax.experiments.stability.measures import summarize
 from lsa_jax.experiments.stability.samples import Pair, Pool, member, unpacked_scale
 from lsa_jax.parallel import in_one_kernel
@@ -69,7 +70,7 @@ def advance(
     count: Int[Array, ""],
 ) -> LinearModels:
     """Takes the first `count` updates of `order` on both models."""
-    if jax.default_backend() == "cpu":
+    if backend.is_cpu():
         # Pairs run one after the other there, so this is one sample's memory, not that of all.
         pair, pool = _own_copy(pair, pool)
     take = functools.partial(_advance, config)

@@ -88,7 +88,7 @@ def make_learner(
         def apply(weights: Tree, x: Array) -> Array:
             return net.apply_with(weights, fixed["statistics"], x)
 
-        return kernels.linearize(apply, fixed["initial"])(params, inputs)
+        return kernels.linearize(apply, fixed["initial"], precision="default")(params, inputs)
 
     return Learner(
         init,

@@ -18,6 +18,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 from jaxtyping import Array, Float, PyTree
 
+from lsa_jax import backend
 from lsa_jax._convolution import gather
 
 # A program inside the program, and what only moves a parameter's entries around.
@@ -179,7 +180,7 @@ def _step(
 
 
 def _branch_of_this_platform(equation: JaxprEqn) -> ClosedJaxpr | None:
-    """Returns the branch for the default backend of `lax.platform_dependent`; None of all else.
+    """Returns the branch for this platform of `lax.platform_dependent`; None of all else.
 
     Its branches are one function computed in several ways, so any of them will do elsewhere.
     """
@@ -187,7 +188,7 @@ def _branch_of_this_platform(equation: JaxprEqn) -> ClosedJaxpr | None:
     if names is None:
         return None
     for platforms, branch in zip(names, equation.params["branches"], strict=True):
-        if platforms is None or jax.default_backend() in platforms:
+        if platforms is None or backend.is_this(platforms):
             return branch
     return None
 

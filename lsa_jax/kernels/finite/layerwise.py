@@ -24,16 +24,23 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from lsa_jax import backend
+from lsa_jax.kernels.finite import products
 from lsa_jax.kernels.finite.dense_layers import Dense, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.infinite import tiles as _tiles
 from lsa_jax.kernels.matrices.staged import Stages
 
-# Examples a side of a tile of the dense layers' parts.
-_SIDE = 256
+# Examples a side of a tile of the dense layers' parts. Elsewhere a tile of `gram` is one, and that
+# is halved where its program takes more memory than there is.
+_SIDE = {"cpu": 256}
+_SIDE_ELSEWHERE = 1024
 
 # Examples that are differentiated at a time. What one needs on the way (activations, for each
-# output) then stays in the cache.
-BATCH = 2
+# output) then stays in a CPU's cache. An accelerator, which two would leave idle, takes as many as
+# this share of its memory holds, up to a number that fills it with the smallest networks too.
+_BATCH = {"cpu": 2}
+_SHARE_OF_MEMORY = 1 / 16
+_LARGEST_BATCH = 256
 
 # Entries from which a parameter's Jacobian is a matrix of its own.
 _LARGE = 1000
@@ -92,7 +99,7 @@ def layerwise_stages(
 
     def prepare(x: Shaped[Array | np.ndarray, "n ..."]) -> Factors:
         of_one = factors_of_one(apply, params, layers, kept, x, by_output=full)
-        return lax.map(of_one, x, batch_size=BATCH)
+        return lax.map(of_one, x, batch_size=examples_at_once(apply, params, x, c))
 
     def between(*sides: Factors) -> Array:
         parts = []
@@ -106,6 +113,27 @@ def layerwise_stages(
         return kernel if full else kernel / c
 
     return Stages(prepare, between)
+
+
+def examples_at_once(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Any],
+    x: Shaped[Array | np.ndarray, "n ..."],
+    outputs: int,
+) -> int:
+    """Returns how many examples are differentiated at a time, in each of so many outputs."""
+    if backend.platform() in _BATCH:
+        return _BATCH[backend.platform()]
+    memory = backend.memory()
+    if memory is None:
+        return _LARGEST_BATCH
+    one, two = (
+        backend.bytes_for_gradient(apply, params, jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype))
+        for n in (1, 2)
+    )
+    # A derivative in each parameter, and what is kept for it but for what examples share.
+    each = outputs * (backend.size_in_bytes(params) + two - one)
+    return max(1, min(_LARGEST_BATCH, int(_SHARE_OF_MEMORY * memory / each)))
 
 
 def layerwise_cost(
@@ -222,7 +250,7 @@ def joined(
 
 def _matrices(
     factors: Factors, selected: Sequence[bool], *, full: bool
-) -> list[Float[Array, "rows _"] | _tiles.Pieces]:
+) -> list[Float[Array, "rows _"] | products.Pieces]:
     """Returns Jacobians as matrices whose products are the kernel.
 
     Args:
@@ -237,7 +265,7 @@ def _matrices(
 
 def _in_pieces(
     inputs: Float[Array, "n p k"], cotangents: Float[Array, "n p c f"], *, full: bool
-) -> _tiles.Pieces:
+) -> products.Pieces:
     """Returns the Jacobian of a dense layer kept in two, for some of its inputs at a time."""
     n, _, c, fan_out = cotangents.shape
     width = _tiles.even_share(inputs.shape[2], max(1, _PIECE // (c * fan_out)))
@@ -248,11 +276,11 @@ def _in_pieces(
         jacobian = jnp.einsum("npk,npof->nokf" if full else "npk,npof->nkof", some, cotangents)
         return jacobian.reshape(n * c if full else n, -1)
 
-    return _tiles.Pieces(inputs.shape[2] // width, piece)
+    return products.Pieces(inputs.shape[2] // width, piece)
 
 
 def _from_jacobians(
-    sides: Sequence[Sequence[Float[Array, "_ _"] | _tiles.Pieces]], outputs: int | None
+    sides: Sequence[Sequence[Float[Array, "_ _"] | products.Pieces]], outputs: int | None
 ) -> Float[Array, "n1 n2 ..."]:
     """Sums the Jacobians' parts of the kernel: one product of two matrices for each.
 
@@ -260,7 +288,7 @@ def _from_jacobians(
         sides: the matrices of the rows, and of the columns where those are others.
         outputs: rows of an example, to be told apart; None for one row, of all outputs.
     """
-    kernel = _tiles.sum_of_grams(*sides) if len(sides) == 1 else _tiles.sum_of_products(*sides)
+    kernel = products.sum_of_grams(*sides) if len(sides) == 1 else products.sum_of_products(*sides)
     if outputs is None:
         return kernel
     return kernel.reshape(len(kernel) // outputs, outputs, -1, outputs).transpose(0, 2, 1, 3)
@@ -275,10 +303,11 @@ def _from_pairs(
         sides: inputs and cotangents of the rows, and of the columns where those are others.
         full: whether outputs are told apart.
     """
-    shape = tuple(len(side[0][0]) for side in (sides[0], sides[-1]))
+    side = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE)
+    shape = tuple(len(some[0][0]) for some in (sides[0], sides[-1]))
     tiles = (
-        _in_tiles(side, _tiles.even_share(n, _SIDE))
-        for side, n in zip((sides[0], sides[-1]), shape, strict=True)
+        _in_tiles(some, _tiles.even_share(n, side))
+        for some, n in zip((sides[0], sides[-1]), shape, strict=True)
     )
     return _tiles.all_pairs(partial(_contract, full), *tiles, shape, symmetric=len(sides) == 1)
 

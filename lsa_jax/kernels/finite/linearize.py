@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PyTree
 
 from lsa_jax.kernels.finite.dense_layers import Dense, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.finite.layerwise import (
-    BATCH,
+    examples_at_once,
     factors_of_one,
     is_smaller_in_two,
     joined,
@@ -52,7 +52,8 @@ def derivatives(
     x: Array | np.ndarray,
 ) -> Derivatives:
     """Computes what `directional_derivative` needs of some examples."""
-    layers, kept = _layers(apply, params, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
+    example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
+    layers, kept = _layers(apply, params, example)
     factors_of = factors_of_one(apply, params, layers, kept, x, by_output=True)
 
     def of_one(example: Array) -> Derivatives:
@@ -62,7 +63,9 @@ def derivatives(
         inputs = tuple(inputs for inputs, _ in pairs)
         return Derivatives(inputs, _side_by_side(cotangents), _side_by_side(jacobians))
 
-    return lax.map(of_one, x, batch_size=BATCH)
+    _, outputs = trace(apply, params, example.shape, example.dtype)
+    at_once = examples_at_once(apply, params, x, outputs)
+    return lax.map(of_one, x, batch_size=at_once)
 
 
 @jax.default_matmul_precision("highest")

@@ -9,6 +9,8 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
+from lsa_jax.backend import count_flops
+from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import layerwise
 from lsa_jax.kernels.finite import linearize as _derivatives
@@ -41,7 +43,10 @@ class Expansion(NamedTuple):
 
 
 def linearize(
-    apply: Callable[[Any, Array], Array], params: PyTree[Float[Array | np.ndarray, "..."]]
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    *,
+    precision: Literal["highest", "default"] = "highest",
 ) -> Callable[[Any, Array], Array]:
     """Returns the first-order Taylor expansion of a network in its parameters.
 
@@ -52,12 +57,20 @@ def linearize(
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`.
         params: where to expand; all leaves are floating point.
+        precision: of products. "highest" is float32 everywhere, as in the kernels; "default" is
+            what the device takes for a network (TF32 on GPUs, bfloat16 on TPUs), several times
+            faster there, and right where a linearisation is trained beside such a network.
 
     Returns:
         `apply_lin(params, x) -> outputs`, affine in its params.
 
+    Raises:
+        InputError: precision is not accepted.
+
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 5.
     """
+    require("precision", precision, one_of("highest", "default"))
+    in_full = precision == "highest"
 
     def apply_lin(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
@@ -66,7 +79,7 @@ def linearize(
         outputs, change = jax.jvp(lambda theta: apply(theta, x), (params,), (step,))
         return outputs + change
 
-    return apply_lin
+    return jax.default_matmul_precision("highest")(apply_lin) if in_full else apply_lin
 
 
 @jax.default_matmul_precision("highest")
@@ -314,7 +327,13 @@ def _cheapest(
     forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
     alone = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     c = jax.eval_shape(apply, forms, alone).shape[1]
-    forward = jax.jit(apply).lower(forms, alone).cost_analysis()["flops"] / 2
+    flops = count_flops(apply, forms, alone)
+    if flops is None:
+        raise InputError(
+            f"JAX_PLATFORMS is {jax.config.jax_platforms!r}, and operations are counted on a CPU; "
+            f'accepted: it and "cpu" after a comma, or a method ({", ".join(_METHODS[1:])})'
+        )
+    forward = flops / 2
     by_layers = layerwise.layerwise_cost(some, chosen, example.shape, example.dtype, full=full)
     # Without dense layers worth it, layerwise is Jacobian contraction.
     return "vector_products" if _PASSES * c * forward < by_layers else "layerwise"

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from lsa_jax import backend
 from lsa_jax.kernels.infinite.steps import Affine, Pool, Scale
 from lsa_jax.kernels.infinite.windows import shifted
 
@@ -69,7 +70,7 @@ class _EqualPositions(Layout):
     def over_positions(self, function: Callable, x: tuple, scale1: Scale, scale2: Scale) -> tuple:
         scale1 = jax.tree.map(lambda a: a[..., :, None], scale1)
         scale2 = jax.tree.map(lambda a: a[..., None, :], scale2)
-        if x[0].ndim == 2 or jax.default_backend() != "cpu":
+        if x[0].ndim == 2 or not backend.is_cpu():
             return function(x, scale1, scale2)
         return lax.map(lambda args: function(*args), (x, scale1, scale2))
 
@@ -93,7 +94,7 @@ class _PairsOfPositions(Layout):
     def over_positions(self, function: Callable, x: tuple, scale1: Scale, scale2: Scale) -> tuple:
         scale1 = jax.tree.map(lambda a: a[:, :, None, None, :, None], scale1)
         scale2 = jax.tree.map(lambda a: a[None, None, :, :, None, :], scale2)
-        if jax.default_backend() != "cpu":
+        if not backend.is_cpu():
             return function(x, scale1, scale2)
         scale2 = jax.tree.map(lambda a: a[0], scale2)
         return lax.map(lambda args: function(*args, scale2), (x, scale1))

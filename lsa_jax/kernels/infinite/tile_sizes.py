@@ -2,8 +2,7 @@
 
 import math
 
-import jax
-
+from lsa_jax import backend
 from lsa_jax.kernels.infinite import tiles
 
 # Covariances in a tile: positions (pairs of them before pools) times pairs of examples. On a CPU
@@ -33,7 +32,7 @@ def tile_size(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[in
         n2: columns of the matrix.
         before_pools: whether these are of all pairs of positions.
     """
-    on_cpu = jax.default_backend() == "cpu"
+    on_cpu = backend.is_cpu()
     pairs = (_NUMBERS_A_TILE["cpu"] if on_cpu else _NUMBERS_A_TILE_ELSEWHERE) / numbers
     largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
     # Beyond the cache, full vectors are worth more than it, up to some ten times its size.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from lsa_jax import parallel
+from lsa_jax import backend, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices.staged import Stages
 
@@ -68,7 +68,7 @@ def choose(
         side = math.ceil(longer / math.ceil(longer / side))
         return compile_tile(stages, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
 
-    on_cpu = jax.default_backend() == "cpu"
+    on_cpu = backend.is_cpu()
     largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
     program = at_most(min(largest, _share(longer, num_devices)))
     while program.memory > memory_limit:

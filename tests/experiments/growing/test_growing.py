@@ -8,17 +8,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.growing import experiment, settings
+from lsa_jax.experiments.growing import experiment, settings, tasks
 from lsa_jax.experiments.growing.objectives import make_objective
 from lsa_jax.experiments.growing.report import setting_claims
 from lsa_jax.experiments.growing.stacking import stage_operators
-from lsa_jax.experiments.growing.tasks import make_loss, make_schedule
+from lsa_jax.experiments.growing.tasks import OBJECTIVE, make_loss, make_schedule
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training import steps as training_steps
+
+VOCABULARY_SIZE = 30_522
 
 TINY = {
     "data.sources": ("a.txt",),
@@ -43,6 +46,40 @@ TINY = {
     "sweep.index": (0, 1),
     "sweep.block_size": (1,),
 }
+
+
+def _objective(config):
+    return make_objective(OBJECTIVE[config.model.kind], config.data.length, VOCABULARY_SIZE)
+
+
+def _bert(**fields):
+    """Returns BERT-Base at full size, as in configs/growing/bert.py."""
+    sizes = {"model.width": 768, "model.heads": 12, "model.hidden": 3072, "data.length": 512}
+    whole = {"batch_size": 256, "layout": "batch", "layers": 12, "added": 4}
+    return set_fields(
+        settings.default_config(), sizes | whole | {"model.dtype": "bfloat16"} | fields
+    )
+
+
+@pytest.mark.parametrize(
+    "memory, remat",
+    [(16e9, True), (85e9, False)],  # of a TPU v5e and of an H100
+)
+def test_layers_are_computed_twice_only_where_memory_needs_it(memory, remat):
+    config = _bert()
+    with backend.built_for("tpu", memory=memory, count=4):
+        assert tasks.choose_remat(config, VOCABULARY_SIZE, _objective(config)) is remat
+    assert tasks.choose_remat(config, VOCABULARY_SIZE, _objective(config)) is False  # on CPUs
+
+
+def test_training_that_does_not_fit_is_refused_with_its_size():
+    for fields, named in (({"model.remat": False}, "remat=False"), ({"batch_size": 8192}, "=True")):
+        config = _bert(**fields)
+        with (
+            backend.built_for("tpu", memory=16e9, count=4),
+            pytest.raises(InputError, match=rf"config.batch_size is .* bytes with .*{named}"),
+        ):
+            tasks.choose_remat(config, VOCABULARY_SIZE, _objective(config))
 
 
 @pytest.fixture(scope="module")

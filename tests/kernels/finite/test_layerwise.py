@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from jax import lax
 
+from lsa_jax.backend import built_for, size_in_bytes
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import empirical_ntk
-from lsa_jax.kernels.finite import dense_layers, layerwise
+from lsa_jax.kernels.finite import dense_layers, layerwise, products
 from lsa_jax.kernels.finite import ntk as finite
 from lsa_jax.kernels.infinite import tiles
-from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
+from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network, wide_resnet
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -208,8 +209,8 @@ def test_a_weight_made_complex_is_no_dense_layer(key):
 
 
 def test_many_tiles_bands_and_chunks_give_the_same_symmetric_matrix(key, monkeypatch):
-    for module, name in ((layerwise, "_SIDE"), (tiles, "_BLOCK"), (tiles, "_CHUNK")):
-        monkeypatch.setattr(module, name, 2)
+    for module, name in ((layerwise, "_SIDE"), (products, "_BLOCK"), (products, "_CHUNK")):
+        monkeypatch.setitem(getattr(module, name), "cpu", 2)
     apply, params, x = _left_multiplied(key)
     ours = ntk(apply, params, x, full=True, method="layerwise")
     expected = ntk(apply, params, x, full=True, method="jacobian")
@@ -220,7 +221,7 @@ def test_many_tiles_bands_and_chunks_give_the_same_symmetric_matrix(key, monkeyp
 def test_a_matrix_of_a_thousand_rows_is_mirrored():
     """To compile a choice between this matrix and its transpose takes XLA minutes."""
     matrix = np.random.default_rng(0).normal(size=(1000, 1000))
-    ours = jax.jit(tiles._mirrored)(jnp.asarray(matrix, jnp.float32))
+    ours = jax.jit(tiles.mirrored)(jnp.asarray(matrix, jnp.float32))
     expected = np.triu(matrix) + np.triu(matrix, 1).T
     np.testing.assert_array_equal(ours, expected.astype(np.float32))
 
@@ -250,7 +251,7 @@ def _first_in_pieces(factors):
     def half(at):
         return lax.dynamic_slice_in_dim(factors[0], 4 * at, 4, axis=1)
 
-    return [tiles.Pieces(2, half), *factors[1:]]
+    return [products.Pieces(2, half), *factors[1:]]
 
 
 @pytest.mark.parametrize(
@@ -266,8 +267,8 @@ def _first_in_pieces(factors):
 def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
     key, monkeypatch, form, shapes
 ):
-    monkeypatch.setattr(tiles, "_BLOCK", 3)
-    monkeypatch.setattr(tiles, "_CHUNK", 4)
+    monkeypatch.setitem(products._BLOCK, "cpu", 3)
+    monkeypatch.setitem(products._CHUNK, "cpu", 4)
     # Chunks and bands that are whole and such that are not.
     factors = [jax.random.normal(key, shape) for shape in shapes]
     weights = jax.random.normal(key, (len(factors[0]), len(factors[0])))
@@ -279,8 +280,8 @@ def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
 
     expected = value_and_derivative(lambda two: sum(a @ a.T for a in two), factors)
     for kernel in (
-        lambda two: tiles.sum_of_grams(form(two)),
-        lambda two: tiles.sum_of_products(form(two), form(two)),
+        lambda two: products.sum_of_grams(form(two)),
+        lambda two: products.sum_of_products(form(two), form(two)),
     ):
         ours = value_and_derivative(kernel, factors)
         for result, wanted in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
@@ -333,3 +334,18 @@ def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(key
 
     ntk(many_outputs, jnp.ones((4, 4)), x, full=True)
     assert chosen == ["layerwise", "vector_products"]
+
+
+def test_an_accelerator_differentiates_as_many_examples_at_a_time_as_its_memory_holds(key):
+    model = wide_resnet(1)
+    params = model.init(key, (16, 16, 3))
+    x = jnp.ones((1, 16, 16, 3))
+    each = 10 * size_in_bytes(params)
+
+    def at_once(memory):
+        with built_for("gpu", memory=memory):
+            return layerwise.examples_at_once(model.apply, params, x, 10)
+
+    assert layerwise.examples_at_once(model.apply, params, x, 10) == 2  # on a CPU
+    assert at_once(1e6) == 1 < at_once(2e9) < at_once(8e9) <= 8e9 / 16 / each
+    assert at_once(8e12) == 256

@@ -80,7 +80,12 @@ def _apply(config: ml_collections.ConfigDict, replica: Replica) -> Callable:
     apply = network_of(config, replica).apply
     if config.learner != "ntk":
         return apply
-    return lambda params, x: kernels.linearize(apply, params["initial"])(params["weights"], x)
+
+    def linear(params: dict[str, Any], x: Array) -> Array:
+        expanded = kernels.linearize(apply, params["initial"], precision="default")
+        return expanded(params["weights"], x)
+
+    return linear
 
 
 def start_states(config: ml_collections.ConfigDict, replica: Replica) -> State:

@@ -96,7 +96,8 @@ def linearized_model(model: "Model") -> "Model":
         return {"initial": initial, "weights": initial}
 
     def apply(params: dict[str, Any], inputs: "Array") -> "Array":
-        return kernels.linearize(model.apply, params["initial"])(params["weights"], inputs)
+        linear = kernels.linearize(model.apply, params["initial"], precision="default")
+        return linear(params["weights"], inputs)
 
     return Model(init, apply, None)
 

@@ -87,7 +87,12 @@ FIELDS: dict[str, Field] = {
         for name, learner in LEARNERS.items()
         for field, own in learner.fields.items()
     },
-    "kernel_memory": Field(1e9, number(1e6), "bytes that one tile of a kernel may take"),
+    "kernel_memory": Field(
+        None,
+        optional(number(1e6)),
+        "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of what is free on "
+        "an accelerator",
+    ),
     # How the work lies on the devices.
     "parallel": Field(
         "replicas", one_of("replicas", "data"), "spread runs, or each batch, over the devices"

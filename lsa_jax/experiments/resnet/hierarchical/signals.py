@@ -37,6 +37,7 @@ def share_missed(outputs: Float[Array, "n k"], signal: Float[Array, "n k"]) -> F
     return jnp.sum((1 - coefficients) ** 2 * squares) / jnp.sum(squares)
 
 
+@jax.default_matmul_precision("highest")
 def readout_error(
     features: Float[Array, "n m"],
     signal: Float[Array, "n k"],

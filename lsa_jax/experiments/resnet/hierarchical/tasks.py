@@ -118,7 +118,7 @@ def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple
 
         def linearized(params: Any, inputs: tuple[Any, Array]) -> Array:
             initial, x = inputs
-            return kernels.linearize(apply, initial)(params, x)
+            return kernels.linearize(apply, initial, precision="default")(params, x)
 
         return linearized, ()
     return apply, ("a",) if config.learner == "hidden" else ()

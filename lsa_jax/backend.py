@@ -1,0 +1,119 @@
+"""Which kind of processor programs are built for: the one place that asks JAX for it.
+
+What a program looks like may depend on it (a loop that fits a CPU's cache, a batch that fills an
+accelerator), so it is asked while programs are traced and compiled. `built_for` answers with a
+machine that is not there, for programs that are lowered or compiled ahead of time.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+
+from lsa_jax.checks import one_of, require
+
+# As `lax.platform_dependent` names them; JAX's backend of either maker's GPUs is "gpu".
+_NAMES = {"cpu": ("cpu",), "gpu": ("cuda", "rocm"), "tpu": ("tpu",)}
+
+
+class _Machine(NamedTuple):
+    platform: str
+    memory: float | None
+    count: int
+
+
+# JAX keeps what it has traced for each value of this, so programs of two platforms never mix.
+_BUILT_FOR = jax.make_user_context(None)
+
+
+def platform() -> str:
+    """Returns the kind of processor that programs are built for: JAX's default, or `built_for`."""
+    machine = _BUILT_FOR.value
+    return jax.default_backend() if machine is None else machine.platform
+
+
+def memory() -> float | None:
+    """Returns the bytes of an accelerator that JAX may use; None on CPUs, which share the host's.
+
+    It is what the device has, not what is left of it now: a choice by it is the same in every run.
+    """
+    machine = _BUILT_FOR.value
+    if machine is not None:
+        return machine.memory
+    statistics = None if is_cpu() else jax.local_devices()[0].memory_stats()
+    return statistics and statistics["bytes_limit"]
+
+
+def is_cpu() -> bool:
+    """Whether programs are built for CPUs."""
+    return platform() == "cpu"
+
+
+def is_this(names: tuple[str, ...]) -> bool:
+    """Whether these platforms of a `lax.platform_dependent` include the one that is built for."""
+    return not {platform(), *_NAMES.get(platform(), ())}.isdisjoint(names)
+
+
+def device_count() -> int:
+    """Returns how many devices there are, those of all processes together."""
+    machine = _BUILT_FOR.value
+    return jax.device_count() if machine is None else machine.count
+
+
+@contextlib.contextmanager
+def built_for(name: str, memory: float | None = None, count: int = 1) -> Iterator[None]:
+    """Has all that is traced within it built for a kind of processor, whatever is there.
+
+    Args:
+        name: "cpu", "gpu" or "tpu".
+        memory: bytes of one device; None where nothing is to depend on it.
+        count: devices.
+
+    Raises:
+        InputError: there is no such kind.
+    """
+    require("platform", name, one_of(*_NAMES))
+    with _BUILT_FOR(_Machine(name, memory, count)):
+        yield
+
+
+def count_flops(function: Callable, *forms: Any) -> float | None:
+    """Returns the operations of a function, as XLA counts them before it optimises.
+
+    They are counted on the program for a CPU: the clients of GPUs and TPUs do not count, and so a
+    choice that depends on the count is the same on all of them.
+
+    Args:
+        function: of arrays.
+        forms: its arguments, or their shapes.
+
+    Returns:
+        The count; None where JAX_PLATFORMS leaves the CPU out.
+    """
+    try:
+        counting = jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # JAX's word for a backend that was not asked for
+        return None
+    with built_for("cpu"), jax.default_device(counting):
+        counted = jax.jit(function).lower(*forms).cost_analysis()
+    return counted["flops"]
+
+
+def bytes_for_gradient(function: Callable, *forms: Any) -> int:
+    """Returns the bytes that a function keeps for its derivative: an upper bound of what XLA keeps.
+
+    Args:
+        function: of arrays, that can be differentiated in the first one.
+        forms: its arguments, or their shapes.
+    """
+
+    def kept(first: Any, *others: Any) -> Any:
+        return jax.vjp(lambda first: function(first, *others), first)[1]
+
+    return size_in_bytes(jax.eval_shape(kept, *forms))
+
+
+def size_in_bytes(tree: Any) -> int:
+    """Returns what a tree of arrays, or of their shapes, takes."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

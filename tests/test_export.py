@@ -1,0 +1,259 @@
+"""Programs lower for CPUs, GPUs and TPUs alike, without any of these: their products and branches.
+
+What is exported is what runs: the functions that a layout maps, a kernel's two stages.
+"""
+
+import contextlib
+import re
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from jax import export
+
+from lsa_jax import backend, kernels, models, parallel, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.feature_learning.resnet import resnet18
+from lsa_jax.experiments.growing.objectives import make_objective
+from lsa_jax.experiments.growing.tasks import make_loss
+from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Sizes
+from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model
+from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
+from lsa_jax.experiments.resnet.hierarchical.signals import readout_error
+from lsa_jax.experiments.transformers.one_layer import one_layer
+from lsa_jax.kernels.matrices.staged import stages_of
+from lsa_jax.models import network
+from lsa_jax.training.programs import Recipe, Source, make_epoch, make_evaluate, make_init
+from lsa_jax.training.steps import State, make_programs
+
+PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
+NUM_TRAIN, BATCH, DEVICES = 16, 8, 4
+IMAGE = (16, 16, 3)
+LOSS = training.LOSSES["softmax_cross_entropy"]
+
+MODELS = {
+    "mlp": lambda axis: (models.mlp(16), IMAGE),
+    "cnn": lambda axis: (models.cnn(4), IMAGE),
+    "wide_resnet": lambda axis: (models.wide_resnet(1, batch_axis=axis), IMAGE),
+    "resnet18": lambda axis: (resnet18(4), IMAGE),
+    "linearised cnn": lambda axis: (linearized_model(models.cnn(4)), IMAGE),
+    "patch_cnn": lambda axis: (patch_cnn(4), (5, 6)),
+}
+
+
+def shape(*sizes, dtype=jnp.float32):
+    return jax.ShapeDtypeStruct(sizes, dtype)
+
+
+def key_form():
+    return jax.eval_shape(lambda: jax.random.key(0))
+
+
+def forms(function, *arguments):
+    return jax.eval_shape(function, *arguments)
+
+
+def stacked(tree, *sizes):
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct((*sizes, *a.shape), a.dtype), tree)
+
+
+def layout_of(name):
+    devices = jax.devices()[:DEVICES]
+    if name == "replicas":
+        return parallel.ReplicaLayout(2 * DEVICES, devices), (DEVICES, 2)
+    return parallel.BatchLayout(BATCH, devices), (DEVICES,)
+
+
+def training_programs(family, layout_name):
+    """Yields the epoch and the evaluation that `training.train` compiles, with their arguments."""
+    layout, lead = layout_of(layout_name)
+    axis = parallel.BATCH_AXIS if layout_name == "batch" else None
+    model, example = MODELS[family](axis)
+    outputs = 1 if family == "patch_cnn" else 10
+    inputs = shape(NUM_TRAIN, *example)
+    loss = training.LOSSES["squared_error"] if outputs == 1 else LOSS
+    frozen = ("initial",) if family == "linearised cnn" else ()
+    recipe = Recipe(model, loss, lambda _: optax.sgd(0.1), {}, BATCH, BATCH, frozen, layout)
+    source, data = Source(None, NUM_TRAIN), Dataset(inputs, shape(NUM_TRAIN, outputs))
+    state = stacked(forms(make_init(recipe, source), key_form(), None, data), *lead)
+    shared = stacked(data, DEVICES)
+    epoch = layout.map(make_epoch(recipe, source), 3)
+    yield epoch, (state, stacked(key_form(), *lead), None, shared)
+    yield layout.map(make_evaluate(recipe, source), 2), (state, None, shared)
+
+
+def growing_programs(kind, layout_name):
+    """Yields the segment of training that `train_steps` compiles."""
+    layout, lead = layout_of(layout_name)
+    model = TRANSFORMERS[kind](Sizes(300, 16, 8, 2, 16))
+    objective = make_objective({"encoder": "masked", "decoder": "ul2"}[kind], 16, 300)
+    optimizer = optax.adamw(1e-3)
+    params = forms(lambda key: model.init(key, 2), key_form())
+    state = stacked(State(params, forms(optimizer.init, params)), *lead)
+    batch = forms(objective, key_form(), shape(BATCH, 16, dtype=jnp.int32))
+    batches, validation = stacked(batch, DEVICES, 3), stacked(batch, DEVICES, 1)
+    programs = make_programs(make_loss(model, remat=False), optimizer, layout)
+    yield programs.advance, (state, batches, shape(DEVICES, 3, dtype=bool), validation)
+    yield programs.measure, (state, validation)
+
+
+def staged(kernel, example):
+    """Yields both stages of a kernel as `gram` compiles them."""
+    stages = stages_of(kernel, shape(*example))
+    examples = shape(12, *example)
+    yield stages.prepare, (examples,)
+    tree = forms(stages.prepare, examples)
+    yield stages.between, (tree, tree)
+
+
+def at_start(model, example=IMAGE):
+    return model.init(jax.random.key(0), example)
+
+
+def finite(method):
+    model = models.cnn(2)
+    return staged(kernels.finite_kernel(model.apply, at_start(model), method=method), IMAGE)
+
+
+def pooled_network():
+    layers = [models.Conv(4, (3, 3)), models.Relu(), models.AvgPool((2, 2), (2, 2))]
+    return network([*layers, models.Flatten(), models.Dense(10)])
+
+
+def linearised():
+    model = models.cnn(2)
+    params = at_start(model)
+    yield kernels.linearize(model.apply, params), (params, shape(4, *IMAGE))
+
+
+def linearised_on():
+    model = models.cnn(2)
+    params = at_start(model)
+    examples, apply = kernels.linearize_on(model.apply, params, jnp.ones((4, *IMAGE)))
+    yield apply, (params, examples)
+
+
+def diagonal():
+    model = models.cnn(2)
+    params = at_start(model)
+    ntk = kernels.empirical_ntk
+    yield lambda x: ntk(model.apply, params, x, diagonal=True, full=True), (shape(4, *IMAGE),)
+
+
+KERNELS = {
+    "infinite": lambda: staged(models.cnn().kernel, (28, 28, 1)),
+    "infinite with pools": lambda: staged(pooled_network().kernel, (8, 8, 3)),
+    "infinite NNGP": lambda: staged(models.mlp().nngp, (20,)),
+    "patch_cnn": lambda: iter([(patch_cnn(4).kernel, (shape(6, 5, 7), shape(3, 5, 7)))]),
+    "finite layerwise": lambda: finite("layerwise"),
+    "finite jacobian": lambda: finite("jacobian"),
+    "finite vector products": lambda: finite("vector_products"),
+    "finite auto": lambda: finite("auto"),
+    "finite full diagonal": diagonal,
+    "linearize": linearised,
+    "linearize_on": linearised_on,
+    "read-out": lambda: iter([(readout_error, (shape(20, 5), shape(20, 2)) * 2)]),
+}
+
+
+@contextlib.contextmanager
+def machine(platform):
+    with backend.built_for(PLATFORMS[platform], memory=16e9, count=DEVICES):
+        yield
+
+
+def lowered(function, arguments, platform):
+    compiled = function if hasattr(function, "trace") else jax.jit(function)
+    return export.export(compiled, platforms=[platform])(*arguments).mlir_module()
+
+
+def products(text):
+    """Returns the precision of every product of matrices and convolution in a program."""
+    found = re.findall(r"stablehlo\.(?:dot_general|convolution).*", text)
+    return [re.findall(r"\b(DEFAULT|HIGH|HIGHEST)\b", line) for line in found]
+
+
+def assert_fits_any_processor(text, platform):
+    assert "f64" not in text
+    assert not re.search(r"custom_call @\S*callback", text)
+    if platform != "cpu":
+        assert "xla_cpu" not in text
+
+
+@pytest.fixture
+def by_shard_map(monkeypatch):
+    """Programs of `pmap` are not exported; they are the same functions."""
+    monkeypatch.setattr(parallel, "MAP", "shard_map")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("layout_name", ["replicas", "batch"])
+@pytest.mark.parametrize("family", MODELS)
+def test_training_lowers_for_every_processor(family, layout_name, platform, by_shard_map):
+    with machine(platform):
+        texts = [lowered(*one, platform) for one in training_programs(family, layout_name)]
+    for text in texts:
+        assert products(text)
+        assert_fits_any_processor(text, platform)
+        if family in ("cnn", "wide_resnet", "resnet18"):
+            assert ("stablehlo.convolution" in text) == (platform != "cpu")
+    assert ("all_reduce" in texts[0]) == (layout_name == "batch")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("layout_name", ["replicas", "batch"])
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_growing_lowers_for_every_processor(kind, layout_name, platform, by_shard_map):
+    with machine(platform):
+        texts = [lowered(*one, platform) for one in growing_programs(kind, layout_name)]
+    for text in texts:
+        assert products(text)
+        assert_fits_any_processor(text, platform)
+        assert ("all_reduce" in text) == (layout_name == "batch")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_one_layer_transformers_gradient_lowers_for_every_processor(platform):
+    model = one_layer(6)
+    params = forms(lambda key: model.init(key, (4,)), key_form())
+
+    def loss(params, sequences):
+        return jnp.mean(jax.nn.logsumexp(model.apply(params, sequences), axis=-1))
+
+    with machine(platform):
+        text = lowered(jax.grad(loss), (params, shape(3, 4, dtype=jnp.int32)), platform)
+    assert products(text)
+    assert_fits_any_processor(text, platform)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_lower_for_every_processor_in_full_precision(name, platform):
+    with machine(platform):
+        texts = [lowered(*one, platform) for one in KERNELS[name]()]
+    found = [precision for text in texts for precision in products(text)]
+    assert found
+    for precision in found:
+        assert precision == ["HIGHEST", "HIGHEST"]
+    for text in texts:
+        assert_fits_any_processor(text, platform)
+
+
+def test_a_trained_linearisation_has_the_networks_precision_if_asked_for():
+    model = models.mlp(4)
+    params = at_start(model, (5,))
+    fast = kernels.linearize(model.apply, params, precision="default")
+    text = lowered(fast, (params, shape(3, 5)), "tpu")
+    assert products(text)
+    assert "HIGHEST" not in text
+
+
+def test_loops_that_keep_to_a_cache_are_those_of_cpus_alone():
+    def loops(platform):
+        with machine(platform):
+            return sum(
+                lowered(*one, platform).count("stablehlo.while") for one in KERNELS["infinite"]()
+            )
+
+    assert loops("cpu") > loops("tpu") == loops("cuda")

@@ -1,0 +1,94 @@
+"""Layouts: copies that take no detour, and the same results however functions are mapped."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lsa_jax import parallel, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.models.model import Model
+from lsa_jax.parallel import BatchLayout, ReplicaLayout
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def most_held(monkeypatch):
+    """Returns a list of the bytes on the first device whenever something is put on one."""
+    first, held = jax.devices()[0], []
+    put = jax.device_put
+
+    def watched(*arguments, **settings):
+        found = put(*arguments, **settings)
+        shards = [s for a in jax.live_arrays() for s in a.addressable_shards if s.device == first]
+        held.append(sum(shard.data.nbytes for shard in shards))
+        return found
+
+    monkeypatch.setattr(jax, "device_put", watched)
+    return held
+
+
+@pytest.mark.parametrize("layout", [ReplicaLayout(8), BatchLayout(8)], ids=["replicas", "batch"])
+def test_copies_do_not_pile_up_on_the_first_device(layout, most_held):
+    before = sum(a.nbytes for a in jax.live_arrays())
+    data = np.arange(MEGABYTE, dtype=np.float32)
+    shared = layout.share(data)
+    assert len(shared) == len(jax.devices()) == 8
+    for shard in shared.addressable_shards:
+        np.testing.assert_array_equal(shard.data[0], data)
+    assert max(most_held) - before <= 2 * data.nbytes
+
+
+def test_a_share_of_the_replicas_goes_to_each_device_alone(most_held):
+    layout = ReplicaLayout(8)
+    states = np.arange(8 * MEGABYTE, dtype=np.float32).reshape(8, -1)
+    before = sum(a.nbytes for a in jax.live_arrays())
+    spread = layout.spread(states)
+    assert max(most_held) - before <= 2 * states[0].nbytes
+    np.testing.assert_array_equal(layout.gather(spread), states)
+
+
+def test_what_is_spread_may_be_given_away_and_leaves_its_origin_as_it_is():
+    layout = ReplicaLayout(4)
+    states = {"numpy": np.ones((4, 3), np.float32), "jax": jnp.ones((4, 3))}
+    change = layout.map(lambda state: jax.tree.map(lambda a: a + 1, state), 1, donate=True)
+    found = layout.gather(change(layout.spread(states)))
+    for name, value in states.items():
+        np.testing.assert_array_equal(value, np.ones((4, 3)))
+        np.testing.assert_array_equal(found[name], np.full((4, 3), 2))
+
+
+@pytest.mark.parametrize("layout", [ReplicaLayout, BatchLayout])
+@pytest.mark.parametrize("num_devices", [1, 4])
+def test_training_has_the_same_bits_by_pmap_and_by_shard_map(layout, num_devices, monkeypatch):
+    """A batch's parts are added up by another program, so its sums may differ in the last bit."""
+    key = jax.random.key(0)
+    inputs = jax.random.normal(key, (24, 5))
+    model = Model(
+        lambda key, shape: {"w": jax.random.normal(key, (*shape, 2))},
+        lambda params, x: jnp.tanh(x) @ params["w"],
+        None,
+    )
+    keys = jax.random.split(key, 8) if layout is ReplicaLayout else key
+
+    def run(mapped_by):
+        monkeypatch.setattr(parallel, "MAP", mapped_by)
+        params, history = training.train(
+            keys,
+            model,
+            Dataset(inputs, jnp.sin(inputs[:, :2])),
+            training.LOSSES["squared_error"],
+            optax.sgd(0.1, momentum=0.9),
+            epochs=2,
+            batch_size=8,
+            layout=layout(8, jax.devices()[:num_devices]),
+        )
+        return params["w"], history.rows[-1]["train_loss"]
+
+    for ours, theirs in zip(run("pmap"), run("shard_map"), strict=True):
+        if layout is ReplicaLayout:
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
