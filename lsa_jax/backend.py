@@ -6,10 +6,13 @@ machine that is not there, for programs that are lowered or compiled ahead of ti
 """
 
 import contextlib
+import contextvars
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
+from jax.sharding import SingleDeviceSharding
 
 from lsa_jax.checks import one_of, require
 
@@ -21,10 +24,14 @@ class _Machine(NamedTuple):
     platform: str
     memory: float | None
     count: int
+    device: Any
 
 
 # JAX keeps what it has traced for each value of this, so programs of two platforms never mix.
 _BUILT_FOR = jax.make_user_context(None)
+
+# What takes note of programs instead of running them, in a dry run.
+_DRY_RUN: contextvars.ContextVar[Any] = contextvars.ContextVar("dry_run", default=None)
 
 
 def platform() -> str:
@@ -61,21 +68,69 @@ def device_count() -> int:
     return jax.device_count() if machine is None else machine.count
 
 
+def devices() -> list[jax.Device]:
+    """Returns all devices; in a dry run as many CPU devices as the machine has of its own."""
+    return jax.devices()[: device_count()]
+
+
+def form(array: Any) -> jax.ShapeDtypeStruct:
+    """Returns an array's shape and type, on a device of the machine that programs are built for."""
+    machine = _BUILT_FOR.value
+    device = machine and machine.device
+    sharding = None if device is None else SingleDeviceSharding(device)
+    return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
+
+
 @contextlib.contextmanager
-def built_for(name: str, memory: float | None = None, count: int = 1) -> Iterator[None]:
+def built_for(
+    name: str, memory: float | None = None, count: int = 1, device: Any = None
+) -> Iterator[None]:
     """Has all that is traced within it built for a kind of processor, whatever is there.
 
     Args:
         name: "cpu", "gpu" or "tpu".
         memory: bytes of one device; None where nothing is to depend on it.
         count: devices.
+        device: for which kernels' tiles are compiled, of a topology; None takes the default one.
 
     Raises:
         InputError: there is no such kind.
     """
     require("platform", name, one_of(*_NAMES))
-    with _BUILT_FOR(_Machine(name, memory, count)):
+    with _BUILT_FOR(_Machine(name, memory, count, device)):
         yield
+
+
+def dry_run() -> Any:
+    """Returns what takes note of programs instead of running them; None where they are run."""
+    return _DRY_RUN.get()
+
+
+@contextlib.contextmanager
+def noted_by(recorder: Any) -> Iterator[None]:
+    """Has mapped functions, kernels' matrices and their solutions noted, and not computed.
+
+    Args:
+        recorder: a `preflight.dry_run.DryRun`.
+    """
+    token = _DRY_RUN.set(recorder)
+    try:
+        yield
+    finally:
+        _DRY_RUN.reset(token)
+
+
+def shapes_only(make: Callable[[], Any]) -> Any:
+    """Returns what a function makes; in a dry run zeros of the same shapes, without the work."""
+    if dry_run() is None:
+        return make()
+    return jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(make))
+
+
+def each(segments: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Returns segments of work one by one; in a dry run those of a length stand for each other."""
+    recorder = dry_run()
+    return iter(segments) if recorder is None else recorder.each(segments)
 
 
 def count_flops(function: Callable, *forms: Any) -> float | None:

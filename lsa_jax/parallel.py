@@ -9,6 +9,7 @@ Where several processes work together (see `processes`), each of them holds and 
 its own devices, and `gather` brings the same numpy arrays to all of them.
 """
 
+import functools
 import math
 import platform
 from collections.abc import Callable, Sequence
@@ -66,6 +67,8 @@ def map_devices(
         axis_name: what the function calls them together.
         donate: the first argument's memory may be used for the result.
     """
+    if (recorder := backend.dry_run()) is not None:
+        return recorder.map_devices(function, devices, axis_name, donate)
     given = {"donate_argnums": (0,)} if donate else {}
     if MAP == "pmap":
         return jax.pmap(function, axis_name=axis_name, devices=devices, **given)
@@ -135,8 +138,7 @@ def replicas_at_once(num_replicas: int) -> int:
     All of them on an accelerator. On CPUs one a device: replicas run one after the other there, so
     that more would gain nothing, and a program of one can be used for any number of replicas.
     """
-    devices = jax.devices()
-    return min(num_replicas, len(devices)) if devices[0].platform == "cpu" else num_replicas
+    return min(num_replicas, backend.device_count()) if backend.is_cpu() else num_replicas
 
 
 class ReplicaLayout:
@@ -152,14 +154,14 @@ class ReplicaLayout:
     def __init__(self, num_replicas: int, devices: Sequence[jax.Device] | None = None) -> None:
         """Lays `num_replicas` out over `devices` (default: all there are), or fewer if few do."""
         self.num_replicas = num_replicas
-        devices = list(devices or jax.devices())
+        devices = list(devices or backend.devices())
         self._group = processes.group_of(devices)
         self._share = math.ceil(num_replicas / self._group.size)  # of a process
         self._own = processes.own(devices)[: self._share]
         self.device_kinds = [device.device_kind for device in self._own] * self._group.size
         self._per_device = math.ceil(self._share / len(self._own))
         # None is one by one: a `vmap` over one replica would cost a third of the time.
-        self._at_once = None if self._own[0].platform == "cpu" else self._per_device
+        self._at_once = None if backend.is_cpu() else self._per_device
 
     def spread(self, tree: Tree) -> Tree:
         """Turns [replicas, ...] into [devices, replicas a device, ...], repeating the last one."""
@@ -192,6 +194,7 @@ class ReplicaLayout:
             donate: the first argument's memory may be used for the result.
         """
 
+        @functools.wraps(function)
         def on_device(*arguments: Any) -> Any:
             spread, shared = arguments[:num_spread], arguments[num_spread:]
             return lax.map(lambda one: function(*one, *shared), spread, batch_size=self._at_once)
@@ -218,7 +221,7 @@ class BatchLayout:
         Raises:
             InputError: the batch cannot be split evenly.
         """
-        self._devices = list(devices or jax.devices())
+        self._devices = list(devices or backend.devices())
         processes.group_of(self._devices)  # raises where they cannot work together
         self.num_parts = len(self._devices)
         self.device_kinds = [device.device_kind for device in self._devices]

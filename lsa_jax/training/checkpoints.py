@@ -24,7 +24,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from lsa_jax import processes
+from lsa_jax import backend, processes
 from lsa_jax.errors import DamageWarning, InputError, StorageError
 from lsa_jax.reporting import files
 
@@ -58,12 +58,15 @@ def _checkpointer() -> ocp.Checkpointer:
 def save(directory: Path, step: int, tree: Tree) -> None:
     """Saves a tree of arrays as the state after `step`, then removes what it replaces.
 
+    Nothing is saved in a dry run.
+
     The leaves are saved as a list, so any nesting of named tuples comes back as it was.
 
     Raises:
         StorageError: the disk does not take it; earlier checkpoints stay.
     """
-    processes.everyone().on_first(lambda: _save(directory, step, tree))
+    if backend.dry_run() is None:
+        processes.everyone().on_first(lambda: _save(directory, step, tree))
 
 
 def _checksums(path: Path) -> dict[str, str]:

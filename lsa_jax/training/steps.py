@@ -16,6 +16,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout
 from lsa_jax.training import checkpoints
@@ -170,9 +171,12 @@ def train_steps(
     on_devices = programs.place(layout.spread(states))
     validation = layout.share(problem.validation)
     begin = start
-    for first, last in _segments(start, stop, segment):
+    for first, last in backend.each(_segments(start, stop, segment)):
         flags = np.isin(np.arange(first, last), measured)
-        shared = layout.share((problem.batches(first, last - first), jnp.asarray(flags)))
+        batches = backend.shapes_only(
+            lambda first=first, last=last: problem.batches(first, last - first)
+        )
+        shared = layout.share((batches, jnp.asarray(flags)))
         on_devices, found = programs.advance(on_devices, *shared, validation)
         found = layout.gather(found)
         for offset in np.flatnonzero(flags):

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from lsa_jax import processes
+from lsa_jax import backend, processes
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory, prepared
@@ -146,6 +146,8 @@ def gram(
             file is another matrix, or being written.
         NumericalError: the kernel of some pair is not finite.
     """
+    if (recorder := backend.dry_run()) is not None:
+        return recorder.gram(kernel, x1, x2, memory_limit, np.dtype(dtype))
     path = None if path is None else Path(path)
     _check_options(memory_limit, tile, dtype, path, process_index, process_count)
     with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():

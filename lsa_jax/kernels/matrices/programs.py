@@ -117,12 +117,13 @@ def lower(
             that is the dtype.
     """
     blocks = [
-        jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype)
+        backend.form(jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype))
         for side, x in zip(sides, (x1, x2), strict=True)
     ]
     once = functools.cache(jax.jit(stages.prepare).lower)
     prepare = [once(block) for block in blocks]
-    between = jax.jit(stages.between).lower(*(side.out_info for side in prepare))
+    prepared = (jax.tree.map(backend.form, side.out_info) for side in prepare)
+    between = jax.jit(stages.between).lower(*prepared)
     shape = getattr(between.out_info, "shape", None)
     if shape != sides:
         raise InputError(

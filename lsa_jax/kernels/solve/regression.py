@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Key
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.solve import blocks, cholesky, problem, spectral
 from lsa_jax.kernels.solve.cholesky import Precision
@@ -65,6 +66,8 @@ def regress(
         NumericalError: entries that are not finite, or a matrix that is not positive definite to
             this precision; the message says which ridge it takes.
     """
+    if (recorder := backend.dry_run()) is not None:
+        return Regression(recorder.solve(gram_train, targets, gram_test), ridge, 1.0)
     gram_train, targets, gram_test = map(np.asarray, (gram_train, targets, gram_test))
     problem.check_ridge(ridge)
     if precision not in cholesky.PRECISIONS:
@@ -153,7 +156,7 @@ def select_ridge(
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
     problem.check_ridges(ridges)
-    if len(ridges) == 1:
+    if len(ridges) == 1 or backend.dry_run() is not None:
         return float(ridges[0])
     gram_train, targets = np.asarray(gram_train), np.asarray(targets)
     problem.check(gram_train, targets, gram_train)

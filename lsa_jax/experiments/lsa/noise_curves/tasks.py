@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import training
-from lsa_jax.data import backgrounds, images, synsets, tasks
+from lsa_jax.data import backgrounds, images, stand_ins, synsets, tasks
 from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
@@ -57,6 +57,19 @@ def _data_key(config: ml_collections.ConfigDict) -> str:
     return json.dumps(loaded, sort_keys=True)
 
 
+def _photographs(config: ml_collections.ConfigDict, data_dir: Path | None) -> np.ndarray:
+    data = config.data
+    if stand_ins.are_wanted():
+        return stand_ins.photographs(data.background_size)
+    if data_dir is None:
+        raise InputError(
+            f"config.data.photographs is {data.photographs!r}, a folder below --data_dir, "
+            "which is missing; accepted: --data_dir=DIR or LSA_DATA_DIR"
+        )
+    synset = None if data.synset is None else synsets.shipped(data.synset)
+    return images.photographs(data_dir / data.photographs, data.background_size, synset)
+
+
 def _pools(
     config: ml_collections.ConfigDict, task: TaskData, data_dir: Path | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -74,16 +87,7 @@ def _pools(
         )
     if data.background != "photographs":
         return None, None
-    if data_dir is None:
-        raise InputError(
-            f"config.data.photographs is {data.photographs!r}, a folder below --data_dir, "
-            "which is missing; accepted: --data_dir=DIR or LSA_DATA_DIR"
-        )
-    pictures = images.photographs(
-        data_dir / data.photographs,
-        data.background_size,
-        None if data.synset is None else synsets.shipped(data.synset),
-    )
+    pictures = _photographs(config, data_dir)
     if data.shared_pool:
         return pictures, pictures
     order = np.random.default_rng(data.subset_seed).permutation(len(pictures))

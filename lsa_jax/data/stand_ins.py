@@ -1,0 +1,38 @@
+"""Data of the published shapes and no content, for a dry run on a machine that has none."""
+
+import numpy as np
+
+from lsa_jax import backend
+from lsa_jax.data.dataset import Dataset
+
+# Training and test images, one image's shape, classes.
+SHAPES = {
+    "mnist": (60_000, 10_000, (28, 28, 1), 10),
+    "cifar10": (50_000, 10_000, (32, 32, 3), 10),
+    "svhn": (73_257, 26_032, (32, 32, 3), 10),
+    "tiny_imagenet": (100_000, 10_000, (64, 64, 3), 200),
+}
+
+# As many as the folders of plants that the papers draw backgrounds from have, about.
+_PHOTOGRAPHS = 1000
+
+
+def are_wanted() -> bool:
+    """Whether a dry run is to do without data."""
+    recorder = backend.dry_run()
+    return recorder is not None and recorder.without_data
+
+
+def splits(name: str) -> tuple[Dataset, Dataset, tuple[str, ...]]:
+    """Returns training and test images, all zero, and the classes, which take turns."""
+    num_train, num_test, shape, num_classes = SHAPES[name]
+    train, test = (
+        Dataset(np.zeros((n, *shape), np.float32), np.arange(n, dtype=np.int32) % num_classes)
+        for n in (num_train, num_test)
+    )
+    return train, test, tuple(map(str, range(num_classes)))
+
+
+def photographs(size: int) -> np.ndarray:
+    """Returns photographs [n, size, size, 3], all zero."""
+    return np.zeros((_PHOTOGRAPHS, size, size, 3), np.float32)

@@ -1,0 +1,138 @@
+"""Programs compiled for devices that are not there, and what the compiler says of them."""
+
+import collections
+import math
+import re
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from lsa_jax import parallel
+from lsa_jax.preflight import operations
+from lsa_jax.preflight.dry_run import Mapped, Matrix, Program
+from lsa_jax.preflight.machines import Chip
+
+_COLLECTIVES = (
+    *("all-reduce", "all-gather", "reduce-scatter"),
+    *("all-to-all", "collective-permute", "collective-broadcast"),
+)
+
+# Examples a side of the tile whose operations are counted. A kernel that works off a tile in
+# smaller ones has a loop for them, which runs once here; operations go with the pairs.
+_PROBE = 8
+
+
+class Compiled(NamedTuple):
+    """One program, compiled.
+
+    Attributes:
+        name: of the program.
+        num_devices: on which each call runs.
+        calls: in the whole sweep.
+        peak: bytes of one device's memory; None where it was not compiled.
+        refusal: what the compiler says of a program that it refuses, such as one that does not fit;
+            empty where it compiled.
+        count: operations and bytes of a call on one device.
+        seconds: the least that a call takes by the roofline; None where rates are not known.
+        bound: "operations" or "bytes", whichever takes them.
+        collectives: exchanges between devices, by name.
+        compile_seconds: what compiling took here.
+    """
+
+    name: str
+    num_devices: int
+    calls: float
+    peak: float | None
+    refusal: str
+    count: operations.Count
+    seconds: float | None
+    bound: str
+    collectives: dict[str, int]
+    compile_seconds: float
+
+
+def compile_program(
+    program: Program, calls: float, devices: Sequence[Any], chip: Chip
+) -> list[Compiled]:
+    """Compiles a program, within `backend.built_for`; nothing for what the host solves.
+
+    Args:
+        program: from a dry run.
+        calls: how often it runs.
+        devices: to compile for.
+        chip: what each of them is.
+    """
+    if isinstance(program, Mapped):
+        return [_compile_mapped(program, calls, devices, chip)]
+    if isinstance(program, Matrix):
+        return [_compile_matrix(program, calls, chip)]
+    return []
+
+
+def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip: Chip) -> Compiled:
+    count = operations.count(
+        program.function, *program.forms, axis_name=program.axis_name, parts=program.num_devices
+    )
+    start, peak, refusal, collectives = time.monotonic(), None, "", {}
+    mapped = parallel.map_devices(
+        program.function,
+        devices[: program.num_devices],
+        axis_name=program.axis_name,
+        donate=program.donate,
+    )
+    try:
+        compiled = mapped.lower(*program.forms).compile()
+    except jax.errors.JaxRuntimeError as error:  # what does not fit, above all
+        refusal = str(error).splitlines()[0]
+    else:
+        peak, collectives = _peak(compiled), _collectives(compiled.as_text())
+    took = time.monotonic() - start
+    seconds, bound = roofline(count, chip)
+    return Compiled(
+        program.name,
+        program.num_devices,
+        calls,
+        peak,
+        refusal,
+        count,
+        seconds,
+        bound,
+        collectives,
+        took,
+    )
+
+
+def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
+    """Returns a tile's program, which was compiled to choose its size."""
+    few = [jax.ShapeDtypeStruct((_PROBE, *form.shape[1:]), form.dtype) for form in program.forms]
+    prepared = [jax.eval_shape(program.stages.prepare, form) for form in few]
+    pairs = math.prod(program.tile.sides) / _PROBE**2
+    count = operations.count(program.stages.between, *prepared).scaled(pairs)
+    seconds, bound = roofline(count, chip)
+    sides = " x ".join(map(str, program.tile.sides))
+    name = f"tile {sides} of {program.name}"
+    return Compiled(name, 1, calls, program.tile.memory, "", count, seconds, bound, {}, 0.0)
+
+
+def roofline(count: operations.Count, chip: Chip) -> tuple[float | None, str]:
+    """Returns the least time of a call, and what bounds it: "operations" or "bytes"."""
+    if not chip.flops or chip.bandwidth is None:
+        return None, ""
+    by_operations = sum(total / chip.flops[kind] for kind, total in count.products.items())
+    by_bytes = count.bytes / chip.bandwidth
+    return max(by_operations, by_bytes), "operations" if by_operations > by_bytes else "bytes"
+
+
+def _peak(compiled: Any) -> float:
+    memory = compiled.memory_analysis()
+    held = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    return held + memory.temp_size_in_bytes - memory.alias_size_in_bytes
+
+
+def _collectives(text: str) -> dict[str, int]:
+    """Counts the exchanges in a compiled program's text."""
+    names = "|".join(_COLLECTIVES)
+    found = re.findall(rf"^\s*(?:ROOT )?%?[\w.\-]+ = .*? ({names})(?:-start)?\(", text, re.M)
+    return dict(collections.Counter(found))

@@ -1,0 +1,206 @@
+"""Programs of a machine that is not there: found without computing, counted, compiled, summed up."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from lsa_jax import backend, kernels, parallel
+from lsa_jax.errors import InputError
+from lsa_jax.preflight import compiled, dry_run, machines, operations, report
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def shape(*sizes, dtype=jnp.float32):
+    return jax.ShapeDtypeStruct(sizes, dtype)
+
+
+def test_operations_of_products_and_convolutions_are_those_of_closed_forms():
+    def work(a, b, image, filters):
+        return a @ b, lax.conv(image, filters, (1, 1), "VALID")
+
+    found = operations.count(work, shape(3, 4), shape(4, 5), shape(1, 2, 9, 9), shape(7, 2, 3, 3))
+    assert found.products == {"default": 2 * 3 * 4 * 5 + 2 * (7 * 7 * 7) * (2 * 3 * 3)}
+
+
+def test_loops_count_as_often_as_they_run_and_choices_by_their_dearest_branch():
+    def work(a, flag):
+        looped, _ = lax.scan(lambda x, _: (x @ a, None), a, length=6)
+        return looped, lax.cond(flag, lambda: a @ a @ a, lambda: a)
+
+    found = operations.count(work, shape(4, 4), shape(dtype=bool))
+    assert found.products == {"default": (6 + 2) * 2 * 4**3}
+    assert not found.has_open_loop
+
+
+def test_products_are_told_apart_by_what_they_multiply_in():
+    def work(a, b):
+        return jnp.dot(a, a, precision="highest"), b @ b
+
+    found = operations.count(work, shape(4, 4), shape(4, 4, dtype=jnp.bfloat16))
+    assert found.products == {"highest": 2 * 4**3, "bfloat16": 2 * 4**3}
+
+
+def test_a_part_of_a_batch_counts_its_own_operations_alone():
+    def work(a):
+        return lax.psum(a @ a, "parts")
+
+    found = operations.count(work, shape(5, 4, 4), axis_name="parts", parts=5)
+    assert found.products == {"default": 2 * 4**3}
+
+
+def test_a_loop_by_the_data_is_counted_once_and_said_to_be():
+    def work(a, n):
+        return lax.while_loop(lambda s: s[1] < n, lambda s: (s[0] @ a, s[1] + 1), (a, 0))
+
+    found = operations.count(work, shape(4, 4), shape(dtype=jnp.int32))
+    assert found.products == {"default": 2 * 4**3}
+    assert found.has_open_loop
+
+
+def test_the_roofline_is_the_dearer_of_operations_and_bytes():
+    chip = machines.Chip("gpu", "a chip", 1e9, 1e9, {"default": 1e12, "highest": 1e11})
+    many = operations.Count({"default": 4e12, "highest": 2e11}, 0, 3e9, False)
+    assert compiled.roofline(many, chip) == (pytest.approx(6.0), "operations")
+    assert compiled.roofline(many._replace(bytes=7e9), chip) == (pytest.approx(7.0), "bytes")
+    assert compiled.roofline(many, machines.CHIPS["cpu"]) == (None, "")
+
+
+@pytest.mark.parametrize(
+    "name, count, platform",
+    [("cpu", 1, "cpu"), ("cpu:4", 4, "cpu"), ("h100:4", 4, "gpu"), ("v5e:2x2", 4, "tpu")],
+)
+def test_a_machine_is_its_kind_and_count(name, count, platform):
+    machine = machines.parse(name)
+    assert (machine.count, machine.chip.platform) == (count, platform)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "h200", "v5e", "v5e:4", "h100:2x2", "cpu:0", "v5e:2x", "cpu:a"]
+)
+def test_unknown_machines_are_refused(name):
+    with pytest.raises(InputError, match="--topology is .*accepted"):
+        machines.parse(name)
+
+
+def test_a_missing_compiler_is_named_with_what_installs_it(monkeypatch):
+    monkeypatch.setattr(machines.importlib.util, "find_spec", lambda name: None)
+    for name, extra in (("v5e:2x2", "preflight_tpu"), ("h100", "preflight_gpu")):
+        with pytest.raises(InputError, match=rf"lsa_jax\[{extra}\]"):
+            machines.check_plugin(machines.parse(name))
+    machines.check_plugin(machines.parse("cpu"))
+
+
+def test_mapped_functions_are_noted_and_give_zeros_or_their_state_back():
+    recorder = dry_run.DryRun(without_data=True)
+
+    def step(state, x):
+        raise_if_run = jnp.sum(x) + state
+        return state, raise_if_run[None] * 3
+
+    with backend.noted_by(recorder):
+        layout = parallel.ReplicaLayout(4, jax.devices()[:2])
+        mapped = layout.map(step, 1)
+        state = layout.spread(np.arange(4.0, dtype=np.float32))
+        for _ in range(5):
+            state, found = mapped(state, layout.share(np.ones(3, np.float32)))
+    np.testing.assert_array_equal(layout.gather(state), np.arange(4))
+    np.testing.assert_array_equal(layout.gather(found), np.zeros((4, 1)))
+    ((program, calls),) = recorder.found
+    assert (program.name, program.num_devices, calls) == ("step", 2, 5)
+
+
+def test_equal_segments_stand_for_each_other():
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        mapped = parallel.map_devices(lambda x: x + 1, jax.devices()[:1])
+        for first, last in backend.each([(0, 4), (4, 8), (8, 12), (12, 13)]):
+            mapped(np.zeros((1, last - first), np.float32))
+    assert sorted(calls for _, calls in recorder.found) == [1, 3]
+
+
+def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
+    recorder = dry_run.DryRun(without_data=True)
+
+    def kernel(x1, x2):
+        return x1 @ x2.T
+
+    x = np.ones((700, 3), np.float32)
+    with backend.built_for("cpu"), backend.noted_by(recorder):
+        matrix = kernels.gram(kernel, x)
+        predictions = kernels.regress(matrix, np.ones((700, 2)), matrix[:5], ridge=0.1).predictions
+    assert matrix.shape == (700, 700) and not matrix.any() and matrix.strides == (0, 0)
+    assert predictions.shape == (5, 2)
+    (tiles, calls), (solve, solves) = recorder.found
+    a_side = math.ceil(700 / tiles.tile.sides[0])
+    assert calls == a_side * (a_side + 1) / 2 > 1
+    assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
+
+
+def _program(**fields):
+    count = operations.Count({"default": 1e12}, 0, 1e9, False)
+    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
+    return plain._replace(**fields)
+
+
+def test_what_does_not_fit_is_said_with_what_would_help():
+    machine = machines.parse("v5e:2x2")
+    large = _program(peak=40e9)
+    assert report.fits(_program(), machine) and not report.fits(large, machine)
+    text = report.as_text(machine, [large], [], 0.4)
+    assert "step takes 40.0 GB of 16.9: 3 times as many chips" in text
+    refused = _program(peak=None, refusal="RESOURCE_EXHAUSTED: too large")
+    assert not report.fits(refused, machine)
+    assert "does not compile: RESOURCE_EXHAUSTED" in report.as_text(machine, [refused], [], 0.4)
+
+
+def test_time_is_that_of_all_calls_tiles_shared_by_all_devices():
+    machine = machines.parse("v5e:2x2")
+    assert report.total_seconds([_program()], machine, 0.5) == 10 * 0.5 / 0.5
+    tile = _program(name="tile 8 x 8 of kernel", num_devices=1)
+    assert report.total_seconds([tile], machine, 0.5) == 10 * 0.5 / 4 / 0.5
+    assert "3 of 4 chips would be idle" in report.as_text(
+        machine, [_program(num_devices=1)], [], 0.5
+    )
+
+
+def _preflight(*flags):
+    command = [sys.executable, "-m", "launch.preflight", *flags]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_quickstarts_programs_are_compiled_for_several_devices(tmp_path):
+    file = tmp_path / "found.json"
+    done = _preflight("--config=configs/quickstart.py:quick", "--topology=cpu:2", f"--json={file}")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())
+    names = [program["name"] for program in found["programs"]]
+    assert {"init", "train_epoch", "evaluate"} <= set(names)
+    assert any(name.startswith("tile") and "kernel" in name for name in names)
+    assert all(program["peak"] > 0 for program in found["programs"])
+    assert found["devices"] == 2 and found["fits"] and found["solved_on_the_host"]
+    for name in names:
+        assert name in done.stdout
+
+
+@pytest.mark.parametrize(
+    "flags, named",
+    [
+        ((), "--topology is missing"),
+        (("--topology=v9:2x2",), "--topology is 'v9:2x2'"),
+        (("--topology=cpu", "--json=nowhere/found.json"), "--json is 'nowhere/found.json'"),
+    ],
+)
+def test_mistakes_cost_one_line(flags, named):
+    done = _preflight("--config=configs/quickstart.py:quick", *flags)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: ") and named in line
