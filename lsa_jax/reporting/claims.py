@@ -22,6 +22,8 @@ LEVEL = 0.95
 # That a statement holds in every run by luck alone is at most as likely as one end of an interval.
 LUCK = (1 - LEVEL) / 2
 _TAIL = (1 + LEVEL) / 2
+# An interval of a number whose error is known reaches so many errors.
+REACH = float(scipy.stats.norm.ppf(_TAIL))
 _MOST_SEEDS = 1000
 _RESAMPLES = 2000
 
@@ -49,18 +51,13 @@ class Interval(NamedTuple):
 
 
 def _reach(spread: float, seeds: int, examples_error: float) -> float:
-    """Returns half the length of an interval, with the degrees of freedom of Welch (1947).
-
-    A draw of test examples has a known error; that of seeds is estimated from their spread.
-    """
+    """Returns half the length of an interval: that of seeds and that of examples, in quadrature."""
+    of_examples = REACH * examples_error
     if seeds < 2:
-        return scipy.stats.norm.ppf(_TAIL) * examples_error if examples_error > 0 else np.nan
-    of_seeds = spread**2 / seeds
-    total = of_seeds + examples_error**2
-    if total == 0:
-        return 0.0
-    freedom = (seeds - 1) * (total / of_seeds) ** 2 if of_seeds > 0 else np.inf
-    return float(scipy.stats.t.ppf(_TAIL, freedom) * np.sqrt(total))
+        return of_examples if examples_error > 0 else np.nan
+    return float(
+        np.hypot(scipy.stats.t.ppf(_TAIL, seeds - 1) * spread / np.sqrt(seeds), of_examples)
+    )
 
 
 def over_seeds(values: Values, examples_error: float = 0.0) -> Interval:
@@ -138,7 +135,7 @@ def bootstrap(
 
 def is_near_chance(accuracy: float, classes: int, examples: int) -> bool:
     """Tells whether an accuracy cannot be told from guessing, which no percentage retained may."""
-    reach = scipy.stats.norm.ppf(_TAIL) * binomial_error(accuracy, examples)
+    reach = REACH * binomial_error(accuracy, examples)
     return bool(accuracy - reach <= 1 / classes)
 
 
@@ -163,7 +160,7 @@ def _would_take(interval: Interval, above: float, below: float) -> str:
     distance = min(abs(interval.mean - above), abs(interval.mean - below))
     if interval.seeds < 2:
         return "2 seeds or more"
-    if scipy.stats.norm.ppf(_TAIL) * interval.examples_error >= distance:
+    if REACH * interval.examples_error >= distance:
         return "more test examples" if interval.examples_error else "no number of seeds"
     for seeds in range(interval.seeds + 1, _MOST_SEEDS):
         if _reach(interval.spread, seeds, interval.examples_error) < distance:
