@@ -48,3 +48,6 @@ TEST_ACCURACY_PERCENT: dict[str, dict[tuple[str, int, int], dict[str, dict[float
         ("fixed_corner", 32, 64): _by_noise((96.9, 96.6, 96.0, 95.6), (93.1, 91.0, 88.3, 82.9)),
     }
 }
+
+# What a configuration may name to have these numbers put beside its own.
+PAPER_ITEMS = (*RETAINED, *ON_PAR_AT_ZERO_NOISE, *TEST_ACCURACY_PERCENT)

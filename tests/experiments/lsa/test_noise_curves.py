@@ -9,8 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
-from lsa_jax.experiments.lsa.noise_curves.report import curves, make_claims, make_report
+from lsa_jax.experiments.lsa.noise_curves.report import (
+    Examples,
+    curves,
+    make_claims,
+    make_report,
+)
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -136,12 +142,12 @@ def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
     assert [file.stat().st_mtime_ns for file in matrices] == before
 
 
-def _results(network, ntk, seeds=3, noises=(0.0, 1.0)):
+def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
     rows = []
     for learner, accuracies in (("network", network), ("ntk_finite", ntk)):
         for noise, accuracy in zip(noises, accuracies, strict=True):
             for seed in range(seeds):
-                jitter = 0.01 * (seed - 1) if noise else 0.0
+                jitter = spread * (seed - 1) if noise and seeds > 1 else 0.0
                 rows.append(
                     {
                         "learner": learner,
@@ -170,11 +176,35 @@ def test_the_claim_follows_the_numbers(network, ntk, status):
     gap = 100 * (network[1] / network[0] - ntk[1] / ntk[0])
     assert claim.ours == pytest.approx(gap, abs=0.01)
     assert claim.status == status and claim.spread is not None
+    assert claim.low < claim.ours < claim.high
+
+
+def test_a_difference_of_one_seed_is_decided_by_the_test_images():
+    few, many = (
+        make_claims(curves(_results((0.5, 0.4), (0.5, 0.38), seeds=1)), None, test=Examples(n, 10))
+        for n in (500, 20_000)
+    )
+    assert (few[0].status, many[0].status) == ("undecided", "shown")
+    assert few[0].note == "it would take 2 seeds or more"
+
+
+def test_a_percentage_retained_of_an_accuracy_near_chance_shows_nothing():
+    results = _results((0.9, 0.9), (0.105, 0.105 * 0.6975), seeds=1)
+    claims = make_claims(curves(results), "lsa/table1/cifar10_photographs", test=Examples(500, 10))
+    gap, _, ntk = claims
+    assert gap.status == ntk.status == "undecided"
+    assert gap.note.startswith("near chance") and ntk.note.startswith("near chance")
+
+
+def test_an_unknown_item_of_the_paper_is_refused():
+    config = set_fields(settings.default_config(), {"paper_item": "nosuch"})
+    with pytest.raises(InputError, match="config.paper_item is 'nosuch'; accepted: .*fig6_mnist"):
+        settings.validate(config)
 
 
 def test_the_papers_numbers_stand_beside_ours():
     claims = make_claims(
-        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5), noises=(0.0, 2.0))),
+        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5), noises=(0.0, 2.0), spread=0.001)),
         "lsa/table1/cifar2_gaussian",
     )
     by_item = {claim.item: claim for claim in claims}
