@@ -10,6 +10,7 @@ import pandas as pd
 
 from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import every, not_run
 from lsa_jax.reporting.report import Claim, Report
 
 # A norm counts as the paper's up to this factor.
@@ -39,22 +40,22 @@ def _norm_at(runs: pd.DataFrame, column: str, error: float) -> float:
 
 
 def hand_claims(hand: pd.DataFrame) -> list[Claim]:
-    """Returns the paper's norms and errors beside those made here."""
+    """Returns the paper's norms and errors beside those made here; they are no samples."""
     claims = []
     for norm, error in HAND_MADE_NORMS:
-        item = f"|W*|_F / sqrt(d), by hand, error at most {error:g}"
-        if hand.empty:
-            claims.append(Claim(item, norm, "", None, "not run"))
-            continue
         found = _norm_at(hand, "test_error", error)
-        shown = bool(found <= NEAR * norm)
         ours = "no such error" if np.isnan(found) else found
-        claims.append(Claim(item, norm, ours, None, "shown" if shown else "not shown"))
+        holds = [found <= NEAR * norm] if len(hand) else []
+        claims.append(
+            every(f"|W*|_F / sqrt(d), by hand, error at most {error:g}", norm, holds, ours)
+        )
     return claims
 
 
 def search_claims(d: int, runs: pd.DataFrame) -> list[Claim]:
     """Returns what SGD does not find: a small test error; a small training error and norm.
+
+    A search that does not even fit the training examples says nothing.
 
     Args:
         d: inputs.
@@ -65,24 +66,18 @@ def search_claims(d: int, runs: pd.DataFrame) -> list[Claim]:
         "best test error by SGD",
         f"least |W|_F / sqrt(d) by SGD with training error at most {error:g}",
     )
-    paper = f"{BEST_SGD_ERROR[d]}, " if d in BEST_SGD_ERROR else ""
-    paper += f"above {GENERALISES}"
+    printed = f"{BEST_SGD_ERROR[d]}, " if d in BEST_SGD_ERROR else ""
+    papers = (f"{printed}above {GENERALISES}", f"well above {norm:g}")
     if runs.empty:
-        return [
-            Claim(items[0], paper, "", None, "not run"),
-            Claim(items[1], f"well above {norm:g}", "", None, "not run"),
-        ]
+        return [not_run(*names) for names in zip(items, papers, strict=True)]
     best, least = float(runs["test_error"].min()), _norm_at(runs, "train_error", error)
-    far = bool(np.isnan(least) or least > 2 * norm)
+    unless, ours = "", least
+    if np.isnan(least):
+        unless, ours = "no run fits the training examples", "no such run"
+    far = np.isnan(least) or least > 2 * norm
     return [
-        Claim(items[0], paper, best, None, "shown" if best > GENERALISES else "not shown"),
-        Claim(
-            items[1],
-            f"well above {norm:g}",
-            "no such run" if np.isnan(least) else least,
-            None,
-            "shown" if far else "not shown",
-        ),
+        every(items[0], papers[0], [best > GENERALISES], best, unless=unless),
+        every(items[1], papers[1], [far], ours, unless=unless),
     ]
 
 
