@@ -226,7 +226,7 @@ def margin_of(number: float, others: Sequence[float], widest: float, same: float
 def every(
     item: str,
     paper: str | float,
-    holds: Sequence[bool] | np.ndarray | pd.Series,
+    holds: Sequence[bool | np.bool] | np.ndarray | pd.Series,
     ours: str | float,
     *,
     luck: float = 0.0,
