@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.reporting.claims import cell, compare, difference_error, every, not_run, spread
+from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Claim, Report
 
 _COLORS = {"neurons": "#009E73", "rbf": "#CC79A7", "network": "#0072B2"}
@@ -119,9 +120,7 @@ def draw(linear: pd.DataFrame, network: pd.DataFrame) -> Any:
         axes[0, column].set(title=f"D = {d}, k = {k}", ylabel="test accuracy", ylim=(0.45, 1.02))
         axes[1, column].set(xscale="log", xlabel="features, N", ylabel="test hinge loss")
         axes[0, column].legend(frameon=False, fontsize="small")
-    for axis in axes.flat:
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+    tidy(*axes.flat)
     return figure
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import cell, chance_warning, compare, difference_error, every
-from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
@@ -204,8 +204,7 @@ def draw_curves(curves: pd.DataFrame) -> Any:
             draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
         title = f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
         axis.set(title=title, xlabel="steps", ylabel="test accuracy (%)")
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if handles:  # below, as lines of small networks are anywhere in a panel
         figure.legend(
@@ -235,8 +234,7 @@ def draw_sizes(fine: pd.DataFrame) -> Any:
                 label=f"{split} loss",
             )
         axis.set(xscale="log", xlabel="parameters", title=name)
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     axes[0, 0].legend(frameon=False, fontsize="small")
     return figure
 

@@ -16,7 +16,7 @@ from lsa_jax.experiments.feature_learning.learning.settings import rate_of
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting import claims as rule
 from lsa_jax.reporting import files
-from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # How far from the paper a result may be: percentage points of test accuracy (fewer where another
@@ -197,8 +197,7 @@ def draw_curves(curves: pd.DataFrame) -> Any:
             label=heading,
         )
     axis.set(xlabel="updates", ylabel="test accuracy (%)")
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis)
     axis.legend(frameon=False, fontsize="small")
     return figure
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import chance_warning, compare
+from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Claim, Report
 
 _PREFIX = "test_active_"
@@ -94,8 +95,7 @@ def draw(table: pd.DataFrame) -> Any:
         title = f"noise {noise:g}" if len(noises) > 1 else ""
         axis.set(xlabel="epoch", ylabel="active neurons (%)", title=title)
         axis.set_ylim(bottom=0)
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     axes[0, -1].legend(frameon=False, fontsize="small")
     return figure
 

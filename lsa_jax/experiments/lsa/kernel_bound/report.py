@@ -8,7 +8,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.reporting.claims import REACH, binomial_error, cell, every, spread
-from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # Theorem 2's bound on a kernel's error, and what counts as an error next to zero.
@@ -16,8 +16,6 @@ BOUND, NEXT_TO_ZERO = 0.1, 0.01
 
 # Theorem 2 is about a number of filters that stays fixed as k grows; claims are made up to here.
 FEW_FILTERS = 4
-
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 # Columns of the last table and their headings.
 _SHOWN = {
@@ -90,7 +88,7 @@ def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
 
     figure, axis = plt.subplots(figsize=(5.5, 3.8), layout="constrained")
     for place, (k, rows) in enumerate(kernels.groupby("k")):
-        color = _COLORS[place % len(_COLORS)]
+        color = PALETTE[place % len(PALETTE)]
         style = {"color": color, "label": f"k = {k}", "marker": "o", "markersize": 4}
         draw_mean(axis, rows["test_error"], rows["m"], limits=(0, 1), **style)
         errors = network.loc[network["k"] == k, "test_error"]
@@ -99,8 +97,7 @@ def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
     axis.axhline(BOUND, color="grey", linestyle=":", label="bound of theorem 2")
     axis.set_xscale("log", base=2)
     axis.set(xlabel="filters of the kernel, m", ylabel="test error", ylim=(-0.01, 0.5))
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis)
     axis.legend(frameon=False, fontsize="small")
     return figure
 

@@ -17,6 +17,7 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
 )
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide, every, not_run
+from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # "Theta(1)" counts as shown when a quantity varies by less than this factor while k grows.
@@ -209,8 +210,7 @@ def draw(table: pd.DataFrame) -> Any:
     for axis, (xlabel, title) in zip(axes, titles, strict=True):
         axis.set(xscale="log", xlabel=xlabel, title=title)
         axis.axhline(0, color="black", linewidth=0.6)
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     axes[1].set_yscale("log")
     axes[2].set_yscale("symlog", linthresh=0.1)
     if ks:

@@ -11,7 +11,7 @@ import pandas as pd
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as rule
-from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # A percentage counts as the paper's when it is this near, in points, and nearer if the paper has
@@ -274,8 +274,7 @@ def draw(table: pd.DataFrame, label: str) -> Any:
         _draw_row(table[table["arrangement"] == name], axes, panels)
         for axis, (_, _, quantity) in zip(axes, panels, strict=True):
             axis.set(xlabel=label, ylabel=quantity, ylim=(0, 103), title=name)
-            axis.grid(alpha=0.3)
-            axis.spines[["top", "right"]].set_visible(False)
+            tidy(axis)
         axes[0].legend(frameon=False)
     return figure
 

@@ -13,15 +13,13 @@ from lsa_jax.experiments.lsa.signal.population import population_trajectory, typ
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import cell, compare, difference_error, every, not_run
-from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # A rank correlation counts as "they grow together" from here up.
 TOGETHER = 0.9
 
 _AXES = ("noise_scale", "learning_rate", "seed")
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-
 # The table's columns and their headings; it shows about this many of the evaluations.
 _SHOWN = {
     "w_dot_wstar": "w.w*",
@@ -197,7 +195,7 @@ def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
         (axes[2], "test_accuracy", "-", ""),
     )
     for place, (name, rows) in enumerate(_series(table).items()):
-        color = _COLORS[place % len(_COLORS)]
+        color = PALETTE[place % len(PALETTE)]
         for axis, measure, style, symbol in curves:
             label = ", ".join(filter(None, (symbol, name))) if axis is axes[0] else None
             values, steps = rows[measure], rows["step"]
@@ -211,8 +209,7 @@ def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     if axes[0].lines:
         axes[0].legend(frameon=False)
     return figure

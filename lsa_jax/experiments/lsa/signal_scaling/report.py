@@ -16,6 +16,7 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
     reached_from,
 )
 from lsa_jax.reporting.claims import bootstrap, cell, decide, every, not_run
+from lsa_jax.reporting.curves import PALETTE
 from lsa_jax.reporting.report import Claim, Report
 
 # Theorem 1's "polynomial" counts as shown when steps never grow faster than linearly in k, between
@@ -29,7 +30,6 @@ PAST_K0 = 16
 
 _KEY = 0  # of the bootstrap
 
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _NAMES = {"sgd": "minibatches", "population": "population"}
 
 _NOTE = (
@@ -139,7 +139,7 @@ def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
     reached = done[done["reached"].astype(bool)]
     top = 3 * reached["steps_taken"].max() if len(reached) else 1.0
     for (learner, scale), rows in series(done).items():
-        color = _COLORS[scales.index(scale) % len(_COLORS)]
+        color = PALETTE[scales.index(scale) % len(PALETTE)]
         course, missed = rows[rows["reached"].astype(bool)], rows[~rows["reached"].astype(bool)]
         label = _name(learner, scale)
         fit = _fit(_course(rows))

@@ -11,6 +11,7 @@ import pandas as pd
 from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import every, not_run
+from lsa_jax.reporting.curves import PALETTE, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # A norm counts as the paper's up to this factor.
@@ -18,8 +19,6 @@ NEAR = 1.05
 
 # The paper's bound on the test error of a network of nearly minimal norm.
 GENERALISES = 0.3
-
-_COLORS = ("#0072B2", "#D55E00", "#009E73")
 
 
 def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -92,7 +91,7 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
             points["test_error"],
             scale * points["relative_norm"],
             "o-",
-            color=_COLORS[0],
+            color=PALETTE[0],
             label="made by hand, test error",
         )
     for place, name in enumerate(("train", "test"), start=1):
@@ -102,13 +101,12 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
                 points[f"{name}_error"].clip(lower=1e-3),
                 scale * points["relative_norm"],
                 where="post",
-                color=_COLORS[place],
+                color=PALETTE[place],
                 label=f"least by SGD, {name} error",
             )
     axis.set(xscale="log", xlim=(0.004, 1.2), ylim=(0, None), xlabel="error")
     axis.set(ylabel="Frobenius norm")
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis)
     axis.legend(frameon=False)
     return figure
 
