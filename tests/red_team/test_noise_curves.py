@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves.report import Examples, curves, make_claims
+from lsa_jax.experiments.lsa.noise_curves.claims import Examples, make_claims
+from lsa_jax.experiments.lsa.noise_curves.report import curves
 
 ITEMS = [*numbers.RETAINED, "lsa/fig6_mnist", "lsa/table_b1"]
 TEST = Examples(1000, 10)

@@ -2,63 +2,29 @@
 
 import functools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_collections
 import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
+from lsa_jax.experiments.lsa.noise_curves.claims import (
+    AXES,
+    TOLERANCE,
+    arrangement_name,
+    examples_of,
+    make_claims,
+)
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as rule
 from lsa_jax.reporting.curves import draw_mean, tidy
-from lsa_jax.reporting.report import Claim, Report
-
-# A percentage counts as the paper's when it is this near, in points, and nearer if the paper has
-# another learner's near it.
-TOLERANCE = 3.0
-
-_CLASSES = {"cifar2": 2, "vehicles": 4, "tiny_imagenet": 200}
-_TEST_IMAGES = {"vehicles": 4000, "digits": 360, "svhn": 26_032} | dict.fromkeys(
-    ("mnist", "cifar10", "tiny_imagenet"), 10_000
-)
-
-# The bootstrap of percentages retained draws from here.
-_KEY = 0
-
-
-class Examples(NamedTuple):
-    """The test that accuracies are of: how many examples, and how many labels to guess among."""
-
-    count: int
-    classes: int
-
-
-_USUAL = Examples(10_000, 10)
-
-
-class _Axis(NamedTuple):
-    """How the report speaks of what grows along the figure: its start and its end."""
-
-    unit: str
-    start: str
-    end: str
-
-
-_AXES = {
-    "noise": _Axis("noise", "zero-noise", "at the highest noise"),
-    "background_size": _Axis("background", "no-background", "on the largest background"),
-}
+from lsa_jax.reporting.report import Report
 
 
 def _series_name(learner: str, width: float, all_widths: list[float]) -> str:
     several = learner == "ntk_finite" and len(all_widths) > 1
     return f"{LEARNERS[learner].label}, width {width:g}" if several else LEARNERS[learner].label
-
-
-def arrangement_name(placement: str, image_size: float, background_size: float) -> str:
-    """Returns how images lie on their backgrounds, in words."""
-    return f"{image_size:g} on {background_size:g}, {placement.replace('_', ' ')}"
 
 
 def _arrangements(table: pd.DataFrame, axis: str) -> list[str]:
@@ -105,160 +71,6 @@ def _wide_table(table: pd.DataFrame, column: str, scale: float, unit: str) -> pd
     return wide.fillna("").reset_index()
 
 
-class _Series(NamedTuple):
-    """What a series retains at a level, in percent, seed by seed; and what may be said of it."""
-
-    retained: pd.Series
-    error: float = 0.0
-    warning: str = ""
-
-
-def _at_level(own: pd.DataFrame, level: float, test: Examples) -> _Series:
-    """Returns what one series retains at a level, with the error that its test examples make."""
-    here = own[own["level"] == level].set_index("seed")
-    retained = here["retained"].dropna()
-    if retained.empty:
-        return _Series(retained)
-    accuracy = float(here["test_accuracy"].mean())
-    start = 100 * accuracy / float(retained.mean())
-    return _Series(
-        retained,
-        100 * rule.ratio_error(accuracy, start, test.count, _KEY),
-        rule.chance_warning(start, test.classes, test.count),
-    )
-
-
-def make_claims(
-    table: pd.DataFrame, paper_item: str | None, axis: str = "noise", test: Examples = _USUAL
-) -> list[Claim]:
-    """Returns the paper's claims on a figure of this kind, and its numbers where it prints them.
-
-    The claim of section 6: as noise (or the background) grows the network keeps more of its
-    accuracy than the NTK.
-    """
-    cells = numbers.TEST_ACCURACY_PERCENT.get(paper_item, {})
-    known = {arrangement_name(*key): _retained(of) for key, of in cells.items()}
-    arrangements = [*table["arrangement"].unique()] or [""]
-    claims = []
-    for arrangement in arrangements:
-        rows = table[table["arrangement"] == arrangement]
-        paper = known.get(arrangement, numbers.RETAINED.get(paper_item))
-        end, where = float(table["level"].max()), f" ({arrangement})" if arrangement else ""
-        same = paper.percent if paper and paper.noise == end else {}
-        gaps = _gap_claims(_retained_at(rows, end, test), same, _AXES[axis], where)
-        claims += gaps.values()
-        if paper:
-            claims += _retained_claims(_retained_at(rows, paper.noise, test), paper, where)
-        if paper_item in numbers.ON_PAR_AT_ZERO_NOISE:
-            claims += _on_par_claims(rows, gaps, test)
-    return claims + _cell_claims(table, cells, test)
-
-
-def _retained(accuracies: dict[str, dict[float, float]]) -> numbers.Retained:
-    """Returns the percentage retained from the first to the last noise level, by learner."""
-    percent = {
-        learner: round(100 * of[max(of)] / of[min(of)], 2) for learner, of in accuracies.items()
-    }
-    return numbers.Retained(max(map(max, accuracies.values())), percent)
-
-
-_BySeries = dict[tuple[str, str], _Series]
-_NOTHING = _Series(pd.Series(dtype=float))
-
-
-def _retained_at(rows: pd.DataFrame, level: float, test: Examples) -> _BySeries:
-    """Returns what is retained at a level, by learner and series."""
-    return {
-        key: _at_level(own, level, test)
-        for key, own in rows.groupby(["learner", "series"], sort=False)
-    }
-
-
-def _retained_claims(found: _BySeries, paper: numbers.Retained, where: str) -> list[Claim]:
-    """Compares what is retained at the paper's highest noise with the paper."""
-    claims = []
-    for learner, percent in paper.percent.items():
-        ours = {name: series for (of, name), series in found.items() if of == learner}
-        margin = rule.margin_of(percent, list(paper.percent.values()), TOLERANCE)
-        for name, series in (ours or {LEARNERS[learner].label: _NOTHING}).items():
-            item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
-            options = {"examples_error": series.error, "unless": series.warning, "digits": 2}
-            claims.append(rule.agree(item, percent, series.retained, margin, **options))
-    return claims
-
-
-def _gap_claims(
-    found: _BySeries, percent: dict[str, float], axis: _Axis, where: str
-) -> dict[str, Claim]:
-    """Compares what network and NTKs retain at the end of the axis, seed by seed, by series.
-
-    `percent` is the paper's by learner; empty where the axis does not end where the paper's does.
-    """
-    network = found.get(("network", LEARNERS["network"].label), _NOTHING)
-    missing = {
-        (of, LEARNERS[of].label): _NOTHING for of in percent if of not in {k for k, _ in found}
-    }
-    claims = {}
-    for (learner, name), series in (found | missing).items():
-        if learner != "network":
-            known = learner in percent
-            paper = round(percent["network"] - percent[learner], 2) if known else "above 0"
-            claims[name] = rule.compare(
-                f"points of accuracy retained {axis.end}, network minus {name}{where}",
-                paper,
-                network.retained - series.retained,
-                above=0.0,
-                examples_error=float(np.hypot(network.error, series.error)),
-                unless=network.warning or series.warning,
-                digits=2,
-            )
-    return claims
-
-
-def _cell_claims(table: pd.DataFrame, cells: dict, test: Examples) -> list[Claim]:
-    """Compares test accuracies with those that the paper prints, cell by cell."""
-    claims = []
-    for key, accuracies in cells.items():
-        arrangement = arrangement_name(*key)
-        here = table[table["arrangement"].isin((arrangement, ""))]
-        for name, value in zip(("placement", "image_size", "background_size"), key, strict=True):
-            here = here[here[name] == value]
-        for learner, of in accuracies.items():
-            for noise, paper in of.items():
-                found = here[(here["learner"] == learner) & (here["noise"] == noise)]
-                label = LEARNERS[learner].label
-                item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
-                rivals = [other[noise] for other in accuracies.values()]
-                margin = rule.margin_of(paper, rivals, TOLERANCE)
-                accuracy = found["test_accuracy"]
-                error = rule.binomial_error(accuracy.mean(), test.count)
-                options = {"examples_error": 100 * error, "digits": 2}
-                claims.append(rule.agree(item, paper, 100 * accuracy, margin, **options))
-    return claims
-
-
-def _on_par_claims(rows: pd.DataFrame, gaps: dict[str, Claim], test: Examples) -> list[Claim]:
-    """Compares accuracies at zero noise, which the paper finds on a par.
-
-    That speaks for the paper where accuracies are above chance and noise parts them.
-    """
-    accuracy = {
-        series: own.set_index("seed")["test_accuracy"]
-        for series, own in rows[rows["level"] == 0].groupby("series", sort=False)
-    }
-    network = accuracy.pop(LEARNERS["network"].label, pd.Series(dtype=float))
-    claims = []
-    for series, own in accuracy.items():
-        warning = rule.chance_warning(own.mean(), test.classes, test.count)
-        if not warning and gaps[series].status != "shown":
-            warning = "noise does not part the two"
-        error = rule.difference_error(network.mean(), own.mean(), test.count)
-        item = f"points of accuracy at zero noise, network minus {series}"
-        options = {"examples_error": 100 * error, "unless": warning, "digits": 2}
-        claims.append(rule.agree(item, 0.0, 100 * (network - own), TOLERANCE, **options))
-    return claims
-
-
 def draw(table: pd.DataFrame, label: str) -> Any:
     """Draws test accuracy and percentage retained against the level, one row an arrangement.
 
@@ -291,13 +103,6 @@ def _draw_row(table: pd.DataFrame, axes: Any, panels: tuple) -> None:
             draw_mean(axis, scale * rows[column], rows["level"], **style)
 
 
-def _test_of(data: ml_collections.ConfigDict) -> Examples:
-    """Returns the test of a sweep; that of a data set without a number is taken whole."""
-    classes = len(data.classes) or _CLASSES.get(data.task) or _CLASSES.get(data.dataset, 10)
-    count = data.num_test or _TEST_IMAGES.get(data.task) or _TEST_IMAGES.get(data.dataset, 500)
-    return Examples(count, classes)
-
-
 def _axis_label(config: ml_collections.ConfigDict) -> str:
     if config.figure_axis == "background_size":
         return "side of the background (pixels)"
@@ -322,7 +127,7 @@ def _paper_table(paper_item: str | None) -> list[tuple[str, pd.DataFrame]]:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep over learners, noise or size, and seeds."""
     del workdir  # everything is in the results
-    table, axis = curves(results, config.figure_axis), _AXES[config.figure_axis]
+    table, axis = curves(results, config.figure_axis), AXES[config.figure_axis]
     label = _axis_label(config)
     seeds = table["seed"].nunique()
     notes = [
@@ -344,7 +149,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
                 _wide_table(table, "retained", 1.0, axis.unit),
             ),
         ],
-        claims=make_claims(table, config.paper_item, config.figure_axis, _test_of(config.data)),
+        claims=make_claims(table, config.paper_item, config.figure_axis, examples_of(config.data)),
         figures={"noise_curves": functools.partial(draw, table, label)},
         extra_tables={},
         notes=notes,
