@@ -13,6 +13,7 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     silhouette,
     spherical_means,
 )
+from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds_report
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as neuron_settings
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
@@ -91,6 +92,20 @@ def test_clusters_and_agreement_are_shown_of_filters_that_have_them_and_not_of_r
     results = pd.DataFrame([filter_row(generator, turn, common) for _ in range(3)])
     claims = report.make_claims(settings.default_config(), results)
     assert [claim.status for claim in claims[:2]] == [status] * 2
+
+
+def test_the_paper_s_own_cosines_are_shown_and_those_of_its_other_width_not_all():
+    config = settings.default_config()
+    config.epochs = ()
+    for source, statuses in ((128, {"shown"}), (256, {"shown", "not shown"})):
+        row = {"filters": 128, "status": "ok", "test_accuracy": 0.9575}
+        for block, cosines in enumerate(FILTER_CLUSTERS[source], start=1):
+            row[f"block{block}_centres_cosine"] = cosines[2]
+            row[f"block{block}_start_centres_cosine"] = 0.0
+        row |= GRADIENT_COSINES[source]
+        claims = report.make_claims(config, pd.DataFrame([row, row]))
+        printed = [claim.status for claim in claims if "within 0.1" in claim.item]
+        assert len(printed) == 7 and set(printed) == statuses
 
 
 def test_a_silhouette_tells_clusters_from_random_directions_and_from_one_cluster(clusters):

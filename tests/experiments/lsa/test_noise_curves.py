@@ -213,10 +213,23 @@ def test_the_papers_numbers_stand_beside_ours():
 @pytest.mark.parametrize("end", [0.5, 3.0])
 def test_only_what_is_retained_at_the_papers_noise_is_compared_with_its_numbers(end):
     results = _results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.86), noises=(0.0, end))
-    gap, network, ntk = make_claims(curves(results), "lsa/table1/cifar2_gaussian")
+    gap, network, ntk, _ = make_claims(curves(results), "lsa/table1/cifar2_gaussian")
     assert (network.paper, network.status) == (96.83, "not run")
     assert (ntk.paper, ntk.status) == (85.54, "not run")
     assert (gap.paper, gap.ours, gap.status) == ("above 0", 11.0, "shown")
+
+
+@pytest.mark.parametrize(
+    ("clean", "noisy", "status"),
+    [(0.86, 0.7, "shown"), (0.75, 0.6, "not shown"), (0.86, 0.86, "undecided")],
+)
+def test_accuracies_without_noise_are_close_as_in_table_b1_where_noise_parts_them(
+    clean, noisy, status
+):
+    results = _results((0.9, 0.9), (clean, noisy), noises=(0.0, 2.0), spread=0.001)
+    claim = make_claims(curves(results), "lsa/table1/cifar2_gaussian")[-1]
+    assert claim.item.endswith("network minus finite NTK, within 4.9")
+    assert claim.status == status and claim.ours == pytest.approx(90 - 100 * clean)
 
 
 def test_what_was_not_run_is_marked_so():
