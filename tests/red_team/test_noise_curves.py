@@ -42,12 +42,15 @@ def test_learners_that_learn_nothing_show_nothing(item, nothing_shown):
     rng = np.random.default_rng(0)
     nothing_shown(claims(item, lambda *point: rng.binomial(1000, 0.1) / 1000))
     nothing_shown(claims(item, lambda *point: 0.1))
+    nothing_shown(claims(item, lambda learner, noise, seed: 0.1 * (noise == 0)))
+    nothing_shown(claims(item, lambda *point: 1.0))
     # The least of noise, so that what is retained differs a lot.
     nothing_shown(claims(item, lambda learner, noise, seed: 0.08 + 0.04 * (learner == "network")))
 
 
 @pytest.mark.parametrize("item", ITEMS)
 def test_equal_and_exchanged_learners_show_nothing(item, nothing_shown):
+    nothing_shown(claims(item, lambda learner, noise, seed: 0.96))
     nothing_shown(claims(item, lambda learner, noise, seed: 0.8 - 0.3 * bool(noise)))
     nothing_shown(
         claims(item, lambda learner, noise, seed: 0.7 - 0.3 * bool(noise) * (learner == "network"))

@@ -41,9 +41,9 @@ def curves(results: pd.DataFrame, axis: str = "noise") -> pd.DataFrame:
     """Returns the results that are finished, ready to be drawn against an axis of the sweep.
 
     Beside what they have, rows get: `series`, who learns; `arrangement`, how images lie on their
-    backgrounds, if that differs; `level`, where on the axis; and `retained`, which is 100 x test
-    accuracy / test accuracy at the start of the axis (zero noise, or a background as small as the
-    image) of the same series, arrangement and seed, and missing where there is no such run.
+    backgrounds, if that differs; `level`, where on the axis; `start_accuracy`, at the start of the
+    axis (zero noise, or a background as small as the image) of the same series, arrangement and
+    seed, missing where there is no such run; and `retained`, test accuracy in percent of it.
     """
     table = results[results["status"] == "ok"].copy()
     widths = sorted(table.loc[table["learner"] == "ntk_finite", "width_factor"].unique().tolist())
@@ -56,7 +56,8 @@ def curves(results: pd.DataFrame, axis: str = "noise") -> pd.DataFrame:
     same = ["series", "arrangement", "seed"]
     quiet = table[table["level"] == start].set_index(same)["test_accuracy"]
     reference = pd.MultiIndex.from_frame(table[same]).map(quiet.to_dict())
-    table["retained"] = 100 * table["test_accuracy"] / np.asarray(reference, float)
+    table["start_accuracy"] = np.asarray(reference, float)
+    table["retained"] = 100 * table["test_accuracy"] / table["start_accuracy"]
     return table
 
 
