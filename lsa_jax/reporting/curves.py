@@ -1,10 +1,20 @@
-"""How a mean over seeds is drawn, and an axis of a few swept values."""
+"""How figures look: colours, axes, and a mean over seeds."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+# Colours that also colour-blind readers tell apart: Okabe and Ito (2008).
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+
+
+def tidy(*axes: Any) -> None:
+    """Gives axes of matplotlib a light grid and no frame above and to the right."""
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
 
 
 def draw_mean(

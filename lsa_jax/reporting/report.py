@@ -3,19 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-
-def exceeds(values: pd.Series, bound: float = 0.0) -> bool:
-    """Tells whether a difference counts as shown: one value a seed, missing ones left out.
-
-    Its mean has to exceed the bound by twice its standard error over seeds; one seed's value by
-    itself has to exceed it. None at all is False.
-    """
-    values = values.dropna()
-    error = values.std() / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return bool(values.mean() - bound > 2 * error)
+Status = Literal["shown", "not shown", "undecided", "measured", "not run"]
 
 
 class Claim(NamedTuple):
@@ -26,15 +16,22 @@ class Claim(NamedTuple):
         paper: the paper's number or statement; empty where the paper gives none.
         ours: what came out here; empty where it was not run.
         spread: standard deviation over seeds; None where there is one seed or none.
-        status: "shown", "not shown" or "not run"; "measured" where the paper says nothing that
-            could be shown.
+        status: "shown" or "not shown"; "undecided" where an interval contains the threshold or
+            there are too few seeds; "measured" where the paper says nothing that could be shown;
+            "not run". `reporting.claims` decides.
+        low: lower end of the 95 % interval that decided; None where none did.
+        high: upper end.
+        note: what an undecided claim would take; what speaks against relying on the number.
     """
 
     item: str
     paper: str | float
     ours: str | float
     spread: float | None
-    status: Literal["shown", "not shown", "not run", "measured"]
+    status: Status
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
 
 
 class Report(NamedTuple):

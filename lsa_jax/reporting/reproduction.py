@@ -145,7 +145,8 @@ def counts(claims: list[dict[str, Any]]) -> str:
         return "no claims"
     decided = count["shown"] + count["not shown"]
     words = [f"{count['shown']} of {decided} shown"] if decided else []
-    words += [f"{count[status]} {status}" for status in ("measured", "not run") if count[status]]
+    others = ("undecided", "measured", "not run")
+    words += [f"{count[status]} {status}" for status in others if count[status]]
     return ", ".join(words)
 
 

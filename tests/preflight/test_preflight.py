@@ -1,4 +1,4 @@
-"""Programs of a machine that is not there: found without computing, counted, compiled, summed up."""
+"""Programs of a machine that is not there: found without computing, counted, compiled."""
 
 import json
 import math

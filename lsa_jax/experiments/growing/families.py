@@ -97,6 +97,7 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
     step = np.nan if split is None else float(family.steps[split.place])
     chosen = choices(config, family)
     numbers = {
+        "operators": len(family.operators),
         "base_loss": family.base_loss,
         "span": float(np.ptp(family.final)),
         "initial_pearson": measures.pearson(family.raw[0], family.final),

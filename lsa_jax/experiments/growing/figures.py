@@ -10,18 +10,13 @@ import pandas as pd
 from lsa_jax.experiments.growing import measures
 from lsa_jax.experiments.growing.families import Family, describe
 from lsa_jax.reporting import files
+from lsa_jax.reporting.curves import tidy
 
 _COLORS = {"copy": "#0072B2", "random": "#D55E00"}
 _SCHEDULES = {"constant": "#0072B2", "cosine": "#D55E00"}
 _STRATEGIES = {"last": "#D55E00", "adaptive": "#0072B2"}
 _RECALLS = {1: "#0072B2", 2: "#009E73", 3: "#D55E00"}
 _MARKERS = "os^Dv*P"
-
-
-def _tidy(axes: Any) -> None:
-    for axis in axes:
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
 
 
 def _band(axis: Any, steps: np.ndarray, curves: np.ndarray, color: str, label: str | None) -> None:
@@ -71,7 +66,7 @@ def draw_panels(config: ml_collections.ConfigDict, families: list[Family]) -> An
     axes[1, 1].set(title="relative regret", ylim=(-0.05, 1.05))
     for axis in axes.flat:
         axis.set(xlabel="steps after growing")
-    _tidy(axes.flat[1:])
+    tidy(*axes.flat[1:])
     figure.suptitle(f"{families[0].kind}, {families[0].schedule} learning rate")
     return figure
 
@@ -100,7 +95,7 @@ def draw_scatter(config: ml_collections.ConfigDict, families: list[Family]) -> A
         axis.set(xlabel=f"loss {what}", title=f"mean Spearman {correlations[name]:.2f}")
     axes[0].set(ylabel="final loss")
     axes[0].legend(frameon=False, fontsize="x-small")
-    _tidy(axes)
+    tidy(*axes)
     figure.suptitle(f"{families[0].kind}, {families[0].schedule} learning rate")
     return figure
 
@@ -130,7 +125,7 @@ def draw_contrast(config: ml_collections.ConfigDict, families: list[Family]) -> 
         axes[1, column].set(title=f"{kind}: relative regret", ylim=(-0.05, 1.05))
         axes[1, column].set(xlabel="steps after growing")
     axes[0, 0].legend(frameon=False)
-    _tidy(axes.flat)
+    tidy(*axes.flat)
     return figure
 
 
@@ -148,5 +143,5 @@ def draw_stacking(fine: pd.DataFrame, workdir: Path) -> Any:
     if labelled:
         axis.legend(frameon=False)
     axis.set(xlabel="step", title="validation loss")
-    _tidy([axis])
+    tidy(axis)
     return figure

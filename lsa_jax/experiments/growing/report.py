@@ -16,13 +16,17 @@ from lsa_jax.experiments.growing.numbers import (
     GROWING_TRANSITION,
     STACKING_LOSS,
 )
-from lsa_jax.reporting.report import Claim, Report, exceeds
+from lsa_jax.reporting.claims import cell, compare, every, not_run, spread, start_up_check
+from lsa_jax.reporting.report import Claim, Report
 
 # Fixed before anything was run: a mean rank correlation up to the first counts as uninformative,
 # one from the second on as predictive, a mean relative regret up to the third as low.
 UNINFORMATIVE = 0.3
 PREDICTIVE = 0.7
 LOW_REGRET = 0.25
+
+# Networks that are grown for no more steps than this only show that they start.
+START_UP_STEPS = 10
 
 # The learning rate of the thesis' runs: its numbers are put beside no other.
 _SCHEDULE_OF_THESIS = {"encoder": "constant", "decoder": "cosine"}
@@ -54,17 +58,8 @@ def _strategies(config: ml_collections.ConfigDict) -> dict[str, str]:
     return dict(zip(GROWING_STRATEGIES, (*names, "random block on top"), strict=True))
 
 
-def _spread(values: pd.Series) -> float | None:
-    return float(values.std()) if len(values.dropna()) > 1 else None
-
-
 def _cell(values: pd.Series) -> str:
-    """Returns mean ± standard deviation over seeds; empty where no seed has the number."""
-    values = values.dropna()
-    if values.empty:
-        return ""
-    spread = _spread(values)
-    return f"{values.mean():.4f}" + ("" if spread is None else f" ± {spread:.4f}")
+    return cell(values, ".4f")
 
 
 def number_table(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -105,60 +100,79 @@ def operator_table(fine: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="order").rename(columns={"index": "i", "block_size": "b"})
 
 
-def _claim(item: str, paper: str | float | None, values: pd.Series, shown: bool | np.bool) -> Claim:
-    paper = "" if paper is None else paper
-    values = values.dropna()
-    if values.empty:
-        return Claim(item, paper, "", None, "not run")
-    status = "shown" if shown else "not shown"
-    return Claim(item, paper, float(values.mean()), _spread(values), status)
+def _rank_error(correlations: pd.Series, operators: pd.Series) -> float:
+    """Returns the standard error of Spearman's correlation over so many operators.
+
+    Fieller, Hartley and Pearson (1957): that of its inverse hyperbolic tangent has the square
+    1.06 / (n - 3).
+    """
+    spare = max(float(operators.min()) - 3, 1.0)
+    return float((1 - min(abs(correlations.mean()), 1.0) ** 2) * np.sqrt(1.06 / spare))
 
 
 def setting_claims(
     config: ml_collections.ConfigDict, kind: str, schedule: str, found: pd.DataFrame
 ) -> list[Claim]:
-    """Returns what the thesis says of growing beside one network and schedule, over seeds."""
+    """Returns what the thesis says of growing beside one network and schedule, over seeds.
+
+    That a loss on growing tells nothing, or a choice costs little, says something where an early
+    loss does tell: else final losses may differ by their noise alone.
+    """
     where, k = f"{kind}, {schedule} rate", config.lag_steps
     paper = GROWING[kind] if schedule == _SCHEDULE_OF_THESIS[kind] else None
     printed = paper.relative_regret if paper else {}
     initial, early = found["initial_spearman"], found["lag_spearman"]
     same_k = paper is not None and paper.lag_steps == k
-    left, top = found["relative_regret lag"], found["picks_random_top"]
-    saved = left - found["relative_regret lag_0"]
+    left = found["relative_regret lag"]
+    predicts = compare(
+        f"Spearman of the loss after {k} steps with the final one ({where})",
+        (paper and paper.early_spearman.get(k, "strong")) or "",
+        early,
+        above=PREDICTIVE,
+        examples_error=_rank_error(early, found["operators"]),
+    )
+    unless = "" if predicts.status == "shown" else "no early loss is shown to be predictive"
     claims = [
-        _claim(
+        compare(
             f"Spearman of the loss on growing with the final one ({where})",
-            paper and (paper.initial_spearman or "not predictive"),
+            (paper and (paper.initial_spearman or "not predictive")) or "",
             initial,
-            initial.mean() <= UNINFORMATIVE,
+            below=UNINFORMATIVE,
+            examples_error=_rank_error(initial, found["operators"]),
+            unless=unless,
         ),
-        _claim(
-            f"Spearman of the loss after {k} steps with the final one ({where})",
-            paper and paper.early_spearman.get(k, "strong"),
-            early,
-            early.mean() >= PREDICTIVE,
-        ),
-        _claim(
+        predicts,
+        compare(
             f"relative regret of LAG@{k} ({where})",
-            printed["lag"] if same_k else paper and "low",
+            printed["lag"] if same_k else (paper and "low") or "",
             left,
-            left.mean() <= LOW_REGRET,
+            below=LOW_REGRET,
+            unless=unless,
         ),
-        _claim(
+        compare(
             f"relative regret of LAG@{k} minus that of LAG@0 ({where})",
-            round(printed["lag"] - printed["lag_0"], 4) if same_k else paper and "below 0",
-            saved,
-            exceeds(-saved),
+            round(printed["lag"] - printed["lag_0"], 4) if same_k else (paper and "below 0") or "",
+            left - found["relative_regret lag_0"],
+            below=0.0,
+            unless=unless,
         ),
-        _transition_claim(where, paper and GROWING_TRANSITION[kind], found["transition"]),
+        _transition_claim(
+            where, (paper and GROWING_TRANSITION[kind]) or "", found["transition"], unless
+        ),
     ]
     if "relative_regret stack_random" in found:
         item = f"share of seeds in which LAG@0 takes a random block on top ({where})"
-        claims.append(_claim(item, paper and 1.0, top, bool((top == 1).all())))
+        top, luck = found["picks_random_top"], 1 / float(found["operators"].min())
+        share, statement = float(top.mean()), 1.0 if paper else ""
+        claims.append(every(item, statement, top == 1, share, luck=luck, unless=unless))
+    for steps, number in (paper.early_spearman if paper else {}).items():
+        if steps != k:
+            item = f"Spearman of the loss after {steps} steps with the final one ({where})"
+            claims.append(not_run(item, number))
     return claims
 
 
-def _transition_claim(where: str, paper: str | None, changes: pd.Series) -> Claim:
+def _transition_claim(where: str, paper: str, changes: pd.Series, unless: str) -> Claim:
     """Returns where the phases change, which is shown if they clearly do in every seed.
 
     At which step they do depends on the network, the batches and the learning rate.
@@ -166,9 +180,14 @@ def _transition_claim(where: str, paper: str | None, changes: pd.Series) -> Clai
     seen = changes.dropna()
     ours = f"in {len(seen)} of {len(changes)} seeds"
     ours += f", at {', '.join(f'{step:g}' for step in seen)}" if len(seen) else ""
-    status = "shown" if len(seen) == len(changes) else "not shown"
     item = f"seeds in which the operators' order has two clear phases ({where})"
-    return Claim(item, paper or "", ours, _spread(seen), status)
+    return every(item, paper, changes.notna(), ours, unless=unless, spread=spread(seen))
+
+
+def _checked(config: ml_collections.ConfigDict, claims: list[Claim]) -> list[Claim]:
+    """Returns the claims of a sweep; none of one whose few steps only check that it starts."""
+    steps = sum(config.stage_steps) if config.question == "stacking" else config.grow_steps
+    return start_up_check(claims) if steps <= START_UP_STEPS else claims
 
 
 def contrast_claims(numbers: pd.DataFrame) -> list[Claim]:
@@ -179,7 +198,7 @@ def contrast_claims(numbers: pd.DataFrame) -> list[Claim]:
         if {"constant", "cosine"} <= set(table):
             more = table["cosine"] - table["constant"]
             item = "Spearman of the loss on growing with the final one, cosine minus constant rate"
-            claims.append(_claim(f"{item} ({kind})", None, more, exceeds(more)))
+            claims.append(compare(f"{item} ({kind})", "", more, above=0.0))
     return claims
 
 
@@ -218,8 +237,8 @@ def _operator_report(
         f"early losses are averaged over {config.smooth_steps} centred steps, step 0 is not; "
         f"LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
         f"it. Uninformative means a mean rank correlation of {UNINFORMATIVE} or less, predictive "
-        f"one of {PREDICTIVE} or more, a low relative regret one of {LOW_REGRET} or less; a "
-        "difference counts where its mean exceeds twice its standard error over seeds. "
+        f"one of {PREDICTIVE} or more, a low relative regret one of {LOW_REGRET} or less; all "
+        "of an interval of 95 %, over seeds and operators, has to be there. "
         "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
         f"of ours, where they leave at most {MOST_UNEXPLAINED:g} of its variance. "
         "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
@@ -228,7 +247,7 @@ def _operator_report(
     return Report(
         title=config.title,
         tables=tables,
-        claims=claims,
+        claims=_checked(config, claims),
         figures=_figures(config, families),
         extra_tables={"families": numbers, "curves": _curves(families)},
         notes=[note],
@@ -256,7 +275,7 @@ def stacking_claims(fine: pd.DataFrame) -> list[Claim]:
         if {"last", "adaptive"} <= set(table):
             less = table["last"] - table["adaptive"]
             item = f"final loss of last minus that of adaptive stacking ({kind}, {schedule} rate)"
-            claims.append(_claim(item, paper, less, exceeds(less)))
+            claims.append(compare(item, paper, less, above=0.0))
     return claims
 
 
@@ -287,7 +306,7 @@ def _stacking_report(
     return Report(
         title=config.title,
         tables=tables,
-        claims=stacking_claims(fine) if len(fine) else [],
+        claims=_checked(config, stacking_claims(fine)) if len(fine) else [],
         figures={"stacking": functools.partial(figures.draw_stacking, fine, workdir)},
         extra_tables={},
         notes=[note],

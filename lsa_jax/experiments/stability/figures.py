@@ -6,14 +6,9 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.stability.measures import QUANTITIES
-from lsa_jax.reporting.curves import mark_logarithmic
+from lsa_jax.reporting.curves import mark_logarithmic, tidy
 
 _PAIR, _LARGEST, _FIT = "#0072B2", "#D55E00", "#009E73"
-
-
-def _tidy(axis: Any) -> None:
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _panel(axis: Any, found: pd.DataFrame, quantity: str, fit: pd.Series) -> None:
@@ -27,7 +22,7 @@ def _panel(axis: Any, found: pd.DataFrame, quantity: str, fit: pd.Series) -> Non
         axis.plot(m, fit["factor"] * m ** fit["exponent"], color=_FIT)
         title += f": b = {fit['exponent']:.2f}"
     axis.set_title(title, fontsize="medium")
-    _tidy(axis)
+    tidy(axis)
 
 
 def draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -> Any:
@@ -93,7 +88,7 @@ def draw_paths(paths: pd.DataFrame) -> Any:
                 axis.axvline(end, color="black", linewidth=0.6, linestyle=":")
             axis.set_title(f"{learner}, {perturbation}, trial {seed}, m = {m}", fontsize="medium")
             axis.set_xlabel("alpha")
-            _tidy(axis)
+            tidy(axis)
         row[0].set_ylabel("accuracy")
     axes[0, -1].legend(frameon=False)
     return figure
@@ -115,6 +110,6 @@ def draw_influence(points: pd.DataFrame) -> Any:
         ends = [points[name].min(), points[name].max()]
         axis.plot(ends, ends, color="black", linewidth=0.8)
         axis.set(xscale="log", yscale="log", xlabel=f"{name}, trained again", ylabel="foretold")
-        _tidy(axis)
+        tidy(axis)
     axes[0].legend(frameon=False, fontsize="small")
     return figure

@@ -76,7 +76,7 @@ FIELDS: dict[str, Field] = {
     "influence.ridge": Field(1e-3, number(0, above=True), "lambda of lambda/2 |w|^2"),
     "influence.removed": Field(40, integer(2), "examples that are left out, one at a time"),
     # The report.
-    "fit.resamples": Field(1000, integer(10), "bootstrap resamples of the pairs of every size"),
+    "fit.resamples": Field(1000, integer(10), "subsamples of the pairs of every size"),
     "fit.plain_axes": Field(False, boolean(), "draw panels with plain axes too, as figure A.1"),
     # The axes of the sweep.
     "sweep.learner": Field(("logistic",), tuple_of(_LEARNER), "learners"),

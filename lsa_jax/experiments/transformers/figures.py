@@ -8,15 +8,9 @@ import pandas as pd
 
 from lsa_jax.experiments.transformers.tasks import make_lists
 from lsa_jax.experiments.transformers.value_step import value_after_step
+from lsa_jax.reporting.curves import PALETTE, tidy
 
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _CASE = ["vocabulary_size", "sequence_length", "list_length"]
-
-
-def _tidy(axes: Any) -> None:
-    for axis in axes:
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
 
 
 def _steps_beside_bounds(axis: Any, fine: pd.DataFrame) -> None:
@@ -28,7 +22,7 @@ def _steps_beside_bounds(axis: Any, fine: pd.DataFrame) -> None:
         axis.plot(at, rows["bound"], **bounds, **style)
         # A step of 0 has no place on a logarithmic axis.
         steps = rows["first_perfect"].clip(lower=0.5)
-        axis.plot(at, steps, marker="o", color=_COLORS[0], label=None if place else "ours", **style)
+        axis.plot(at, steps, marker="o", color=PALETTE[0], label=None if place else "ours", **style)
     axis.set(yscale="log", xticks=range(len(labels)), title="steps to perfect classification")
     axis.set_xticklabels(labels, rotation=40, ha="right", fontsize="small")
     axis.legend(frameon=False)
@@ -50,7 +44,7 @@ def draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
         for place, (case, runs) in enumerate(paths.groupby(_CASE)):
             label = "(L, n, M) = " + str(tuple(int(size) for size in case))
             for _, rows in runs.groupby("id"):
-                style = {"color": _COLORS[place % len(_COLORS)], "label": label, "linewidth": 1}
+                style = {"color": PALETTE[place % len(PALETTE)], "label": label, "linewidth": 1}
                 axes[1].plot(rows["step"], rows["loss"], **style)
                 axes[2].plot(rows["step"], rows["accuracy"], **style)
                 label = None
@@ -67,7 +61,7 @@ def draw_paths(fine: pd.DataFrame, paths: pd.DataFrame) -> Any:
     axes[1].set(xlabel="step", title="population loss")
     axes[2].set(xlabel="step", title="accuracy, strict")
     axes[3].set(xlabel="place in the list", title="W at the end, over its largest")
-    _tidy(axes)
+    tidy(*axes)
     return figure
 
 
@@ -104,14 +98,14 @@ def draw_step(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> Any:
                 stats["std"].fillna(0),
                 fmt="o-",
                 markersize=4,
-                color=_COLORS[place],
+                color=PALETTE[place],
                 label=f"{label}, sampled",
             )
         for value in fine.loc[fine["gradient"] == "exact", name][:1]:
-            axes[1].axhline(value, color=_COLORS[place], ls="--", label=f"{label}, exact")
+            axes[1].axhline(value, color=PALETTE[place], ls="--", label=f"{label}, exact")
     axes[1].set(xscale="log", xlabel="sampled sequences", ylim=(0, 1.05))
     axes[1].legend(frameon=False)
-    _tidy(axes[1:])
+    tidy(*axes[1:])
     return figure
 
 
@@ -125,7 +119,7 @@ def draw_training(fine: pd.DataFrame) -> Any:
             *case, scale = setting
             label = f"(L, n, M) = {tuple(int(size) for size in case)}, c = {scale:g}"
             means = rows.groupby("randomness")[["start_distance", "success", "accuracy"]].mean()
-            style = {"color": _COLORS[place % len(_COLORS)], "marker": "o", "markersize": 4}
+            style = {"color": PALETTE[place % len(PALETTE)], "marker": "o", "markersize": 4}
             axes[0].plot(means["start_distance"], means["success"], label=label, **style)
             axes[1].plot(means["start_distance"], means["accuracy"], **style)
         axes[0].legend(frameon=False, fontsize="small")
@@ -133,5 +127,5 @@ def draw_training(fine: pd.DataFrame) -> Any:
     axes[1].set(title="accuracy at the end, strict", ylim=(-0.05, 1.05))
     for axis in axes:
         axis.set(xlabel="largest distance of V_0 from cP, over c")
-    _tidy(axes)
+    tidy(*axes)
     return figure

@@ -163,30 +163,52 @@ def test_a_sweep_writes_the_table_the_curves_and_the_pictures(finished):
     for name in ("curves.png", "weights.svg", "weights.csv", "report.md"):
         assert (directory / name).stat().st_size > 0
     claims = json.loads((directory / "report.json").read_text())
-    assert len(claims) == 11 and {c["status"] for c in claims} >= {"not run"}
+    assert len(claims) == 14 and {c["status"] for c in claims} >= {"not run"}
     pictures = pd.read_csv(directory / "weights.csv")
     assert set(pictures["picture"]) == {0, 1, 2}
     assert (pictures["kind"] == "mark").sum() == 3 * 2
 
 
+def table_rows(config, accuracies, **columns):
+    """Returns made-up results of learners with inputs with structure, by seed."""
+    rates = {"ntk": config.ntk_rate, "random_features": config.random_features_rate}
+    rows = [
+        {
+            "learner": learner,
+            "rate": rates.get(learner, config.rate),
+            "id": f"{learner}{seed}",
+            "seed": seed,
+            "test_accuracy": accuracy,
+        }
+        for learner, found in accuracies.items()
+        for seed, accuracy in enumerate(found)
+    ]
+    fixed = {"structured": True, "status": "ok", "cosine": 0.99, "test_balanced_accuracy": 0.9}
+    return pd.DataFrame(rows).assign(**fixed | columns)
+
+
+FIXED = {"ntk": [0.864, 0.863], "random_features": [0.76, 0.761]}
+
+
 def test_claims_are_shown_within_the_stated_distance_alone():
-    config, _ = make()
-    row = {"learner": "network", "structured": True, "rate": config.rate, "status": "ok"}
-    for accuracy, status in ((0.975, "shown"), (0.965, "not shown")):
-        results = pd.DataFrame([row | {"id": "a", "test_accuracy": accuracy, "cosine": 0.98}])
+    config, _ = make(data__num_test=10_000)
+    for accuracy, status in ((0.99, "shown"), (0.9705, "undecided"), (0.95, "not shown")):
+        results = table_rows(config, {"network": [accuracy, accuracy]} | FIXED)
         claims = {claim.item: claim.status for claim in make_claims(config, results)}
         assert claims["test accuracy in %, Network, within 3 points"] == status
-        assert claims["cosine of the nearest neuron, Network, within 0.02"] == "shown"
+        assert claims["test accuracy in %, NTK, within 3 points"] == (
+            "shown" if status == "shown" else "undecided"
+        )
 
 
-def test_a_constant_is_also_compared_with_its_negative():
-    config, _ = make(paper_item="feature_learning/table2")
-    row = {"learner": "one_step", "structured": True, "rate": config.rate, "status": "ok"}
-    for balanced, statuses in ((0.5, ["not shown", "shown"]), (0.6, ["not shown"])):
-        shares = {"test_accuracy": [0.58, 0.42], "test_balanced_accuracy": [balanced] * 2}
-        results = pd.DataFrame(shares).assign(**row, id=["a", "b"])
-        claims = [c for c in make_claims(config, results) if "One Step" in c.item]
-        assert [claim.status for claim in claims] == statuses
+def test_a_constant_is_no_result_whatever_its_accuracy():
+    config, _ = make(paper_item="feature_learning/table2", data__num_test=10_000)
+    for balanced, status in ((0.5, "undecided"), (0.6, "shown")):
+        results = table_rows(config, {"network": [1.0, 1.0], "one_step": [0.41, 0.411]} | FIXED)
+        constant = results["learner"] == "one_step"
+        results.loc[constant, "test_balanced_accuracy"] = balanced
+        claims = [c for c in make_claims(config, results) if "%, One Step" in c.item]
+        assert [claim.status for claim in claims] == [status]
 
 
 @pytest.mark.parametrize(

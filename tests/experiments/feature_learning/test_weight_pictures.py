@@ -13,6 +13,7 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     silhouette,
     spherical_means,
 )
+from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds_report
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as neuron_settings
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
@@ -82,7 +83,7 @@ def filter_row(generator, turn, common):
 
 
 @pytest.mark.parametrize(
-    ("turn", "common", "status"), [(0.0, 0.0, "not shown"), (30.0, 1.0, "shown")]
+    ("turn", "common", "status"), [(0.0, 0.0, "not shown"), (30.0, 3.0, "shown")]
 )
 def test_clusters_and_agreement_are_shown_of_filters_that_have_them_and_not_of_random_ones(
     turn, common, status
@@ -91,6 +92,20 @@ def test_clusters_and_agreement_are_shown_of_filters_that_have_them_and_not_of_r
     results = pd.DataFrame([filter_row(generator, turn, common) for _ in range(3)])
     claims = report.make_claims(settings.default_config(), results)
     assert [claim.status for claim in claims[:2]] == [status] * 2
+
+
+def test_the_paper_s_own_cosines_are_shown_and_those_of_its_other_width_not_all():
+    config = settings.default_config()
+    config.epochs = ()
+    for source, statuses in ((128, {"shown"}), (256, {"shown", "not shown"})):
+        row = {"filters": 128, "status": "ok", "test_accuracy": 0.9575}
+        for block, cosines in enumerate(FILTER_CLUSTERS[source], start=1):
+            row[f"block{block}_centres_cosine"] = cosines[2]
+            row[f"block{block}_start_centres_cosine"] = 0.0
+        row |= GRADIENT_COSINES[source]
+        claims = report.make_claims(config, pd.DataFrame([row, row]))
+        printed = [claim.status for claim in claims if "within 0.1" in claim.item]
+        assert len(printed) == 7 and set(printed) == statuses
 
 
 def test_a_silhouette_tells_clusters_from_random_directions_and_from_one_cluster(clusters):
@@ -116,14 +131,15 @@ def test_every_cluster_is_covered_only_if_each_has_a_neuron_near_its_centre(left
     row = measure_directions(config, centres + near, np.resize([1.0, -1.0], 16), centres)
     early = measure_directions(config, start, np.resize([1.0, -1.0], 16), centres)
     assert row["least_covered"] > early["least_covered"]
-    row |= {f"start_{name}": value for name, value in early.items()} | {"status": "ok"}
+    row |= {f"start_{name}": value for name, value in early.items()}
+    row |= {"status": "ok", "test_accuracy": 1.0}
     (claim,) = weight_clouds_report.make_claims(config, pd.DataFrame([row]))
     assert (claim.ours, claim.status) == (1 - left_out / 16, status)
 
 
 @pytest.mark.parametrize(("value", "status"), [(0.2, "not shown"), (0.8, "shown")])
 def test_neurons_on_images_form_clusters_only_if_their_silhouette_says_so(value, status):
-    row = {"silhouette": value, "own_centre_cosine": 0.4, "start_own_centre_cosine": 0.2}
-    results = pd.DataFrame([row | {"status": "ok"}])
+    row = {"start_silhouette": 0.1, "test_accuracy": 0.9, "status": "ok"}
+    results = pd.DataFrame([row | {"silhouette": value + by} for by in (0.0, 0.01)])
     (claim,) = weight_clouds_report.make_claims(neuron_settings.default_config(), results)
     assert claim.status == status

@@ -96,7 +96,9 @@ def test_watching_does_not_change_the_gradients(monkeypatch, tmp_path):
     np.testing.assert_array_equal(fractions, measured)
 
 
-@pytest.mark.parametrize(("end", "status"), [(0.3, "shown"), (0.6, "not shown")])
+@pytest.mark.parametrize(
+    ("end", "status"), [(0.3, "shown"), (0.6, "not shown"), (0.48, "undecided")]
+)
 def test_the_claim_follows_the_numbers(tmp_path, end, status):
     results = []
     for seed in range(3):
@@ -115,3 +117,11 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
     assert by_layer["ReLU 1"].status == status
     assert by_layer["mean of the layers"].status == status
     assert by_layer["ReLU 2"].status == "not shown"
+    for near, wanted in ((0.1, {"undecided", "not shown"}), (0.5, {status, "not shown"})):
+        guessed = pd.DataFrame(results).assign(test_accuracy=near)
+        assert {
+            c.status
+            for c in activation_sparsity_report.make_claims(
+                activation_sparsity_report.activity(guessed, tmp_path), guessed
+            )
+        } <= wanted

@@ -11,7 +11,8 @@ import pytest
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa import numbers, protocol
 from lsa_jax.experiments.lsa.noise_curves import experiment, settings, tasks
-from lsa_jax.experiments.lsa.noise_curves.report import curves, make_claims, make_report
+from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
+from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 

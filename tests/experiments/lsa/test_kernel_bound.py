@@ -143,7 +143,8 @@ def table(kernel_errors, network_errors):
 
 
 def test_claims_hold_when_every_draw_says_so():
-    claims = make_claims(table({1: [0.3, 0.2], 2: [0.3, 0.09], 8: [0.0, 0.0]}, [0.001, 0.003]))
+    errors = {1: [0.3, 0.2], 2: [0.3, 0.09], 8: [0.0, 0.0]}
+    claims = make_claims(table(errors, [0.001, 0.003]), 3000)
     assert [(c.ours, c.status) for c in claims] == [
         (1.0, "shown"),
         (0.5, "not shown"),
@@ -152,5 +153,14 @@ def test_claims_hold_when_every_draw_says_so():
 
 
 def test_a_network_that_errs_or_was_not_run_shows_nothing():
-    assert make_claims(table({1: [0.3]}, [0.001, 0.2]))[-1].status == "not shown"
-    assert make_claims(table({1: [0.3]}, []))[-1].status == "not run"
+    assert [c.status for c in make_claims(table({1: [0.3]}, [0.001, 0.2]), 3000)] == [
+        "undecided",
+        "not shown",
+    ]
+    assert make_claims(table({1: [0.3]}, []), 3000)[-1].status == "not run"
+
+
+def test_errors_next_to_their_bounds_take_more_test_examples():
+    near = table({1: [0.105]}, [0.008])
+    for num_test, statuses in ((500, ["undecided"] * 2), (100_000, ["shown"] * 2)):
+        assert [claim.status for claim in make_claims(near, num_test)] == statuses

@@ -58,21 +58,24 @@ def numbers(k, **changes):
     return fine | changes
 
 
-def test_claims_need_every_k_and_lemma_3_only_those_from_k0_on():
-    below = numbers(64, reached=False, lemma3_least=-1.0)
-    claims = make_claims(pd.DataFrame([below, numbers(256), numbers(1024)]))
+def test_claims_need_every_k_and_lemma_3_only_the_upper_half():
+    below = [numbers(k, reached=False, lemma3_least=-1.0) for k in (16, 64)]
+    fine = [numbers(k) for k in (256, 1024, 4096)]
+    claims = make_claims(pd.DataFrame([*below, *fine]))
     assert [claim.status for claim in claims] == ["shown"] * 8
     assert claims[4].ours == pytest.approx(1.6)
-    late = [below, numbers(256), numbers(1024, lemma3_least=-1.0)]
+    late = [*below, *fine[:2], numbers(4096, lemma3_least=-1.0)]
     assert [c.status for c in make_claims(pd.DataFrame(late))][4:6] == ["not shown", "not shown"]
     wrong = {"lemma1_least": -0.1, "lemma2_least": -0.1, "lemma2_ratio": 1.0, "bias_ratio": 3.0}
-    claims = make_claims(pd.DataFrame([numbers(256), numbers(1024, **wrong)]))
-    assert [claim.status == "shown" for claim in claims] == [False] * 4 + [True] * 3 + [False]
+    claims = make_claims(pd.DataFrame([*fine[:2], numbers(4096, **wrong)]))
+    assert [claim.status == "shown" for claim in claims] == [False] * 4 + [True, False, False] + [
+        False
+    ]
 
 
 def test_what_was_not_reached_or_not_run_is_marked_so():
-    none = pd.DataFrame([numbers(k, reached=False) for k in (64, 256)])
-    assert [claim.status for claim in make_claims(none)][4:7] == ["not run"] * 3
+    none = pd.DataFrame([numbers(k, reached=False) for k in (64, 256, 1024, 4096)])
+    assert [claim.status for claim in make_claims(none)] == ["undecided"] * 8
     failed = none.assign(status="failed")
     assert {claim.status for claim in make_claims(failed)} == {"not run"}
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
-from lsa_jax.experiments.lsa.noise_curves.report import curves, make_claims, make_report
+from lsa_jax.experiments.lsa.noise_curves.claims import Examples, make_claims
+from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -136,12 +138,12 @@ def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
     assert [file.stat().st_mtime_ns for file in matrices] == before
 
 
-def _results(network, ntk, seeds=3, noises=(0.0, 1.0)):
+def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
     rows = []
     for learner, accuracies in (("network", network), ("ntk_finite", ntk)):
         for noise, accuracy in zip(noises, accuracies, strict=True):
             for seed in range(seeds):
-                jitter = 0.01 * (seed - 1) if noise else 0.0
+                jitter = spread * (seed - 1) if noise and seeds > 1 else 0.0
                 rows.append(
                     {
                         "learner": learner,
@@ -170,11 +172,35 @@ def test_the_claim_follows_the_numbers(network, ntk, status):
     gap = 100 * (network[1] / network[0] - ntk[1] / ntk[0])
     assert claim.ours == pytest.approx(gap, abs=0.01)
     assert claim.status == status and claim.spread is not None
+    assert claim.low < claim.ours < claim.high
+
+
+def test_a_difference_of_one_seed_is_decided_by_the_test_images():
+    few, many = (
+        make_claims(curves(_results((0.5, 0.4), (0.5, 0.38), seeds=1)), None, test=Examples(n, 10))
+        for n in (500, 20_000)
+    )
+    assert (few[0].status, many[0].status) == ("undecided", "shown")
+    assert few[0].note == "it would take 2 seeds or more"
+
+
+def test_a_percentage_retained_of_an_accuracy_near_chance_shows_nothing():
+    results = _results((0.9, 0.9), (0.105, 0.105 * 0.6975), seeds=1)
+    claims = make_claims(curves(results), "lsa/table1/cifar10_photographs", test=Examples(500, 10))
+    gap, _, ntk = claims
+    assert gap.status == ntk.status == "undecided"
+    assert gap.note.startswith("near chance") and ntk.note.startswith("near chance")
+
+
+def test_an_unknown_item_of_the_paper_is_refused():
+    config = set_fields(settings.default_config(), {"paper_item": "nosuch"})
+    with pytest.raises(InputError, match="config.paper_item is 'nosuch'; accepted: .*fig6_mnist"):
+        settings.validate(config)
 
 
 def test_the_papers_numbers_stand_beside_ours():
     claims = make_claims(
-        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5), noises=(0.0, 2.0))),
+        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5), noises=(0.0, 2.0), spread=0.001)),
         "lsa/table1/cifar2_gaussian",
     )
     by_item = {claim.item: claim for claim in claims}
@@ -187,10 +213,23 @@ def test_the_papers_numbers_stand_beside_ours():
 @pytest.mark.parametrize("end", [0.5, 3.0])
 def test_only_what_is_retained_at_the_papers_noise_is_compared_with_its_numbers(end):
     results = _results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.86), noises=(0.0, end))
-    gap, network, ntk = make_claims(curves(results), "lsa/table1/cifar2_gaussian")
+    gap, network, ntk, _ = make_claims(curves(results), "lsa/table1/cifar2_gaussian")
     assert (network.paper, network.status) == (96.83, "not run")
     assert (ntk.paper, ntk.status) == (85.54, "not run")
     assert (gap.paper, gap.ours, gap.status) == ("above 0", 11.0, "shown")
+
+
+@pytest.mark.parametrize(
+    ("clean", "noisy", "status"),
+    [(0.86, 0.7, "shown"), (0.75, 0.6, "not shown"), (0.86, 0.86, "undecided")],
+)
+def test_accuracies_without_noise_are_close_as_in_table_b1_where_noise_parts_them(
+    clean, noisy, status
+):
+    results = _results((0.9, 0.9), (clean, noisy), noises=(0.0, 2.0), spread=0.001)
+    claim = make_claims(curves(results), "lsa/table1/cifar2_gaussian")[-1]
+    assert claim.item.endswith("network minus finite NTK, within 4.9")
+    assert claim.status == status and claim.ours == pytest.approx(90 - 100 * clean)
 
 
 def test_what_was_not_run_is_marked_so():

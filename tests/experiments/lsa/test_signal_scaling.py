@@ -113,16 +113,28 @@ def rows(steps, reached=None, learner="sgd"):
 
 
 def test_growth_is_judged_between_neighbours_from_k0_on():
-    first, growth = make_claims(rows([5.0, 100.0, 200.0, 400.0], [False, True, True, True]))
+    first, growth = make_claims(
+        rows([5.0, 100.0, 200.0, 400.0], [False, True, True, True], "population")
+    )
     assert (first.ours, first.status) == ("64", "shown")
     assert growth.status == "shown" and growth.ours.startswith("0.500 ± 0.000 (0.50 to 0.50)")
-    _, growth = make_claims(rows([100.0, 100.0, 1000.0]))
+    _, growth = make_claims(rows([100.0, 100.0, 1000.0], learner="population"))
     assert growth.status == "not shown" and growth.ours.endswith("at most 1.66")
+
+
+def test_the_growth_of_minibatches_is_decided_by_seeds():
+    def growth(*seeds):
+        return make_claims(pd.concat([rows(steps) for steps in seeds]))[1]
+
+    assert growth([100.0, 200.0, 400.0]).note == "it would take 2 seeds or more"
+    apart = growth([100.0, 200.0, 400.0], [110.0, 205.0, 390.0], [90.0, 190.0, 410.0])
+    assert apart.status == "shown" and apart.low < apart.high < 1
+    assert growth([100.0, 300.0, 900.0], [40.0, 300.0, 2000.0]).status == "undecided"
 
 
 def test_too_few_k_show_nothing():
     first, growth = make_claims(rows([100.0, 200.0]))
-    assert (first.status, growth.status) == ("not shown", "not shown")
+    assert (first.status, growth.status) == ("undecided", "undecided")
     first, growth = make_claims(rows([100.0, 200.0, 300.0], [True, True, False]))
     assert (first.ours, growth.ours) == ("none up to 256", "no fit")
     (claim,) = make_claims(rows([]))

@@ -14,14 +14,14 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability import experiment, linear, settings
 from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm, with_statistics
-from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
-from lsa_jax.experiments.stability.linear import LinearModels
-from lsa_jax.experiments.stability.report import (
+from lsa_jax.experiments.stability.claims import (
     connectivity_drops,
-    fit_all,
     make_claims,
     region_claims,
 )
+from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
+from lsa_jax.experiments.stability.linear import LinearModels
+from lsa_jax.experiments.stability.report import fit_all
 from lsa_jax.experiments.stability.samples import Pool, draw_order, draw_pair, pack
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
 from lsa_jax.sweep.points import make_points
@@ -254,33 +254,85 @@ def test_figure_a1_asks_whether_the_loss_gap_falls_at_another_rate_below_its_ran
     assert small.status == "not run"
 
 
-def fits_of(exponents):
+def fits_of(exponents, reach=0.01):
+    """Returns fits of one trial; intervals of all exponents are of the same length."""
     row = {"learner": "resnet", "perturbation": "swap", "seed": 0, "step": 8, "pairs": 40}
-    given = {"low": -1.0, "high": 0.0, "less_gap": 0.1, "less_gap_low": 0.0, "less_gap_high": 0.2}
-    rows = [
-        {**row, "quantity": name, "exponent": exponents.get(name, np.nan), **given}
-        for name in experiment.MEASURES[:6]
-    ]
+    rows = []
+    for name in experiment.MEASURES[:6]:
+        exponent = exponents.get(name, np.nan)
+        less = exponent - exponents.get("loss_gap", np.nan)
+        ends = {"exponent": exponent, "low": exponent - reach, "high": exponent + reach}
+        ends |= {"less_gap": less, "less_gap_low": less - reach, "less_gap_high": less + reach}
+        rows.append({**row, "quantity": name, **ends})
     return pd.DataFrame(rows)
 
 
 @pytest.mark.parametrize(
-    ("exponent", "status"), [(-0.17, "not shown"), (-0.09, "not shown"), (0.0, "shown")]
+    ("exponent", "status"),
+    [(-0.17, "not shown"), (-0.09, "not shown"), (0.0, "undecided"), (0.02, "shown")],
 )
 def test_what_the_thesis_calls_decreases_elsewhere_is_one_in_2a(exponent, status):
     config, _ = make(paper="2a", report_step=8)
-    claims = make_claims(config, fits_of({"stability": exponent}), pd.DataFrame())
-    (claim,) = (claim for claim in claims if claim.paper == "does not decrease")
-    assert claim.status == status
+    for gap, seen in ((-0.48, status), (0.0, status.replace("shown", "undecided"))):
+        fits = fits_of({"stability": exponent, "loss_gap": gap})
+        claims = make_claims(config, fits, pd.DataFrame())
+        (claim,) = (claim for claim in claims if claim.paper == "does not decrease")
+        assert claim.status == (seen if status == "shown" else status)
 
 
-def test_exponents_of_few_pairs_and_missing_paths_count_as_not_run():
+def test_exponents_are_the_thesis_where_all_of_their_interval_is_near_and_nearer_than_to_others():
+    config, _ = make(paper="1a", report_step=8)
+    for exponent, reach, status in (
+        (-0.18, 0.01, "shown"),
+        (-0.18, 0.1, "undecided"),
+        (-0.12, 0.01, "not shown"),  # nearer to the -0.09 of stability
+    ):
+        fits = fits_of({"loss_gap": exponent, "stability": -0.09}, reach)
+        assert make_claims(config, fits, pd.DataFrame())[0].status == status
+
+
+def test_exponents_of_few_pairs_are_undecided_and_missing_paths_count_as_not_run():
     config, _ = make(paper="2b", report_step=8, connectivity__sizes=(12,))
     fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
     found = [claim.status for claim in make_claims(config, fits, pd.DataFrame())]
     assert found == ["shown", "shown", "shown", "not run", "not run"]
     few = make_claims(config, fits.assign(pairs=10), pd.DataFrame())
-    assert [claim.status for claim in few[:3]] == ["shown", "not run", "not run"]
+    assert [claim.status for claim in few[:3]] == ["shown", "undecided", "undecided"]
+    assert few[1].note == "it would take 40 pairs a size"
+
+
+def paths_of(ends, falls):
+    """Returns paths of a pair each, whose accuracy falls by so much half-way."""
+    rows = [
+        {"alpha": alpha, "train_accuracy": accuracy, "test_accuracy": accuracy, "pair": pair}
+        for pair, fall in enumerate(falls)
+        for alpha, accuracy in ((0.0, ends), (0.5, ends - fall), (1.0, ends))
+    ]
+    fixed = {"learner": "resnet", "perturbation": "swap", "seed": 0, "step": 8, "m": 10_000}
+    return pd.DataFrame(rows).assign(**fixed)
+
+
+@pytest.mark.parametrize(
+    ("paper", "falls", "status"),
+    [
+        ("1a", (0.001, 0.002), "shown"),
+        ("1a", (0.04, 0.041), "not shown"),
+        ("1a", (0.001, 0.05), "undecided"),
+        ("2a", (0.03, 0.031), "shown"),
+        ("2a", (0.0, 0.0), "undecided"),
+        ("2b", (0.3, 0.31), "shown"),
+        ("2b", (0.0, 0.0), "not shown"),
+    ],
+)
+def test_falls_between_two_models_are_decided_by_paths_and_examples(paper, falls, status):
+    config, _ = make(paper=paper, report_step=8, connectivity__sizes=(12,))
+    with config.unlocked():
+        config.data.num_test = 10_000
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
+    found = make_claims(config, fits, paths_of(0.9, falls))[-2:]
+    assert [claim.status for claim in found] == [status] * 2
+    guessed = make_claims(config, fits, paths_of(0.1, [0.0, 0.0]))[-2:]
+    assert "shown" not in {claim.status for claim in guessed}
 
 
 def test_the_fall_between_two_models_is_below_the_lower_end():

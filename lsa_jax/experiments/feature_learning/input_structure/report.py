@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import ml_collections
-import numpy as np
 import pandas as pd
 
 from lsa_jax.reporting import files
-from lsa_jax.reporting.curves import draw_mean
-from lsa_jax.reporting.report import Claim, Report, exceeds
+from lsa_jax.reporting.claims import cell, chance_warning, compare, difference_error, every
+from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.report import Claim, Report
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
 AS_GOOD = 2.0
 
 # Students learn labels if some of them have a test loss below this share of a constant's.
 LEARNED, _CLASSES = 0.95, 10
+
+_TEST_IMAGES = 10_000
 
 _LINES = {
     "test_labelled_part": ("labelled part", "#0072B2"),
@@ -28,10 +30,7 @@ _DIRECT = ("trained on the data set directly", "#000000")
 
 
 def _cell(values: pd.Series) -> str:
-    values = values.dropna() * 100
-    if values.empty:
-        return ""
-    return f"{values.mean():.2f}" + (f" ± {values.std():.2f}" if len(values) > 1 else "")
+    return cell(100 * values, ".2f")
 
 
 def local_minimum(sizes: list[int], losses: list[float]) -> int:
@@ -89,86 +88,99 @@ def _size_curves(fine: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: rows for name, rows in curves.items() if rows["size"].nunique() > 1}
 
 
-def _student_claims(students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame) -> list:
+def _panel_claims(
+    name: str, rows: pd.DataFrame, level: float, course: pd.DataFrame, num_test: int
+) -> list[Claim]:
+    """Returns what one panel of figures 22 and 23 shows of a student beside direct training.
+
+    A student that is as good as direct training where both guess, or where it cannot tell the
+    parts, says nothing.
+    """
+    labelled, injected = rows["test_labelled_part"], rows["test_injected_part"]
+    slower = (course["test_labelled_part"] - course["test_injected_part"]).groupby(course["seed"])
+    guesses = chance_warning(level, _CLASSES, num_test)
+    # A part is half of the test images or less.
+    error = difference_error(labelled.mean(), injected.mean(), num_test // 2)
+    worse = compare(
+        f"points of test accuracy, labelled minus injected part at the end, {name}",
+        "above 0: worse",
+        100 * (labelled - injected),
+        above=0.0,
+        examples_error=100 * error,
+        unless=guesses,
+        digits=2,
+    )
+    same = guesses or ("" if worse.status == "shown" else "the injected part is not worse")
+    claims = [worse]
+    for item, paper, gap, least in (
+        (
+            "labelled part minus direct training",
+            f"not below by more than {AS_GOOD:g}",
+            labelled - level,
+            -AS_GOOD,
+        ),
+        (
+            "labelled minus injected part, mean over training",
+            "above 0: slower",
+            slower.mean(),
+            0.0,
+        ),
+        ("direct training minus whole mixture", "above 0", level - rows["test_accuracy"], 0.0),
+    ):
+        options = {"above": least, "examples_error": 100 * error, "unless": same, "digits": 2}
+        item = f"points of test accuracy, {item}, {name}"
+        claims.append(compare(item, paper, 100 * gap, **options))
+    return [claims[1], claims[0], *claims[2:]]
+
+
+def _student_claims(
+    students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame, num_test: int
+) -> list[Claim]:
     claims = []
     for (teacher, share, size), rows in students.groupby(["teacher_size", "share", "size"]):
         own = direct[direct["size"] == size]
         if share == 1 or own.empty:
             continue
         name = f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
-        level = own["test_accuracy"].mean()
         course = curves[
             (curves["learner"] == "student")
             & (curves["teacher_size"] == teacher)
             & (curves["size"] == size)
             & (curves["share"] == share)
         ]
-        for item, paper, gap, least in (
-            (
-                "labelled part minus direct training",
-                f"not below by more than {AS_GOOD:g}",
-                rows["test_labelled_part"] - level,
-                -AS_GOOD,
-            ),
-            (
-                "labelled minus injected part at the end",
-                "above 0: worse",
-                rows["test_labelled_part"] - rows["test_injected_part"],
-                0.0,
-            ),
-            (
-                "labelled minus injected part, mean over training",
-                "above 0: slower",
-                (course["test_labelled_part"] - course["test_injected_part"])
-                .groupby(course["seed"])
-                .mean(),
-                0.0,
-            ),
-            (
-                "direct training minus whole mixture",
-                "above 0",
-                level - rows["test_accuracy"],
-                0.0,
-            ),
-        ):
-            points = 100 * gap
-            spread = float(points.std()) if len(points) > 1 else None
-            status = "shown" if exceeds(points, least) else "not shown"
-            value = round(float(points.mean()), 2)
-            claims.append(
-                Claim(f"points of test accuracy, {item}, {name}", paper, value, spread, status)
-            )
+        claims += _panel_claims(name, rows, own["test_accuracy"].mean(), course, num_test)
     return claims
 
 
-def _size_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns where the curves have their first minimum: students' moves right with the teacher.
+def _minimum(rows: pd.DataFrame) -> float:
+    """Returns where one seed's curve has its first minimum; not-a-number if no labels are learned.
 
     Of teachers whose labels no student learns the curve has no such minimum.
     """
-    minima = {}
-    for name, rows in _size_curves(fine).items():
-        losses = rows.groupby("size")["test_loss"].mean()
-        if losses.min() < LEARNED * math.log(_CLASSES):
-            minima[name] = local_minimum(list(losses.index), list(losses))
-        else:
-            minima[name] = None
-    of_students = [size for name, size in minima.items() if name != "on the data set"]
+    losses = rows.groupby("size")["test_loss"].mean()
+    learned = losses.min() < LEARNED * math.log(_CLASSES)
+    return float(local_minimum(list(losses.index), list(losses))) if learned else math.nan
+
+
+def _size_claims(fine: pd.DataFrame) -> list[Claim]:
+    """Returns where the curves have their first minimum: students' moves right with the teacher."""
+    minima = {
+        name: rows.groupby("seed")[["size", "test_loss"]].apply(_minimum)
+        for name, rows in _size_curves(fine).items()
+    }
+    of_students = [found for name, found in minima.items() if name != "on the data set"]
     if len(of_students) < 2:  # one teacher: nothing to move with
         return []
-    learned = None not in of_students
-    rising = learned and all(np.diff(of_students) >= 0) and of_students[-1] > of_students[0]
-    status = "shown" if rising else "not shown"
-    listed = ", ".join(f"{name}: {size or 'not learned'}" for name, size in minima.items())
-    return [
-        Claim(
-            "size at the first minimum of the test loss",
-            "students' rises with the teacher's size (figure 26)",
-            listed,
-            None,
-            status,
-        )
-    ]
+    item = "size of the student at the first minimum of the test loss, largest minus least teacher"
+    paper = "rises with the teacher's size (figure 26)"
+    steps = pd.DataFrame(of_students).diff().iloc[1:]
+    listed = ", ".join(
+        f"{name}: {found.mean():g}" if found.notna().all() else f"{name}: not learned"
+        for name, found in minima.items()
+    )
+    if steps.isna().any(axis=None) or (steps < 0).any(axis=None):
+        return [every(item, paper, [False], listed)]
+    return [compare(item, paper, steps.sum(), above=0.0)._replace(ours=listed)]
 
 
 def draw_curves(curves: pd.DataFrame) -> Any:
@@ -192,8 +204,7 @@ def draw_curves(curves: pd.DataFrame) -> Any:
             draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
         title = f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
         axis.set(title=title, xlabel="steps", ylabel="test accuracy (%)")
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if handles:  # below, as lines of small networks are anywhere in a panel
         figure.legend(
@@ -223,8 +234,7 @@ def draw_sizes(fine: pd.DataFrame) -> Any:
                 label=f"{split} loss",
             )
         axis.set(xscale="log", xlabel="parameters", title=name)
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     axes[0, 0].legend(frameon=False, fontsize="small")
     return figure
 
@@ -239,7 +249,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     tables, claims, figures = [], [], {}
     if len(students):
         tables.append(("Test accuracy in % at the end", _student_table(students, direct)))
-        claims += _student_claims(students, direct, curves)
+        claims += _student_claims(students, direct, curves, config.data.num_test or _TEST_IMAGES)
         # Students on injected inputs alone are drawn by size.
         if (students["share"] < 1).any():
             figures["curves"] = functools.partial(draw_curves, curves)

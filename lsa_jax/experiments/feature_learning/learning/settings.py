@@ -8,6 +8,7 @@ import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
 
@@ -19,7 +20,9 @@ _STD, _SHARE = number(0, above=True), number(0, 1)
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Feature learning on hidden patterns", text(), "heading of the report"),
-    "paper_item": Field(None, optional(text()), "key of the paper's numbers to put beside ours"),
+    "paper_item": Field(
+        None, optional(one_of(*FEATURE_LEARNING)), "key of the paper's numbers to put beside ours"
+    ),
     # What one point is.
     "learner": Field("network", _LEARNER, "who learns"),
     "structured": Field(True, boolean(), "inputs with structure; else every pattern a fair coin"),

@@ -12,7 +12,8 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     table_of_pictures,
 )
 from lsa_jax.reporting import files
-from lsa_jax.reporting.report import Claim, Report, exceeds
+from lsa_jax.reporting.claims import cell, chance_warning, compare, every, not_run, spread
+from lsa_jax.reporting.report import Claim, Report
 
 # Directions form clusters if their silhouette is above this: a "reasonable structure", Kaufman and
 # Rousseeuw (1990), Finding Groups in Data.
@@ -31,11 +32,6 @@ _COLUMNS = {
 }
 
 
-def _cell(values: pd.Series) -> str:
-    spread = f" ± {values.std():.3f}" if len(values) > 1 else ""
-    return f"{values.mean():.3f}{spread}"
-
-
 def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> list[Claim]:
     """Returns what the pictures show beside where directions are after training.
 
@@ -51,12 +47,15 @@ def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> lis
         name, item = "silhouette", f"silhouette of {config.clusters} clusters of directions"
         paper = f"above {STRUCTURE:g}: weights form clusters"
     if fine.empty:
-        return [Claim(item, paper, "", None, "not run")]
+        return [not_run(item, paper)]
+    unless = chance_warning(fine["test_accuracy"].mean(), 2, config.data.num_test)
+    if not unless and (fine[name] <= fine[f"start_{name}"]).any():
+        unless = "no more than before training"
     values = fine[name]
-    shown = (values == 1).all() if name == "share_covered" else exceeds(values, STRUCTURE)
-    spread = float(values.std()) if len(values) > 1 else None
-    status = "shown" if shown else "not shown"
-    return [Claim(item, paper, round(float(values.mean()), 4), spread, status)]
+    if name == "silhouette":
+        return [compare(item, paper, values, above=STRUCTURE, unless=unless)]
+    ours = round(float(values.mean()), 4)
+    return [every(item, paper, values == 1, ours, unless=unless, spread=spread(values))]
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
@@ -73,7 +72,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     if len(curves):
         groups = curves.groupby("step")
         shown = {n: h for n, h in _COLUMNS.items() if n in curves}
-        table = pd.DataFrame({label: groups[name].apply(_cell) for name, label in shown.items()})
+        table = pd.DataFrame({label: groups[name].apply(cell) for name, label in shown.items()})
         tables = [("Directions of the neurons by step", table.reset_index())]
         titles = [f"after {row['picture']} steps" for row in pictures]
         # A mixture's centres are red and orange by their label, as in the paper.

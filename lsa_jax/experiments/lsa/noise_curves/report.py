@@ -2,43 +2,29 @@
 
 import functools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_collections
 import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
+from lsa_jax.experiments.lsa.noise_curves.claims import (
+    AXES,
+    TOLERANCE,
+    arrangement_name,
+    examples_of,
+    make_claims,
+)
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting.curves import draw_mean
-from lsa_jax.reporting.report import Claim, Report, exceeds
-
-# A percentage counts as the paper's when it is this near, in points.
-TOLERANCE = 5.0
-
-
-class _Axis(NamedTuple):
-    """How the report speaks of what grows along the figure: its start and its end."""
-
-    unit: str
-    start: str
-    end: str
-
-
-_AXES = {
-    "noise": _Axis("noise", "zero-noise", "at the highest noise"),
-    "background_size": _Axis("background", "no-background", "on the largest background"),
-}
+from lsa_jax.reporting import claims as rule
+from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.report import Report
 
 
 def _series_name(learner: str, width: float, all_widths: list[float]) -> str:
     several = learner == "ntk_finite" and len(all_widths) > 1
     return f"{LEARNERS[learner].label}, width {width:g}" if several else LEARNERS[learner].label
-
-
-def arrangement_name(placement: str, image_size: float, background_size: float) -> str:
-    """Returns how images lie on their backgrounds, in words."""
-    return f"{image_size:g} on {background_size:g}, {placement.replace('_', ' ')}"
 
 
 def _arrangements(table: pd.DataFrame, axis: str) -> list[str]:
@@ -55,9 +41,9 @@ def curves(results: pd.DataFrame, axis: str = "noise") -> pd.DataFrame:
     """Returns the results that are finished, ready to be drawn against an axis of the sweep.
 
     Beside what they have, rows get: `series`, who learns; `arrangement`, how images lie on their
-    backgrounds, if that differs; `level`, where on the axis; and `retained`, which is 100 x test
-    accuracy / test accuracy at the start of the axis (zero noise, or a background as small as the
-    image) of the same series, arrangement and seed, and missing where there is no such run.
+    backgrounds, if that differs; `level`, where on the axis; `start_accuracy`, at the start of the
+    axis (zero noise, or a background as small as the image) of the same series, arrangement and
+    seed, missing where there is no such run; and `retained`, test accuracy in percent of it.
     """
     table = results[results["status"] == "ok"].copy()
     widths = sorted(table.loc[table["learner"] == "ntk_finite", "width_factor"].unique().tolist())
@@ -70,155 +56,20 @@ def curves(results: pd.DataFrame, axis: str = "noise") -> pd.DataFrame:
     same = ["series", "arrangement", "seed"]
     quiet = table[table["level"] == start].set_index(same)["test_accuracy"]
     reference = pd.MultiIndex.from_frame(table[same]).map(quiet.to_dict())
-    table["retained"] = 100 * table["test_accuracy"] / np.asarray(reference, float)
+    table["start_accuracy"] = np.asarray(reference, float)
+    table["retained"] = 100 * table["test_accuracy"] / table["start_accuracy"]
     return table
-
-
-def _mean_and_spread(values: pd.Series) -> str:
-    if values.isna().all():
-        return ""
-    spread = f" ± {values.std():.2f}" if len(values) > 1 else ""
-    return f"{values.mean():.2f}{spread}"
 
 
 def _wide_table(table: pd.DataFrame, column: str, scale: float, unit: str) -> pd.DataFrame:
     """Returns one row a series and one column a level: mean ± standard deviation."""
     rows = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
     cells = (table[column] * scale).groupby([*(table[row] for row in rows), table["level"]])
-    wide = cells.apply(_mean_and_spread).unstack("level").sort_index(axis=1)
+    wide = cells.apply(rule.cell, ".2f").unstack("level").sort_index(axis=1)
     order = table[rows].drop_duplicates()
     wide = wide.reindex(order[rows[0]] if len(rows) == 1 else pd.MultiIndex.from_frame(order))
     wide.columns = [f"{unit} {level:g}" for level in wide.columns]
     return wide.fillna("").reset_index()
-
-
-def _spread(values: pd.Series) -> float | None:
-    return float(values.std()) if len(values) > 1 else None
-
-
-def _gap_claim(item: str, network: pd.Series, ntk: pd.Series, paper: float | str) -> Claim:
-    """Compares percentages retained at the end of the axis, seed by seed."""
-    gap = (network - ntk).dropna()
-    if gap.empty:
-        return Claim(item, paper, "", None, "not run")
-    status = "shown" if exceeds(gap) else "not shown"
-    return Claim(item, paper, round(gap.mean(), 2), _spread(gap), status)
-
-
-def _number_claim(item: str, paper: float, ours: pd.Series) -> Claim:
-    """Compares a percentage with the paper's."""
-    ours = ours.dropna()
-    if ours.empty:
-        return Claim(item, paper, "", None, "not run")
-    near = abs(ours.mean() - paper) <= TOLERANCE
-    return Claim(
-        item, paper, round(ours.mean(), 2), _spread(ours), "shown" if near else "not shown"
-    )
-
-
-def make_claims(table: pd.DataFrame, paper_item: str | None, axis: str = "noise") -> list[Claim]:
-    """Returns the paper's claims on a figure of this kind, and its numbers where it prints them.
-
-    The claim of section 6: as noise (or the background) grows the network keeps more of its
-    accuracy than the NTK. It counts as shown when the mean difference over seeds exceeds twice its
-    standard error (with one seed: when it is positive).
-    """
-    cells = numbers.TEST_ACCURACY_PERCENT.get(paper_item, {})
-    known = {arrangement_name(*key): _retained(of) for key, of in cells.items()}
-    arrangements = [*table["arrangement"].unique()] or [""]
-    claims = []
-    for arrangement in arrangements:
-        rows = table[table["arrangement"] == arrangement]
-        paper = known.get(arrangement, numbers.RETAINED.get(paper_item))
-        end, where = float(table["level"].max()), f" ({arrangement})" if arrangement else ""
-        same = paper.percent if paper and paper.noise == end else {}
-        claims += _gap_claims(_retained_at(rows, end), same, _AXES[axis], where)
-        if paper:
-            claims += _retained_claims(_retained_at(rows, paper.noise), paper, where)
-    if paper_item in numbers.ON_PAR_AT_ZERO_NOISE:
-        claims += _on_par_claims(table)
-    return claims + _cell_claims(table, cells)
-
-
-def _retained(accuracies: dict[str, dict[float, float]]) -> numbers.Retained:
-    """Returns the percentage retained from the first to the last noise level, by learner."""
-    percent = {
-        learner: round(100 * of[max(of)] / of[min(of)], 2) for learner, of in accuracies.items()
-    }
-    return numbers.Retained(max(map(max, accuracies.values())), percent)
-
-
-_BySeries = dict[tuple[str, str], pd.Series]
-
-
-def _retained_at(rows: pd.DataFrame, level: float) -> _BySeries:
-    """Returns what is retained at a level, seed by seed, by learner and series."""
-    return {
-        key: own[own["level"] == level].set_index("seed")["retained"]
-        for key, own in rows.groupby(["learner", "series"], sort=False)
-    }
-
-
-def _retained_claims(found: _BySeries, paper: numbers.Retained, where: str) -> list[Claim]:
-    """Compares what is retained at the paper's highest noise with the paper."""
-    claims = []
-    for learner, percent in paper.percent.items():
-        ours = {name: values for (of, name), values in found.items() if of == learner}
-        for name, values in (ours or {LEARNERS[learner].label: pd.Series(dtype=float)}).items():
-            item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
-            claims.append(_number_claim(item, percent, values))
-    return claims
-
-
-def _gap_claims(
-    found: _BySeries, percent: dict[str, float], axis: _Axis, where: str
-) -> list[Claim]:
-    """Compares what network and NTKs retain at the end of the axis, seed by seed.
-
-    `percent` is the paper's by learner; empty where the axis does not end where the paper's does.
-    """
-    none = pd.Series(dtype=float)
-    network = found.get(("network", LEARNERS["network"].label), none)
-    missing = {(of, LEARNERS[of].label): none for of in percent if of not in {k for k, _ in found}}
-    claims = []
-    for (learner, name), values in (found | missing).items():
-        if learner != "network":
-            known = learner in percent
-            paper = round(percent["network"] - percent[learner], 2) if known else "above 0"
-            item = f"points of accuracy retained {axis.end}, network minus {name}{where}"
-            claims.append(_gap_claim(item, network, values, paper))
-    return claims
-
-
-def _cell_claims(table: pd.DataFrame, cells: dict) -> list[Claim]:
-    """Compares test accuracies with those that the paper prints, cell by cell."""
-    claims = []
-    for key, accuracies in cells.items():
-        arrangement = arrangement_name(*key)
-        here = table[table["arrangement"].isin((arrangement, ""))]
-        for name, value in zip(("placement", "image_size", "background_size"), key, strict=True):
-            here = here[here[name] == value]
-        for learner, of in accuracies.items():
-            for noise, paper in of.items():
-                found = here[(here["learner"] == learner) & (here["noise"] == noise)]
-                label = LEARNERS[learner].label
-                item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
-                claims.append(_number_claim(item, paper, 100 * found["test_accuracy"]))
-    return claims
-
-
-def _on_par_claims(table: pd.DataFrame) -> list[Claim]:
-    """Compares accuracies at zero noise, which the paper finds on a par."""
-    quiet = table[table["level"] == 0]
-    accuracy = {
-        series: 100 * rows.set_index("seed")["test_accuracy"]
-        for series, rows in quiet.groupby("series", sort=False)
-    }
-    network = accuracy.pop(LEARNERS["network"].label, pd.Series(dtype=float))
-    return [
-        _number_claim(f"points of accuracy at zero noise, network minus {series}", 0.0, network - v)
-        for series, v in accuracy.items()
-    ]
 
 
 def draw(table: pd.DataFrame, label: str) -> Any:
@@ -236,8 +87,7 @@ def draw(table: pd.DataFrame, label: str) -> Any:
         _draw_row(table[table["arrangement"] == name], axes, panels)
         for axis, (_, _, quantity) in zip(axes, panels, strict=True):
             axis.set(xlabel=label, ylabel=quantity, ylim=(0, 103), title=name)
-            axis.grid(alpha=0.3)
-            axis.spines[["top", "right"]].set_visible(False)
+            tidy(axis)
         axes[0].legend(frameon=False)
     return figure
 
@@ -278,13 +128,14 @@ def _paper_table(paper_item: str | None) -> list[tuple[str, pd.DataFrame]]:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep over learners, noise or size, and seeds."""
     del workdir  # everything is in the results
-    table, axis = curves(results, config.figure_axis), _AXES[config.figure_axis]
+    table, axis = curves(results, config.figure_axis), AXES[config.figure_axis]
     label = _axis_label(config)
     seeds = table["seed"].nunique()
     notes = [
         f"Means over {seeds} seed(s), ± their standard deviation. A difference counts as shown "
-        "when its mean exceeds twice its standard error over seeds (with one seed: zero), a number "
-        f"when it is within {TOLERANCE:g} points of the paper's."
+        "when its 95 % interval, over seeds and test images, is above zero, a number when its "
+        f"interval is within {TOLERANCE:g} points of the paper's and nearer to it than to another "
+        "learner's."
     ]
     return Report(
         title=config.title,
@@ -299,7 +150,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
                 _wide_table(table, "retained", 1.0, axis.unit),
             ),
         ],
-        claims=make_claims(table, config.paper_item, config.figure_axis),
+        claims=make_claims(table, config.paper_item, config.figure_axis, examples_of(config.data)),
         figures={"noise_curves": functools.partial(draw, table, label)},
         extra_tables={},
         notes=notes,

@@ -8,6 +8,7 @@ import ml_collections
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
+from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
 
@@ -22,7 +23,9 @@ _SIZE = Kind(
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Noise curves", text(), "heading of the report"),
-    "paper_item": Field(None, optional(text()), "key of the paper's numbers to put beside ours"),
+    "paper_item": Field(
+        None, optional(one_of(*PAPER_ITEMS)), "key of the paper's numbers to put beside ours"
+    ),
     "figure_axis": Field(
         "noise", one_of("noise", "background_size"), "what accuracy is drawn against"
     ),

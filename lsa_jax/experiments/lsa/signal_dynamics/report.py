@@ -12,15 +12,14 @@ import pandas as pd
 from lsa_jax.experiments.lsa.signal.population import population_trajectory, typical_start
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
-from lsa_jax.reporting.curves import draw_mean
+from lsa_jax.reporting.claims import cell, compare, difference_error, every, not_run
+from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # A rank correlation counts as "they grow together" from here up.
 TOGETHER = 0.9
 
 _AXES = ("noise_scale", "learning_rate", "seed")
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-
 # The table's columns and their headings; it shows about this many of the evaluations.
 _SHOWN = {
     "w_dot_wstar": "w.w*",
@@ -106,13 +105,15 @@ class _Statement(NamedTuple):
         item: what is measured.
         paper: what the paper says of it.
         number: our number, from the rows of one run.
-        holds: whether the paper's statement holds, from that number and the rows.
+        above: what the numbers of all runs have to exceed.
+        below: what they have to stay below.
     """
 
     item: str
     paper: str
     number: Callable[[pd.DataFrame], float]
-    holds: Callable[[float, pd.DataFrame], bool]
+    above: float = -np.inf
+    below: float = np.inf
 
 
 _STATEMENTS = (
@@ -120,62 +121,54 @@ _STATEMENTS = (
         "rank correlation of the step and w.w*",
         "w.w* grows",
         functools.partial(_rank_correlation, "step", "w_dot_wstar"),
-        lambda correlation, rows: correlation >= TOGETHER,
+        above=TOGETHER,
     ),
-    _Statement(
-        "w.w* at the end",
-        "positive",
-        lambda rows: rows["w_dot_wstar"].iloc[-1],
-        lambda last, rows: last > 0,
-    ),
-    _Statement(
-        "b at the end",
-        "negative",
-        lambda rows: rows["b"].iloc[-1],
-        lambda last, rows: last < 0,
-    ),
+    _Statement("w.w* at the end", "positive", lambda rows: rows["w_dot_wstar"].iloc[-1], above=0.0),
+    _Statement("b at the end", "negative", lambda rows: rows["b"].iloc[-1], below=0.0),
     _Statement(
         "rank correlation of the ratio abs(b) to w.w* and test accuracy",
         "they grow together",
         functools.partial(_rank_correlation, "ratio", "test_accuracy"),
-        lambda correlation, rows: correlation >= TOGETHER,
+        above=TOGETHER,
     ),
     _Statement(
-        "test accuracy at the end",
-        "above the start's",
-        lambda rows: rows["test_accuracy"].iloc[-1],
-        lambda last, rows: last > rows["test_accuracy"].iloc[0],
+        "test accuracy at the end minus the start's",
+        "above 0",
+        lambda rows: rows["test_accuracy"].iloc[-1] - rows["test_accuracy"].iloc[0],
+        above=0.0,
     ),
 )
 
 
-def _claim(statement: _Statement, name: str, series: pd.DataFrame) -> Claim:
-    """Compares a statement with the runs of one series; it is shown if it holds in every run."""
+def _claims_of(name: str, series: pd.DataFrame, num_test: int) -> list[Claim]:
+    """Compares the statements with the runs of one series.
+
+    Where the accuracy is not shown to rise nothing was learned, and nothing else is shown.
+    """
     runs = [rows for _, rows in series.groupby("seed")]
-    values = np.array([statement.number(rows) for rows in runs])
-    shown = all(statement.holds(value, rows) for value, rows in zip(values, runs, strict=True))
-    return Claim(
-        item=f"{statement.item} ({name})" if name else statement.item,
-        paper=statement.paper,
-        ours=round(float(values.mean()), 4),
-        spread=float(values.std(ddof=1)) if len(values) > 1 else None,
-        status="shown" if shown else "not shown",
-    )
+    claims: list[Claim] = []
+    for statement in reversed(_STATEMENTS):
+        values = np.array([statement.number(rows) for rows in runs])
+        found = {"above": statement.above, "below": statement.below}
+        if not claims:
+            ends = [rows["test_accuracy"].iloc[[0, -1]] for rows in runs]
+            found["examples_error"] = difference_error(*np.mean(ends, axis=0), num_test)
+        elif claims[0].status != "shown":
+            found["unless"] = "the accuracy is not shown to rise"
+        item = f"{statement.item} ({name})" if name else statement.item
+        if np.isnan(values).any():  # something never varies
+            claims.append(every(item, statement.paper, [False], "does not vary"))
+        else:
+            claims.append(compare(item, statement.paper, values, **found))
+    return claims[::-1]
 
 
-def make_claims(table: pd.DataFrame) -> list[Claim]:
+def make_claims(table: pd.DataFrame, num_test: int) -> list[Claim]:
     """Returns what the paper says of figure 3 beside what the trajectories show."""
     series = _series(table)
     if not series:
-        return [Claim(s.item, s.paper, "", None, "not run") for s in _STATEMENTS]
-    return [
-        _claim(statement, name, rows) for name, rows in series.items() for statement in _STATEMENTS
-    ]
-
-
-def _mean_and_spread(values: pd.Series) -> str:
-    spread = f" ± {values.std():.2g}" if len(values) > 1 else ""
-    return f"{values.mean():.4g}{spread}"
+        return [not_run(s.item, s.paper) for s in _STATEMENTS]
+    return [c for name, rows in series.items() for c in _claims_of(name, rows, num_test)]
 
 
 def _course(series: pd.DataFrame) -> pd.DataFrame:
@@ -183,7 +176,7 @@ def _course(series: pd.DataFrame) -> pd.DataFrame:
     steps = np.sort(series["step"].unique())
     chosen = steps[np.unique(np.linspace(0, len(steps) - 1, _TABLE_ROWS + 1).round().astype(int))]
     rows = series[series["step"].isin(chosen)].groupby("step")
-    table = pd.DataFrame({name: rows[m].apply(_mean_and_spread) for m, name in _SHOWN.items()})
+    table = pd.DataFrame({name: rows[m].apply(cell, ".4g", ".2g") for m, name in _SHOWN.items()})
     return table.reset_index()
 
 
@@ -202,7 +195,7 @@ def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
         (axes[2], "test_accuracy", "-", ""),
     )
     for place, (name, rows) in enumerate(_series(table).items()):
-        color = _COLORS[place % len(_COLORS)]
+        color = PALETTE[place % len(PALETTE)]
         for axis, measure, style, symbol in curves:
             label = ", ".join(filter(None, (symbol, name))) if axis is axes[0] else None
             values, steps = rows[measure], rows["step"]
@@ -216,8 +209,7 @@ def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
     titles = ("filter and threshold", "|b| / (w·w*)", "test accuracy")
     for axis, title in zip(axes, titles, strict=True):
         axis.set(xlabel="step", title=title)
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
+        tidy(axis)
     if axes[0].lines:
         axes[0].legend(frameon=False)
     return figure
@@ -229,8 +221,9 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     population_table = population(config, table)
     series = _series(table)
     notes = [
-        "Means over seeds, ± their standard deviation; a claim is shown when it holds in every "
-        "run. A rank correlation (Spearman's, over a run's evaluations) counts from "
+        "Means over seeds, ± their standard deviation; a claim is shown when all of its 95 % "
+        "interval, over seeds and test examples, is where the paper says. A rank correlation "
+        "(Spearman's, over a run's evaluations) counts from "
         f"{TOGETHER:g} up. The paper draws these curves without printing numbers."
     ]
     courses = [
@@ -247,7 +240,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[(heading, _course(rows)) for heading, rows in courses],
-        claims=make_claims(table),
+        claims=make_claims(table, config.num_test),
         figures={"signal_dynamics": functools.partial(draw, table, population_table)},
         extra_tables=extra,
         notes=notes,

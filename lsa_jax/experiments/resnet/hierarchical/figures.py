@@ -4,9 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from lsa_jax.reporting.curves import mark_logarithmic
+from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
 
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _STYLES = ("-", "--", ":")
 _TASK = ["d", "base_degree", "composite_degree"]
 
@@ -15,11 +14,6 @@ _SIGNALS = {
     "base_error": "base signal, outputs",
     "composite_error": "composite signal, outputs",
 }
-
-
-def _tidy(axis: Any) -> None:
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
 
 
 def draw_empty() -> Any:
@@ -33,8 +27,8 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str, bound: float) -> None:
     """Draws medians over seeds and their range, a line a series; a series without x is level."""
     for place, (name, of_series) in enumerate(rows.groupby("series", sort=False)):
         style = {
-            "color": _COLORS[place % len(_COLORS)],
-            "ls": _STYLES[place // len(_COLORS) % len(_STYLES)],
+            "color": PALETTE[place % len(PALETTE)],
+            "ls": _STYLES[place // len(PALETTE) % len(_STYLES)],
             "label": name,
         }
         if of_series[x].isna().all():
@@ -48,7 +42,7 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str, bound: float) -> None:
     axis.axhline(bound, color="black", lw=0.8, ls=(0, (1, 3)), label="k alpha²")
     mark_logarithmic(axis, rows[x].dropna())
     axis.set(yscale="log", ylabel="test error")
-    _tidy(axis)
+    tidy(axis)
 
 
 def draw_widths(fine: pd.DataFrame, bound: float) -> Any:
@@ -97,12 +91,12 @@ def draw_epochs(curves: pd.DataFrame) -> Any:
                 axis.plot(
                     run["epoch"] + 1,
                     run[column],
-                    color=_COLORS[place],
+                    color=PALETTE[place],
                     lw=1.2,
                     label=label if number == 0 else None,
                 )
         axis.set(xscale="log", yscale="log", xlabel="epoch + 1", title=name)
-        _tidy(axis)
+        tidy(axis)
     axes[0, 0].set(ylabel="share missed")
     axes[0, 0].legend(frameon=False, fontsize="small")
     return figure

@@ -10,6 +10,8 @@ import pandas as pd
 
 from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import every, not_run
+from lsa_jax.reporting.curves import PALETTE, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 # A norm counts as the paper's up to this factor.
@@ -17,8 +19,6 @@ NEAR = 1.05
 
 # The paper's bound on the test error of a network of nearly minimal norm.
 GENERALISES = 0.3
-
-_COLORS = ("#0072B2", "#D55E00", "#009E73")
 
 
 def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -39,22 +39,22 @@ def _norm_at(runs: pd.DataFrame, column: str, error: float) -> float:
 
 
 def hand_claims(hand: pd.DataFrame) -> list[Claim]:
-    """Returns the paper's norms and errors beside those made here."""
+    """Returns the paper's norms and errors beside those made here; they are no samples."""
     claims = []
     for norm, error in HAND_MADE_NORMS:
-        item = f"|W*|_F / sqrt(d), by hand, error at most {error:g}"
-        if hand.empty:
-            claims.append(Claim(item, norm, "", None, "not run"))
-            continue
         found = _norm_at(hand, "test_error", error)
-        shown = bool(found <= NEAR * norm)
         ours = "no such error" if np.isnan(found) else found
-        claims.append(Claim(item, norm, ours, None, "shown" if shown else "not shown"))
+        holds = [found <= NEAR * norm] if len(hand) else []
+        claims.append(
+            every(f"|W*|_F / sqrt(d), by hand, error at most {error:g}", norm, holds, ours)
+        )
     return claims
 
 
 def search_claims(d: int, runs: pd.DataFrame) -> list[Claim]:
     """Returns what SGD does not find: a small test error; a small training error and norm.
+
+    A search that does not even fit the training examples says nothing.
 
     Args:
         d: inputs.
@@ -65,24 +65,18 @@ def search_claims(d: int, runs: pd.DataFrame) -> list[Claim]:
         "best test error by SGD",
         f"least |W|_F / sqrt(d) by SGD with training error at most {error:g}",
     )
-    paper = f"{BEST_SGD_ERROR[d]}, " if d in BEST_SGD_ERROR else ""
-    paper += f"above {GENERALISES}"
+    printed = f"{BEST_SGD_ERROR[d]}, " if d in BEST_SGD_ERROR else ""
+    papers = (f"{printed}above {GENERALISES}", f"well above {norm:g}")
     if runs.empty:
-        return [
-            Claim(items[0], paper, "", None, "not run"),
-            Claim(items[1], f"well above {norm:g}", "", None, "not run"),
-        ]
+        return [not_run(*names) for names in zip(items, papers, strict=True)]
     best, least = float(runs["test_error"].min()), _norm_at(runs, "train_error", error)
-    far = bool(np.isnan(least) or least > 2 * norm)
+    unless, ours = "", least
+    if np.isnan(least):
+        unless, ours = "no run fits the training examples", "no such run"
+    far = np.isnan(least) or least > 2 * norm
     return [
-        Claim(items[0], paper, best, None, "shown" if best > GENERALISES else "not shown"),
-        Claim(
-            items[1],
-            f"well above {norm:g}",
-            "no such run" if np.isnan(least) else least,
-            None,
-            "shown" if far else "not shown",
-        ),
+        every(items[0], papers[0], [best > GENERALISES], best, unless=unless),
+        every(items[1], papers[1], [far], ours, unless=unless),
     ]
 
 
@@ -97,7 +91,7 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
             points["test_error"],
             scale * points["relative_norm"],
             "o-",
-            color=_COLORS[0],
+            color=PALETTE[0],
             label="made by hand, test error",
         )
     for place, name in enumerate(("train", "test"), start=1):
@@ -107,13 +101,12 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
                 points[f"{name}_error"].clip(lower=1e-3),
                 scale * points["relative_norm"],
                 where="post",
-                color=_COLORS[place],
+                color=PALETTE[place],
                 label=f"least by SGD, {name} error",
             )
     axis.set(xscale="log", xlim=(0.004, 1.2), ylim=(0, None), xlabel="error")
     axis.set(ylabel="Frobenius norm")
-    axis.grid(alpha=0.3)
-    axis.spines[["top", "right"]].set_visible(False)
+    tidy(axis)
     axis.legend(frameon=False)
     return figure
 

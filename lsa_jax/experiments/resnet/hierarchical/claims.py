@@ -1,0 +1,333 @@
+"""What the paper claims of hierarchical targets, beside what came out."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
+from lsa_jax.experiments.resnet.numbers import HIERARCHY_CLAIMS
+from lsa_jax.reporting.claims import compare, every, spread
+from lsa_jax.reporting.report import Claim
+
+# From which width on the paper's ResNet learns, by what of it is trained.
+RESNET_WIDTHS = {"all": 50, "hidden": 200}
+
+# What counts as learned: an error below this share of k alpha^2, or half of a signal.
+LEARNED = 0.5
+# A learner whose error is above so many times that of the answer 0 diverged.
+DIVERGED = 2.0
+
+TASK = ["d", "base_degree", "composite_degree"]
+_SERIES = ["net", "learner", "width"]
+
+
+def series_name(net: str, learner: str) -> str:
+    """Returns a net and a learner as the paper's legends have them."""
+    return learner if net == "none" else f"{net}({learner})"
+
+
+def threshold(row: pd.Series | ml_collections.ConfigDict) -> float:
+    """Returns k alpha^2, the error of an answer that has F right and nothing of G(F)."""
+    return (row["d"] // row["base_degree"]) * row["alpha"] ** 2
+
+
+def answer_zero(row: pd.Series | ml_collections.ConfigDict) -> float:
+    """Returns the error of the answer 0: the targets' mean square, k (alpha^2 + beta^2)."""
+    return threshold(row) * (1 + (row["beta"] / row["alpha"]) ** 2)
+
+
+def _words(name: str, words: dict[str, object]) -> list[str]:
+    return [text.format(**words) for text in HIERARCHY_CLAIMS[name]]
+
+
+def _errors_claim(
+    name: str,
+    errors: pd.Series,
+    *,
+    num_test: int,
+    unless: str = "",
+    above: float = 0.0,
+    below: float = np.inf,
+    **words: object,
+) -> Claim:
+    """Compares errors of seeds with bounds, on a logarithmic scale; ours is their median.
+
+    The mean square of n normal numbers has a relative error of sqrt(2 / n): an estimate of what the
+    test examples do.
+    """
+    item, paper = _words(name, words)
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(errors.astype(float).clip(lower=1e-30))
+        limits = {"above": float(np.log(above)), "below": float(np.log(below))}
+    error = float(np.sqrt(2 / num_test))
+    claim = compare(item, paper, logarithms, **limits, examples_error=error, unless=unless)
+    if claim.status == "not run":
+        return claim
+    ends = [None if end is None else float(np.exp(end)) for end in (claim.low, claim.high)]
+    return claim._replace(
+        ours=float(errors.median()), spread=spread(errors), low=ends[0], high=ends[1]
+    )
+
+
+def _medians(rows: pd.DataFrame, by: str = "width") -> pd.Series:
+    """Returns the median test error over seeds, by an axis."""
+    return rows.groupby(by)["test_error"].median()
+
+
+def _at_extreme(rows: pd.DataFrame, extreme: Callable[[pd.Series], float]) -> pd.Series:
+    """Returns the errors of all seeds at the width where their median is extreme."""
+    medians = _medians(rows).dropna()
+    if medians.empty:
+        return pd.Series(dtype=float)
+    return rows.loc[rows["width"] == extreme(medians), "test_error"]
+
+
+def _learns(
+    name: str,
+    config: ml_collections.ConfigDict,
+    rows: pd.DataFrame,
+    extreme: Callable[[pd.Series], float],
+    **words: object,
+) -> Claim:
+    """Claims that less than half of k alpha^2 is left, at the best or the worst of the widths."""
+    bound = threshold(config)
+    words |= {"bound": bound, "learned": LEARNED * bound}
+    options = {"num_test": config.num_test, "below": LEARNED * bound}
+    return _errors_claim(name, _at_extreme(rows, extreme), **options, **words)
+
+
+def _does_not(
+    name: str,
+    config: ml_collections.ConfigDict,
+    rows: pd.DataFrame,
+    control: str,
+    **words: object,
+) -> Claim:
+    """Claims that more than k alpha^2 is left at all widths, of a learner that learns F.
+
+    Args:
+        name: of the claim.
+        config: of the sweep.
+        rows: of the learner.
+        control: why it says nothing of G(F) that this learner does not learn it; empty if nothing.
+        **words: of the claim.
+    """
+    bound, errors = threshold(config), _at_extreme(rows, pd.Series.idxmin)
+    options = {"num_test": config.num_test, "above": bound, "unless": control}
+    return _errors_claim(name, errors, **options, bound=bound, **words)
+
+
+def _resnet_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> dict[str, Claim]:
+    """Returns what is claimed of the ResNet, by what of it is trained."""
+    claims = {}
+    for net, learner in _wanted(config):
+        if net == "3resnet" and learner in RESNET_WIDTHS:
+            rows = _of(fine, net, learner)
+            rows = rows[rows["width"] >= RESNET_WIDTHS[learner]]
+            claims[learner] = _learns(f"resnet_{learner}", config, rows, pd.Series.idxmax)
+    return claims
+
+
+def _no_control(claims: Iterable[Claim]) -> str:
+    """Returns why nothing can be said of those who do not learn; empty if one is shown to."""
+    shown = any(claim.status == "shown" for claim in claims)
+    return "" if shown else "the ResNet is not shown to learn"
+
+
+def _wanted(config: ml_collections.ConfigDict) -> list[tuple[str, str]]:
+    """Returns all (net, learner) of a sweep."""
+    axes = config.sweep
+    return [*axes.series, *axes.baselines, *axes.exact, *axes.limits]
+
+
+def _of(fine: pd.DataFrame, net: str, learner: str) -> pd.DataFrame:
+    return fine[(fine["net"] == net) & (fine["learner"] == learner)]
+
+
+def _parted(learns: Iterable[Claim], does_not: Iterable[Claim]) -> Callable[[Claim], Claim]:
+    """Returns what to make of a claim: none speaks for the paper where all others learn as well."""
+    learns, statuses = list(learns), {claim.status for claim in does_not}
+    tied = statuses - {"not run"} == {"not shown"}
+
+    def judge(claim: Claim) -> Claim:
+        if not tied or claim not in learns or claim.status != "shown":
+            return claim
+        return claim._replace(status="undecided", note="everything that was tried learns")
+
+    return judge
+
+
+def width_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
+    """Returns what figure 2 shows: the ResNet learns, nothing else does."""
+    resnet = _resnet_claims(config, fine)
+    control = _no_control(resnet.values())
+    claims = [
+        resnet[learner]
+        if net == "3resnet" and learner in resnet
+        else _other_claim(config, fine, net, learner, control)
+        for net, learner in _wanted(config)
+    ]
+    judge = _parted(resnet.values(), (c for c in claims if c not in resnet.values()))
+    return [judge(claim) for claim in claims]
+
+
+def early_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
+    """Returns the same of searches that choose the epoch as well, by its test error."""
+    claims = zip(_wanted(config), width_claims(config, at_best_epoch(fine)), strict=True)
+    return [
+        claim._replace(item=f"{claim.item}, best epoch")
+        for (_, learner), claim in claims
+        if learner in SEARCHED
+    ]
+
+
+def at_best_epoch(fine: pd.DataFrame) -> pd.DataFrame:
+    """Returns results with the least test error of all epochs in the place of the last one's."""
+    return fine.assign(test_error=fine["least_error"])
+
+
+def _other_claim(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame, net: str, learner: str, control: str
+) -> Claim:
+    """Claims that a learner does not learn G(F), which says something if it has learned F."""
+    rows = _of(fine, net, learner)
+    rows = rows.assign(width=rows["width"].fillna(0))  # a limit has no width
+    if _at_extreme(rows, pd.Series.idxmin).median() > LEARNED * answer_zero(config):
+        control = control or "it does not learn the base signal either"
+    return _does_not("others", config, rows, control, series=series_name(net, learner))
+
+
+def beta_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
+    """Returns what figure 3 shows: the composite signal is learned where beta is above alpha.
+
+    At beta = alpha the paper's "about" leaves it open, and there is no claim.
+    """
+    nets = _of(fine, *config.sweep.series[0])  # the ResNet
+    above = {
+        beta: _learns("beta_above", config, nets[nets["beta"] == beta], pd.Series.idxmin, beta=beta)
+        for beta in config.sweep.beta
+        if beta > config.alpha
+    }
+    control, below = _no_control(above.values()), {}
+    for beta in config.sweep.beta:
+        if beta < config.alpha:
+            rows = nets[nets["beta"] == beta]
+            zero, unless = threshold(config) * (1 + (beta / config.alpha) ** 2), control
+            if _at_extreme(rows, pd.Series.idxmin).median() > DIVERGED * zero:
+                unless = control or "it is far worse than the answer 0"
+            below[beta] = _does_not("beta_below", config, rows, unless, beta=beta)
+    judge, found = _parted(above.values(), below.values()), above | below
+    return [judge(found[beta]) for beta in config.sweep.beta if beta in found]
+
+
+def net_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
+    """Returns what the skip and the bottleneck do, each by itself."""
+    resnet = _resnet_claims(config, fine)
+    claims, others, control = [], [], _no_control(resnet.values())
+    for net, learner in _wanted(config):
+        rows, words = _of(fine, net, learner), {"series": series_name(net, learner)}
+        if net == "3resnet" and learner in resnet:
+            claims.append(resnet[learner])
+        elif net == "3resnet_full":
+            claims.append(_learns("skip_alone", config, rows, pd.Series.idxmin, **words))
+        elif net == "3layer_bottleneck":
+            claim = _does_not("bottleneck_alone", config, rows, control, **words)
+            ran = claim.status != "not run"
+            claims.append(claim._replace(status="measured") if ran else claim)
+        else:
+            others.append(_other_claim(config, fine, net, learner, control))
+            claims.append(others[-1])
+    judge = _parted((c for c in claims if c not in others), others)
+    return [judge(claim) for claim in claims]
+
+
+class _Sizes(NamedTuple):
+    """From how many examples on series are below a bound.
+
+    Attributes:
+        first: the least N at which one of them is; infinite where none is.
+        lower: none is with fewer examples, as far as was run; infinite without series.
+    """
+
+    first: float
+    lower: float
+
+
+def _sizes(rows: pd.DataFrame, bound: float, of_seeds: str) -> _Sizes:
+    """Compares test errors of each series, at each N, with a bound: their "median" or "max"."""
+    first, lower = [np.inf], [np.inf]
+    for _, series in rows.groupby(_SERIES, dropna=False):
+        errors = series.groupby("num_train")["test_error"].agg(of_seeds)
+        reached = errors.index[errors < bound]
+        first.append(float(min(reached, default=np.inf)))
+        lower.append(float(min(reached, default=errors.index.max())))
+    return _Sizes(min(first), min(lower))
+
+
+def _size(sizes: _Sizes) -> str:
+    return f"{sizes.first:g}" if np.isfinite(sizes.first) else f"not below N = {sizes.lower:,g}"
+
+
+def sample_claims(fine: pd.DataFrame) -> list[Claim]:
+    """Returns what theorem 2 says: kernels need many examples for G(F), the ResNet few.
+
+    Where no kernel gets there, all that is known is that it takes more than the largest N that was
+    run, and this N has to be as large as the theorem says. That kernels need many says nothing
+    where the ResNet does not get there either; it does where all of its seeds do.
+    """
+    claims = []
+    for (d, base_degree, composite_degree), rows in fine.groupby(TASK):
+        bound, degree = LEARNED * threshold(rows.iloc[0]), base_degree * composite_degree
+        is_network = rows["learner"].isin(("all", "hidden"))
+        kernels = _sizes(rows[~is_network], bound, "median")
+        nets = _sizes(rows[is_network], bound, "max")
+        words = {"d": d, "degree": degree, "bound": float(d) ** (degree / 2)}
+        ran, both = bool((~is_network).any()), is_network.nunique() == 2
+        many = [kernels.lower >= words["bound"]] if ran else []
+        unless = "" if np.isfinite(nets.first) else "the ResNet does not get there"
+        names = _words("kernel_samples", words)
+        claims.append(every(*names, many, _size(kernels), unless=unless))
+        fewer = [nets.first < kernels.first and nets.first <= kernels.lower] if both else []
+        claims.append(every(*_words("resnet_samples", words), fewer, _size(nets)))
+    return claims
+
+
+def _base_first(rows: pd.DataFrame, series: str) -> Claim:
+    """Claims that half of the base signal is learned epochs before half of the composite one."""
+    item, paper = _words("base_first", {"series": series})
+    epochs = rows.reindex(columns=["base_epoch", "composite_epoch"]).astype(float)
+    ours = " / ".join(f"{v:g}" for v in epochs.median())
+    if epochs.isna().any(axis=None):
+        return every(item, paper, [False], ours)
+    later = epochs["composite_epoch"] - epochs["base_epoch"]
+    claim = compare(item, paper, later, above=0.0)
+    return claim if claim.status == "not run" else claim._replace(ours=ours)
+
+
+def epoch_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
+    """Returns when the signals are learned: base before composite, by a kernel never.
+
+    A kernel that does not learn the base signal either, or where no network learns the composite
+    one, says nothing.
+    """
+    is_network = fine["learner"].isin(RESNET_WIDTHS) & (fine["net"] == "3resnet")
+    reached = fine.loc[is_network].reindex(columns=["composite_epoch"]).notna().all(axis=None)
+    control = "" if is_network.any() and reached else "the ResNet is not shown to learn"
+    claims = []
+    for net, learner in _wanted(config):
+        rows, series = _of(fine, net, learner), series_name(net, learner)
+        if net == "3resnet" and learner in RESNET_WIDTHS:
+            claims.append(_base_first(rows, series))
+            continue
+        missed = rows.reindex(columns=["base_error", "composite_error"]).astype(float)
+        unless = control
+        if not (missed["base_error"] < LEARNED).all():
+            unless = control or "it does not learn the base signal either"
+        names = _words("never", {"series": series})
+        # A share of a signal, in a correlation with it over the test examples.
+        options = {"above": LEARNED, "examples_error": 2 / np.sqrt(config.num_test)}
+        claims.append(compare(*names, missed["composite_error"], unless=unless, **options))
+    return claims

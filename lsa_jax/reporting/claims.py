@@ -1,0 +1,304 @@
+"""How a claim of a paper is decided: one rule, by intervals, for every report.
+
+An interval counts what varies between seeds and, where accuracies are compared, which test examples
+were drawn. A claim is shown where all of the interval is on the claim's side of its threshold, not
+shown where all of it is on the other, and otherwise undecided: then it says what it would take.
+Thresholds are the paper's, or margins stated before anything was run.
+
+Intervals are of 95 %. Everything random takes an explicit key.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+from jaxtyping import Float
+
+from lsa_jax.reporting.report import Claim, Status
+
+LEVEL = 0.95
+# That a statement holds in every run by luck alone is at most as likely as one end of an interval.
+LUCK = (1 - LEVEL) / 2
+_TAIL = (1 + LEVEL) / 2
+# An interval of a number whose error is known reaches so many errors.
+REACH = float(scipy.stats.norm.ppf(_TAIL))
+_MOST_SEEDS = 1000
+_RESAMPLES = 2000
+
+Values = Sequence[float] | np.ndarray | pd.Series
+
+
+class Interval(NamedTuple):
+    """A mean over seeds and where it may be.
+
+    Attributes:
+        mean: over seeds.
+        low: lower end; not-a-number where there is nothing to tell how far it may be off.
+        high: upper end.
+        seeds: how many values there are.
+        spread: their standard deviation; not-a-number for fewer than two.
+        examples_error: standard error from the draw of test examples.
+    """
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    spread: float
+    examples_error: float
+
+
+def _reach(spread: float, seeds: int, examples_error: float) -> float:
+    """Returns half the length of an interval: that of seeds and that of examples, in quadrature."""
+    of_examples = REACH * examples_error
+    if seeds < 2:
+        return of_examples if examples_error > 0 else np.nan
+    return float(
+        np.hypot(scipy.stats.t.ppf(_TAIL, seeds - 1) * spread / np.sqrt(seeds), of_examples)
+    )
+
+
+def over_seeds(values: Values, examples_error: float = 0.0) -> Interval:
+    """Returns the interval of a mean over seeds: Student's t, missing values left out.
+
+    Args:
+        values: one a seed.
+        examples_error: standard error of each from the draw of its test examples, which seeds may
+            share; with one seed it is all there is.
+    """
+    found = pd.Series(values, dtype=float).dropna()
+    mean = float(found.mean()) if len(found) else np.nan
+    spread = float(found.std()) if len(found) > 1 else np.nan
+    reach = _reach(spread, len(found), examples_error)
+    return Interval(mean, mean - reach, mean + reach, len(found), spread, examples_error)
+
+
+def binomial_error(accuracy: float, examples: int) -> float:
+    """Returns an accuracy's standard error, by Agresti and Coull (1998): not 0 at 0 or 1."""
+    share = (accuracy * examples + 2) / (examples + 4)
+    return float(np.sqrt(share * (1 - share) / (examples + 4)))
+
+
+def difference_error(
+    first: float, second: float, examples: int, both: float | None = None
+) -> float:
+    """Returns the standard error of a difference of two accuracies on the same examples.
+
+    Args:
+        first: an accuracy.
+        second: the other.
+        examples: of the test.
+        both: share of examples that both have right: the paired error, of McNemar (1947). Without
+            it errors count as independent, which they exceed where one's mistakes are the other's.
+    """
+    if both is None:
+        return float(np.hypot(binomial_error(first, examples), binomial_error(second, examples)))
+    # One more example of either kind: no error is 0.
+    only = np.array([first - both, second - both]) * examples + 1
+    only /= examples + 2
+    return float(np.sqrt((only.sum() - (only[0] - only[1]) ** 2) / (examples + 2)))
+
+
+def ratio_error(top: float, bottom: float, examples: int, key: int) -> float:
+    """Returns the standard error of a ratio of accuracies: bootstrap over their test examples."""
+    rng = np.random.default_rng(key)
+    drawn = [
+        rng.binomial(examples + 4, (share * examples + 2) / (examples + 4), size=_RESAMPLES)
+        for share in (top, bottom)
+    ]
+    return float(np.std(drawn[0] / np.maximum(drawn[1], 1)))
+
+
+def bootstrap(
+    samples: Sequence[Float[np.ndarray, " n"]],
+    statistic: Callable[[list[np.ndarray]], float],
+    key: int,
+    resamples: int = _RESAMPLES,
+) -> tuple[float, float]:
+    """Returns the percentile interval of a statistic of several samples, each resampled by itself.
+
+    Efron (1979). Not-a-number where a sample has fewer than two values: they cannot be resampled.
+    """
+    samples = [np.asarray(values, float) for values in samples]
+    if min(map(len, samples), default=0) < 2:
+        return np.nan, np.nan
+    rng = np.random.default_rng(key)
+    found = [
+        statistic([values[rng.integers(len(values), size=len(values))] for values in samples])
+        for _ in range(resamples)
+    ]
+    low, high = np.nanquantile(found, [1 - _TAIL, _TAIL])
+    return float(low), float(high)
+
+
+def is_near_chance(accuracy: float, classes: int, examples: int) -> bool:
+    """Tells whether an accuracy cannot be told from guessing, which no percentage retained may."""
+    reach = REACH * binomial_error(accuracy, examples)
+    return bool(accuracy - reach <= 1 / classes)
+
+
+def chance_warning(accuracy: float, classes: int, examples: int) -> str:
+    """Returns the warning that an accuracy is near chance; empty where it is not."""
+    if not is_near_chance(accuracy, classes, examples):
+        return ""
+    return f"near chance: an accuracy of {accuracy:.3f} among {classes} classes"
+
+
+def decide(low: float, high: float, above: float, below: float) -> Status:
+    """Tells whether what lies between two numbers lies above and below two others."""
+    if not (low <= high):
+        return "undecided"
+    if low > above and high < below:
+        return "shown"
+    return "not shown" if high <= above or low >= below else "undecided"
+
+
+def _would_take(interval: Interval, above: float, below: float) -> str:
+    """Returns what would decide an undecided comparison, if all stays as it is."""
+    distance = min(abs(interval.mean - above), abs(interval.mean - below))
+    if interval.seeds < 2:
+        return "2 seeds or more"
+    if REACH * interval.examples_error >= distance:
+        return "more test examples" if interval.examples_error else "no number of seeds"
+    for seeds in range(interval.seeds + 1, _MOST_SEEDS):
+        if _reach(interval.spread, seeds, interval.examples_error) < distance:
+            return f"about {seeds} seeds"
+    return f"more than {_MOST_SEEDS} seeds"
+
+
+def compare(
+    item: str,
+    paper: str | float,
+    values: Values,
+    *,
+    above: float = -np.inf,
+    below: float = np.inf,
+    examples_error: float = 0.0,
+    unless: str = "",
+    digits: int = 4,
+) -> Claim:
+    """Returns a claim that a mean over seeds lies above one number and below another.
+
+    Args:
+        item: what is compared, in words.
+        paper: the paper's number or statement.
+        values: one a seed; none means not run.
+        above: what it has to exceed.
+        below: what it has to stay below.
+        examples_error: as in `over_seeds`.
+        unless: why this cannot speak for the paper, such as a control that failed or
+            `chance_warning`; what would be shown is undecided then.
+        digits: of ours.
+    """
+    interval = over_seeds(values, examples_error)
+    if not interval.seeds:
+        return not_run(item, paper)
+    status = decide(interval.low, interval.high, above, below)
+    notes = [unless] if unless else []
+    if status == "undecided":
+        notes.append("it would take " + _would_take(interval, above, below))
+    if status == "shown" and unless:
+        status = "undecided"
+    ours = round(interval.mean, digits)
+    return _claim(item, paper, ours, interval, status, "; ".join(notes))
+
+
+def agree(item: str, paper: float, values: Values, margin: float, **options) -> Claim:
+    """Returns a claim that a mean is the paper's number, to within a margin stated beforehand.
+
+    All of the interval has to lie within the margin: two one-sided tests, Schuirmann (1987).
+    """
+    return compare(item, paper, values, above=paper - margin, below=paper + margin, **options)
+
+
+def margin_of(number: float, others: Sequence[float], widest: float, same: float = 1.0) -> float:
+    """Returns a margin by which a number of the paper cannot pass for another of the same table.
+
+    Half the distance to the nearest other number and at most `widest`; numbers within `same` are
+    one number to us.
+    """
+    apart = [abs(number - other) for other in others if abs(number - other) > same]
+    return min(widest, *(distance / 2 for distance in apart)) if apart else widest
+
+
+def every(
+    item: str,
+    paper: str | float,
+    holds: Sequence[bool | np.bool] | np.ndarray | pd.Series,
+    ours: str | float,
+    *,
+    luck: float = 0.0,
+    unless: str = "",
+    spread: float | None = None,
+) -> Claim:
+    """Returns a claim that something holds in every run: one exception refutes it.
+
+    Args:
+        item: what is compared, in words.
+        paper: the paper's statement.
+        holds: whether it does, by run; none means not run.
+        ours: what came out.
+        luck: the chance that it holds in a run in which nothing was learned. Where all hold, there
+            have to be so many that luck explains it in no more than 2.5 % of the cases.
+        unless: as in `compare`.
+        spread: over runs.
+    """
+    holds = np.asarray(holds, bool)
+    if not len(holds):
+        return not_run(item, paper)
+    if not holds.all():
+        return Claim(item, paper, ours, spread, "not shown", note=unless)
+    needed = 1 if luck <= LUCK else int(np.ceil(np.log(LUCK) / np.log(min(luck, 0.999))))
+    notes = [unless] if unless else []
+    if len(holds) < needed:
+        notes.append(f"it would take {needed} seeds")
+    return Claim(
+        item, paper, ours, spread, "undecided" if notes else "shown", note="; ".join(notes)
+    )
+
+
+def not_run(item: str, paper: str | float, note: str = "") -> Claim:
+    """Returns the claim of something that was not run."""
+    return Claim(item, paper, "", None, "not run", note=note)
+
+
+def measured(
+    item: str, paper: str | float, ours: str | float, values: pd.Series | None = None
+) -> Claim:
+    """Returns a number about which the paper says nothing that could be shown."""
+    return Claim(item, paper, ours, None if values is None else spread(values), "measured")
+
+
+def start_up_check(claims: list[Claim]) -> list[Claim]:
+    """Returns claims as not run: what only checks that a program starts is no result."""
+    return [not_run(claim.item, claim.paper, "a check that it starts") for claim in claims]
+
+
+def _claim(
+    item: str, paper: str | float, ours: float, interval: Interval, status: Status, note: str
+) -> Claim:
+    ends = [None if np.isnan(end) else float(f"{end:.4g}") for end in interval[1:3]]
+    deviation = None if np.isnan(interval.spread) else interval.spread
+    return Claim(item, paper, ours, deviation, status, *ends, note)
+
+
+def spread(values: pd.Series) -> float | None:
+    """Returns the standard deviation over seeds; None where there is one seed or none."""
+    return float(values.std()) if values.count() > 1 else None
+
+
+def cell(values: pd.Series, form: str = ".3f", spread_form: str | None = None) -> str:
+    """Returns mean ± standard deviation over seeds, for a table; empty where no seed has any.
+
+    Args:
+        values: one a seed; missing ones are left out.
+        form: of the mean.
+        spread_form: of the deviation; None means as the mean.
+    """
+    deviation = spread(values)
+    if not values.count():
+        return ""
+    ends = "" if deviation is None else f" ± {format(deviation, spread_form or form)}"
+    return format(values.mean(), form) + ends

@@ -1,0 +1,174 @@
+"""Made-up results of feature learning's experiments show nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_clouds
+from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
+from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
+from lsa_jax.experiments.feature_learning.input_structure import report as input_structure
+from lsa_jax.experiments.feature_learning.learning import report as learning
+from lsa_jax.experiments.feature_learning.learning import settings as learning_settings
+from lsa_jax.experiments.feature_learning.learning.settings import rate_of
+from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds
+from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_settings
+from lsa_jax.sweep.variants import set_fields
+
+LEARNERS = ("network", "ntk", "random_features", "one_step", "two_step", "memorise")
+
+
+def table(item, accuracy, cosine=0.1, balanced=None):
+    """Returns the claims on one table, of accuracies (learner, seed)."""
+    config = set_fields(learning_settings.default_config(), {"paper_item": item})
+    rows = [
+        {
+            "learner": learner,
+            "structured": structured,
+            "rate": rate_of(config, learner),
+            "id": f"{learner}{structured}{seed}",
+            "seed": seed,
+            "status": "ok",
+            "test_accuracy": accuracy(learner, seed),
+            "test_balanced_accuracy": accuracy(learner, seed) if balanced is None else balanced,
+            "cosine": cosine,
+        }
+        for learner in LEARNERS
+        for structured in (True, False)
+        for seed in range(5)
+    ]
+    return learning.make_claims(config, pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize("item", FEATURE_LEARNING)
+def test_tables_of_learners_that_learn_nothing_are_equal_or_exchanged(item, nothing_shown):
+    paper = FEATURE_LEARNING[item]
+    rng = np.random.default_rng(0)
+    nothing_shown(table(item, lambda *point: rng.binomial(10_000, 0.5) / 10_000))
+    for constant in (0.41, 0.5, 0.58, 0.8, 0.9):
+        nothing_shown(table(item, lambda *point, c=constant: c, balanced=0.5))
+    nothing_shown(table(item, lambda *point: 0.95))
+    nothing_shown(table(item, lambda *point: paper["random_features"][1] / 100))
+    fixed = {"ntk", "random_features"}
+    nothing_shown(table(item, lambda learner, seed: 1.0 if learner in fixed else 0.7))
+
+
+def test_a_table_of_noise_shows_nothing(nothing_shown):
+    rng = np.random.default_rng(1)
+    for item in FEATURE_LEARNING:
+        nothing_shown(table(item, lambda *point: 0.75 + 0.15 * rng.uniform(-1, 1), cosine=0.0))
+
+
+def models(linear, network, hinge=0.9, norm=1.0, bound=0.4):
+    columns = {"num_patterns": 100, "k": 5, "status": "ok"}
+    rows = [{"learner": "neurons", "N": 10, "test_accuracy": accuracy} for accuracy in linear] + [
+        {"learner": "network", "N": np.nan, "test_accuracy": accuracy} for accuracy in network
+    ]
+    found = pd.DataFrame(rows).assign(test_hinge=hinge, norm=norm, bound=bound, **columns)
+    return fixed_features.make_claims(found, 10_000)
+
+
+def test_zero_weights_show_no_lower_bound(nothing_shown):
+    nothing_shown(models([0.5] * 3, [0.5] * 3, hinge=1.0, norm=0.0))
+    zero, gap = models([0.5] * 3, [0.99, 1.0, 0.99], hinge=1.0, norm=0.0)
+    assert zero.status == "not run" and gap.status == "shown"
+
+
+@pytest.mark.parametrize(
+    ("linear", "network"),
+    [
+        ([0.5] * 3, [0.5] * 3),
+        ([0.9] * 3, [0.9] * 3),
+        ([0.99] * 3, [0.6] * 3),
+        ([0.6, 0.65, 0.7], [0.6, 0.72, 0.66]),
+    ],
+)
+def test_fixed_features_as_good_as_the_network_show_nothing(linear, network, nothing_shown):
+    nothing_shown(models(linear, network))
+
+
+def filters(rng, accuracy=0.95, pairs=(0.0, 0.04), centres=(0.0, 0.04)):
+    """Returns the claims on filters whose cosines are noise (mean, deviation) of seeds."""
+    config = filter_settings.default_config()
+    rows = []
+    for _ in range(3):
+        row = {"filters": 128, "status": "ok", "test_accuracy": accuracy}
+        for block in range(1, 5):
+            row[f"block{block}_start_centres_cosine"] = -0.3 + rng.normal(scale=0.04)
+            row[f"block{block}_centres_cosine"] = -0.3 - rng.normal(*centres)
+            first, *_, last = [0, *config.epochs]
+            for end in zip([0, *config.epochs], config.epochs, strict=False):
+                row["block{}_moved_{}_{}".format(block, *end)] = 0.3 + 0.1 * rng.normal()
+            assert first < last
+        row |= {name: rng.normal(*pairs) for name in ("v1_v2", "v1_v3", "v2_v3")}
+        rows.append(row)
+    return filter_clouds.make_claims(config, pd.DataFrame(rows))
+
+
+def test_filters_that_did_not_part_and_gradients_that_barely_agree_show_nothing(nothing_shown):
+    rng = np.random.default_rng(2)
+    nothing_shown([c for c in filters(rng) if "test accuracy" not in c.item])
+    # More than random directions, far less than table 7.
+    weak = [c for c in filters(rng, pairs=(0.3, 0.01)) if "gradients" in c.item]
+    nothing_shown(weak)
+    nothing_shown(filters(rng, accuracy=0.5, pairs=(0.9, 0.0), centres=(0.6, 0.0)))
+
+
+def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothing_shown):
+    mixture = {"data.dataset": "gaussian_mixture", "data.d": 10, "data.k": 4, "clusters": 16}
+    for fields, name in ((mixture, "share_covered"), ({}, "silhouette")):
+        config = set_fields(weight_settings.default_config(), fields)
+        for values, start, accuracy in (
+            ((1.0, 1.0, 1.0), 1.0, 0.9),
+            ((1.0, 1.0, 1.0), 0.1, 0.5),
+            ((0.4, 0.55, 0.6), 0.1, 0.9),
+            ((0.0, 0.0, 0.0), 0.0, 0.9),
+        ):
+            columns = {f"start_{name}": start, "test_accuracy": accuracy, "status": "ok"}
+            rows = pd.DataFrame({name: values}).assign(**columns)
+            nothing_shown(weight_clouds.make_claims(config, rows))
+
+
+def students(labelled, injected, whole, direct):
+    rows = pd.DataFrame({"test_labelled_part": labelled, "test_injected_part": injected})
+    fixed = {"learner": "student", "teacher_size": 9, "share": 0.5, "size": 9}
+    rows = rows.assign(seed=range(len(rows)), test_accuracy=whole, **fixed)
+    own = pd.DataFrame({"size": 9, "test_accuracy": direct})
+    return input_structure._student_claims(rows, own, rows, 2000)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "injected", "whole", "direct"),
+    [
+        ([0.1] * 3, [0.1] * 3, [0.1] * 3, [0.1] * 3),  # nothing is learned
+        ([0.1] * 3, [0.05] * 3, [0.05] * 3, [0.1] * 3),
+        ([0.9] * 3, [0.9] * 3, [0.9] * 3, [0.9] * 3),  # equal
+        ([0.6] * 3, [0.9] * 3, [0.95] * 3, [0.8] * 3),  # exchanged
+        ([0.85, 0.9, 0.95], [0.96, 0.84, 0.9], [0.86, 0.95, 0.9], [0.85, 0.96, 0.9]),  # noise
+        ([0.9], [0.89], [0.9], [0.9]),  # one seed
+    ],
+)
+def test_students_that_guess_are_equal_or_noise_show_nothing(
+    labelled, injected, whole, direct, nothing_shown
+):
+    nothing_shown(students(labelled, injected, whole, direct))
+
+
+def sizes(losses):
+    """Returns the claims on losses (teacher, seed) of students of size 1 to 5."""
+    rows = [
+        {"learner": "student", "teacher_size": teacher, "share": 1.0, "size": size, "seed": seed}
+        | {"test_loss": loss}
+        for teacher in (10, 100, 500)
+        for seed in range(3)
+        for size, loss in enumerate(losses(teacher, seed), start=1)
+    ]
+    return input_structure._size_claims(pd.DataFrame(rows))
+
+
+def test_minima_of_noise_and_of_labels_that_nobody_learns_do_not_move(nothing_shown):
+    rng = np.random.default_rng(3)
+    nothing_shown(sizes(lambda teacher, seed: 2.3 + 0.02 * rng.normal(size=5)))
+    nothing_shown(sizes(lambda teacher, seed: 1.0 + 0.1 * rng.normal(size=5)))
+    nothing_shown(sizes(lambda teacher, seed: abs(np.arange(5) - 2.0)))

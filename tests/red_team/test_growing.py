@@ -1,0 +1,80 @@
+"""Made-up results of growing show nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.growing import report, settings
+from lsa_jax.sweep.variants import set_fields
+
+OPERATORS = 12
+
+
+def correlations(initial, early, regret, regret_0=0.8, top=1.0, transition=50.0):
+    """Returns the claims on numbers by seed."""
+    config = set_fields(settings.default_config(), {"lag_steps": 200})
+    found = pd.DataFrame(
+        {
+            "initial_spearman": initial,
+            "lag_spearman": early,
+            "relative_regret lag": regret,
+            "relative_regret lag_0": regret_0,
+            "relative_regret stack_random": regret_0,
+            "picks_random_top": top,
+            "transition": transition,
+            "operators": OPERATORS,
+        }
+    )
+    return report.setting_claims(config, "encoder", "constant", found)
+
+
+def test_final_losses_that_differ_by_noise_show_nothing(nothing_shown):
+    rng = np.random.default_rng(0)
+    for seeds in (1, 2, 5):
+        for _ in range(20):
+            losses = rng.normal(size=(seeds, 3, OPERATORS))
+            spearman = [
+                [pd.Series(of[i]).corr(pd.Series(of[2]), method="spearman") for of in losses]
+                for i in (0, 1)
+            ]
+            regret = [
+                [np.ptp(of[2][[of[i].argmin(), of[2].argmin()]]) / np.ptp(of[2]) for of in losses]
+                for i in (0, 1)
+            ]
+            top = [float(of[0].argmin() == 0) for of in losses]
+            nothing_shown(correlations(*spearman, regret[1], regret[0], top))
+
+
+@pytest.mark.parametrize(
+    ("initial", "early"), [((0.9, 0.95, 0.9), (0.0, 0.1, -0.1)), ((0.0, 0.1), (0.0, 0.1))]
+)
+def test_exchanged_and_equal_early_losses_show_nothing(initial, early, nothing_shown):
+    initial, early = list(initial), list(early)
+    nothing_shown(correlations(initial, early, 0.8, 0.1, 0.0, np.nan))
+    nothing_shown(correlations(initial, early, 0.0, 0.8))
+
+
+def test_operators_of_equal_losses_show_nothing(nothing_shown):
+    nothing_shown(correlations([np.nan] * 3, [np.nan] * 3, np.nan, np.nan, 0.0, np.nan))
+
+
+def test_stacking_by_noise_shows_nothing(nothing_shown):
+    for losses in ([1.0, 1.0, 1.0], [1.2, 0.9, 1.1], [1.1, 1.1, 1.1], [0.9]):
+        rows = [
+            {"kind": "encoder", "schedule": "constant", "seed": seed, "strategy": strategy}
+            | {"final_loss": loss}
+            for seed, own in enumerate(losses)
+            for strategy, loss in (("last", 1.0), ("adaptive", own))
+        ]
+        nothing_shown(report.stacking_claims(pd.DataFrame(rows)))
+
+
+@pytest.mark.parametrize("question", ["operators", "stacking"])
+def test_a_few_steps_are_no_result(question):
+    config = set_fields(
+        settings.default_config(),
+        {"question": question, "grow_steps": 2, "lag_steps": 1, "stage_steps": (1, 1)},
+    )
+    claims = correlations([0.0] * 5, [0.99] * 5, 0.0)
+    assert "shown" in {claim.status for claim in claims}
+    assert {claim.status for claim in report._checked(config, claims)} == {"not run"}

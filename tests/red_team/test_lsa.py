@@ -1,0 +1,128 @@
+"""Made-up results of LSA's other experiments show nothing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.lsa.activation_sparsity import report as sparsity
+from lsa_jax.experiments.lsa.kernel_bound import report as kernel_bound
+from lsa_jax.experiments.lsa.lemmas import report as lemmas
+from lsa_jax.experiments.lsa.signal_dynamics import report as dynamics
+from lsa_jax.experiments.lsa.signal_scaling import report as scaling
+
+
+def activity(changes, accuracy=0.9):
+    """Returns the claims on activity that changes by so much, by seed."""
+    rows = [
+        {"noise": 0.0, "seed": seed, "epoch": epoch, "layer": layer, "active_percent": 50 + of}
+        for layer in ("mean of the layers", "ReLU 1")
+        for seed, change in enumerate(changes)
+        for epoch, of in ((1, 0.0), (2, change))
+    ]
+    results = pd.DataFrame({"noise": 0.0, "test_accuracy": [accuracy], "status": "ok"})
+    return sparsity.make_claims(pd.DataFrame(rows), results)
+
+
+def test_activity_that_falls_by_noise_or_of_a_network_that_guesses_shows_nothing(nothing_shown):
+    nothing_shown(activity([-5.0, 4.0, -3.0, 3.0, -1.0]))
+    nothing_shown(activity([-0.1]))
+    nothing_shown(activity([0.0, 0.0, 0.0]))
+    nothing_shown(activity([5.0, 5.5, 6.0]))
+    nothing_shown(activity([-5.0, -5.5, -6.0], accuracy=0.1))
+
+
+def errors(kernel, network):
+    rows = [
+        {"learner": learner, "k": 100, "m": 1, "test_error": error, "status": "ok"}
+        for learner, found in (("kernel", kernel), ("network", network))
+        for error in found
+    ]
+    return kernel_bound.make_claims(pd.DataFrame(rows), 3000)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "network"),
+    [
+        ([0.5] * 5, [0.5] * 5),  # nothing is learned
+        ([0.05] * 5, [0.05] * 5),  # equal
+        ([0.001] * 5, [0.3] * 5),  # exchanged
+        ([0.08, 0.12, 0.1, 0.11, 0.09], [0.005, 0.02, 0.01, 0.015, 0.0]),  # noise
+        ([0.3] * 5, []),
+    ],
+)
+def test_kernels_that_fail_where_the_network_does_show_nothing(kernel, network, nothing_shown):
+    nothing_shown(errors(np.array(kernel), np.array(network)))
+
+
+def lemma_rows(**columns):
+    fine = {"status": "ok", "k": [2.0**i for i in range(6, 16)], "reached": True}
+    names = ["lemma1_least", "lemma1_most", "lemma2_least", "lemma2_ratio"]
+    names += ["lemma3_least", "onset_ratio", "bias_ratio"]
+    return pd.DataFrame(fine | dict.fromkeys(names, 0.0) | columns)
+
+
+def test_a_flow_that_stands_still_or_is_noise_shows_no_lemma(nothing_shown):
+    nothing_shown(lemmas.make_claims(lemma_rows(reached=False)))
+    nothing_shown(lemmas.make_claims(lemma_rows(reached=False, lemma1_least=1.0, lemma1_most=1.0)))
+    rng = np.random.default_rng(0)
+    noise = {
+        name: rng.normal(size=10) for name in lemma_rows() if name.startswith(("lem", "o", "b"))
+    }
+    nothing_shown(lemmas.make_claims(lemma_rows(**noise)))
+
+
+def test_lemma_3_is_not_judged_where_it_holds_alone():
+    # Its derivative is positive at the one k at which the error is reached, and nowhere else.
+    k = lemma_rows()["k"]
+    alone = lemma_rows(reached=k == k.max(), lemma3_least=np.where(k == k.max(), 1.0, -1.0))
+    found = {c.item: c.status for c in lemmas.make_claims(alone) if c.item.startswith("lemma 3")}
+    assert set(found.values()) == {"not shown"}
+
+
+def run(seed, accuracy, w=None, b=None, ratio=None):
+    steps = np.arange(20)
+    flat = np.zeros(20)
+    return pd.DataFrame(
+        {
+            "seed": seed,
+            "status": "ok",
+            "step": steps,
+            "w_dot_wstar": flat if w is None else w,
+            "b": flat if b is None else b,
+            "ratio": flat if ratio is None else ratio,
+            "test_accuracy": accuracy,
+        }
+    )
+
+
+def test_a_filter_that_learns_nothing_shows_nothing_of_figure_3(nothing_shown):
+    rng, steps = np.random.default_rng(1), np.arange(20)
+    constant = [run(seed, np.full(20, 0.5), w=np.ones(20), b=-np.ones(20)) for seed in range(3)]
+    nothing_shown(dynamics.make_claims(pd.concat(constant), 5000))
+    grows = [run(s, np.full(20, 0.5), w=1.0 + steps, b=-1.0 - steps, ratio=steps) for s in range(3)]
+    nothing_shown(dynamics.make_claims(pd.concat(grows), 5000))
+    noise = [
+        run(seed, rng.binomial(5000, 0.5, 20) / 5000, *rng.normal(size=(3, 20)))
+        for seed in range(5)
+    ]
+    nothing_shown(dynamics.make_claims(pd.concat(noise), 5000))
+
+
+def scaling_rows(steps, reached=True):
+    """Returns runs of minibatches: one column a k, one row a seed."""
+    rows = [
+        {"k": 4.0**place, "steps_taken": value, "reached": reached}
+        for seed in steps
+        for place, value in enumerate(seed)
+    ]
+    return pd.DataFrame(rows).assign(learner="sgd", noise_scale=0.5, status="ok")
+
+
+def test_runs_that_never_arrive_or_take_ever_longer_show_no_polynomial(nothing_shown):
+    nothing_shown(scaling.make_claims(scaling_rows([[1000.0] * 5] * 3, reached=False)))
+    exponential = [[10 * 2.0 ** (3 * place) for place in range(5)]] * 3
+    growth = scaling.make_claims(scaling_rows(exponential))[1]
+    assert growth.status == "not shown"
+    rng = np.random.default_rng(2)
+    noise = 100 * np.exp(2 * rng.normal(size=(4, 5)))
+    assert scaling.make_claims(scaling_rows(noise))[1].status != "shown"

@@ -1,0 +1,173 @@
+"""Intervals have the closed form or the coverage that they claim, and decide as they should."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from lsa_jax.reporting import claims
+
+
+def test_an_interval_over_seeds_is_students():
+    values = [1.0, 2.0, 4.0, 5.5]
+    interval = claims.over_seeds([*values, np.nan])
+    low, high = scipy.stats.t.interval(0.95, 3, np.mean(values), scipy.stats.sem(values))
+    np.testing.assert_allclose((interval.low, interval.high), (low, high))
+    assert interval.seeds == 4
+
+
+def test_one_seed_has_the_interval_of_its_test_examples_and_none_without_them():
+    interval = claims.over_seeds([0.5], examples_error=0.1)
+    np.testing.assert_allclose((interval.low, interval.high), 0.5 + 0.1 * 1.959964 * np.r_[-1, 1])
+    assert np.isnan(claims.over_seeds([0.5]).low)
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 10])
+def test_the_interval_covers_where_seeds_share_their_test_examples(seeds):
+    rng = np.random.default_rng(0)
+    runs, examples_error, of_seeds = 4000, 0.7, 1.0
+    shared = examples_error * rng.normal(size=(runs, 1))
+    values = shared + of_seeds * rng.normal(size=(runs, seeds))
+    found = [claims.over_seeds(row, examples_error) for row in values]
+    covered = np.mean([interval.low <= 0 <= interval.high for interval in found])
+    assert 0.935 <= covered <= 0.995
+
+
+def test_a_binomial_interval_covers_also_next_to_one():
+    rng = np.random.default_rng(1)
+    for accuracy, examples in ((0.5, 100), (0.9, 500), (0.99, 200)):
+        right = rng.binomial(examples, accuracy, size=4000) / examples
+        errors = np.array([claims.binomial_error(share, examples) for share in right])
+        assert (abs(right - accuracy) <= 1.96 * errors).mean() >= 0.93
+    assert claims.binomial_error(1.0, 100) > 0
+    np.testing.assert_allclose(claims.binomial_error(0.3, 10**6), (0.21 / 10**6) ** 0.5, rtol=1e-4)
+
+
+def test_errors_that_two_learners_share_leave_their_difference():
+    rng = np.random.default_rng(2)
+    examples, runs = 400, 3000
+    # Cells: both right, the first alone, the second alone, neither.
+    drawn = rng.multinomial(examples, (0.7, 0.12, 0.06, 0.12), size=runs) / examples
+    both, first, second = drawn[:, 0], drawn[:, 0] + drawn[:, 1], drawn[:, 0] + drawn[:, 2]
+    deviation = (first - second).std()
+    paired = claims.difference_error(first[0], second[0], examples, both[0])
+    np.testing.assert_allclose(paired, deviation, rtol=0.15)
+    assert claims.difference_error(first[0], second[0], examples) > 1.2 * paired
+
+
+def test_the_error_of_a_ratio_is_that_of_its_linearisation():
+    top, bottom, examples = 0.6, 0.8, 2000
+    relative = [(1 - share) / share / examples for share in (top, bottom)]
+    found = claims.ratio_error(top, bottom, examples, key=0)
+    np.testing.assert_allclose(found, top / bottom * np.sqrt(sum(relative)), rtol=0.1)
+    assert found == claims.ratio_error(top, bottom, examples, key=0)
+    assert found != claims.ratio_error(top, bottom, examples, key=1)
+
+
+def test_the_bootstrap_of_an_exponent_covers():
+    rng, k = np.random.default_rng(3), np.array([1.0, 2, 4, 8])
+
+    def slope(samples):
+        return np.polyfit(np.log(k), [np.log(values.mean()) for values in samples], 1)[0]
+
+    covered = 0
+    for _ in range(200):
+        samples = [size**-0.5 * np.exp(0.2 * rng.normal(size=20)) for size in k]
+        low, high = claims.bootstrap(samples, slope, key=0, resamples=200)
+        covered += low <= -0.5 <= high
+    assert 0.88 <= covered / 200 <= 0.99
+    assert np.isnan(claims.bootstrap([np.ones(1)], np.mean, key=0)[0])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [
+        (0.1, 0.2, "shown"),
+        (-0.1, 0.2, "undecided"),
+        (0.0, 0.2, "undecided"),
+        (-0.2, 0.0, "not shown"),
+        (0.0, 0.0, "not shown"),
+        (1.0, 1.5, "not shown"),
+        (0.5, 1.5, "undecided"),
+        (np.nan, np.nan, "undecided"),
+    ],
+)
+def test_the_side_of_the_whole_interval_decides(low, high, status):
+    assert claims.decide(low, high, 0.0, 1.0) == status
+
+
+def test_noise_is_shown_as_rarely_as_its_level_says():
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(2000, 4))
+    found = [claims.compare("", "", row, above=0.0).status for row in noise]
+    assert 0.015 <= found.count("shown") / 2000 <= 0.035
+    assert 0.93 <= found.count("undecided") / 2000 <= 0.97
+
+
+def test_an_undecided_claim_says_how_many_seeds_it_would_take():
+    values = pd.Series([1.0, 3.0, -0.5])
+    claim = claims.compare("", "", values, above=0.0)
+    assert claim.status == "undecided"
+    told = int(claim.note.split("about ")[1].split()[0])
+
+    def low(n):
+        return values.mean() - scipy.stats.t.ppf(0.975, n - 1) * values.std() / n**0.5
+
+    assert low(told) > 0 >= low(told - 1)
+    one = claims.compare("", "", [1.0], above=0.0)
+    assert (one.status, one.note) == ("undecided", "it would take 2 seeds or more")
+    few = claims.compare("", "", values, above=0.0, examples_error=5.0)
+    assert few.note == "it would take more test examples"
+
+
+def test_one_seed_is_decided_by_its_test_examples_alone():
+    assert claims.compare("", "", [3.77], above=0.0, examples_error=2.3).status == "undecided"
+    assert claims.compare("", "", [3.77], above=0.0, examples_error=1.0).status == "shown"
+    assert claims.compare("", "", [-3.77], above=0.0, examples_error=1.0).status == "not shown"
+
+
+def test_what_speaks_against_a_claim_keeps_it_from_being_shown_and_nothing_else():
+    for values, status in (([2.0, 2.1], "undecided"), ([-2.0, -2.1], "not shown")):
+        claim = claims.compare("", "", values, above=0.0, unless="the control failed")
+        assert (claim.status, claim.note) == (status, "the control failed")
+    assert claims.compare("", "", [], above=0.0).status == "not run"
+
+
+def test_a_number_agrees_where_all_of_the_interval_is_within_the_margin():
+    near = claims.agree("", 80.0, pd.Series([80.5, 80.6, 80.4]), 3.0)
+    assert near.status == "shown" and 80 < near.low < near.ours < near.high < 81
+    assert claims.agree("", 80.0, pd.Series([79.0, 82.0]), 3.0).status == "undecided"
+    assert claims.agree("", 80.0, pd.Series([90.0, 90.1]), 3.0).status == "not shown"
+
+
+def test_a_margin_keeps_the_numbers_of_a_table_apart():
+    assert claims.margin_of(86.4, [76.0, 86.4, 100.0], 7.0) == pytest.approx(5.2)
+    assert claims.margin_of(86.4, [76.0, 86.4, 100.0], 3.0) == 3.0
+    assert claims.margin_of(52.2, [52.0], 3.0) == 3.0
+
+
+def test_what_holds_in_every_run_by_luck_takes_enough_runs():
+    def status(holds, luck=0.0):
+        return claims.every("", "all", holds, "", luck=luck).status
+
+    assert (status([True]), status([True, False]), status([])) == ("shown", "not shown", "not run")
+    # (1/2)^5 is 0.031, (1/2)^6 is 0.016.
+    assert (status([True] * 5, 0.5), status([True] * 6, 0.5)) == ("undecided", "shown")
+    assert "6 seeds" in claims.every("", "all", [True], "", luck=0.5).note
+
+
+def test_accuracies_near_chance_are_warned_of():
+    assert "near chance" in claims.chance_warning(0.13, 10, 100)
+    assert not claims.chance_warning(0.13, 10, 10_000)
+    assert claims.is_near_chance(0.4, 2, 10_000)
+
+
+def test_a_check_that_a_program_starts_is_no_result():
+    found = claims.start_up_check([claims.compare("a", "b", [1.0, 1.1], above=0.0)])
+    assert [(c.item, c.status, c.ours, c.low) for c in found] == [("a", "not run", "", None)]
+
+
+def test_cells_leave_out_what_is_missing():
+    assert claims.cell(pd.Series([1.0, 2.0, np.nan]), ".1f", ".2g") == "1.5 ± 0.71"
+    assert claims.cell(pd.Series([1.0])) == "1.000"
+    assert claims.cell(pd.Series([np.nan])) == ""
