@@ -196,7 +196,7 @@ for arguments in commands:
     flags.FLAGS.unparse_flags()
     _cli._parse([script, *arguments])
     named = (_cli.CONFIG.value or "").partition(":")[0]
-    if script in ("run", "sweep", "slurm") and named and named not in added:
+    if script in ("run", "sweep", "slurm", "show") and named and named not in added:
         _cli.configured_points(sweep=script != "run")
 """
 
