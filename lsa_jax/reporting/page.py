@@ -1,6 +1,7 @@
 """A sweep's report as one page: `report.html`, which needs no other file and no network."""
 
 import base64
+import re
 import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,9 @@ from lsa_jax.reporting.machine import cores, duration
 from lsa_jax.reporting.report import Claim, Report
 
 _LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
+
+# Between two parts of a name, but not within a number such as -0.27, or within "m=100".
+_SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
 
 _TONES = {
     **dict.fromkeys(("shown", "ok", "done"), "good"),
@@ -34,11 +38,8 @@ class Cell(NamedTuple):
 
 
 def _broken(text: str) -> markupsafe.Markup:
-    """Returns a text that may go on in the next line after a comma, a slash or an underscore."""
-    escaped = str(markupsafe.escape(text))
-    for sign in ("/", "_", "-", ",", "="):
-        escaped = escaped.replace(sign, f"{sign}<wbr>")
-    return markupsafe.Markup(escaped)
+    """Returns a text whose names may go on in the next line where a new word begins in them."""
+    return markupsafe.Markup(_SEAM.sub(r"\1<wbr>", str(markupsafe.escape(text))))
 
 
 def environment() -> jinja2.Environment:
