@@ -77,7 +77,7 @@ def _claim(claim: Claim) -> list[Cell]:
     if claim.spread is not None:
         ours = ours._replace(text=f"{ours.text} ± {claim.spread:.2g}")
     paper = value_cell(files.plain(claim.paper))
-    return [Cell(claim.item), paper, ours, Cell(claim.status, "status")]
+    return [Cell(claim.status, "status"), Cell(claim.item, "long"), paper, ours]
 
 
 def metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
