@@ -1,1 +1,1 @@
-"""Command-line entry points: `python -m launch.run`, `sweep`, `report`, `data`."""
+"""Command-line entry points: `python -m launch.list`, `show`, `sweep`, `run`, `report`, ..."""

@@ -4,20 +4,20 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
-import importlib.util
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 import ml_collections
 from absl import app, flags, logging
 
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError
+from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import parse
 from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.registry import load_settings
@@ -77,7 +77,7 @@ def _refuse_config() -> None:
     for flag in given + _overrides:
         raise InputError(
             f"{flag} is given to a command that reads no configuration; accepted: without it, as "
-            "launch.sweep, launch.run and launch.slurm alone take one"
+            "launch.sweep, launch.run, launch.slurm and launch.show alone take one"
         )
 
 
@@ -108,6 +108,12 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
     app.run(guarded, flags_parser=_parse)
 
 
+def end_with_reader() -> None:
+    """Lets a command that only prints end quietly where its reader does, as `| head` does."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+
+
 _EXAMPLES = {"config": "--config=configs/quickstart.py", "workdir": "--workdir=DIR"}
 
 
@@ -136,27 +142,6 @@ def data_dir() -> Path | None:
     return Path(given) if given else None
 
 
-def _config_module(path: Path) -> ModuleType:
-    """Runs a configuration file.
-
-    Raises:
-        InputError: there is no such file, it fails, or it has no get_config.
-    """
-    if not path.is_file():
-        raise InputError(f"--config is '{path}', which does not exist; accepted: a file")
-    spec = importlib.util.spec_from_file_location("lsa_jax_config", path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"--config is '{path}'; accepted: a Python file, such as {path.stem}.py")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise InputError(f"--config: {path} fails with {type(error).__name__}: {error}") from None
-    if not hasattr(module, "get_config"):
-        raise InputError(f"--config: {path} has no get_config()")
-    return module
-
-
 def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[Point]]:
     """Returns the validated configuration and its points: the sweep's, or the one it describes.
 
@@ -164,7 +149,7 @@ def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[P
         InputError: no configuration, or a field that is not accepted.
     """
     path, _, variant = require("config", CONFIG.value).partition(":")
-    module = _config_module(Path(path))
+    module = config_files.load(Path(path))
     config = module.get_config(variant) if variant else module.get_config()
     settings = load_settings(config.get("experiment"))
     for override in _overrides:
@@ -175,8 +160,7 @@ def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[P
     settings.validate(config)
     if not sweep:
         return config, make_points(config, [{}], settings.validate)
-    get_sweep = getattr(module, "get_sweep", settings.sweep)  # a file may have a sweep of its own
-    return config, make_points(config, get_sweep(config), settings.validate)
+    return config, make_points(config, config_files.sweep_of(module, config), settings.validate)
 
 
 def _tuples(value: object) -> object:

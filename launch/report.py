@@ -1,10 +1,11 @@
 """Writes tables and figures again from what a sweep left on disk.
 
-Example:
+Examples:
     python -m launch.report --workdir=runs/quickstart
+    python -m launch.report --workdir=runs/quickstart --open
 """
 
-from launch import _cli
+from launch import _browser, _cli
 
 
 def main() -> None:
@@ -15,6 +16,7 @@ def main() -> None:
     from lsa_jax.sweep.run import report_sweep
 
     report_sweep(config, points, workdir)
+    _browser.open_page(workdir / "report.html")
 
 
 if __name__ == "__main__":

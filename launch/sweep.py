@@ -13,6 +13,8 @@ Examples:
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart \
         --tensorboard --wandb=quickstart --profile
 
+The report is also a page, `report.html`, which --open shows in a browser.
+
 The same command again does only what is missing. With --distributed several processes share the
 work, on hosts of their own: each is started with the same command. Only process 0 needs to see the
 folder for results.
@@ -31,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from launch import _cli, _distributed
+from launch import _browser, _cli, _distributed
 from lsa_jax.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,6 +101,8 @@ def main(*, sweep: bool = True) -> int:
             results = run_sweep(
                 config, points, workdir, data_dir=data_dir, command=sys.argv, watch=watch
             )
+        if is_first:
+            _browser.open_page(workdir / "report.html")
     return int((results["status"] == "failed").any())
 
 

@@ -16,7 +16,7 @@ import lsa_jax
 ROOT = Path(__file__).resolve().parents[1]
 
 # What is sent, of a checkout that may hold much else.
-SENT = ("configs", "docs", "launch", "lsa_jax", "notebooks", "tests", ".ci")
+SENT = ("configs", "docs", "launch", "lsa_jax", "notebooks", "tests", ".ci", ".github")
 
 
 def test_citation_and_changelog_have_the_version_of_the_package():
@@ -69,6 +69,7 @@ def test_the_wheel_is_the_package_with_its_data_and_stands_by_itself(built):
         (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         description = email.message_from_bytes(archive.read(metadata)).get_payload()
     package = files_below(copy / "lsa_jax", "*.py") | files_below(copy / "lsa_jax", "*.txt")
+    package |= files_below(copy / "lsa_jax", "templates/*")
     assert names == {f"lsa_jax/{name}" for name in package}
     links = re.findall(r"\]\(([^)]+)\)", description)
     assert "# lsa_jax" in description

@@ -81,7 +81,7 @@ def read_tiny_imagenet(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
         contents = _image_files.read_bytes(place)
         tree = _pictures.zip_tree(contents, place, _TINY)
         file = compare(place, place.name, contents)
-    splits = []
+    splits, classes = [], {}
     for classes in _tiny_classes(tree):
         names = _names(classes)
         inputs = _pictures.decode(tree, names, lambda image: image.convert("RGB"))

@@ -1,7 +1,7 @@
 """What a run leaves on disk, written so that a kill at any moment leaves no half-written file.
 
 A working directory holds `config.json`, `runs/<id>/` with `metrics.jsonl` and, written last,
-`result.json`; after a report also `results.csv`, `report.md`, `report.json` and the figures.
+`result.json`; after a report also `results.csv`, `report.md`, `.json` and `.html`, and the figures.
 """
 
 import contextlib

@@ -10,7 +10,6 @@ of trained runs, beside `seconds`.
 import functools
 import hashlib
 import json
-import math
 import os
 import shutil
 import struct
@@ -21,9 +20,7 @@ from typing import Any, NamedTuple
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
-
-# What may count the rows of `metrics.jsonl`, the first that a row has.
-_COUNTERS = ("step", "epoch")
+from lsa_jax.reporting.courses import numbers, steps
 
 
 class Watch(NamedTuple):
@@ -42,21 +39,6 @@ class Watch(NamedTuple):
 UNWATCHED = Watch()
 
 
-def _numbers(row: dict[str, Any]) -> dict[str, float]:
-    """Returns what can be drawn against the steps."""
-    return {
-        name: float(value)
-        for name, value in row.items()
-        if name not in _COUNTERS and isinstance(value, int | float) and math.isfinite(value)
-    }
-
-
-def _steps(rows: list[dict[str, Any]]) -> list[int]:
-    """Returns each row's place on the horizontal axis; its number where nothing counts."""
-    counter = next((c for c in _COUNTERS if all(c in row for row in rows)), None)
-    return [number if counter is None else int(row[counter]) for number, row in enumerate(rows)]
-
-
 def _record(content: bytes) -> bytes:
     """Returns an event as its file holds it: length, checksum, event, checksum."""
     from tensorboardX.record_writer import masked_crc32c
@@ -71,9 +53,9 @@ def _events(rows: list[dict[str, Any]], result: dict[str, Any]) -> list[Any]:
     from tensorboardX import summary  # optional
     from tensorboardX.proto.event_pb2 import Event
 
-    steps, now = _steps(rows), time.time()
-    results = {f"result/{name}": value for name, value in _numbers(result).items()}
-    at_steps = [*zip(steps, map(_numbers, rows), strict=True), (max(steps, default=0), results)]
+    places, now = steps(rows), time.time()
+    results = {f"result/{name}": value for name, value in numbers(result).items()}
+    at_steps = [*zip(places, map(numbers, rows), strict=True), (max(places, default=0), results)]
     return [Event(wall_time=now, file_version="brain.Event:2")] + [
         Event(wall_time=now, step=step, summary=summary.scalar(name, value))
         for step, numbers in at_steps
@@ -126,8 +108,8 @@ def write_wandb(workdir: Path, run_id: str, project: str) -> None:
         dir=str(workdir),
         config=files.read_json(workdir / "config.json")["config"] | {"run": run_id},
     )
-    for step, row in zip(_steps(rows), rows, strict=True):
-        run.log(_numbers(row), step=step)
+    for step, row in zip(steps(rows), rows, strict=True):
+        run.log(numbers(row), step=step)
     run.summary.update(result)
     run.finish()
     files.write_json(record, {"project": project, "id": run.id})

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,20 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min"
+
+
+_UNITS = {"h": 3600, "min": 60, "s": 1}
+_PART = r"(\d+(?:\.\d+)?) ?(h|min|s)(?![a-z])"
+_DURATION = re.compile(rf"(?:[\d.]+ to )?((?:{_PART} ?)+)")
+
+
+def seconds(text: str, *, alone: bool = False) -> float | None:
+    """Returns the seconds of a time at the beginning of a text, as `duration` writes it.
+
+    Also of "1h30min", and of the later end of "27 to 55 s". None where there is none, where the
+    text says that it took "at least" so long, and where `alone` and more text follows.
+    """
+    found = (_DURATION.fullmatch if alone else _DURATION.match)(text.strip())
+    if not found:
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, found[1]))

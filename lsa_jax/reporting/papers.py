@@ -79,6 +79,12 @@ def _first_line(path: Path) -> str:
     return docstring.splitlines()[0] if docstring else path.stem
 
 
+def item_and_claim(path: Path) -> tuple[str, str]:
+    """Returns what a configuration's docstring begins with: the figure or table, and the rest."""
+    item, _, about = _first_line(path).partition(": ")
+    return item.removesuffix("."), about
+
+
 def configurations(paper: str, configs: Path) -> list[Path]:
     """Returns a paper's configurations, in the order in which they are run.
 
@@ -104,12 +110,12 @@ def planned(request: Request) -> list[Sweep]:
     """
     sweeps = []
     for path in configurations(request.paper, request.configs):
-        item, _, about = _first_line(path).partition(": ")
+        item, about = item_and_claim(path)
         config = f"{path}{VARIANTS[request.scale]}"
         command = shlex.join(
             ["python", *request.sweep_command(config, request.workdir / path.stem)]
         )
-        sweeps.append(Sweep(path.stem, config, item.removesuffix("."), about, command))
+        sweeps.append(Sweep(path.stem, config, item, about, command))
     names = [sweep.name for sweep in sweeps]
     for name in request.only:
         if name not in names:

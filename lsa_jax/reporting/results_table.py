@@ -18,6 +18,7 @@ from lsa_jax.reporting.write import cell, markdown_table
 
 _BEGIN, _END = "<!-- results -->", "<!-- /results -->"
 _COLUMNS = ("item", "`--config=`", "cost", "paper", "ours", "status")
+_CELL_END = re.compile(r"(?<!\\)\|")
 _CONFIGURATION = re.compile(r"`([^`]+\.py(?::\w+)?)")
 
 
@@ -48,6 +49,34 @@ def read(path: Path) -> _Table:
             f"{_BEGIN} and {_END}, once each"
         )
     return _Table(before, _earlier(path, table), after)
+
+
+class Published(NamedTuple):
+    """What a table says of a configuration and size, cell by cell; empty where it says nothing."""
+
+    item: str
+    cost: str
+    paper: str
+    ours: str
+    status: str
+
+
+def published(path: Path) -> dict[str, Published]:
+    """Returns the first row of every configuration and size in a file's table of results.
+
+    Raises:
+        InputError: as `read`.
+    """
+    found = {}
+    for config, lines in read(path).rows.items():
+        cells = [cell.strip().replace("\\|", "|") for cell in _CELL_END.split(lines[0])[1:-1]]
+        if len(cells) != len(_COLUMNS):
+            raise InputError(
+                f"--results_table={path} has the row {lines[0]!r} of {len(cells)} cells; accepted: "
+                f"{len(_COLUMNS)}, {', '.join(_COLUMNS)}"
+            )
+        found[config] = Published(cells[0], *cells[2:])
+    return found
 
 
 def read_reports(folders: Iterable[str | Path]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, page
 from lsa_jax.reporting.report import Claim, Report
 
 
@@ -58,7 +58,7 @@ def _write_figures(workdir: Path, report: Report) -> list[Path]:
 
 
 def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
-    """Writes `results.csv`, other tables, the figures, `report.json` and `report.md`.
+    """Writes `results.csv`, other tables, the figures, and `report.json`, `.md` and `.html`.
 
     Returns:
         What to print: the tables, the claims, failed runs and the paths of the files.
@@ -83,5 +83,6 @@ def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     text = "\n\n".join(parts) + "\n"
     pictures = [f"![{path.stem}]({path.name})" for path in figures if path.suffix == ".png"]
     files.write_text(workdir / "report.md", "\n\n".join([text, *pictures]) + "\n")
-    paths += [workdir / "report.json", workdir / "report.md"]
+    files.write_text(workdir / "report.html", page.report_page(workdir, results, report))
+    paths += [workdir / f"report.{kind}" for kind in ("json", "md", "html")]
     return text + "\n" + "\n".join(f"wrote {path}" for path in paths)

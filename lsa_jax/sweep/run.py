@@ -27,7 +27,9 @@ import pandas as pd
 from lsa_jax import processes
 from lsa_jax.errors import InputError, MixedVersionsWarning, NumericalError
 from lsa_jax.reporting import files
+from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
+from lsa_jax.reporting.machine import describe_host
 from lsa_jax.reporting.progress import Progress
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import locks
@@ -120,13 +122,16 @@ def _store(
 
 
 def _progress(
-    bar: Progress, before: int, group: list[Point], watch: Watch
+    bar: Progress, before: int, group: list[Point], watch: Watch, directory: Path | None
 ) -> Callable[[float], None]:
     """Returns what a group tells how much of it is done; `before` are the points of others."""
+    heart = Heartbeat(directory, [point.id for point in group]) if directory else None
     doing = group[0].id if len(group) == 1 else f"{group[0].id} and others"
 
     def progress(fraction: float) -> None:
         bar.advance_to(before + fraction * len(group), doing)
+        if heart is not None:
+            heart.tell(fraction)
         watch.reported()
 
     return progress
@@ -139,10 +144,9 @@ def _run_groups(
     done, everyone = 0, processes.everyone()
     with Progress(sum(map(len, groups)), shown=everyone.is_first) as bar:
         for group in groups:
-            progress, directory = (
-                _progress(bar, done, group, watch),
-                _group_directory(workdir, group),
-            )
+            directory = _group_directory(workdir, group)
+            seen = directory if everyone.is_first else None  # the others may not see the folder
+            progress = _progress(bar, done, group, watch, seen)
             start = time.monotonic()
             outcomes = _run_group(experiment, group, data, directory, progress)
             seconds = round((time.monotonic() - start) / len(group), 3)
@@ -242,6 +246,7 @@ def recorded_sweep(
     with locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
             record = {"command": command, "versions": _versions(), "devices": devices}
+            record["host"] = describe_host()
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
 

@@ -8,6 +8,16 @@ import ml_collections
 from lsa_jax.errors import InputError
 
 
+class UnknownVariantError(InputError):
+    """A configuration has no variant of this name; `known` are those that it has."""
+
+    def __init__(self, variant: str, known: tuple[str, ...]) -> None:
+        super().__init__(
+            f"--config has no variant {variant!r}; accepted after the colon: {', '.join(known)}"
+        )
+        self.known = known
+
+
 def set_fields(
     config: ml_collections.ConfigDict, fields: Mapping[str, Any]
 ) -> ml_collections.ConfigDict:
@@ -36,11 +46,10 @@ def choose(
         variants: the fields that each smaller variant changes, by dotted name.
 
     Raises:
-        InputError: there is no such variant.
+        UnknownVariantError: there is no such variant.
     """
     if variant == "full":
         return config
     if variant not in variants:
-        known = ", ".join(["full", *variants])
-        raise InputError(f"--config has no variant {variant!r}; accepted after the colon: {known}")
+        raise UnknownVariantError(variant, ("full", *variants))
     return set_fields(config, variants[variant])

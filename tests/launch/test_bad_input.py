@@ -230,7 +230,10 @@ def test_a_group_that_is_given_twice_is_run_once():
 @pytest.mark.parametrize(
     ("script", "flag"),
     [
-        *((name, "--config.noise=2") for name in ("report", "groups", "data", "synsets")),
+        *(
+            (name, "--config.noise=2")
+            for name in ("report", "groups", "data", "synsets", "list", "watch")
+        ),
         *((name, QUICKSTART) for name in ("reproduce", "benchmark")),
     ],
 )

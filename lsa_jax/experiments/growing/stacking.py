@@ -130,7 +130,8 @@ def _stack(
         chosen.append(operator.name)
         start += steps
         progress(stage / (len(config.stage_steps) - 1))
-    last = [r["loss"] for r in rows if r["step"] >= start - config.final_share * steps]
+    counted_from = start - config.final_share * config.stage_steps[-1]
+    last = [r["loss"] for r in rows if r["step"] >= counted_from]
     metrics = {
         "final_loss": float(np.mean(last)),
         "chosen": "; ".join(chosen),

@@ -83,6 +83,7 @@ def fit(
     def loss(w: _Vector) -> float:
         return weights @ np.logaddexp(0, -y * (x @ w)) / len(x) + ridge / 2 * (w @ w)
 
+    length = np.inf
     for _ in range(_MAX_STEPS):
         gradient = x.T @ (weights * _slopes(w, x, y)) / len(x) + ridge * w
         length = np.linalg.norm(gradient)

@@ -1,0 +1,74 @@
+"""What makes shells complete `--config=` of `python -m launch.COMMAND`.
+
+The names come from `launch.list --names` in the folder where one stands, once a shell and folder;
+other words are completed as before.
+"""
+
+# Bash splits words at "=" and ":", so what is completed is what follows the last of these; zsh,
+# which reads the same lines, does not.
+_BASH = r"""
+_lsa_jax_names() {
+    if [ "${_lsa_jax_folder-}" != "$PWD" ]; then
+        _lsa_jax_known=$("$1" -m launch.list --names 2>/dev/null)
+        _lsa_jax_folder=$PWD
+    fi
+}
+_lsa_jax_complete() {
+    local line=${COMP_LINE:0:COMP_POINT}
+    COMPREPLY=()
+    case $line in
+        *" -m launch."*) ;;
+        *) return ;;
+    esac
+    local word=${line##* }
+    case $word in
+        --config=*) ;;
+        *) return ;;
+    esac
+    _lsa_jax_names "${COMP_WORDS[0]}"
+    local given=${word#--config=} name
+    local before=${given%"${given##*:}"}
+    while IFS= read -r name; do
+        case $name in
+            "$given"*) COMPREPLY+=("${name#"$before"}") ;;
+        esac
+    done <<< "$_lsa_jax_known"
+    compopt -o nospace 2>/dev/null
+}
+complete -o bashdefault -o default -F _lsa_jax_complete python python3
+"""
+
+_ZSH = r"""
+_lsa_jax_complete() {
+    if [[ "${words[*]}" != *" -m launch."* || $PREFIX != --config=* ]]; then
+        if (( $+functions[_python] )); then _python "$@"; else _default "$@"; fi
+        return
+    fi
+    if [[ "${_lsa_jax_folder-}" != "$PWD" ]]; then
+        _lsa_jax_known=("${(@f)$(${words[1]} -m launch.list --names 2>/dev/null)}")
+        _lsa_jax_folder=$PWD
+    fi
+    compset -P '--config='
+    compadd -S '' -- "${_lsa_jax_known[@]}"
+}
+autoload -Uz compinit && (( $+functions[compdef] )) || compinit -u
+autoload -Uz _python 2>/dev/null
+compdef _lsa_jax_complete python python3
+"""
+
+_FISH = r"""
+function __lsa_jax_names
+    if test "$__lsa_jax_folder" != "$PWD"
+        set -l words (commandline -opc)
+        set -g __lsa_jax_known ($words[1] -m launch.list --names 2>/dev/null)
+        set -g __lsa_jax_folder $PWD
+    end
+    printf '%s\n' $__lsa_jax_known
+end
+for python in python python3
+    complete -c $python -n 'string match -q "* -m launch.*" -- (commandline -p)' \
+        -l config -x -a '(__lsa_jax_names)'
+end
+"""
+
+SHELLS = {"bash": _BASH.lstrip(), "zsh": _ZSH.lstrip(), "fish": _FISH.lstrip()}

@@ -1,0 +1,95 @@
+r"""Lists what can be run: every configuration with its sizes, their cost and the data they need.
+
+Examples:
+    python -m launch.list
+    python -m launch.list --paper=lsa --under=10min
+    python -m launch.list --data=none --shows=NTK
+    python -m launch.list --data=mnist,cifar10 --under=1h
+
+Costs and results are those last published, from the table of results. --under leaves out what has
+no published cost; --data has the data that are there, and leaves out what needs others; --shows has
+words that the item, its claim or its result have to hold.
+
+    source <(python -m launch.list --completion=bash)
+
+makes bash complete --config= for the commands of this project in this shell; zsh likewise, and fish
+with `python -m launch.list --completion=fish | source`.
+"""
+
+import textwrap
+from pathlib import Path
+
+from absl import flags
+
+from launch import _cli, _completion
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import machine, papers, results_table
+from lsa_jax.sweep import catalog
+
+_PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Only this paper's.")
+_UNDER = flags.DEFINE_string("under", None, "Only sizes that take no longer, as 10min or 1h30min.")
+_DATA = flags.DEFINE_list("data", None, "Only sizes that need none, or none but these: mnist,...")
+_SHOWS = flags.DEFINE_string("shows", "", "Only what holds all of these words.")
+_CONFIGS = flags.DEFINE_string("configs", "configs", "Folder of configurations.")
+_RESULTS_TABLE = flags.DEFINE_string(
+    "results_table", "docs/results.md", "Markdown file with the table of results."
+)
+_NAMES = flags.DEFINE_bool("names", False, "Print only what can follow --config=, a line each.")
+_COMPLETION = flags.DEFINE_enum(
+    "completion", None, list(_completion.SHELLS), "Print what makes this shell complete --config=."
+)
+
+
+def _wish(found: list[catalog.Entry]) -> catalog.Wish:
+    """Returns what the flags ask for.
+
+    Raises:
+        InputError: a flag has something else than it accepts.
+    """
+    under = None
+    if _UNDER.value is not None:
+        under = machine.seconds(_UNDER.value, alone=True)
+        if under is None:
+            raise InputError(
+                f"--under is {_UNDER.value!r}; accepted: a time such as 90s or 1h30min"
+            )
+    data = None if _DATA.value is None else catalog.check_data(_DATA.value, found)
+    return catalog.Wish(under, data, tuple(_SHOWS.value.split()))
+
+
+def _describe(entry: catalog.Entry) -> str:
+    """Returns a configuration's lines: its name, what it shows, and a line a size."""
+    about = f"{entry.item}: {entry.claim}" if entry.claim else entry.item
+    lines = [str(entry.path), textwrap.indent(textwrap.fill(about, 96), "  ")]
+    rows = []
+    for variant in entry.variants:
+        size = variant.name if variant.name == "full" else f":{variant.name}"
+        data = ", ".join(variant.data) or "none"
+        rows.append((size, variant.cost, f"data: {data}", variant.published.status))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        lines.append(("    " + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Prints the configurations that the flags ask for."""
+    _cli.end_with_reader()
+    if _COMPLETION.value:
+        print(_completion.SHELLS[_COMPLETION.value], end="")
+        return
+    published = results_table.published(Path(_RESULTS_TABLE.value))
+    found = catalog.entries(Path(_CONFIGS.value), published, _PAPER.value)
+    chosen = catalog.matching(found, _wish(found))
+    if _NAMES.value:
+        print("\n".join(variant.config for entry in chosen for variant in entry.variants))
+        return
+    for entry in chosen:
+        print(_describe(entry) + "\n")
+    sizes = sum(len(entry.variants) for entry in chosen)
+    print(f"{len(chosen)} of {len(found)} configurations, in {sizes} sizes")
+
+
+if __name__ == "__main__":
+    _cli.run(main)

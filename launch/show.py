@@ -1,0 +1,80 @@
+r"""Prints a configuration: what it is, how many runs, which data, and every field with its meaning.
+
+Examples:
+    python -m launch.show --config=configs/quickstart.py
+    python -m launch.show --config=configs/lsa/fig6_mnist.py:small --changed
+    python -m launch.show --config=configs/quickstart.py --config.noise=2.0 --fields=data,model.name
+
+A field's line has its value, and in parentheses the default of its experiment where that is
+another; below it stand its meaning and what it accepts. A star marks fields that differ from the
+default. Any field is set by --config.FIELD=VALUE, here as in launch.sweep; nothing is run.
+"""
+
+import textwrap
+from pathlib import Path
+
+from absl import flags
+
+from launch import _cli
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import papers
+from lsa_jax.sweep import catalog
+from lsa_jax.sweep.fields import Field, flatten
+from lsa_jax.sweep.registry import load_settings
+
+_CHANGED = flags.DEFINE_bool("changed", False, "Only fields that differ from the default.")
+_FIELDS = flags.DEFINE_list("fields", [], "Only these fields and sections, as data,model.name.")
+
+_WIDTH = 100
+
+
+def _wanted(fields: dict[str, Field]) -> dict[str, Field]:
+    """Returns the fields that --fields asks for.
+
+    Raises:
+        InputError: there is no field or section of such a name.
+    """
+    if not _FIELDS.value:
+        return fields
+    chosen: set[str] = set()
+    for asked in _FIELDS.value:
+        below = [name for name in fields if name == asked or name.startswith(f"{asked}.")]
+        if not below:
+            known = dict.fromkeys(name.partition(".")[0] for name in fields)
+            raise InputError(f"--fields has {asked!r}; accepted: a field, or of {', '.join(known)}")
+        chosen.update(below)
+    return {name: field for name, field in fields.items() if name in chosen}
+
+
+def _describe(name: str, field: Field, value: object, axis: list[object]) -> str:
+    """Returns a field's lines; `axis` has the values that a sweep gives it."""
+    differs = value != field.default
+    line = f"{'*' if differs else ' '} {name} = {value!r}"
+    line += f"  (default {field.default!r})" if differs else ""
+    line += f"  swept: {', '.join(map(repr, axis))}" if axis else ""
+    meaning = f"{field.doc}; accepted: {field.kind.accepted}"
+    wrapped = [
+        textwrap.fill(line, _WIDTH, subsequent_indent="      ", break_on_hyphens=False),
+        textwrap.fill(meaning, _WIDTH, initial_indent="      ", subsequent_indent="      "),
+    ]
+    return "\n".join(wrapped)
+
+
+def main() -> None:
+    """Prints the configuration that --config names."""
+    _cli.end_with_reader()
+    config, points = _cli.configured_points(sweep=True)
+    fields = _wanted(load_settings(config.experiment).FIELDS)
+    values, axes = flatten(config), catalog.swept(points)
+    path = Path(_cli.require("config", _cli.CONFIG.value).partition(":")[0])
+    print(": ".join(filter(None, papers.item_and_claim(path))))
+    print(f"{_cli.CONFIG.value}: experiment {config.experiment}, {len(points)} runs")
+    data = catalog.needed_data(config, (point.settings for point in points))
+    print(f"data: {', '.join(data) or 'none'}\n")
+    for name, field in fields.items():
+        if not _CHANGED.value or values[name] != field.default:
+            print(_describe(name, field, values[name], axes.get(name, [])))
+
+
+if __name__ == "__main__":
+    _cli.run(main, configured=True)

@@ -1,0 +1,92 @@
+"""The courses of runs: rows of `metrics.jsonl` as numbers against steps, and as small curves."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+# What may count the rows of `metrics.jsonl`, the first that a row has.
+_COUNTERS = ("step", "epoch")
+
+# What is drawn of runs, the first that they have; otherwise their first number.
+_PREFERRED = ("test_accuracy", "test_error", "validation_loss", "test_loss", "train_loss", "loss")
+
+WIDTH, HEIGHT = 100.0, 40.0  # of a curve's drawing, in its own units
+_MOST_POINTS = 60
+
+
+def numbers(row: dict[str, Any]) -> dict[str, float]:
+    """Returns what can be drawn of a row against the steps."""
+    return {
+        name: float(value)
+        for name, value in row.items()
+        if name not in _COUNTERS and isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def counter(rows: list[dict[str, Any]]) -> str:
+    """Returns the name of what counts the rows; "row" where nothing does."""
+    return next((c for c in _COUNTERS if rows and all(c in row for row in rows)), "row")
+
+
+def steps(rows: list[dict[str, Any]]) -> list[int]:
+    """Returns each row's place on the horizontal axis; its number where nothing counts."""
+    name = counter(rows)
+    return [number if name == "row" else int(row[name]) for number, row in enumerate(rows)]
+
+
+class Course(NamedTuple):
+    """One run's curve: its points as SVG writes them, and what they are in words."""
+
+    points: str
+    about: str
+
+
+def metric(runs: Iterable[list[dict[str, Any]]]) -> str | None:
+    """Returns the name of what is drawn of runs, by their rows; None where they have no numbers."""
+    names = list(dict.fromkeys(name for rows in runs for row in rows for name in numbers(row)))
+    preferred = [name for name in _PREFERRED if name in names]
+    return next(iter(preferred + names), None)
+
+
+def _thinned(places: Sequence[Any]) -> list[Any]:
+    """Returns at most so many of the places as a curve needs, evenly, with the first and last."""
+    if len(places) <= _MOST_POINTS:
+        return list(places)
+    share = (len(places) - 1) / (_MOST_POINTS - 1)
+    return [places[round(number * share)] for number in range(_MOST_POINTS)]
+
+
+def draw(runs: dict[str, list[dict[str, Any]]]) -> tuple[str | None, dict[str, Course]]:
+    """Returns what is drawn of runs, and each one's course on axes that all of them share.
+
+    Args:
+        runs: the rows of each run's `metrics.jsonl` by its id; runs of fewer than two rows with
+            the metric are left out.
+    """
+    name = metric(runs.values())
+    curves = {}
+    for run_id, rows in runs.items():
+        places = zip(steps(rows), map(numbers, rows), strict=True)
+        curve = [(step, row[name]) for step, row in places if name in row]
+        if len(curve) > 1:
+            curves[run_id] = curve
+    if not curves:
+        return None, {}
+    values = [value for curve in curves.values() for _, value in curve]
+    low, high = min(values), max(values)
+    right = max(step for curve in curves.values() for step, _ in curve)
+
+    def place(step: int, value: float) -> str:
+        x, y = step / (right or 1) * WIDTH, (value - low) / ((high - low) or 1) * HEIGHT
+        return f"{x:.1f},{HEIGHT - y:.1f}"
+
+    courses = {}
+    for run_id, curve in curves.items():
+        (first, start), (last, end) = curve[0], curve[-1]
+        unit = counter(runs[run_id])
+        about = (
+            f"{name} {start:.4g} at {unit} {first}, {end:.4g} at {unit} {last}; "
+            f"axis {low:.4g} to {high:.4g}"
+        )
+        courses[run_id] = Course(" ".join(place(*p) for p in _thinned(curve)), about)
+    return name, courses

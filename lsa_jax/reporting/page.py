@@ -1,0 +1,171 @@
+"""A sweep's report as one page: `report.html`, which needs no other file and no network."""
+
+import base64
+import re
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+import markupsafe
+import pandas as pd
+
+from lsa_jax.reporting import courses, files
+from lsa_jax.reporting.courses import Course
+from lsa_jax.reporting.machine import cores, duration
+from lsa_jax.reporting.report import Claim, Report
+
+_LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
+
+# Between two parts of a name, but not within a number such as -0.27, or within "m=100".
+_SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
+
+_TONES = {
+    **dict.fromkeys(("shown", "ok", "done"), "good"),
+    **dict.fromkeys(("not shown", "failed"), "bad"),
+    **dict.fromkeys(("measured", "running"), "note"),
+}
+
+
+class Cell(NamedTuple):
+    """One cell of a page's table: how it is shown, and by what it is sorted."""
+
+    text: str
+    kind: str = "text"
+    value: float | str = ""
+    note: str = ""
+    course: Course | None = None
+
+
+def _broken(text: str) -> markupsafe.Markup:
+    """Returns a text whose names may go on in the next line where a new word begins in them."""
+    return markupsafe.Markup(_SEAM.sub(r"\1<wbr>", str(markupsafe.escape(text))))
+
+
+def environment() -> jinja2.Environment:
+    """Returns what fills the templates beside this module."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=lambda name: name is not None and name.endswith(".html"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["broken"] = _broken
+    made.globals |= {
+        "tone": lambda status: _TONES.get(status, ""),
+        "width": courses.WIDTH,
+        "height": courses.HEIGHT,
+    }
+    return made
+
+
+def value_cell(value: Any) -> Cell:
+    """Returns a cell of a number, sorted by all its digits, or of a text."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return Cell("" if value is None else str(value))
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return Cell(text, "number", value)
+
+
+def _rows(table: pd.DataFrame) -> list[list[Cell]]:
+    return [[value_cell(files.plain(v)) for v in row] for row in table.itertuples(index=False)]
+
+
+def _claim(claim: Claim) -> list[Cell]:
+    ours = value_cell(files.plain(claim.ours))
+    if claim.spread is not None:
+        ours = ours._replace(text=f"{ours.text} ± {claim.spread:.2g}")
+    paper = value_cell(files.plain(claim.paper))
+    return [Cell(claim.status, "status"), Cell(claim.item, "long"), paper, ours]
+
+
+def metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
+    """Returns the rows of a run; none where it has no file of them."""
+    path = files.run_directory(workdir, run_id) / "metrics.jsonl"
+    return files.read_metrics(workdir, run_id) if path.exists() else []
+
+
+def run_rows(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str], list[Any]]:
+    """Returns the table of runs: what their courses are of, its columns, its rows."""
+    metric, drawn = courses.draw({name: metrics(workdir, name) for name in results["id"]})
+    others = [name for name in results if name not in ("id", "status", "message")]
+    columns = ["run", *(["course"] if metric else []), "status", *others]
+    rows = []
+    for result in results.to_dict("records"):
+        name, message = result["id"], result.get("message")
+        course = drawn.get(name)
+        end = course.points.rpartition(",")[2] if course else ""
+        row = [Cell(name, "id")]
+        if metric:
+            row.append(Cell(name, "course", -float(end) if end else "", course=course))
+        row.append(Cell(result["status"], "status", note=message if message == message else ""))
+        rows.append([*row, *(value_cell(files.plain(result[column])) for column in others)])
+    return metric, columns, rows
+
+
+def command_line(argv: list[str]) -> str:
+    """Returns a recorded command as it is typed."""
+    if not argv:
+        return ""
+    return shlex.join(["python", "-m", f"launch.{Path(argv[0]).stem}", *argv[1:]])
+
+
+def _machine(record: dict[str, Any]) -> list[list[Cell]]:
+    """Returns what a sweep was begun with: host, devices, versions."""
+    rows = []
+    if host := record.get("host"):
+        about = f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB"
+        rows += [("machine", about), ("Python", host["python"])]
+    rows += [("devices", ", ".join(record.get("devices", [])))]
+    rows += list(record.get("versions", {}).items())
+    return [[Cell(name), Cell(text)] for name, text in rows]
+
+
+def _source(path: Path) -> str:
+    """Returns a figure as an address that holds the figure itself; `path` is its SVG."""
+    kind = "svg+xml"
+    if path.stat().st_size > _LARGEST_SVG:
+        path, kind = path.with_suffix(".png"), "png"
+    return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _summary(results: pd.DataFrame, claims: list[Claim]) -> str:
+    failed = int((results["status"] == "failed").sum())
+    parts = [f"{len(results)} runs, {failed or 'none'} failed"]
+    if "seconds" in results:
+        parts[0] += f", {duration(float(results['seconds'].sum()))} in all"
+    statuses = [claim.status for claim in claims]
+    told = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
+    return ". ".join([*parts, *([f"Claims: {', '.join(told)}"] if told else [])]) + "."
+
+
+def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:
+    """Returns a sweep's page; its figures and `config.json`, if any, are read from the folder."""
+    path = workdir / "config.json"
+    record = files.read_json(path) if path.exists() else {}
+    config = pd.json_normalize(record.get("config", {})).to_dict("records")
+    metric, columns, rows = run_rows(workdir, results)
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            title=report.title,
+            summary=_summary(results, report.claims),
+            figures=[
+                {"name": name, "source": _source(workdir / f"{name}.svg")}
+                for name in report.figures
+            ],
+            claims=[_claim(claim) for claim in report.claims],
+            tables=[(name, list(table), _rows(table)) for name, table in report.tables],
+            notes=report.notes,
+            metric=metric,
+            run_columns=columns,
+            runs=rows,
+            command=command_line(record.get("command", [])),
+            machine=_machine(record) if record else [],
+            config=[
+                [Cell(name), Cell(str(value))] for row in config for name, value in row.items()
+            ],
+        )
+    )

@@ -1,0 +1,191 @@
+"""What can be run: every configuration with its sizes, what each costs and which data it needs."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_collections
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import papers
+from lsa_jax.reporting.machine import seconds
+from lsa_jax.reporting.results_table import Published
+from lsa_jax.sweep import config_files
+from lsa_jax.sweep.fields import flatten
+
+_NOTHING = Published("", "", "", "", "")
+_BUNDLED = ("digits", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
+_SIZE_FOR_TESTS = "quick"
+
+
+class Variant(NamedTuple):
+    """One size of a configuration.
+
+    Attributes:
+        config: what follows `--config=`.
+        name: "full", "small", "quick" or a name of the configuration's own.
+        data: what `--data_dir` has to hold, sorted; empty where nothing is needed.
+        published: what the table of results says of it.
+    """
+
+    config: str
+    name: str
+    data: tuple[str, ...]
+    published: Published
+
+    @property
+    def cost(self) -> str:
+        """What it costs, in words."""
+        if self.published.cost:
+            return self.published.cost
+        return "seconds, for tests" if self.name == _SIZE_FOR_TESTS else "not published"
+
+    @property
+    def seconds(self) -> float | None:
+        """The published cost by the clock; None where there is none, or only a least one."""
+        return seconds(self.published.cost)
+
+
+class Entry(NamedTuple):
+    """One configuration: its paper ("" for none), its item and claim, and its sizes."""
+
+    path: Path
+    paper: str
+    item: str
+    claim: str
+    variants: list[Variant]
+
+
+def needed_data(
+    config: ml_collections.ConfigDict, sweep: Iterable[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """Returns the names of what the points of a sweep read from the data folder, sorted.
+
+    A data set by its name for `launch.data`, a folder of the user's as "NAME/", a Hugging Face data
+    set as "hf:PATH".
+
+    Args:
+        config: what all points share.
+        sweep: the swept settings of each point.
+    """
+    found: set[str] = set()
+    for settings in sweep:
+        found.update(_needed_by_point(flatten(config) | dict(settings)))
+    return tuple(sorted(found))
+
+
+def _needed_by_point(fields: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("data.dataset", "data.injected"):
+        named = fields.get(name)
+        if named == "folder":
+            yield f"{fields['data.folder']}/"
+        elif named is not None and named not in _BUNDLED:
+            yield named
+    if fields.get("data.background") == "photographs":
+        yield f"{fields['data.photographs']}/"
+    for source in fields.get("data.sources", ()):
+        yield source if source.startswith("hf:") else f"{source}/"
+
+
+def _variants(path: Path, published: Mapping[str, Published]) -> list[Variant]:
+    module = config_files.load(path)
+    found = []
+    for name in config_files.variants(module):
+        config = module.get_config() if name == "full" else module.get_config(name)
+        written = config_files.name(path, name)
+        data = needed_data(config, config_files.sweep_of(module, config))
+        found.append(Variant(written, name, data, published.get(written, _NOTHING)))
+    return found
+
+
+def _of_no_paper(configs: Path) -> Iterator[tuple[str, Path]]:
+    return (("", path) for path in sorted(configs.glob("*.py")))
+
+
+def _of_papers(configs: Path, paper: str | None) -> Iterator[tuple[str, Path]]:
+    for name in [paper] if paper else papers.PAPERS:
+        yield from ((name, path) for path in papers.configurations(name, configs))
+
+
+def entries(
+    configs: Path, published: Mapping[str, Published], paper: str | None = None
+) -> list[Entry]:
+    """Returns the configurations of a paper, or of none and of all papers.
+
+    Args:
+        configs: the folder of configurations.
+        published: rows of the table of results by configuration and size.
+        paper: a name of `papers.PAPERS`.
+
+    Raises:
+        InputError: there are none, or one of the files cannot be loaded.
+    """
+    found = [] if paper else list(_of_no_paper(configs))
+    return [
+        Entry(path, name, *papers.item_and_claim(path), _variants(path, published))
+        for name, path in [*found, *_of_papers(configs, paper)]
+    ]
+
+
+class Wish(NamedTuple):
+    """What is looked for; None and empty accept all.
+
+    Attributes:
+        under: seconds by the clock that the published cost may not exceed.
+        data: the names of the data that are there; nothing else may be needed.
+        shows: words that have to be in the item, the claim, or what is published of it.
+    """
+
+    under: float | None = None
+    data: frozenset[str] | None = None
+    shows: tuple[str, ...] = ()
+
+    def _accepts(self, entry: Entry, variant: Variant) -> bool:
+        if self.under is not None and (variant.seconds is None or variant.seconds > self.under):
+            return False
+        if self.data is not None and not self.data.issuperset(variant.data):
+            return False
+        texts = (entry.item, entry.claim, entry.path.stem, *variant.published)
+        text = " ".join(texts).lower()
+        return all(re.search(rf"(?<!\w){re.escape(word.lower())}", text) for word in self.shows)
+
+
+def matching(found: list[Entry], wish: Wish) -> list[Entry]:
+    """Returns the configurations that have a size as wished, each with those sizes alone."""
+    left = (
+        entry._replace(variants=[v for v in entry.variants if wish._accepts(entry, v)])
+        for entry in found
+    )
+    return [entry for entry in left if entry.variants]
+
+
+def known_data(found: list[Entry]) -> list[str]:
+    """Returns the names of all data that some configuration needs, sorted."""
+    return sorted({name for entry in found for v in entry.variants for name in v.data})
+
+
+def check_data(given: list[str], found: list[Entry]) -> frozenset[str]:
+    """Returns the names of data that were given; the one name "none" stands for no data at all.
+
+    Raises:
+        InputError: no configuration needs data of such a name.
+    """
+    if given == ["none"]:
+        return frozenset()
+    known = known_data(found)
+    for name in given:
+        if name not in known:
+            raise InputError(f"--data has {name!r}; accepted: none, or of {', '.join(known)}")
+    return frozenset(given)
+
+
+def swept(points: list[Any]) -> dict[str, list[Any]]:
+    """Returns the swept settings of points by dotted name, each with its different values."""
+    found: dict[str, list[Any]] = {}
+    for point in points:
+        for name, value in point.settings.items():
+            values = found.setdefault(name, [])
+            if value not in values:
+                values.append(value)
+    return found

@@ -1,0 +1,92 @@
+"""Configuration files: Python files with a `get_config(variant)`, mostly below `configs/`."""
+
+import difflib
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ml_collections
+
+from lsa_jax.errors import InputError
+from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.variants import UnknownVariantError
+
+_FOLDER = Path("configs")
+_SUGGESTED = 3
+
+
+def load(path: Path) -> ModuleType:
+    """Runs a configuration file.
+
+    Raises:
+        InputError: there is no such file, it fails, or it has no get_config.
+    """
+    if not path.is_file():
+        raise InputError(f"--config is '{path}', which does not exist; {_suggestion(path)}")
+    spec = importlib.util.spec_from_file_location("lsa_jax_config", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"--config is '{path}'; accepted: a Python file, such as {path.stem}.py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise InputError(f"--config: {path} fails with {type(error).__name__}: {error}") from None
+    if not hasattr(module, "get_config"):
+        raise InputError(f"--config: {path} has no get_config()")
+    return module
+
+
+def variants(module: ModuleType) -> tuple[str, ...]:
+    """Returns the names that a configuration file takes after the colon, "full" first.
+
+    One that takes none of its own has "full" alone.
+    """
+    try:
+        module.get_config("?")  # no name can be this, and the refusal lists those that are
+    except UnknownVariantError as error:
+        return error.known
+    except TypeError:
+        pass
+    return ("full",)
+
+
+def sweep_of(module: ModuleType, config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
+    """Returns the swept settings of every point: the file's own, or else its experiment's.
+
+    Raises:
+        InputError: there is no such experiment.
+    """
+    own = getattr(module, "get_sweep", None)
+    return (own or load_settings(config.experiment).sweep)(config)
+
+
+def name(path: Path, variant: str) -> str:
+    """Returns what follows `--config=`."""
+    return str(path) if variant == "full" else f"{path}:{variant}"
+
+
+def nearest(path: Path, known: list[Path]) -> list[Path]:
+    """Returns the files whose names are nearest to one that does not exist, the nearest first.
+
+    Names are near that begin alike or differ in few letters; files of the same folder come first.
+    """
+    stem = path.stem.lower()
+
+    def likeness(other: Path) -> float:
+        theirs = other.stem.lower()
+        alike = difflib.SequenceMatcher(None, stem, theirs).ratio()
+        begins = bool(stem) and (theirs.startswith(stem) or stem.startswith(theirs))
+        return alike + begins + 0.1 * (other.parent == path.parent)
+
+    best = max(map(likeness, known), default=0.0)
+    likely = [other for other in known if likeness(other) >= max(0.65, best - 0.5)]
+    return sorted(likely, key=lambda other: (-likeness(other), other))[:_SUGGESTED]
+
+
+def _suggestion(path: Path) -> str:
+    """Says which files one may have meant by a path that does not exist."""
+    near = nearest(path, sorted(_FOLDER.rglob("*.py")))
+    if not near:
+        return "accepted: a file; python -m launch.list lists those that there are"
+    return f"did you mean {' or '.join(map(str, near))}?"

@@ -1,0 +1,149 @@
+"""A sweep's page holds all of its report, needs nothing else, and fits a telephone."""
+
+import base64
+import importlib.util
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from lsa_jax.reporting import courses, files
+from lsa_jax.reporting import page as pages
+from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.write import write_report
+
+_SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
+browser = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(browser)
+
+RECORD = {
+    "command": ["/somewhere/launch/sweep.py", "--config=configs/a.py", "--workdir=runs/a b"],
+    "versions": {"jax": "0.10.2"},
+    "devices": ["TFRT_CPU_0 (cpu)"],
+    "host": {"cpu": "A processor", "cores": 2, "memory_gib": 24.0, "python": "3.11.7"},
+    "config": {"title": "T", "data": {"dataset": "digits", "classes": [0, 1]}},
+}
+LONG = "learner=network-width_factor=100-noise=0.25-placement=random_location-seed=0"
+
+
+def _draw():
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(10, 4))
+    axis.plot([0, 1], [1, 0])
+    return figure
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the report on three runs, of which one failed and one has a long name."""
+    workdir = tmp_path_factory.mktemp("page")
+    results = pd.DataFrame(
+        {
+            "id": ["b", "a", LONG],
+            "noise": [10.0, 9.0, None],
+            "test_accuracy": [0.123456, 0.9, None],
+            "seconds": [1.0, 2.0, 3.0],
+            "status": ["ok", "ok", "failed"],
+            "message": ["", "", "the <loss> was not finite"],
+        }
+    )
+    rows = [{"step": 0, "test_accuracy": 0.1}, {"step": 10, "test_accuracy": 0.9}]
+    files.write_run(workdir, "a", {"id": "a"}, rows)
+    files.write_run(workdir, "b", {"id": "b"}, rows[:1])
+    files.write_json(workdir / "config.json", RECORD)
+    report = Report(
+        title="A title & more",
+        tables=[("A heading", pd.DataFrame({"series": ["x"], "a very long heading " * 9: [1.0]}))],
+        claims=[
+            Claim("gap " * 40, 18.2, 20.5, 1.25, "shown"),
+            Claim("b", "", 1.0, None, "not run"),
+        ],
+        figures={"curve": _draw},
+        extra_tables={},
+        notes=["A note."],
+    )
+    write_report(workdir, results, report)
+    return workdir
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return (folder / "report.html").read_text().replace("<wbr>", "")
+
+
+def test_the_page_has_claims_runs_settings_command_and_machine(page):
+    assert "<h1>A title &amp; more</h1>" in page
+    assert "3 runs, 1 failed, 6 s in all. Claims: 1 shown, 1 not run." in page
+    assert "20.5 ± 1.2" in page and '<span class="status good">shown</span>' in page
+    assert '<span class="status bad">failed</span> the &lt;loss&gt; was not finite' in page
+    assert '<td class="number" data-value="0.123456">0.1235</td>' in page
+    assert "python -m launch.sweep --config=configs/a.py" in page and "/somewhere" not in page
+    assert "A processor, 2 cores, 24 GiB" in page and "0.10.2" in page
+    assert re.search(r">data.dataset</td>\s*<td class=\"text\">digits</td>", page)
+
+
+def test_the_page_needs_nothing_from_elsewhere(page):
+    assert not re.search(r"https?://|@import|url\(|<link", page)
+    sources = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert len(sources) == 1 and sources[0].startswith("data:image/svg+xml;base64,")
+    ElementTree.fromstring(base64.b64decode(sources[0].partition(",")[2]))
+
+
+@pytest.mark.parametrize(
+    ("text", "seams"),
+    [
+        ("seed=0-m=100-pair=2", "seed=0-|m=100-|pair=2"),
+        ("-0.39 (-1.32 to -0.27)", "-0.39 (-1.32 to -0.27)"),
+        ("configs/lsa/fig6_mnist.py", "configs/|lsa/|fig6_|mnist.py"),
+        ("a<b", "a&lt;b"),
+    ],
+)
+def test_names_break_between_their_parts_and_numbers_do_not(text, seams):
+    assert pages._broken(text).replace("<wbr>", "|") == seams
+
+
+def test_a_large_figure_is_taken_as_png(folder, monkeypatch):
+    monkeypatch.setattr(pages, "_LARGEST_SVG", 10)
+    assert pages._source(folder / "curve.svg").startswith("data:image/png;base64,iVBOR")
+
+
+def test_courses_are_drawn_on_axes_that_all_share():
+    runs = {
+        "a": [{"step": 0, "loss": 4.0, "test_loss": 1.0}, {"step": 10, "test_loss": 3.0}],
+        "b": [{"step": 0, "test_loss": 2.0}, {"step": 20, "test_loss": 5.0}],
+        "c": [{"step": 0, "test_loss": 2.0}],
+    }
+    metric, drawn = courses.draw(runs)
+    assert metric == "test_loss" and list(drawn) == ["a", "b"]
+    assert drawn["a"].points == "0.0,40.0 50.0,20.0" and drawn["b"].points.endswith("100.0,0.0")
+    assert drawn["b"].about == "test_loss 2 at step 0, 5 at step 20; axis 1 to 5"
+
+
+def test_long_courses_keep_their_ends_and_few_points():
+    rows = [{"epoch": number, "x": float(number)} for number in range(1000)]
+    _, drawn = courses.draw({"a": rows})
+    points = drawn["a"].points.split()
+    assert len(points) == 60 and points[0] == "0.0,40.0" and points[-1] == "100.0,0.0"
+
+
+def test_runs_without_rows_have_no_course():
+    assert courses.draw({"a": [], "b": [{"step": 1}]}) == (None, {})
+
+
+@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_browser_shows_the_figure_and_nothing_wider_than_the_window(page, width, tmp_path):
+    seen = browser.measure(page, width, tmp_path)
+    assert seen["images"] == 1 and seen["broken"] == 0
+    assert seen["width"] <= width
+
+
+@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")
+def test_a_click_sorts_runs_by_numbers_with_empty_ones_last(page, tmp_path):
+    click = """const heads = [...d.querySelectorAll("th button")];
+    heads.filter((b) => b.innerText === "noise")[0].click();"""
+    assert browser.measure(page, 1280, tmp_path)["first"] == ["b", "a", LONG]
+    assert browser.measure(page, 1280, tmp_path, click)["first"] == ["a", "b", LONG]

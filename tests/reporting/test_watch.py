@@ -1,0 +1,170 @@
+"""A sweep's folder tells how far the sweep is, to whoever reads it while it runs."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lsa_jax.reporting import files, heartbeat, watch
+
+ROOT = Path(__file__).resolve().parents[2]
+_SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
+browser = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(browser)
+
+IDS = ["a", "b", "c", "d"]
+NOW = 1_000_000.0
+
+
+def store(workdir, name, *, seconds=10.0, status="ok", message="", end=NOW):
+    result = {"id": name, "seconds": seconds, "status": status, "message": message}
+    rows = [{"step": step, "test_accuracy": step / 10} for step in range(8)]
+    files.write_run(workdir, name, result, rows)
+    os.utime(workdir / "runs" / name / "result.json", (end, end))
+
+
+def tell(workdir, runs, fraction, *, first=0.0, started=NOW - 100, updated=NOW - 5):
+    beat = heartbeat.Beat(runs, fraction, first, started, updated)
+    files.write_json(workdir / "groups" / f"{runs[0]}.progress.json", beat._asdict())
+
+
+def look(workdir):
+    return watch.read(workdir, IDS, "A title", NOW)
+
+
+def test_nothing_done_is_said(tmp_path):
+    state = look(tmp_path)
+    assert not state.done and state.left is None
+    lines = watch.text(state).splitlines()
+    assert lines[:2] == ["A title", f"[{'-' * 40}] 0 of 4 runs are done"]
+    assert lines[2] == "running  no group tells that it runs"
+
+
+def test_the_time_left_is_what_missing_runs_take_shared_by_the_groups_that_run(tmp_path):
+    store(tmp_path, "a", seconds=10.0)
+    tell(tmp_path, ["b", "c"], 0.5)
+    assert look(tmp_path).left == pytest.approx((0.5 * 2 + 1) * 10)
+    tell(tmp_path, ["d"], 0.25)
+    assert look(tmp_path).left == pytest.approx((0.5 * 2 + 0.75) * 10 / 2)
+
+
+def test_before_any_run_is_done_the_pace_is_that_of_the_groups(tmp_path):
+    # 40 % of two runs in 95 s, of which 10 % was done before.
+    tell(tmp_path, ["a", "b"], 0.4, first=0.1)
+    assert look(tmp_path).left == pytest.approx((4 - 0.8) * 95 / 0.6)
+
+
+def test_failures_curves_and_the_latest_run_are_shown(tmp_path):
+    store(tmp_path, "a", end=NOW - 1)
+    store(tmp_path, "b", end=NOW - 2, status="failed", message="the loss was not finite")
+    tell(tmp_path, ["c", "d"], 0.5)
+    shown = watch.text(look(tmp_path))
+    assert "2 of 4 runs are done, 1 of them failed, about 10 s left" in shown
+    assert "running  c and 1 more: 50 %, told 5 s ago" in shown
+    assert "failed   b: the loss was not finite" in shown
+    assert shown.splitlines()[-2:] == [f"  {n}  ▁▂▃▄▅▆▇█{' ' * 16}  0.7" for n in ("a", "b")]
+
+
+def test_a_group_that_has_been_silent_for_long_is_told_and_not_counted(tmp_path):
+    store(tmp_path, "a")
+    tell(tmp_path, ["b", "c"], 0.5, updated=NOW - 3600)
+    state = look(tmp_path)
+    assert state.left == pytest.approx(3 * 10)
+    assert "b and 1 more: 50 %, told 1 h 0 min ago, so it may have been stopped" in watch.text(
+        state
+    )
+
+
+def test_a_sweep_that_is_done_has_no_time_left_and_a_page_that_stays(tmp_path):
+    for name in IDS:
+        store(tmp_path, name)
+    state = look(tmp_path)
+    assert state.done and watch.summary(state) == "4 of 4 runs are done"
+    assert "refresh" not in watch.html(state, tmp_path, 5.0)
+
+
+@pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium")
+def test_the_page_fits_a_telephone(tmp_path):
+    store(tmp_path, "a", status="failed", message="a condition number of 1e18 " * 9)
+    tell(tmp_path, ["learner=network-width_factor=100-noise=0.25-seed=0", "b"], 0.5)
+    page = watch.html(look(tmp_path), tmp_path, 5.0)
+    assert '<meta http-equiv="refresh" content="5">' in page
+    assert browser.measure(page, 390, tmp_path)["width"] <= 390
+
+
+def test_a_heart_beats_not_too_often_and_ends_with_its_group(tmp_path, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    heart = heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a", "b"])
+    told = [beat.fraction for beat in heartbeat.read(tmp_path)]
+    for fraction, seconds in ((0.25, 0), (0.5, 1), (0.75, 5)):
+        clock[0] += seconds
+        heart.tell(fraction)
+        (beat,) = heartbeat.read(tmp_path)
+        told.append(beat.fraction)
+    assert told == [0.0, 0.25, 0.25, 0.75] and beat.first == 0.25 and beat.runs == ["a", "b"]
+    heart.tell(1.0)
+    assert heartbeat.read(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_group(tmp_path):
+    (tmp_path / "groups").write_text("a file")
+    heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a"]).tell(0.5)
+    assert heartbeat.read(tmp_path) == []
+
+
+def launch(*arguments):
+    command = [sys.executable, "-m", "launch.watch", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def record(workdir):
+    """Writes what a sweep of two runs records at its start."""
+    settings = importlib.import_module("lsa_jax.experiments.lsa.lemmas.settings")
+    config = json.loads(settings.default_config().to_json())
+    files.write_json(workdir / "config.json", {"config": config, "sweep": [{"k": 64}, {"k": 256}]})
+
+
+def test_a_watched_folder_stays_as_it_is(tmp_path):
+    workdir, page = tmp_path / "run", tmp_path / "page.html"
+    record(workdir)
+    store(workdir, "k=64")
+    before = {path: path.stat().st_mtime_ns for path in workdir.rglob("*")}
+    result = launch(f"--workdir={workdir}", "--once", f"--html={page}")
+    assert result.returncode == 0, result.stderr
+    assert "1 of 2 runs are done, about 10 s left" in result.stdout
+    assert "<title>50 %: Lemmas 1 to 3" in page.read_text()
+    assert {path: path.stat().st_mtime_ns for path in workdir.rglob("*")} == before
+
+
+def test_watching_ends_when_all_runs_are_done(tmp_path):
+    record(tmp_path)
+    store(tmp_path, "k=64")
+    command = [sys.executable, "-m", "launch.watch", f"--workdir={tmp_path}", "--every=1"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        while "1 of 2 runs" not in process.stdout.readline():
+            assert process.poll() is None
+        store(tmp_path, "k=256")
+        rest = process.stdout.read()
+    assert process.returncode == 0 and "2 of 2 runs are done" in rest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["--workdir is missing"]),
+        (["--workdir=DIR"], ["config.json cannot be read"]),
+        (["--workdir=DIR", "--html=DIR/none/page.html"], ["--html is", "a folder that exists"]),
+        (["--workdir=DIR", "--every=0"], ["--every"]),
+    ],
+)
+def test_a_folder_or_file_that_is_not_there_is_refused(tmp_path, arguments, words):
+    result = launch(*(argument.replace("DIR", str(tmp_path)) for argument in arguments))
+    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1
+    assert all(word in result.stderr for word in words), result.stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,67 @@
+"""What contributors are told, and what runs on their behalf, is so."""
+
+import configparser
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+SETUP = configparser.ConfigParser()
+SETUP.read(ROOT / "setup.cfg")
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+
+
+def test_files_that_contributors_are_sent_to_exist():
+    paths = re.findall(r"[`(\s]((?:tests|docs|lsa_jax|configs|\.ci)/[\w/.]+)", PAGE)
+    paths = [path for path in paths if not re.search("PAPER|ROOM", path)]
+    assert len(paths) > 5
+    for path in paths:
+        assert (ROOT / path).exists(), path
+
+
+def test_the_page_is_one_page():
+    assert len(PAGE.splitlines()) <= 75
+
+
+def test_extras_that_contributors_install_exist():
+    (extras,) = re.findall(r"pip install -e '\.\[([\w,]+)\]'", PAGE)
+    assert set(extras.split(",")) <= set(SETUP["options.extras_require"])
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+def test_hooks_pass_on_what_is_committed(hook):
+    """Ruff's are given two files; the contracts look at everything by themselves."""
+    entry = shlex.split(hook["entry"].replace(" --fix", ""))
+    entry[0] = str(Path(sys.executable).with_name(entry[0]))
+    given = ["launch/list.py", "setup.py"] if hook.get("pass_filenames", True) else []
+    result = subprocess.run([*entry, *given], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_ci_runs_the_oldest_and_the_newest_versions_that_are_accepted():
+    tests = WORKFLOW["jobs"]["tests"]
+    versions = [(row["python"], row["jax"]) for row in tests["strategy"]["matrix"]["include"]]
+    pythons = re.findall(r"Python :: (3\.\d+)$", SETUP["metadata"]["classifiers"], re.M)
+    oldest, below = re.search(
+        r"^jax>=0\.(\d+),<0\.(\d+)$", SETUP["options"]["install_requires"], re.M
+    ).groups()
+    assert versions == [(pythons[0], f"0.{oldest}"), (pythons[-1], f"0.{int(below) - 1}")]
+    assert any(step.get("run") == "bash .ci/run" for step in tests["steps"])
+    constrained = [step["run"] for step in tests["steps"] if "constraints" in step.get("run", "")]
+    assert constrained == ['echo "jax==${{ matrix.jax }}.*" > "$RUNNER_TEMP/constraints.txt"']
+
+
+def test_pyright_leaves_on_what_finds_faults():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]
+    assert settings["typeCheckingMode"] == "basic" and settings["include"] == ["lsa_jax", "launch"]
+    for rule in ("reportPossiblyUnbound", "reportUndefinedVariable", "reportRedeclaration"):
+        assert settings.get(rule, True), rule
