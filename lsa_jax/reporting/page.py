@@ -23,7 +23,7 @@ _SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
 _TONES = {
     **dict.fromkeys(("shown", "ok", "done"), "good"),
     **dict.fromkeys(("not shown", "failed"), "bad"),
-    **dict.fromkeys(("measured", "running"), "note"),
+    **dict.fromkeys(("measured", "undecided", "running"), "note"),
 }
 
 

@@ -54,6 +54,65 @@ def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
     )
 
 
+def test_what_follows_a_trained_network_runs_right_behind_it():
+    config = settings.default_config().copy_and_resolve_references()
+    config.sweep.learner = ("network", "ntk_trained")
+    points = make_small(settings.sweep(config), **{"max_replicas": 4})
+    found = [[(p.config.learner, p.config.noise) for p in g] for g in experiment.groups(points)]
+    pairs = [[("network", noise), ("ntk_trained", noise)] for noise in (0.0, 0.5, 1.0, 1.5, 2.0)]
+    assert found == [pairs[0] + pairs[1], pairs[2] + pairs[3], pairs[4]]
+
+
+def _of_learners(*names, **fields):
+    sweep = [{"learner": name, "noise": noise, "seed": 1} for name in names for noise in (0.5, 1.0)]
+    return make_small(sweep, **fields)
+
+
+def test_the_kernel_after_training_is_that_of_the_networks_own_run(tmp_path, monkeypatch):
+    """Against the network trained alone, its kernel by Jacobians and a plain solution."""
+    seen = []
+    solve = experiment.kernels.regress
+
+    def watched(gram_train, targets, gram_test, *, ridge):
+        seen.append(np.array(gram_train))
+        return solve(gram_train, targets, gram_test, ridge=ridge)
+
+    monkeypatch.setattr(experiment.kernels, "regress", watched)
+    points = _of_learners("network", "ntk_trained")
+    found = run(points, tmp_path)
+    alone = _of_learners("network")
+    task = experiment.tasks.task_of(alone[0], experiment.load(alone, None))
+    model = experiment.build_model(alone[0].config, "network", 10)
+    params, _ = experiment.train_group(alone, task, model, tmp_path / "alone", lambda f: None)
+    for place, point in enumerate(alone):
+        of = experiment.tasks
+        replica = of.replica_of(point)
+        images = of.compose(point.config, of.TRAIN, task.train, replica, jnp.arange(24), 0).inputs
+        own = jax.tree.map(lambda leaf, place=place: leaf[place], params)
+        ntk = experiment.kernels.empirical_ntk(model.apply, own, images, method="jacobian")
+        np.testing.assert_allclose(seen[place], ntk, rtol=1e-3, atol=1e-5 * np.abs(ntk).max())
+    assert {o.status for o in found.values()} == {"ok"}
+    trained = [found[p.id].metrics for p in points if p.config.learner == "ntk_trained"]
+    assert [row["learner"] for row in trained] == ["ntk_trained"] * 2
+    assert all(row["train_accuracy"] == 1 for row in trained)  # with hardly any ridge
+
+
+def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(tmp_path):
+    both = run(_of_learners("network", "ntk_trained"), tmp_path / "both")
+    for point_id, outcome in run(_of_learners("network"), tmp_path / "alone").items():
+        assert outcome.metrics == both[point_id].metrics
+    for point_id, outcome in run(_of_learners("ntk_trained"), tmp_path / "follower").items():
+        assert outcome.metrics == both[point_id].metrics
+
+
+def test_what_follows_a_network_is_refused_where_it_has_no_kernel_of_pairs():
+    wide = {"model.name": "wide_resnet", "model.depth": 10, "model.norm": "batch"}
+    with pytest.raises(InputError, match="batch normalisation couples"):
+        _of_learners("ntk_trained", **wide)
+    with pytest.raises(InputError, match=r"config.network.decay_epochs is \(\)"):
+        _of_learners("ntk_trained", **{"network.schedule": "steps", "network.decay_epochs": ()})
+
+
 class _Recorded(Exception):
     pass
 
@@ -230,6 +289,14 @@ def test_accuracies_without_noise_are_close_as_in_table_b1_where_noise_parts_the
     claim = make_claims(curves(results), "lsa/table1/cifar2_gaussian")[-1]
     assert claim.item.endswith("network minus finite NTK, within 4.9")
     assert claim.status == status and claim.ours == pytest.approx(90 - 100 * clean)
+
+
+def test_a_kernel_that_has_learned_is_measured_and_no_claim_of_the_paper_is_about_it():
+    results = _results((0.9, 0.8), (0.8, 0.4)).replace("ntk_finite", "ntk_trained")
+    (gap,) = make_claims(curves(results), None)
+    assert gap.item.endswith("network minus NTK after training")
+    assert (gap.paper, gap.status) == ("-", "measured")
+    assert gap.ours == pytest.approx(100 * (0.8 / 0.9 - 0.4 / 0.8), abs=0.01)
 
 
 def test_what_was_not_run_is_marked_so():

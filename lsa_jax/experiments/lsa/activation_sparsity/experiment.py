@@ -98,7 +98,7 @@ def run(
     metrics = {
         "accuracy": lambda outputs, targets: training.is_correct(outputs[:, :num_classes], targets)
     } | {f"active_{layer + 1}": fraction(layer) for layer in range(len(names))}
-    history = experiment.train_group(
+    _, history = experiment.train_group(
         group,
         task,
         watched_model(model),

@@ -26,13 +26,39 @@ from lsa_jax.sweep.points import Point, group_points, split_groups
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts trained points together that differ only in noise and seed; all others run alone."""
+    """Puts trained points together that differ only in noise and seed; kernels run alone.
+
+    What follows a trained network runs with it, right behind it, so that it is trained once.
+    """
 
     def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
-        alone = is_exact(config) or config.parallel != "replicas"
-        return () if alone else ("noise", "seed")
+        if is_exact(config):
+            return ()
+        together = () if config.parallel != "replicas" else ("noise", "seed")
+        is_leader = config.learner in {learner.follows for learner in LEARNERS.values()}
+        return (*together, "learner") if is_leader or _follows(config) else together
 
-    return split_groups(group_points(points, varying))
+    def in_pairs(group: list[Point]) -> list[Point]:
+        first = {}
+        for place, point in enumerate(group):
+            first.setdefault(_leader(point).config.to_json(), place)
+        return sorted(group, key=lambda point: first[_leader(point).config.to_json()])
+
+    return split_groups(list(map(in_pairs, group_points(points, varying))))
+
+
+def _follows(config: ml_collections.ConfigDict) -> bool:
+    return LEARNERS[config.learner].follows is not None
+
+
+def _leader(point: Point) -> Point:
+    """Returns the point whose trained parameters a point takes: of most learners, itself."""
+    if not _follows(point.config):
+        return point
+    config = point.config.copy_and_resolve_references()
+    with config.unlocked():
+        config.learner = LEARNERS[point.config.learner].follows
+    return point._replace(config=config.lock())
 
 
 def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: int) -> Model:
@@ -75,7 +101,7 @@ def train_group(
     *,
     loss: Callable | None = None,
     metrics: dict[str, Callable] | None = None,
-) -> training.History:
+) -> tuple[Any, training.History]:
     """Trains a model at every point of a group at once, as the learner's settings say.
 
     Args:
@@ -86,6 +112,9 @@ def train_group(
         progress: called with the fraction done.
         loss: `(outputs, targets) -> [n]`; None takes the settings'.
         metrics: as `training.train` takes them.
+
+    Returns:
+        The trained parameters and the course of training, with an axis of points.
     """
     config = group[0].config
     settings = config[config.learner]
@@ -101,7 +130,7 @@ def train_group(
     keys = [
         jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN) for point in group
     ]
-    _, history = training.train(
+    return training.train(
         jnp.stack(keys),
         model,
         tasks.source(config, TRAIN, task.train),
@@ -125,18 +154,39 @@ def train_group(
         checkpoint_every=settings.checkpoint_every,
         progress=progress,
     )
-    return history
 
 
 def _train(
     group: list[Point], task: ImageTask, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    """Trains the network, or its linearisation, of every point of a group at once."""
-    config = group[0].config
+    """Trains the network, or its linearisation, of every point of a group at once.
+
+    Then it solves for what follows it, each with the kernel of its own trained network.
+    """
+    leaders = {leader.config.to_json(): leader for leader in map(_leader, group)}
+    trained = list(leaders.values())
+    config = trained[0].config
     model = build_model(config, config.learner, task.train.targets.shape[1])
     model = LEARNERS[config.learner].model(model)
-    history = train_group(group, task, model, directory, progress)
-    return [training_outcome(history, config, replica) for replica in range(len(group))]
+    followers = sum(_follows(point.config) for point in group)
+    share = len(trained) / (len(trained) + followers)
+    params, history = train_group(
+        trained, task, model, directory, lambda fraction: progress(share * fraction)
+    )
+    place = {key: replica for replica, key in enumerate(leaders)}
+    outcomes, done = [], 0
+    for point in group:
+        replica = place[_leader(point).config.to_json()]
+        outcome = training_outcome(history, config, replica)
+        if _follows(point.config) and outcome.status == "ok":
+            own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
+            kernel = kernels.finite_kernel(model.apply, own)
+            scratch = directory / SCRATCH / point.id
+            outcome = _solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
+            done += 1
+            progress(share + (1 - share) * done / followers)
+        outcomes.append(outcome)
+    return outcomes
 
 
 def training_outcome(
@@ -158,8 +208,22 @@ def training_outcome(
     return Outcome(last, rows, timings=timings)
 
 
+def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -> Callable:
+    """Returns the kernel of a learner that has it before any training."""
+    config = point.config
+    model = build_model(config, config.learner, task.train.targets.shape[1])
+    run_key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN)
+    make_kernel = LEARNERS[config.learner].kernel
+    assert make_kernel is not None, config.learner
+    return make_kernel(training.init_key(run_key), model, input_shape)
+
+
 def _solve(
-    point: Point, task: ImageTask, directory: Path, progress: Callable[[float], None]
+    point: Point,
+    task: ImageTask,
+    make_kernel: Callable[[tuple[int, ...]], Callable],
+    scratch: Path,
+    progress: Callable[[float], None],
 ) -> Outcome:
     """Fits a kernel's ridge regression to one point's data, exactly.
 
@@ -170,15 +234,11 @@ def _solve(
         tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
-    model = build_model(config, config.learner, task.train.targets.shape[1])
-    run_key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN)
-    make_kernel = LEARNERS[config.learner].kernel
-    assert make_kernel is not None, config.learner
-    kernel = make_kernel(training.init_key(run_key), model, train.inputs.shape[1:])
+    kernel = make_kernel(train.inputs.shape[1:])
     # The symmetric matrix takes half the work of its size.
     share = len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
     gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    scratch = directory / SCRATCH
+    scratch.mkdir(parents=True, exist_ok=True)
     gram_train = gram(
         train.inputs, path=scratch / "train.npy", progress=lambda f: progress(share * f)
     )
@@ -213,7 +273,8 @@ def run(
     """Trains a group's points as replicas, or solves for a single point exactly."""
     task = tasks.task_of(group[0], data)
     if is_exact(group[0].config):
-        outcomes = [_solve(group[0], task, directory, progress)]
+        make_kernel = functools.partial(_fixed_kernel, group[0], task)
+        outcomes = [_solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
     else:
         outcomes = _train(group, task, directory, progress)
     return [

@@ -30,9 +30,12 @@ class Learner(NamedTuple):
     Attributes:
         label: its name in tables and figures.
         colors: of its curves, one for each of its widths.
-        fields: its own settings, with `parameterization`. One that solves has `ridge`, one that
-            trains has `training_fields`, one that may do both has a `method` besides.
+        fields: its own settings, with `parameterization` but for one that follows another. One that
+            solves has `ridge`, one that trains has `training_fields`, one that may do both has a
+            `method` besides.
         kernel: `(key, model, input_shape) -> kernel` of one that solves for its predictions.
+        follows: the learner that it takes the trained parameters of: its kernel is the finite NTK
+            there. The other's settings say how that is trained.
         model: of one that trains: what it trains, made of the network that all learners share.
         frozen: the parts of its parameters that training leaves as they are.
     """
@@ -41,6 +44,7 @@ class Learner(NamedTuple):
     colors: tuple[str, ...]
     fields: Mapping[str, Field]
     kernel: Callable[["Array", "Model", tuple[int, ...]], Callable] | None = None
+    follows: str | None = None
     model: Callable[["Model"], "Model"] = _network_itself
     frozen: tuple[str, ...] = ()
 
@@ -156,10 +160,16 @@ LEARNERS: dict[str, Learner] = {
         },
         kernel=lambda key, model, input_shape: model.kernel,
     ),
+    "ntk_trained": Learner(
+        label="NTK after training",
+        colors=("#882255",),
+        fields=ridge_field("as ntk_infinite.ridge, of the trained network's kernel"),
+        follows="network",
+    ),
 }
 
 
 def is_exact(config: ml_collections.ConfigDict) -> bool:
-    """Whether the learner solves for its predictions rather than train for them."""
+    """Whether the learner solves for its predictions, without any training before."""
     has_kernel = LEARNERS[config.learner].kernel is not None
     return has_kernel and config[config.learner].get("method", "regression") == "regression"

@@ -205,7 +205,8 @@ def check_data(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_learner(config: ml_collections.ConfigDict) -> None:
-    exact = is_exact(config)
+    follows = LEARNERS[config.learner].follows
+    exact = is_exact(config) or follows is not None
     if exact and config.model.name == "wide_resnet" and config.model.norm == "batch":
         why = "batch normalisation couples the examples of a batch, so there is no kernel of pairs"
         raise _refuse(config, "learner", f"{why}; accepted: config.model.norm = 'none'")
@@ -214,10 +215,11 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.fresh_backgrounds", f"{why}; accepted: False, with data.copies")
     if exact and not config[config.learner].ridge:
         raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
-    if not exact and config[config.learner].schedule == "steps":
-        if not config[config.learner].decay_epochs:
+    trained = follows or config.learner
+    if not is_exact(config) and config[trained].schedule == "steps":
+        if not config[trained].decay_epochs:
             why = "the steps schedule needs epochs at which the rate falls; accepted: at least one"
-            raise _refuse(config, f"{config.learner}.decay_epochs", why)
+            raise _refuse(config, f"{trained}.decay_epochs", why)
 
 
 def validate(config: ml_collections.ConfigDict) -> None:
