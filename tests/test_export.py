@@ -32,6 +32,21 @@ NUM_TRAIN, BATCH, DEVICES = 16, 8, 4
 IMAGE = (16, 16, 3)
 LOSS = training.LOSSES["softmax_cross_entropy"]
 
+# Each layout and each accelerator once; what a CPU's other tests run, and the rest, with -m slow.
+PLACES = [
+    ("replicas", "tpu"),
+    ("batch", "cuda"),
+    *(
+        pytest.param(*place, marks=pytest.mark.slow)
+        for place in [
+            ("replicas", "cpu"),
+            ("replicas", "cuda"),
+            ("batch", "cpu"),
+            ("batch", "tpu"),
+        ]
+    ),
+]
+
 MODELS = {
     "mlp": lambda axis: (models.mlp(16), IMAGE),
     "cnn": lambda axis: (models.cnn(4), IMAGE),
@@ -187,8 +202,7 @@ def by_shard_map(monkeypatch):
     monkeypatch.setattr(parallel, "MAP", "shard_map")
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("layout_name", ["replicas", "batch"])
+@pytest.mark.parametrize(("layout_name", "platform"), PLACES)
 @pytest.mark.parametrize("family", MODELS)
 def test_training_lowers_for_every_processor(family, layout_name, platform, by_shard_map):
     with machine(platform):
@@ -201,8 +215,7 @@ def test_training_lowers_for_every_processor(family, layout_name, platform, by_s
     assert ("all_reduce" in texts[0]) == (layout_name == "batch")
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
-@pytest.mark.parametrize("layout_name", ["replicas", "batch"])
+@pytest.mark.parametrize(("layout_name", "platform"), PLACES)
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_growing_lowers_for_every_processor(kind, layout_name, platform, by_shard_map):
     with machine(platform):

@@ -15,7 +15,7 @@ from lsa_jax.kernels import empirical_ntk
 from lsa_jax.kernels.finite import dense_layers, layerwise, products
 from lsa_jax.kernels.finite import ntk as finite
 from lsa_jax.kernels.infinite import tiles
-from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network, wide_resnet
+from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, cnn, network
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -337,9 +337,9 @@ def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(key
 
 
 def test_an_accelerator_differentiates_as_many_examples_at_a_time_as_its_memory_holds(key):
-    model = wide_resnet(1)
-    params = model.init(key, (16, 16, 3))
-    x = jnp.ones((1, 16, 16, 3))
+    model = cnn(8)
+    params = model.init(key, (28, 28, 3))
+    x = jnp.ones((1, 28, 28, 3))
     each = 10 * size_in_bytes(params)
 
     def at_once(memory):
