@@ -1,16 +1,14 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
 from lsa_jax.kernels.finite.ntk import (
-    Expansion,
     empirical_ntk,
-    expansion_bytes,
     finite_kernel,
     linearize,
     linearize_on,
 )
 from lsa_jax.kernels.infinite.kernel import infinite_kernel
 from lsa_jax.kernels.matrices.gram import gram
-from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
+from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, regress, select_ridge
@@ -25,16 +23,13 @@ from lsa_jax.kernels.solve.spectral import (
 )
 
 __all__ = [
-    "Expansion",
     "Flow",
     "IterativeRegression",
     "Posterior",
     "Regression",
     "Spectrum",
-    "StagedKernel",
-    "Stages",
+    "Workers",
     "eigendecompose",
-    "expansion_bytes",
     "finite_kernel",
     "empirical_ntk",
     "gradient_flow",

@@ -69,7 +69,7 @@ def _run(
         data,
         tile=8,
         path=directory / SCRATCH / "kernel.npy",
-        devices=jax.devices()[:1],
+        workers=kernels.Workers(jax.devices()[:1]),
         progress=lambda fraction: progress(0.5 + fraction / 2),
     )
     kernel = float(np.sum(matrix, dtype=np.float64))

@@ -1,5 +1,6 @@
 """Kernels of a finite network at given parameters: its linearisation and its tangent kernel."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -8,12 +9,13 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from lsa_jax import backend
 from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
-from lsa_jax.backend import count_flops
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import layerwise
 from lsa_jax.kernels.finite import linearize as _derivatives
+from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
 _NEURAL_TANGENTS = {
@@ -82,6 +84,18 @@ def linearize(
     return jax.default_matmul_precision("highest")(apply_lin) if in_full else apply_lin
 
 
+def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
+    """Raises InputError where what `linearize_on` keeps of the examples does not fit the memory."""
+    derivatives = jax.eval_shape(functools.partial(_derivatives.derivatives, apply), params, x)
+    needed, available = backend.size_in_bytes(derivatives), memory.device_available()
+    if needed > available:
+        raise InputError(
+            f"x is {x.shape}: the derivatives of its {len(x)} examples take {needed:.3g} "
+            f"bytes, and {available:.3g} of memory are available; accepted: fewer examples, or `linearize`, "
+            "which keeps none"
+        )
+
+
 @jax.default_matmul_precision("highest")
 def linearize_on(
     apply: Callable[[Any, Array], Array],
@@ -94,9 +108,9 @@ def linearize_on(
     computed once here, layer by layer as in `empirical_ntk`, so that a step of training is a few
     small products: on a small convolutional network a tenth of the operations of `linearize`. Each
     example takes c numbers of memory for each parameter; a dense layer or a convolution takes
-    inputs + c outputs at each position, where that is less than half as many; see
-    `expansion_bytes`. What it computes equals `linearize` to rounding, and may be trained by any
-    optimiser. Products are in full precision, also on accelerators whose default is less (TF32).
+    inputs + c outputs at each position, where that is less than half as many. What it computes
+    equals `linearize` to rounding, and may be trained by any optimiser. Products are in full
+    precision, also on accelerators whose default is less (TF32).
 
         examples, apply_lin = linearize_on(apply, params, inputs)
         batch = jax.tree.map(lambda a: a[index], examples)
@@ -108,8 +122,13 @@ def linearize_on(
         x: the examples.
 
     Returns:
-        The examples' expansions, and `(params, expansions) -> outputs [n, c]`, affine in params.
+        The examples' expansions, a tree of arrays [n, ...], and `(params, expansions) -> outputs
+        [n, c]`, affine in params.
+
+    Raises:
+        InputError: the expansions take more memory than there is.
     """
+    _check_fits(apply, params, x)
     example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
     def apply_lin(
@@ -122,16 +141,6 @@ def linearize_on(
     # One at a time as in the factors, so that memory beside the result is that of a few examples.
     outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_DIAGONAL_BATCH)
     return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin
-
-
-def expansion_bytes(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
-) -> int:
-    """Returns how much memory the expansions of `linearize_on` take, without computing them."""
-    expansion = jax.eval_shape(lambda p, x: linearize_on(apply, p, x)[0], params, x)
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(expansion))
 
 
 @jax.default_matmul_precision("highest")
@@ -327,7 +336,7 @@ def _cheapest(
     forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
     alone = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     c = jax.eval_shape(apply, forms, alone).shape[1]
-    flops = count_flops(apply, forms, alone)
+    flops = backend.count_flops(apply, forms, alone)
     if flops is None:
         raise InputError(
             f"JAX_PLATFORMS is {jax.config.jax_platforms!r}, and operations are counted on a CPU; "
