@@ -133,9 +133,8 @@ class DryRun:
         """Each program, in the order in which they came, and how often it runs."""
         return [(program, self._calls[key]) for key, program in self._programs.items()]
 
-    def each(self, segments: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    def each(self, segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
         """Yields one segment of each length, which counts for all of that length."""
-        lengths = [last - first for first, last in segments]
         chosen = {length: place for place, length in enumerate(lengths)}
         for length, place in sorted(chosen.items(), key=lambda item: item[1]):
             self._weight *= lengths.count(length)

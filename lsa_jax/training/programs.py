@@ -15,6 +15,7 @@ from jaxtyping import Array, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout
+from lsa_jax.training.segments import kept_if
 
 PyTree = Any
 
@@ -135,7 +136,7 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
     def train_epoch(
         state: State, key: Key[Array, ""], replica: PyTree, arrays: PyTree
     ) -> tuple[State, Array]:
-        rule = recipe.optimizer(replica)
+        optimizer = recipe.optimizer(replica)
         epoch = state.epoch
         order_key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
         order = jax.random.permutation(order_key, source.num_examples)
@@ -154,11 +155,11 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
                 return jnp.sum(weight * loss(outputs, targets)) / count
 
             value, gradient = layout.total(jax.value_and_grad(mean_loss)(trained))
-            updates, opt_state = rule.update(gradient, state.opt_state, trained)
+            updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
             params = join(optax.apply_updates(trained, updates), fixed)
             after = State(params, opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
-            return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state), value
+            return kept_if(going, after, state), value
 
         state, losses = lax.scan(step, state, (due, *batches))
         return state._replace(epoch=epoch + 1), jnp.mean(losses)

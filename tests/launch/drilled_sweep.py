@@ -60,8 +60,8 @@ def _run(
         optax.adam(group[0].config.rate),
         epochs=EPOCHS,
         batch_size=16,
-        metrics={},
-        checkpoint_dir=directory / "network",
+        evaluation=training.Evaluation(metrics={}),
+        checkpoints=training.Checkpoints(directory / "network"),
         progress=lambda fraction: progress(fraction / 2),
     )
     matrix = kernels.gram(

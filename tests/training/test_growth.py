@@ -184,5 +184,5 @@ def test_checkpoints_of_other_data_are_refused(problem, tmp_path):
     state = chain_state(problem, 2.0, 1.1)
     settings = {"start": 0, "stop": 2, "measured": np.array([2]), "segment": 2}
     train_one(problem, state, 8, **settings, directory=tmp_path)
-    with pytest.raises(InputError, match="other text or another vocabulary"):
+    with pytest.raises(InputError, match="of other data than this run"):
         train_one(problem._replace(checksum=1), state, 8, **settings, directory=tmp_path)

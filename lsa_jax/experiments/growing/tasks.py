@@ -93,12 +93,12 @@ def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
 
     Source: Karp (thesis, 2024), appendix C.1.
     """
-    rule, steps = config.optimizer, total_steps(config)
-    if rule.schedule == "constant":
-        return optax.warmup_constant_schedule(0.0, rule.learning_rate, rule.warmup_steps)
-    peak = rule.learning_rate * rule.peak_factor
+    settings, steps = config.optimizer, total_steps(config)
+    if settings.schedule == "constant":
+        return optax.warmup_constant_schedule(0.0, settings.learning_rate, settings.warmup_steps)
+    peak = settings.learning_rate * settings.peak_factor
     return optax.warmup_cosine_decay_schedule(
-        0.0, peak, rule.warmup_steps, steps, peak * rule.end_factor
+        0.0, peak, settings.warmup_steps, steps, peak * settings.end_factor
     )
 
 
@@ -115,11 +115,13 @@ def make_optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransform
     Adafactor scales a step by a parameter's size, that of all layers together, and its factored
     moments keep the axis of layers as long as the layers are fewer than 128.
     """
-    rule, schedule = config.optimizer, make_schedule(config)
-    if rule.name == "adafactor":
+    settings, schedule = config.optimizer, make_schedule(config)
+    if settings.name == "adafactor":
         return optax.adafactor(schedule)
-    adamw = optax.adamw(schedule, weight_decay=rule.weight_decay, mask=_is_decayed)
-    return adamw if rule.clip is None else optax.chain(optax.clip_by_global_norm(rule.clip), adamw)
+    adamw = optax.adamw(schedule, weight_decay=settings.weight_decay, mask=_is_decayed)
+    if settings.clip is None:
+        return adamw
+    return optax.chain(optax.clip_by_global_norm(settings.clip), adamw)
 
 
 def make_loss(model: Transformer, remat: bool) -> Callable:

@@ -34,7 +34,7 @@ from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
-from lsa_jax.training import checkpoints
+from lsa_jax.training.segments import Checkpoints, placed, run_segments
 
 Tree = Any
 
@@ -182,7 +182,7 @@ class _Training:
     def __init__(self, group: list[Point], data: Data) -> None:
         config = group[0].config
         programs = make_programs(config, data)
-        self._layout = layout = ReplicaLayout(len(group))
+        self.layout = layout = ReplicaLayout(len(group))
         self._data = data
         pairs = [
             draw_pair(
@@ -211,25 +211,24 @@ class _Training:
                 num_steps=config.checkpoint_every,
             )
         )
-        self.models = stack([programs.start] * len(group))
+        self.start = placed(layout, stack([programs.start] * len(group)))
 
-    def advance(self, first_step: int, count: int) -> None:
-        order = self._layout.share(self._order(jnp.int32(first_step)))
-        arguments = (*self._shared, order, self._layout.share(jnp.int32(count)))
-        models = self._layout.spread(self.models)
-        self.models = self._layout.gather(self._advance(models, self._pairs, *arguments))
+    def advance(self, models: Tree, first_step: int, count: int) -> Tree:
+        order = self.layout.share(self._order(jnp.int32(first_step)))
+        arguments = (*self._shared, order, self.layout.share(jnp.int32(count)))
+        return self._advance(models, self._pairs, *arguments)
 
-    def measure(self) -> dict[str, np.ndarray]:
-        models = self._layout.spread(self.models)
-        return self._layout.gather(self._measure(models, self._pairs, *self._shared))
+    def measure(self, models: Tree) -> dict[str, np.ndarray]:
+        return self.layout.gather(self._measure(models, self._pairs, *self._shared))
 
-    def connect(self) -> dict[str, np.ndarray]:
+    def connect(self, models: Tree) -> dict[str, np.ndarray]:
         """Returns accuracies [pairs with a path, alphas]."""
         layout = ReplicaLayout(len(self._chosen))
-        models = layout.spread(jax.tree.map(lambda a: a[self._chosen], self.models))
+        chosen = jax.tree.map(lambda a: a[self._chosen], self.layout.gather(models))
         pairs = layout.spread(stack([self._drawn[i] for i in self._chosen]))
         shared = layout.share((self._data.pool, self._programs.fixed))
-        return layout.gather(layout.map(self._programs.connect, 2)(models, pairs, *shared))
+        connect = layout.map(self._programs.connect, 2)
+        return layout.gather(connect(layout.spread(chosen), pairs, *shared))
 
 
 def _boundaries(config: ml_collections.ConfigDict) -> list[int]:
@@ -252,21 +251,27 @@ def _train(
     shape = (len(chosen), config.connectivity.num_alphas)
     names = ("train_accuracy", "test_accuracy") if chosen else ()
     paths = {name: np.full(shape, np.nan, np.float32) for name in names}
-    done = 0
-    if saved := checkpoints.restore(directory, (run.models, table, paths)):
-        done, (run.models, table, paths) = saved
-    for step in _boundaries(config):
-        if step <= done:
-            continue
-        run.advance(done, step - done)
-        done = step
+    steps = [0, *_boundaries(config)]
+
+    def advance(models: Tree, segment: int) -> Tree:
+        before, step = steps[segment : segment + 2]
+        models = run.advance(models, before, step - before)
         if step in config.stops:
-            row = run.measure()
+            row = run.measure(models)
             table[config.stops.index(step)] = [row[name] for name in MEASURES]
         if step == report_step(config) and chosen:
-            paths = run.connect()
-        checkpoints.save(directory, step, (run.models, table, paths))
-        progress(step / max(config.stops))
+            paths.update(run.connect(models))
+        return models
+
+    run_segments(
+        run.start,
+        (table, paths),
+        steps[1:],
+        advance,
+        kept=Checkpoints(directory),
+        layout=run.layout,
+        progress=lambda step: progress(step / steps[-1]),
+    )
     return table, paths
 
 

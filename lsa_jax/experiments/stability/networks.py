@@ -99,7 +99,7 @@ def make_learner(
     )
 
 
-def make_rule(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+def sgd_of(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
     """Returns SGD with the configuration's momentum and falls of the rate."""
     training = config.training
     falls = dict.fromkeys(training.decay_steps, training.decay_factor)
@@ -113,7 +113,7 @@ def make_rule(config: ml_collections.ConfigDict) -> optax.GradientTransformation
 def init(config: ml_collections.ConfigDict, learner: Learner, key: Key[Array, ""]) -> Members:
     """Returns two copies of one start."""
     params = learner.init(key)
-    start = (params, make_rule(config).init(params), jnp.array(True))
+    start = (params, sgd_of(config).init(params), jnp.array(True))
     return Members(*jax.tree.map(lambda a: jnp.stack([a, a]), start))
 
 
@@ -135,7 +135,7 @@ def advance(
 
     A model stops before the update whose loss is not finite.
     """
-    rule = make_rule(config)
+    optimizer = sgd_of(config)
 
     def train(arguments: tuple[Int[Array, ""], Members]) -> Members:
         which, start = arguments
@@ -149,7 +149,7 @@ def advance(
                 return jnp.sum(weights * losses) / jnp.sum(weights)
 
             value, gradient = jax.value_and_grad(mean_loss)(state.params)
-            updates, opt_state = rule.update(gradient, state.opt_state, state.params)
+            updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
             finite = state.finite & jnp.isfinite(value)
             after = Members(optax.apply_updates(state.params, updates), opt_state, finite)
             return jax.tree.map(

@@ -90,9 +90,9 @@ def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
     needed, available = backend.size_in_bytes(derivatives), memory.device_available()
     if needed > available:
         raise InputError(
-            f"x is {x.shape}: the derivatives of its {len(x)} examples take {needed:.3g} "
-            f"bytes, and {available:.3g} of memory are available; accepted: fewer examples, or `linearize`, "
-            "which keeps none"
+            f"x is {x.shape}: the derivatives of its {len(x)} examples take {needed:.3g} bytes, "
+            f"and {available:.3g} of memory are available; accepted: fewer examples, or "
+            "`linearize`, which keeps none"
         )
 
 

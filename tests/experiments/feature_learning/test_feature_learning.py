@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.learning import experiment, settings, training
+from lsa_jax.experiments.feature_learning.learning import settings, training
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
 from lsa_jax.experiments.feature_learning.learning.report import make_claims
@@ -17,7 +17,7 @@ from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training import make_optimizer
+from lsa_jax.training import make_optimizer, segments
 
 TINY = {
     "paper_item": "feature_learning/table1",
@@ -141,14 +141,14 @@ def test_cosines_survive_tiny_weights():
 
 def test_a_run_goes_on_after_a_kill_with_the_same_numbers(finished, tmp_path, monkeypatch):
     _, points = make()
-    save = experiment.checkpoints.save
+    save = segments.checkpoints.save
 
     def killed(directory, step, tree):
         save(directory, step, tree)
         if step == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment.checkpoints, "save", killed)
+    monkeypatch.setattr(segments.checkpoints, "save", killed)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     monkeypatch.undo()

@@ -26,6 +26,7 @@ from lsa_jax.experiments.stability.samples import Pool, draw_order, draw_pair, p
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training import segments
 
 TINY = {
     "sweep.m": (12,),
@@ -128,7 +129,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
     once = train(points, tmp_path / "once")
     assert once[0].metrics["distance"] > 0 and once[0].metrics["stability"] > 0
     assert once[1].metrics["distance"] == 0 and once[1].metrics["stability"] == 0
-    save, steps = experiment.checkpoints.save, []
+    save, steps = segments.checkpoints.save, []
 
     def save_and_die(directory, step, tree):
         save(directory, step, tree)
@@ -136,7 +137,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
         if step == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment.checkpoints, "save", save_and_die)
+    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         train(points, tmp_path / "twice")
     assert train(points, tmp_path / "twice") == once

@@ -29,6 +29,7 @@ from lsa_jax.experiments.feature_learning.truncated_relu import Params
 from lsa_jax.training.losses import hinge, is_correct
 from lsa_jax.training.optimizers import make_optimizer, make_schedule
 from lsa_jax.training.programs import join, split
+from lsa_jax.training.segments import kept_if
 
 # Parameters that stay as they are after the first steps.
 _FROZEN = {
@@ -64,7 +65,7 @@ def total_steps(config: ml_collections.ConfigDict) -> int:
     return config.steps
 
 
-def _rule(config: ml_collections.ConfigDict, replica: Replica) -> optax.GradientTransformation:
+def _optimizer(config: ml_collections.ConfigDict, replica: Replica) -> optax.GradientTransformation:
     if config.learner == "memorise":
         steps_per_epoch = config.data.num_train // config.batch_size
         epochs = config.memorise.epochs
@@ -107,7 +108,7 @@ def start_states(config: ml_collections.ConfigDict, replica: Replica) -> State:
         elif config.learner in ("random_features", "one_step", "two_step"):
             params = params | {"a": jnp.zeros_like(params["a"])}
         trained, _ = split(params, _FROZEN.get(config.learner, ()))
-        opt_state = _rule(config, replica).init(trained)
+        opt_state = _optimizer(config, replica).init(trained)
         states.append(State(params, opt_state, jnp.int32(step), idle_scale))
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
@@ -136,7 +137,7 @@ def advance(
 
     A step whose loss is not finite is not taken, nor is any after it.
     """
-    apply, rule = _apply(config, replica), _rule(config, replica)
+    apply, optimizer = _apply(config, replica), _optimizer(config, replica)
     frozen = _FROZEN.get(config.learner, ())
     first = state.step
     rows = batch_rows(
@@ -160,12 +161,12 @@ def advance(
             losses = hinge(apply(join(trained, fixed), inputs), targets)
             return jnp.mean(weights[rows[index]] * losses)
 
-        value, slope = jax.value_and_grad(mean_loss)(trained)
-        updates, opt_state = rule.update(slope, state.opt_state, trained)
+        value, gradient = jax.value_and_grad(mean_loss)(trained)
+        updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
         params = join(optax.apply_updates(trained, updates), fixed)
         going = jnp.isfinite(value) & (state.step == first + index)
         after = state._replace(params=params, opt_state=opt_state, step=state.step + 1)
-        return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state), value
+        return kept_if(going, after, state), value
 
     state, loss = lax.fori_loop(0, num_steps, take, (state, jnp.float32(jnp.nan)))
     return state, {"batch_loss": loss} | measure(config, state, replica)

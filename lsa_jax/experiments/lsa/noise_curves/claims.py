@@ -8,7 +8,7 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting import claims as rule
+from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.report import Claim
 
 # A percentage counts as the paper's when it is this near, in points, and nearer if the paper has
@@ -72,8 +72,8 @@ def _at_level(own: pd.DataFrame, level: float, test: Examples) -> _Series:
     accuracy, start = (float(here[name].mean()) for name in ("test_accuracy", "start_accuracy"))
     return _Series(
         retained,
-        100 * rule.ratio_error(accuracy, start, test.count, _KEY),
-        rule.chance_warning(start, test.classes, test.count),
+        100 * deciding.ratio_error(accuracy, start, test.count, _KEY),
+        deciding.chance_warning(start, test.classes, test.count),
     )
 
 
@@ -136,12 +136,12 @@ def _retained_claims(
     claims = []
     for learner, percent in paper.percent.items():
         ours = {name: series for (of, name), series in found.items() if of == learner}
-        margin = rule.margin_of(percent, list(paper.percent.values()), TOLERANCE)
+        margin = deciding.margin_of(percent, list(paper.percent.values()), TOLERANCE)
         for name, series in (ours or {LEARNERS[learner].label: _NOTHING}).items():
             item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
             unless = series.warning or tied
             options = {"examples_error": series.error, "unless": unless, "digits": 2}
-            claims.append(rule.agree(item, percent, series.retained, margin, **options))
+            claims.append(deciding.agree(item, percent, series.retained, margin, **options))
     return claims
 
 
@@ -161,11 +161,11 @@ def _gap_claims(
         if LEARNERS[learner].follows:  # a kernel that has learned: the papers' are fixed
             gaps = network.retained - series.retained
             item = f"points of accuracy retained {axis.end}, network minus {name}{where}"
-            claims[name] = rule.measured(item, "-", round(float(gaps.mean()), 2), gaps)
+            claims[name] = deciding.measured(item, "-", round(float(gaps.mean()), 2), gaps)
         elif learner != "network":
             known = learner in percent
             paper = round(percent["network"] - percent[learner], 2) if known else "above 0"
-            claims[name] = rule.compare(
+            claims[name] = deciding.compare(
                 f"points of accuracy retained {axis.end}, network minus {name}{where}",
                 paper,
                 network.retained - series.retained,
@@ -193,12 +193,12 @@ def _cell_claims(
                 label = LEARNERS[learner].label
                 item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
                 rivals = [other[noise] for other in accuracies.values()]
-                margin = rule.margin_of(paper, rivals, TOLERANCE)
+                margin = deciding.margin_of(paper, rivals, TOLERANCE)
                 accuracy = found["test_accuracy"]
-                error = rule.binomial_error(accuracy.mean(), test.count)
+                error = deciding.binomial_error(accuracy.mean(), test.count)
                 unless = ties.get(arrangement, ties.get("", ""))
                 options = {"examples_error": 100 * error, "unless": unless, "digits": 2}
-                claims.append(rule.agree(item, paper, 100 * accuracy, margin, **options))
+                claims.append(deciding.agree(item, paper, 100 * accuracy, margin, **options))
     return claims
 
 
@@ -217,13 +217,13 @@ def _on_par_claims(
     network = accuracy.pop(LEARNERS["network"].label, pd.Series(dtype=float))
     claims = []
     for series, own in accuracy.items():
-        warning = rule.chance_warning(own.mean(), test.classes, test.count)
+        warning = deciding.chance_warning(own.mean(), test.classes, test.count)
         if not warning and gaps[series].status != "shown":
             warning = _TIED
-        error = rule.difference_error(network.mean(), own.mean(), test.count)
+        error = deciding.difference_error(network.mean(), own.mean(), test.count)
         item = f"points of accuracy at zero noise, network minus {series}, within {margin:g}"
         options = {"examples_error": 100 * error, "unless": warning, "digits": 2}
-        claims.append(rule.agree(item, 0.0, 100 * (network - own), margin, **options))
+        claims.append(deciding.agree(item, 0.0, 100 * (network - own), margin, **options))
     return claims
 
 

@@ -23,6 +23,7 @@ from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
+from lsa_jax.training.programs import init_key
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -144,14 +145,13 @@ def train_group(
         ),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
-        test=tasks.source(config, TEST, task.test),
-        metrics=metrics,
+        evaluation=training.Evaluation(
+            tasks.source(config, TEST, task.test), metrics, settings.eval_every
+        ),
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
         frozen=LEARNERS[config.learner].frozen,
-        eval_every=settings.eval_every,
         layout=parallel.BatchLayout(settings.batch_size) if config.parallel == "data" else None,
-        checkpoint_dir=directory,
-        checkpoint_every=settings.checkpoint_every,
+        checkpoints=training.Checkpoints(directory, settings.checkpoint_every),
         progress=progress,
     )
 
@@ -215,7 +215,7 @@ def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -
     run_key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN)
     make_kernel = LEARNERS[config.learner].kernel
     assert make_kernel is not None, config.learner
-    return make_kernel(training.init_key(run_key), model, input_shape)
+    return make_kernel(init_key(run_key), model, input_shape)
 
 
 def _solve(
