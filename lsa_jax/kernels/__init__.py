@@ -1,11 +1,7 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
-from lsa_jax.kernels.finite.ntk import (
-    empirical_ntk,
-    finite_kernel,
-    linearize,
-    linearize_on,
-)
+from lsa_jax.kernels.finite.expansion import linearize, linearize_on
+from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
 from lsa_jax.kernels.infinite.kernel import infinite_kernel
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers

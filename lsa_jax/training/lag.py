@@ -3,7 +3,7 @@
 Source: Karp et al. (2024), Landscape-Aware Growing; Karp (thesis, 2024), section 5.4.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.training.growth import Operator, grow, layer_map, num_layers_of
-from lsa_jax.training.steps import EVERYWHERE, Placement, Problem, State, train_parts
+from lsa_jax.training.steps import EVERYWHERE, Part, Placement, Problem, State, train_parts
 
 PyTree = Any
 
@@ -107,6 +107,13 @@ def grow_and_select(
         directory=directory,
         progress=progress,
     )
+    return _lowest(parts, operators, steps, window)
+
+
+def _lowest(
+    parts: Iterator[Part], operators: Sequence[Operator], steps: int, window: int
+) -> Selection:
+    """Chooses among all parts, of which memory holds one at a time."""
     lowest, chosen, losses = np.inf, None, []
     for part in parts:
         scores = part.losses[-window:].mean(axis=0)

@@ -2,6 +2,10 @@
 
 It knows nothing of any paper. What a batch is, comes from a `Source`; what varies between replicas
 (a noise level, a learning rate) is a tree handed to the source and to the optimiser.
+
+Each epoch visits every example once, in an order drawn from (key, epoch); a partial last batch is
+filled up with examples of weight zero. Everything random is a function of (key, epoch), so a run
+that goes on from a checkpoint ends with the same bits as one that was never stopped.
 """
 
 import time
@@ -80,7 +84,10 @@ class _Run:
         replicas: PyTree,
     ) -> None:
         self.layout = layout = recipe.layout
+        self.measures = [f"{s}_{m}" for s in sources for m in ("loss", *recipe.metrics)]
+        self._recipe, self._train = recipe, sources["train"]
         self.steps_per_epoch = -(-sources["train"].num_examples // recipe.batch_size)
+        self._given = replicas
         self._keys, self._replicas = layout.spread((keys, replicas))
         self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
         self._epoch = layout.map(make_epoch(recipe, sources["train"]), 3, donate=True)
@@ -108,6 +115,10 @@ class _Run:
                 row[f"{name}_{measure}"] = value
         return row
 
+    def pace(self, state: State) -> Throughput | None:
+        """Returns the pace of this process from a state as numpy arrays; None if it did nothing."""
+        return measure_throughput(self._recipe, self._train, state, self._given, self.seconds)
+
     def steps(self, state: State) -> np.ndarray:
         """Returns the updates that each replica has done; in a dry run all that were due."""
         found = self.layout.gather(state.step)
@@ -119,11 +130,9 @@ class _Run:
 class _Table:
     """The reports of a run as one array [reports, columns, replicas], so that it can be saved."""
 
-    def __init__(
-        self, recipe: Recipe, sources: dict[str, Source], epochs: int, eval_every: int, width: int
-    ) -> None:
-        measures = ("loss", *recipe.metrics)
-        self.columns = ["batch_loss", *(f"{s}_{m}" for s in sources for m in measures)]
+    def __init__(self, run: _Run, epochs: int, eval_every: int) -> None:
+        self.columns = ["batch_loss", *run.measures]
+        width = run.layout.num_replicas
         self.epochs = [e for e in range(1, epochs + 1) if e % eval_every == 0 or e == epochs]
         self.values = np.full((len(self.epochs), len(self.columns), width), np.nan)
 
@@ -166,14 +175,19 @@ def _check_sizes(
             raise InputError(f"{name} is {value}; accepted: 1 or more")
 
 
+def _sources(data: Dataset | Source, test: Dataset | Source | None) -> dict[str, Source]:
+    return {"train": Source.of(data)} | ({} if test is None else {"test": Source.of(test)})
+
+
 def _go_through(
     run: _Run,
-    table: _Table,
     epochs: int,
+    eval_every: int,
     kept: Checkpoints,
     progress: Callable[[float], None] | None,
-) -> tuple[State, int]:
-    """Trains from the last checkpoint to the end; returns the state and the epochs done."""
+) -> tuple[PyTree, History]:
+    """Trains from the last checkpoint to the end."""
+    table = _Table(run, epochs, eval_every)
 
     def advance(state: State, done: int) -> State:
         state, batch_loss = run.train_epoch(state)
@@ -181,7 +195,7 @@ def _go_through(
             table.add(done + 1, {"batch_loss": batch_loss, **run.evaluate(state)})
         return state
 
-    return run_segments(
+    state, done = run_segments(
         run.start,
         table.values,
         range(1, epochs + 1),
@@ -191,6 +205,10 @@ def _go_through(
         going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
         progress=lambda done: progress and progress(done / epochs),
     )
+    failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
+    state = run.layout.gather(state)
+    history = History(table.rows(run.steps_per_epoch, done), failures, run.pace(state))
+    return state.params, history
 
 
 def train(
@@ -210,10 +228,6 @@ def train(
     progress: Callable[[float], None] | None = None,
 ) -> tuple[PyTree, History]:
     """Trains one network, or many replicas of it, by minibatch gradient descent.
-
-    Each epoch visits every example once, in an order drawn from (key, epoch); a partial last batch
-    is filled up with examples of weight zero. Everything random is a function of (key, epoch), so a
-    run that goes on from a checkpoint ends with the same bits as one that was never stopped.
 
     Args:
         key: one key for one run, or keys [replicas].
@@ -242,9 +256,7 @@ def train(
     single = key.ndim == 0
     if single:
         key, replicas = key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas)
-    sources = {"train": Source.of(data)}
-    if evaluation.test is not None:
-        sources["test"] = Source.of(evaluation.test)
+    sources = _sources(data, evaluation.test)
     recipe = Recipe(
         model,
         loss,
@@ -257,13 +269,8 @@ def train(
     )
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     run = _Run(recipe, sources, key, replicas)
-    table = _Table(recipe, sources, epochs, evaluation.every, len(key))
-    state, done = _go_through(run, table, epochs, checkpoints, progress)
-    failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
-    rows, state = table.rows(run.steps_per_epoch, done), run.layout.gather(state)
-    pace = measure_throughput(recipe, sources["train"], state, replicas, run.seconds)
-    history = History(rows, failures, pace)
-    return _single(state.params, history) if single else (state.params, history)
+    params, history = _go_through(run, epochs, evaluation.every, checkpoints, progress)
+    return _single(params, history) if single else (params, history)
 
 
 def _single(params: PyTree, history: History) -> tuple[PyTree, History]:

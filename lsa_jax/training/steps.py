@@ -168,40 +168,60 @@ def train_steps(
         InputError: the checkpoint is of other data.
     """
     programs = make_programs(problem.loss, problem.optimizer, layout)
-    place = {int(step): row for row, step in enumerate(measured)}
-    losses = np.full((len(place), layout.num_replicas), np.nan, np.float32)
-    validation = layout.share(problem.validation)
-    spans = _segments(start, stop, segment)
-
-    def advance(now: Guarded, index: int) -> Guarded:
-        first, last = spans[index]
-        flags = np.isin(np.arange(first, last), measured)
-        batches = backend.shapes_only(lambda: problem.batches(first, last - first))
-        shared = layout.share((batches, jnp.asarray(flags)))
-        now, found = programs.advance(now, *shared, validation)
-        found = layout.gather(found)
-        for offset in np.flatnonzero(flags):
-            losses[place[first + int(offset)]] = found[:, offset]
-        if last == stop and stop in place:
-            losses[place[stop]] = layout.gather(programs.measure(now, validation))
-        return now
-
-    begin = Guarded(states, np.ones(layout.num_replicas, bool))
+    trainer = _Trainer(problem, programs, layout, measured, _segments(start, stop, segment))
     now, _ = run_segments(
-        placed(layout, begin),
-        losses,
-        [last for _, last in spans],
-        advance,
+        placed(layout, Guarded(states, np.ones(layout.num_replicas, bool))),
+        trainer.losses,
+        [last for _, last in trainer.spans],
+        trainer.advance,
         kept=Checkpoints(directory),
         layout=layout,
         going=lambda now, _: bool(layout.gather(now.finite).any()),
         checksum=problem.checksum,
-        lengths=[last - first for first, last in spans],
+        lengths=[last - first for first, last in trainer.spans],
         progress=lambda mark: progress((mark - start) / (stop - start)),
     )
-    if start == stop and stop in place:
-        losses[place[stop]] = layout.gather(programs.measure(now, validation))
-    return layout.gather(now.state), losses
+    if start == stop:
+        trainer.measure(stop, now)
+    return layout.gather(now.state), trainer.losses
+
+
+class _Trainer:
+    """What is done in a segment; `losses` are those that were measured."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        programs: Programs,
+        layout: Layout,
+        measured: Int[np.ndarray, " evaluations"],
+        spans: list[tuple[int, int]],
+    ) -> None:
+        self.spans = spans
+        self.losses = np.full((len(measured), layout.num_replicas), np.nan, np.float32)
+        self._rows = {int(step): row for row, step in enumerate(measured)}
+        self._problem, self._programs, self._layout = problem, programs, layout
+        self._validation = layout.share(problem.validation)
+
+    def advance(self, now: Guarded, index: int) -> Guarded:
+        first, last = self.spans[index]
+        steps = np.arange(first, last)
+        flags = np.isin(steps, list(self._rows))
+        batches = backend.shapes_only(lambda: self._problem.batches(first, last - first))
+        shared = self._layout.share((batches, jnp.asarray(flags)))
+        now, found = self._programs.advance(now, *shared, self._validation)
+        found = self._layout.gather(found)
+        for step in steps[flags]:
+            self.losses[self._rows[int(step)]] = found[:, step - first]
+        if last == self.spans[-1][1]:
+            self.measure(last, now)
+        return now
+
+    def measure(self, step: int, now: Guarded) -> None:
+        """Measures the loss after all steps, if that is asked for."""
+        if step in self._rows:
+            found = self._programs.measure(now, self._validation)
+            self.losses[self._rows[step]] = self._layout.gather(found)
 
 
 @functools.lru_cache(maxsize=16)  # programs are shared by layout

@@ -177,7 +177,7 @@ def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_half_a
 
 @pytest.mark.usefixtures("unchecked")
 def test_unknown_methods_and_shapes_that_differ_are_refused(params):
-    with pytest.raises(InputError, match="method is 'magic'; accepted: auto, jacobian,"):
+    with pytest.raises(InputError, match="method is 'magic'; accepted: one of 'auto', 'jacobian',"):
         empirical_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
     with pytest.raises(InputError, match=r"x1 is \(2, 4\) and x2 is \(2, 5\)"):
         empirical_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))

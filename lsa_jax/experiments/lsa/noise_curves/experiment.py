@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
+import optax
 
 from lsa_jax import kernels, models, parallel, training
 from lsa_jax.experiments.lsa.noise_curves import tasks
@@ -93,6 +94,27 @@ def _build(name: str, **settings: Any) -> Model:
     return models.MODELS[name](**settings)
 
 
+def _make_optimizer(
+    settings: ml_collections.ConfigDict, steps_per_epoch: int
+) -> optax.GradientTransformation:
+    """Returns the optimiser of a learner's settings."""
+    schedule = training.make_schedule(
+        settings.schedule,
+        settings.learning_rate,
+        epochs=settings.epochs,
+        steps_per_epoch=steps_per_epoch,
+        decay_epochs=settings.decay_epochs,
+        decay_factor=settings.decay_factor,
+    )
+    return training.make_optimizer(
+        settings.optimizer,
+        schedule,
+        momentum=settings.momentum,
+        # The optimiser's penalty has the factor 1/2.
+        weight_decay=2 * settings.penalty_factor * settings.weight_decay,
+    )
+
+
 def train_group(
     group: list[Point],
     task: ImageTask,
@@ -119,15 +141,6 @@ def train_group(
     """
     config = group[0].config
     settings = config[config.learner]
-    steps_per_epoch = -(-len(task.train.targets) // settings.batch_size)
-    schedule = training.make_schedule(
-        settings.schedule,
-        settings.learning_rate,
-        epochs=settings.epochs,
-        steps_per_epoch=steps_per_epoch,
-        decay_epochs=settings.decay_epochs,
-        decay_factor=settings.decay_factor,
-    )
     keys = [
         jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN) for point in group
     ]
@@ -136,13 +149,7 @@ def train_group(
         model,
         tasks.source(config, TRAIN, task.train),
         loss or training.LOSSES[settings.loss],
-        training.make_optimizer(
-            settings.optimizer,
-            schedule,
-            momentum=settings.momentum,
-            # The optimiser's penalty has the factor 1/2.
-            weight_decay=2 * settings.penalty_factor * settings.weight_decay,
-        ),
+        _make_optimizer(settings, -(-len(task.train.targets) // settings.batch_size)),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         evaluation=training.Evaluation(
