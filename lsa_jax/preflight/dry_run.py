@@ -190,12 +190,12 @@ class DryRun:
             both = (_hollow(x1), _hollow(columns))
             tile = tile_programs.choose(stages, *both, dtype, limit, count)
             blocks = tuple(
-                jax.ShapeDtypeStruct((side, *x1.shape[1:]), x1.dtype) for side in tile.sides
+                jax.ShapeDtypeStruct((side, *x1.shape[1:]), x1.dtype) for side in tile.shape
             )
             program = Matrix(f"{name} {shape[0]} x {shape[1]}", stages, blocks, tile)
             self._programs[known] = program
         program = self._programs[known]
-        rows, cols = map(math.ceil, np.divide(shape, program.tile.sides))
+        rows, cols = map(math.ceil, np.divide(shape, program.tile.shape))
         self._note(known, program, rows * (rows + 1) // 2 if x2 is None else rows * cols)
         return np.broadcast_to(np.zeros((), dtype), shape)
 

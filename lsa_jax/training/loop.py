@@ -27,8 +27,8 @@ from lsa_jax.training.losses import is_correct
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
+    ReplicaState,
     Source,
-    State,
     make_epoch,
     make_evaluate,
     make_init,
@@ -98,7 +98,7 @@ class _Run:
         self.start = init(self._keys, self._replicas, self._arrays["train"])
         self.seconds: list[float] = []  # of each epoch that this process trained
 
-    def train_epoch(self, state: State) -> tuple[State, np.ndarray]:
+    def train_epoch(self, state: ReplicaState) -> tuple[ReplicaState, np.ndarray]:
         """Trains for an epoch; returns each replica's mean loss over its batches, too."""
         start = time.monotonic()
         state, loss = self._epoch(state, self._keys, self._replicas, self._arrays["train"])
@@ -106,7 +106,7 @@ class _Run:
         self.seconds.append(time.monotonic() - start)
         return state, loss
 
-    def evaluate(self, state: State) -> dict[str, np.ndarray]:
+    def evaluate(self, state: ReplicaState) -> dict[str, np.ndarray]:
         """Returns each replica's measures on every source, as `<source>_<measure>`."""
         row = {}
         for name, function in self._evaluate.items():
@@ -115,11 +115,11 @@ class _Run:
                 row[f"{name}_{measure}"] = value
         return row
 
-    def pace(self, state: State) -> Throughput | None:
+    def pace(self, state: ReplicaState) -> Throughput | None:
         """Returns the pace of this process from a state as numpy arrays; None if it did nothing."""
         return measure_throughput(self._recipe, self._train, state, self._given, self.seconds)
 
-    def steps(self, state: State) -> np.ndarray:
+    def steps(self, state: ReplicaState) -> np.ndarray:
         """Returns the updates that each replica has done; in a dry run all that were due."""
         found = self.layout.gather(state.step)
         if backend.dry_run() is None:
@@ -189,7 +189,7 @@ def _go_through(
     """Trains from the last checkpoint to the end."""
     table = _Table(run, epochs, eval_every)
 
-    def advance(state: State, done: int) -> State:
+    def advance(state: ReplicaState, done: int) -> ReplicaState:
         state, batch_loss = run.train_epoch(state)
         if done + 1 in table.epochs:
             table.add(done + 1, {"batch_loss": batch_loss, **run.evaluate(state)})

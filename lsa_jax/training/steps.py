@@ -23,7 +23,7 @@ from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 PyTree = Any
 
 
-class State(NamedTuple):
+class NetworkState(NamedTuple):
     """One network between two steps, or many with a leading axis of replicas."""
 
     params: PyTree
@@ -58,7 +58,7 @@ class Guarded(NamedTuple):
         finite: whether all losses were.
     """
 
-    state: State
+    state: NetworkState
     finite: Bool[Array, ""]
 
 
@@ -110,7 +110,7 @@ def make_programs(
         (value, count), gradient = summed
         gradient = jax.tree.map(lambda g: g / count, gradient)
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        after = State(optax.apply_updates(state.params, updates), opt_state)
+        after = NetworkState(optax.apply_updates(state.params, updates), opt_state)
         finite = now.finite & jnp.isfinite(value)
         return Guarded(kept_if(finite, after, state), finite)
 
@@ -137,7 +137,7 @@ def _segments(start: int, stop: int, size: int) -> list[tuple[int, int]]:
 
 def train_steps(
     problem: Problem,
-    states: State,
+    states: NetworkState,
     layout: Layout,
     *,
     start: int,
@@ -146,7 +146,7 @@ def train_steps(
     segment: int,
     directory: Path | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
-) -> tuple[State, Float[np.ndarray, "evaluations replicas"]]:
+) -> tuple[NetworkState, Float[np.ndarray, "evaluations replicas"]]:
     """Takes the steps start, start + 1, ... stop - 1 on every replica.
 
     Args:
@@ -263,13 +263,13 @@ class Part(NamedTuple):
 
     start: int
     stop: int
-    states: State
+    states: NetworkState
     losses: Float[np.ndarray, "evaluations networks"]
 
 
 def train_parts(
     problem: Problem,
-    begin: Callable[[int, int], State],
+    begin: Callable[[int, int], NetworkState],
     count: int,
     placement: Placement,
     *,
@@ -304,8 +304,8 @@ def train_parts(
 
 
 def train_one(
-    problem: Problem, state: State, batch_size: int, **settings: Any
-) -> tuple[State, Float[np.ndarray, " evaluations"]]:
+    problem: Problem, state: NetworkState, batch_size: int, **settings: Any
+) -> tuple[NetworkState, Float[np.ndarray, " evaluations"]]:
     """Trains one network, its batches of `batch_size` dealt out over all devices.
 
     Args:

@@ -141,7 +141,7 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
     assert matrix.shape == (700, 700) and not matrix.any() and matrix.strides == (0, 0)
     assert predictions.shape == (5, 2)
     (tiles, calls), (solve, solves) = recorder.found
-    a_side = math.ceil(700 / tiles.tile.sides[0])
+    a_side = math.ceil(700 / tiles.tile.shape[0])
     assert calls == a_side * (a_side + 1) / 2 > 1
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 

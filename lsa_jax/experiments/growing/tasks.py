@@ -37,7 +37,7 @@ from lsa_jax.experiments.growing.transformer import (
     Transformer,
 )
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.steps import Placement, Problem, State
+from lsa_jax.training.steps import NetworkState, Placement, Problem
 
 OBJECTIVE = {"encoder": "masked", "decoder": "ul2"}
 VOCABULARY = {"encoder": "wordpiece", "decoder": "bytes"}
@@ -50,7 +50,7 @@ _SHARE_OF_MEMORY = 0.8
 _VALIDATION_SEED = 2**31 - 1
 
 
-class Task(NamedTuple):
+class GrowingTask(NamedTuple):
     """One seed's training, before any of it is done.
 
     Attributes:
@@ -255,7 +255,7 @@ def _shared_settings(config: ml_collections.ConfigDict) -> str:
     return json.dumps({name: found[name] for name in names}, sort_keys=True)
 
 
-def make_task(config: ml_collections.ConfigDict, text: Text) -> Task:
+def make_task(config: ml_collections.ConfigDict, text: Text) -> GrowingTask:
     """Returns what a point trains."""
     learning = _learning(_shared_settings(config), text.vocabulary_size)
     shares = tuple(config.data.shares)
@@ -276,16 +276,16 @@ def make_task(config: ml_collections.ConfigDict, text: Text) -> Task:
         text.checksum,
     )
     batch = config.batch_size if config.layout == "batch" else None
-    return Task(learning.model, problem, Placement(config.max_replicas, batch), config.seed)
+    return GrowingTask(learning.model, problem, Placement(config.max_replicas, batch), config.seed)
 
 
-def first_state(task: Task, num_layers: int) -> State:
+def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
     """Returns the shallow network before training."""
     params = task.model.init(_stream(task.seed, Growing.INIT), num_layers)
-    return State(params, task.problem.optimizer.init(params))
+    return NetworkState(params, task.problem.optimizer.init(params))
 
 
-def fresh_params(task: Task, num_layers: int) -> Params:
+def fresh_params(task: GrowingTask, num_layers: int) -> Params:
     """Returns a deeper network as it is initialised, whose layers random operators take."""
     key = jax.random.fold_in(_stream(task.seed, Growing.LAYERS), num_layers)
     return task.model.init(key, num_layers)

@@ -29,8 +29,8 @@ from lsa_jax.training.losses import squared_error
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
+    ReplicaState,
     Source,
-    State,
     make_epoch,
     make_evaluate,
     split,
@@ -91,7 +91,7 @@ class SearchResult(NamedTuple):
 class _Candidates(NamedTuple):
     """All candidates between two rungs, and which of them are still in the race."""
 
-    state: State
+    state: ReplicaState
     alive: Bool[np.ndarray, " c"]
 
 
@@ -242,7 +242,7 @@ class Search:
         size = len(next(iter(candidates.values())))
         one = {name: values[0] for name, values in candidates.items()}
         trained, _ = split(start, self._frozen)
-        state = State(start, self._optimizer(one).init(trained), jnp.int32(0), jnp.int32(0))
+        state = ReplicaState(start, self._optimizer(one).init(trained), jnp.int32(0), jnp.int32(0))
         stacked = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], size, axis=0), state)
         return _Candidates(stacked, np.ones(size, bool))
 
@@ -290,13 +290,13 @@ class Search:
             measure = {n: make_evaluate(recipe, source) for n, source in self._sources.items()}
 
             def advance(
-                state: State,
+                state: ReplicaState,
                 candidate: PyTree,
                 data: PyTree,
                 test: PyTree,
                 num_epochs: Array,
                 key: Array,
-            ) -> tuple[State, dict[str, Array]]:
+            ) -> tuple[ReplicaState, dict[str, Array]]:
                 state = lax.fori_loop(
                     0, num_epochs, lambda _, s: train_epoch(s, key, candidate, data)[0], state
                 )

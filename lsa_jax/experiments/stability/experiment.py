@@ -23,8 +23,8 @@ from lsa_jax.experiments.stability.influence import run_influence
 from lsa_jax.experiments.stability.measures import MEASURES
 from lsa_jax.experiments.stability.report import make_report
 from lsa_jax.experiments.stability.samples import (
+    ExamplePool,
     Pair,
-    Pool,
     draw_order,
     draw_pair,
     pack,
@@ -50,11 +50,11 @@ class Data(NamedTuple):
         num_train: size of the training pool.
     """
 
-    pool: Pool
+    pool: ExamplePool
     num_train: int
 
 
-class Programs(NamedTuple):
+class PairPrograms(NamedTuple):
     """One learner's functions of one pair; `fixed` is shared by all.
 
     Attributes:
@@ -100,7 +100,7 @@ def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
         inputs, targets = inputs.reshape(len(inputs), -1), _signs(labels, classes)
     else:
         targets = np.eye(classes, dtype=np.float32)[labels]
-    return Data(Pool(inputs, targets), len(found.train.targets))
+    return Data(ExamplePool(inputs, targets), len(found.train.targets))
 
 
 def _data_key(config: ml_collections.ConfigDict) -> str:
@@ -127,19 +127,19 @@ def groups(points: list[Point]) -> list[list[Point]]:
     return split_groups(group_points(points, lambda config: ("pair",)))
 
 
-def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
+def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
     start = linear.init(start_key(config.seed), data.pool.inputs.shape[1])
 
-    def advance(models: Tree, pair: Pair, pool: Pool, fixed: Tree, *order: Array) -> Tree:
+    def advance(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree, *order: Array) -> Tree:
         return linear.advance(config, models, pair, pool, *order)
 
-    def measure(models: Tree, pair: Pair, pool: Pool, fixed: Tree) -> dict[str, Array]:
+    def measure(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree) -> dict[str, Array]:
         return linear.measure(config, data.num_train, models, pair, pool)
 
-    return Programs(start, {}, advance, measure, None)
+    return PairPrograms(start, {}, advance, measure, None)
 
 
-def _network_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
+def _network_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
     inputs, targets = data.pool
     learner = networks.make_learner(config, inputs.shape[1:], targets.shape[1])
     init = functools.partial(networks.init, config, learner)
@@ -148,7 +148,7 @@ def _network_programs(config: ml_collections.ConfigDict, data: Data) -> Programs
     first = jnp.asarray(inputs[:count], jnp.float32) * networks.unpacked_scale(inputs)
     fixed = jax.jit(learner.fixed)(jax.tree.map(lambda a: a[0], start.params), first)
     connect = functools.partial(networks.connect, config, learner, data.num_train)
-    return Programs(
+    return PairPrograms(
         start,
         fixed,
         functools.partial(networks.advance, config, learner),
@@ -157,7 +157,7 @@ def _network_programs(config: ml_collections.ConfigDict, data: Data) -> Programs
     )
 
 
-def make_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
+def make_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
     """Returns the functions of the configuration's learner."""
     make = _linear_programs if config.learner in LINEAR else _network_programs
     return make(config, data)

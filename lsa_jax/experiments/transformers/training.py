@@ -34,7 +34,7 @@ Params = dict[str, Array]
 Row = dict[str, Array]
 
 
-class Replica(NamedTuple):
+class AttentionReplica(NamedTuple):
     """What is one run's own.
 
     Attributes:
@@ -50,7 +50,7 @@ class Replica(NamedTuple):
     labels: Int[Array, "sequences n"]
 
 
-class State(NamedTuple):
+class AttentionState(NamedTuple):
     """One run between two steps; `finite` turns False with the first loss that is not finite."""
 
     params: Params
@@ -59,7 +59,7 @@ class State(NamedTuple):
 
 def make_replica(
     config: ml_collections.ConfigDict, task: DecisionLists, sequences: Int[Array, "sequences n"]
-) -> Replica:
+) -> AttentionReplica:
     """Returns what is one run's own, from its settings and lists."""
     key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUES)
     shape = (config.vocabulary_size, config.vocabulary_size)
@@ -68,24 +68,24 @@ def make_replica(
     r, scale = config.randomness, jnp.float32(config.value_scale)
     v = scale * ((1 - r) * permutation + r * uniform)
     start = {"w": jnp.zeros(shape), "v": v}
-    return Replica(start, scale, permutation, label_sequences(task, sequences))
+    return AttentionReplica(start, scale, permutation, label_sequences(task, sequences))
 
 
 def advance(
     learning_rate: float,
-    state: State,
-    replica: Replica,
+    state: AttentionState,
+    replica: AttentionReplica,
     sequences: Int[Array, "sequences n"],
     num_steps: Int[Array, ""],
-) -> tuple[State, Row]:
+) -> tuple[AttentionState, Row]:
     """Takes steps of gradient descent on the population loss, then measures the run."""
     loss_and_gradient = jax.value_and_grad(mean_loss)
 
-    def take(_: Array, state: State) -> State:
+    def take(_: Array, state: AttentionState) -> AttentionState:
         loss, gradient = loss_and_gradient(state.params, sequences, replica.labels)
         params = jax.tree.map(lambda p, g: p - learning_rate * g, state.params, gradient)
         finite = state.finite & jnp.isfinite(loss)
-        return State(params, finite)
+        return AttentionState(params, finite)
 
     state = lax.fori_loop(0, num_steps, take, state)
     params, permutation = state.params, replica.permutation
@@ -123,7 +123,7 @@ def run_training(
     runs = run_evaluations(
         layout,
         lambda state, count: program(state, spread, shared, count),
-        [State(stacked.start, jnp.ones(len(group), bool))],
+        [AttentionState(stacked.start, jnp.ones(len(group), bool))],
         steps,
         kept=Checkpoints(directory, config.checkpoint_every),
         finished=lambda runs: not runs.state.finite.any(),

@@ -107,7 +107,7 @@ def _in_memory(job: Job, progress: Callable[[float], None] | bool) -> np.ndarray
     job.group.in_each(lambda: memory.check_fits_host(job.shape, job.size))
     program = make_program(job, None, held=job.size)
     result = np.empty(job.shape, job.dtype)
-    places = places_of(job.shape, program.sides, symmetric=job.symmetric)
+    places = places_of(job.shape, program.shape, symmetric=job.symmetric)
     with _reporter(job, progress, 0, len(places)) as report:
         for done, tile in enumerate(tiles(job, program, places), start=1):
             gram_file.put(result, tile, symmetric=job.symmetric)
@@ -124,22 +124,24 @@ def _in_file(
     group.in_each(lambda: group.is_first or memory.check_fits_host(job.shape, job.size))
     if record is None:
         program = make_program(job, None, held=0)
-        sides = program.sides
+        tile_shape = program.shape
     elif job.tile is None:
         # Whatever memory there is now: other tiles could round otherwise.
-        sides = tuple(record["tile"])
+        tile_shape = tuple(record["tile"])
     else:
-        sides = (job.tile, job.tile)
+        tile_shape = (job.tile, job.tile)
     with contextlib.ExitStack() as stack:
         file = group.on_first(
-            lambda: stack.enter_context(gram_file.opened(path, identity(job, sides), *workers[1:]))
+            lambda: stack.enter_context(
+                gram_file.opened(path, identity(job, tile_shape), *workers[1:])
+            )
         )
-        places = places_of(job.shape, sides, symmetric=job.symmetric)
+        places = places_of(job.shape, tile_shape, symmetric=job.symmetric)
         mine = places[workers.process_index :: workers.process_count]
         before = group.from_first(lambda: file.done())
         missing = [place for place in mine if place not in before]
         if missing:
-            program = program or make_program(job, sides, held=0)
+            program = program or make_program(job, tile_shape, held=0)
             with _reporter(job, progress, len(mine) - len(missing), len(mine)) as report:
                 for done, tile in enumerate(tiles(job, program, missing), start=1):
                     if file is not None:

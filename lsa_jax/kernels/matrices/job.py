@@ -147,9 +147,9 @@ def _as_numpy(name: str, x: Any, dtype: str) -> np.ndarray:
     return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 
 
-def identity(job: Job, sides: tuple[int, int]) -> dict[str, Any]:
+def identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
     """Returns all that decides the bits of the matrix, for a person and for the next call."""
-    lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, sides)
+    lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, tile_shape)
     program = "".join(stage.as_text() for stage in lowered)
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
     return {
@@ -160,6 +160,6 @@ def identity(job: Job, sides: tuple[int, int]) -> dict[str, Any]:
         "symmetric": job.symmetric,
         "shape": job.shape,
         "dtype": job.dtype.name,
-        "tile": sides,
+        "tile": tile_shape,
         "device": job.devices[0].device_kind,
     }

@@ -18,12 +18,12 @@ from lsa_jax.kernels.matrices.programs import TileProgram
 _AHEAD = 1
 
 
-def make_program(job: Job, sides: tuple[int, int] | None, *, held: int) -> TileProgram:
-    """Compiles the kernel for tiles of these sides, or of those that suit the memory.
+def make_program(job: Job, tile_shape: tuple[int, int] | None, *, held: int) -> TileProgram:
+    """Compiles the kernel for tiles of this shape, or of one that suits the memory.
 
     Args:
         job: what is to be computed.
-        sides: None leaves the choice to the memory, unless the job has a tile.
+        tile_shape: None leaves the choice to the memory, unless the job has a tile.
         held: bytes of host memory that the matrix takes.
     """
     group, limit = job.group, job.memory_limit
@@ -32,17 +32,17 @@ def make_program(job: Job, sides: tuple[int, int] | None, *, held: int) -> TileP
     else:
         limit /= job.own.count(job.own[0])
     chosen = None
-    if sides is None and job.tile is None:
+    if tile_shape is None and job.tile is None:
         # By the first process: with other memory another would choose other tiles.
         inputs = job.stages, job.x1, job.columns, job.dtype
         chosen = group.on_first(lambda: tile_programs.choose(*inputs, limit, len(job.devices)))
-        sides = group.from_first(lambda: chosen.sides)
-    sides = sides or (job.tile, job.tile)
+        tile_shape = group.from_first(lambda: chosen.shape)
+    tile_shape = tile_shape or (job.tile, job.tile)
 
     def compiled() -> TileProgram:
         if chosen is not None:
             return chosen
-        program = tile_programs.compile_tile(job.stages, job.x1, job.columns, job.dtype, sides)
+        program = tile_programs.compile_tile(job.stages, job.x1, job.columns, job.dtype, tile_shape)
         tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
         return program
 
@@ -51,12 +51,14 @@ def make_program(job: Job, sides: tuple[int, int] | None, *, held: int) -> TileP
     return program._replace(spare=group.from_first(lambda: limit - program.memory))
 
 
-def places_of(shape: tuple[int, int], sides: tuple[int, int], *, symmetric: bool) -> list[Place]:
+def places_of(
+    shape: tuple[int, int], tile_shape: tuple[int, int], *, symmetric: bool
+) -> list[Place]:
     """Lists where tiles start; in a symmetric matrix, those on and above the diagonal."""
     return [
         Place(row, column)
-        for row in range(0, shape[0], sides[0])
-        for column in range(row if symmetric else 0, shape[1], sides[1])
+        for row in range(0, shape[0], tile_shape[0])
+        for column in range(row if symmetric else 0, shape[1], tile_shape[1])
     ]
 
 

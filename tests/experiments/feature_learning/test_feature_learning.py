@@ -97,7 +97,7 @@ def test_training_in_pattern_space_is_training_in_input_space(stages):
     ends = []
     for space, w in ((replica, params["w"]), (outside, matrix @ params["w"])):
         start = dict(params, w=w)
-        state = training.State(start, rule.init(start), jnp.int32(2), jnp.float32(0))
+        state = training.LearnerState(start, rule.init(start), jnp.int32(2), jnp.float32(0))
         advance = jax.jit(functools.partial(training.advance, config, 3))
         ends.append(advance(state, space, jnp.int32(3)))
     (inside_end, row), (outside_end, row_outside) = ends
@@ -114,7 +114,7 @@ def test_later_updates_weigh_both_classes_alike_if_asked(stages):
     targets = targets.at[10:15].set(1.0)
     replica = replica._replace(train=Dataset(inputs, targets))
     rule = make_optimizer("momentum", replica.rate, momentum=config.momentum)
-    state = training.State(params, rule.init(params), jnp.int32(2), jnp.float32(0))
+    state = training.LearnerState(params, rule.init(params), jnp.int32(2), jnp.float32(0))
     for asked, positive, negative in (("first_steps", 1.0, 1.0), ("all_steps", 2 / 3, 2.0)):
         config.class_weights = asked  # of one batch: all 20 examples
         after, _ = training.advance(config, 1, state, replica, jnp.int32(1))

@@ -22,7 +22,7 @@ from lsa_jax.experiments.stability.claims import (
 from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
 from lsa_jax.experiments.stability.linear import LinearModels
 from lsa_jax.experiments.stability.report import fit_all
-from lsa_jax.experiments.stability.samples import Pool, draw_order, draw_pair, pack
+from lsa_jax.experiments.stability.samples import ExamplePool, draw_order, draw_pair, pack
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -107,7 +107,7 @@ def test_updates_of_both_members_are_those_of_plain_descent(learner):
     rng = np.random.default_rng(0)
     inputs = rng.integers(0, 256, (40, 6)).astype(np.uint8)
     signs = rng.choice([-1.0, 1.0], 40).astype(np.float32)
-    pool = Pool(jnp.asarray(inputs), jnp.asarray(signs))
+    pool = ExamplePool(jnp.asarray(inputs), jnp.asarray(signs))
     order = draw_order(0, 12, 5, jnp.int32(0), 8)
     start = linear.init(jax.random.key(1), 6)
     advance = jax.jit(functools.partial(linear.advance, config))

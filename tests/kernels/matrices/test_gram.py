@@ -68,13 +68,13 @@ def test_all_tiles_and_calls_share_one_compilation():
 
 def _recorded(kernel):
     """Returns the kernel, and the list of the tiles that it was traced for."""
-    sides = []
+    shapes = []
 
     def recording(x1, x2):
-        sides.append((len(x1), len(x2)))
+        shapes.append((len(x1), len(x2)))
         return kernel(x1, x2)
 
-    return recording, sides
+    return recording, shapes
 
 
 def _sorted_features(x1, x2):
@@ -97,9 +97,9 @@ def _sorted_examples(x1, x2):
 @pytest.mark.parametrize("sizes", [(64, 64), (5, 64)])
 def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     x1, x2 = map(_points, sizes)
-    recording, sides = _recorded(_sorted_features)
+    recording, shapes = _recorded(_sorted_features)
     matrix = gram(recording, x1, x2, memory_limit=limit, workers=Workers(ONE))
-    blocks = [jax.ShapeDtypeStruct((side, 3), jnp.float32) for side in sides[-1]]
+    blocks = [jax.ShapeDtypeStruct((side, 3), jnp.float32) for side in shapes[-1]]
     memory = jax.jit(_sorted_features).lower(*blocks).compile().memory_analysis()
     assert memory.temp_size_in_bytes + memory.output_size_in_bytes < limit
     np.testing.assert_allclose(matrix, _sorted_features(x1, x2), rtol=1e-4, atol=1e-4)
@@ -109,18 +109,18 @@ def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     "numbers, num_tiles", [(_sorted_features, 3), (_sorted_examples, 1)], ids=["pairs", "examples"]
 )
 def test_tiles_shrink_to_the_cache_only_where_memory_grows_with_pairs(numbers, num_tiles):
-    recording, sides = _recorded(numbers)
+    recording, shapes = _recorded(numbers)
     fractions = []
     gram(recording, _points(150), progress=fractions.append, workers=Workers(ONE))
-    assert sides[0] == (150, 150) and sides[1] < (150, 150)  # both were looked at
+    assert shapes[0] == (150, 150) and shapes[1] < (150, 150)  # both were looked at
     assert len(fractions) == num_tiles
 
 
 def test_train_and_test_matrices_share_one_program():
-    recording, sides = _recorded(kernel)
+    recording, shapes = _recorded(kernel)
     gram(recording, _points(600), workers=Workers(ONE))
     gram(recording, _points(210), _points(600), workers=Workers(ONE))
-    assert sides == [(200, 200)]
+    assert shapes == [(200, 200)]
 
 
 def test_what_cannot_fit_is_refused_with_the_numbers():
@@ -142,10 +142,10 @@ def test_a_matrix_larger_than_the_memory_is_refused_before_it_starts(monkeypatch
 
 
 def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
-    recording, sides = _recorded(_sorted_features)
+    recording, shapes = _recorded(_sorted_features)
     monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
     gram(recording, _points(64), workers=Workers(ONE))
-    assert sides[0] == (64, 64) and sides[-1] < (32, 32)
+    assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
 
 
 def test_what_the_system_says_it_has_is_plausible():
@@ -181,7 +181,7 @@ def test_many_devices_give_the_matrix_of_one():
 
 
 def test_every_device_gets_tiles():
-    recording, sides = _recorded(kernel)
+    recording, shapes = _recorded(kernel)
     fractions = []
     gram(recording, _points(400), progress=fractions.append, workers=Workers(jax.devices()))
     assert len(fractions) >= 2 * len(jax.devices())
@@ -199,10 +199,10 @@ def test_threads_give_the_bits_of_one(dtype):
 
 
 def test_threads_share_the_memory_limit():
-    recording, sides = _recorded(_sorted_features)
+    recording, shapes = _recorded(_sorted_features)
     for devices in ONE, ONE * 4:
         gram(recording, _points(64), memory_limit=4e5, workers=Workers(devices))
-    assert sides[-1] < sides[0]
+    assert shapes[-1] < shapes[0]
 
 
 @pytest.mark.parametrize("limit, cores, threads", [(None, 4, 4), (2.5e8, 4, 2), (1e4, 4, 1)])

@@ -65,8 +65,8 @@ def test_the_matrix_is_that_of_the_function_whatever_there_is_room_for(blocks, d
         np.testing.assert_allclose(matrix, _function(*pair[:1], pair[-1]), rtol=1e-4, atol=1e-5)
 
 
-def _program(sides, held, spare):
-    return TileProgram(sides, (None, None), None, 0, held, spare)
+def _program(shapes, held, spare):
+    return TileProgram(shapes, (None, None), None, 0, held, spare)
 
 
 def _programs(devices, calls):

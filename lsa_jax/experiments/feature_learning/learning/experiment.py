@@ -22,9 +22,9 @@ from lsa_jax.experiments.feature_learning.learning import training
 from lsa_jax.experiments.feature_learning.learning.pictures import picture_rows
 from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, Replica
-from lsa_jax.experiments.feature_learning.learning.tasks import Task, make_task
-from lsa_jax.experiments.feature_learning.learning.training import State
+from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, LearnerReplica
+from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
+from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
@@ -44,7 +44,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
     return group_points(points, lambda config: _VARYING)
 
 
-def _make_tasks(group: list[Point]) -> list[Task]:
+def _make_tasks(group: list[Point]) -> list[PatternTask]:
     """Draws the tasks of a group's points, once for each seed."""
     by_seed = {point.config.seed: point.config for point in group}
     tasks = {seed: make_task(config) for seed, config in by_seed.items()}
@@ -64,8 +64,11 @@ def evaluation_steps(config: ml_collections.ConfigDict) -> list[int]:
 
 
 def _train(
-    group: list[Point], replicas: list[Replica], directory: Path, progress: Callable[[float], None]
-) -> tuple[Evaluations, list[State]]:
+    group: list[Point],
+    replicas: list[LearnerReplica],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> tuple[Evaluations, list[LearnerState]]:
     """Trains the runs of a group together, from their last checkpoint if there is one.
 
     Returns:
@@ -94,7 +97,7 @@ def _train(
 
 
 def _picture(
-    config: ml_collections.ConfigDict, replica: Replica, stages: list[State]
+    config: ml_collections.ConfigDict, replica: LearnerReplica, stages: list[LearnerState]
 ) -> list[dict[str, Any]]:
     """Returns where the first run's neurons lie at the start, after step 1 and after step 2."""
     idle = np.asarray(jax.jit(functools.partial(_idle_weights, config))(replica))
@@ -106,7 +109,7 @@ def _picture(
     return picture_rows([0, 1, 2], weights, np.stack([truth, -truth]))
 
 
-def _idle_weights(config: ml_collections.ConfigDict, replica: Replica) -> Array:
+def _idle_weights(config: ml_collections.ConfigDict, replica: LearnerReplica) -> Array:
     return feature_stages.initial_params(config, replica)[1]
 
 

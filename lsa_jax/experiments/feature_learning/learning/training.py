@@ -18,7 +18,7 @@ from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.stages import (
     FIRST_STEPS,
-    Replica,
+    LearnerReplica,
     class_weights,
     first_stages,
     initial_params,
@@ -42,7 +42,7 @@ _FROZEN = {
 Row = dict[str, Float[Array, ""]]
 
 
-class State(NamedTuple):
+class LearnerState(NamedTuple):
     """One run between two steps.
 
     Attributes:
@@ -65,7 +65,9 @@ def total_steps(config: ml_collections.ConfigDict) -> int:
     return config.steps
 
 
-def _optimizer(config: ml_collections.ConfigDict, replica: Replica) -> optax.GradientTransformation:
+def _optimizer(
+    config: ml_collections.ConfigDict, replica: LearnerReplica
+) -> optax.GradientTransformation:
     if config.learner == "memorise":
         steps_per_epoch = config.data.num_train // config.batch_size
         epochs = config.memorise.epochs
@@ -76,7 +78,7 @@ def _optimizer(config: ml_collections.ConfigDict, replica: Replica) -> optax.Gra
     return make_optimizer("momentum", replica.rate, momentum=config.momentum)
 
 
-def _apply(config: ml_collections.ConfigDict, replica: Replica) -> Callable:
+def _apply(config: ml_collections.ConfigDict, replica: LearnerReplica) -> Callable:
     """Returns the learner's model as `(params, inputs) -> outputs [n, 1]`."""
     apply = network_of(config, replica).apply
     if config.learner != "ntk":
@@ -89,7 +91,7 @@ def _apply(config: ml_collections.ConfigDict, replica: Replica) -> Callable:
     return linear
 
 
-def start_states(config: ml_collections.ConfigDict, replica: Replica) -> State:
+def start_states(config: ml_collections.ConfigDict, replica: LearnerReplica) -> LearnerState:
     """Returns the states of a run before its minibatches, along a first axis.
 
     One of a learner on fixed features or of a frozen stage, three of the network.
@@ -109,7 +111,7 @@ def start_states(config: ml_collections.ConfigDict, replica: Replica) -> State:
             params = params | {"a": jnp.zeros_like(params["a"])}
         trained, _ = split(params, _FROZEN.get(config.learner, ()))
         opt_state = _optimizer(config, replica).init(trained)
-        states.append(State(params, opt_state, jnp.int32(step), idle_scale))
+        states.append(LearnerState(params, opt_state, jnp.int32(step), idle_scale))
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
@@ -129,10 +131,10 @@ def batch_rows(
 def advance(
     config: ml_collections.ConfigDict,
     count: int,
-    state: State,
-    replica: Replica,
+    state: LearnerState,
+    replica: LearnerReplica,
     num_steps: Int[Array, ""],
-) -> tuple[State, Row]:
+) -> tuple[LearnerState, Row]:
     """Takes up to `count` minibatch steps, then measures the run where it then stands.
 
     A step whose loss is not finite is not taken, nor is any after it.
@@ -152,7 +154,7 @@ def advance(
     if config.class_weights == "all_steps":
         weights = class_weights(replica.train.targets)
 
-    def take(index: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+    def take(index: Array, carry: tuple[LearnerState, Array]) -> tuple[LearnerState, Array]:
         state, _ = carry
         inputs, targets = replica.train.inputs[rows[index]], replica.train.targets[rows[index]]
         trained, fixed = split(state.params, frozen)
@@ -211,7 +213,7 @@ def cosines(
     return jnp.where(norms > 0, direction @ weights / jnp.where(norms > 0, norms, 1.0), 0.0)
 
 
-def measure(config: ml_collections.ConfigDict, state: State, replica: Replica) -> Row:
+def measure(config: ml_collections.ConfigDict, state: LearnerState, replica: LearnerReplica) -> Row:
     """Measures a run: accuracy, on training examples too, and how near neurons are to the truth.
 
     There are as many training examples as test ones, the first ones. The linearised network has no

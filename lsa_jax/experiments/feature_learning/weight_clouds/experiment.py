@@ -52,7 +52,7 @@ class Cloud(NamedTuple):
     centres: Dataset
 
 
-class State(NamedTuple):
+class CloudState(NamedTuple):
     """One run between two steps; `step` stays where it is once a loss was not finite."""
 
     params: Any
@@ -120,11 +120,11 @@ def build_model(config: ml_collections.ConfigDict, d: int) -> Model:
 def advance(
     config: ml_collections.ConfigDict,
     count: int,
-    state: State,
+    state: CloudState,
     key: Key[Array, ""],
     cloud: tuple[Dataset, Dataset],
     num_steps: Int[Array, ""],
-) -> tuple[State, Float[Array, ""]]:
+) -> tuple[CloudState, Float[Array, ""]]:
     """Takes up to `count` steps and returns the state and the test accuracy there."""
     train, test = cloud
     apply, loss = build_model(config, train.inputs.shape[1]).apply, LOSSES[config.loss]
@@ -135,13 +135,13 @@ def advance(
         jax.random.fold_in(key, WeightClouds.ORDER), first, count, len(train.targets), size
     )
 
-    def take(index: Array, state: State) -> State:
+    def take(index: Array, state: CloudState) -> CloudState:
         inputs, targets = train.inputs[rows[index]], train.targets[rows[index]]
         value, gradient = jax.value_and_grad(
             lambda params: jnp.mean(loss(apply(params, inputs), targets))
         )(state.params)
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        after = State(optax.apply_updates(state.params, updates), opt_state, state.step + 1)
+        after = CloudState(optax.apply_updates(state.params, updates), opt_state, state.step + 1)
         going = jnp.isfinite(value) & (state.step == first + index)
         return kept_if(going, after, state)
 
@@ -198,9 +198,9 @@ def run(
     model = build_model(config, d)
     optimizer = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
 
-    def init(key: Key[Array, ""]) -> State:
+    def init(key: Key[Array, ""]) -> CloudState:
         params = model.init(jax.random.fold_in(key, WeightClouds.INIT), (d,))
-        return State(params, optimizer.init(params), jnp.int32(0))
+        return CloudState(params, optimizer.init(params), jnp.int32(0))
 
     spread_keys = layout.spread(keys)
     state = layout.map(init, 1)(spread_keys)
@@ -219,7 +219,7 @@ def run(
         examples = layout.share((data.train, data.test))
         program = layout.map(function, 2)
 
-    def draw(state: State, picture: int) -> State:
+    def draw(state: CloudState, picture: int) -> CloudState:
         count = layout.share(jnp.int32(counts[picture]))
         state, found = program(state, spread_keys, examples, count)
         accuracy[picture] = layout.gather(found)

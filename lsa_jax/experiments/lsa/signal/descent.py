@@ -112,7 +112,7 @@ def population_trajectory(
     return rows
 
 
-class Flow(NamedTuple):
+class PopulationFlow(NamedTuple):
     """A solution of the gradient flow.
 
     Attributes:
@@ -134,7 +134,7 @@ def population_flow(
     *,
     target_error: float,
     duration: float,
-) -> Flow:
+) -> PopulationFlow:
     """Follows the recursion's limit of small steps, until an error is reached.
 
     d(c, |w_perp|, b)/dt is minus the population gradient, in b times `bias_rate_ratio`; a step of
@@ -171,10 +171,10 @@ def population_flow(
     )
     if not solution.success:
         raise NumericalError(f"the gradient flow at k = {k} was not solved: {solution.message}")
-    return Flow(solution.t, [state_of(y) for y in solution.y.T], solution.status == 1)
+    return PopulationFlow(solution.t, [state_of(y) for y in solution.y.T], solution.status == 1)
 
 
-def flow_to_target(config: ml_collections.ConfigDict) -> tuple[Flow, float]:
+def flow_to_target(config: ml_collections.ConfigDict) -> tuple[PopulationFlow, float]:
     """Follows the flow that an experiment's settings describe, from a typical start.
 
     Returns:

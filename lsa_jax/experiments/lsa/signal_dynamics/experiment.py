@@ -40,7 +40,7 @@ Row = dict[str, Float[Array, ""]]
 Tree = Any
 
 
-class Replica(NamedTuple):
+class FilterReplica(NamedTuple):
     """What is one run's own.
 
     Attributes:
@@ -56,7 +56,7 @@ class Replica(NamedTuple):
     bias_learning_rate: Float[Array, ""]
 
 
-class State(NamedTuple):
+class FilterState(NamedTuple):
     """One run between two steps.
 
     Attributes:
@@ -70,11 +70,11 @@ class State(NamedTuple):
     w_perp: Float[Array, " d"]
 
 
-def make_replica(config: ml_collections.ConfigDict) -> Replica:
+def make_replica(config: ml_collections.ConfigDict) -> FilterReplica:
     """Returns what is one run's own, from its settings."""
     ratio = config.bias_learning_rate_ratio
     ratio = 1 / config.k if ratio is None else ratio
-    return Replica(
+    return FilterReplica(
         key=jax.random.key(config.seed),
         sigma=jnp.float32(noise_std(config.k, config.noise_scale)),
         learning_rate=jnp.float32(config.learning_rate),
@@ -82,11 +82,11 @@ def make_replica(config: ml_collections.ConfigDict) -> Replica:
     )
 
 
-def init_state(config: ml_collections.ConfigDict, replica: Replica) -> State:
+def init_state(config: ml_collections.ConfigDict, replica: FilterReplica) -> FilterState:
     """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
     key = jax.random.fold_in(replica.key, SignalDynamics.INIT)
     params = make_network(config).init(key, config.init_scale, config.d)
-    return State(params, jnp.int32(0), jnp.zeros(config.d))
+    return FilterState(params, jnp.int32(0), jnp.zeros(config.d))
 
 
 def _is_finite(*trees: object) -> Array:
@@ -94,7 +94,7 @@ def _is_finite(*trees: object) -> Array:
 
 
 def _test_accuracy(
-    config: ml_collections.ConfigDict, params: Tree, step: Array, replica: Replica
+    config: ml_collections.ConfigDict, params: Tree, step: Array, replica: FilterReplica
 ) -> Array:
     """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
     key = jax.random.fold_in(jax.random.fold_in(replica.key, SignalDynamics.TEST), step)
@@ -109,8 +109,11 @@ def _test_accuracy(
 
 
 def train_steps(
-    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
-) -> tuple[State, Float[Array, ""], Tree]:
+    config: ml_collections.ConfigDict,
+    state: FilterState,
+    replica: FilterReplica,
+    num_steps: Int[Array, ""],
+) -> tuple[FilterState, Float[Array, ""], Tree]:
     """Takes steps of Algorithm 1, each on a fresh minibatch.
 
     A step whose loss, gradient or result is not finite is not taken, nor is any after it.
@@ -123,7 +126,9 @@ def train_steps(
     gradient_at = make_sampler(config).gradient
     first = state.step
 
-    def take(index: Array, carry: tuple[State, Array, Tree]) -> tuple[State, Array, Tree]:
+    def take(
+        index: Array, carry: tuple[FilterState, Array, Tree]
+    ) -> tuple[FilterState, Array, Tree]:
         state, step = carry[0], first + index
         loss, gradient = gradient_at(jax.random.fold_in(stream, step), state.params, replica.sigma)
         params = jax.tree.map(lambda p, rate, g: p - rate * g, state.params, rates, gradient)
@@ -139,8 +144,11 @@ def train_steps(
 
 
 def advance(
-    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
-) -> tuple[State, Row]:
+    config: ml_collections.ConfigDict,
+    state: FilterState,
+    replica: FilterReplica,
+    num_steps: Int[Array, ""],
+) -> tuple[FilterState, Row]:
     """Takes steps of Algorithm 1 and measures the run where it then stands.
 
     The cosine is that between the parts of w orthogonal to w* now and at the evaluation before; it

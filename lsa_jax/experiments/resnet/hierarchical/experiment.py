@@ -23,7 +23,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
 )
 from lsa_jax.experiments.resnet.hierarchical.signals import watch
 from lsa_jax.experiments.resnet.hierarchical.tasks import (
-    Task,
+    HierarchicalTask,
     fetch_linearized,
     make_task,
     make_training,
@@ -135,7 +135,9 @@ def _outcome(
     return Outcome(metrics, history)
 
 
-def _watched(config: ml_collections.ConfigDict, task: Task, outcome: Outcome) -> Outcome:
+def _watched(
+    config: ml_collections.ConfigDict, task: HierarchicalTask, outcome: Outcome
+) -> Outcome:
     """Trains a search's winner once more, and looks at both signals in between."""
     plan = make_plan(config)._replace(eval_every=config.watch_every, rungs=())
     winner = {
