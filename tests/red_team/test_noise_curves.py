@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves.claims import TestExamples, make_claims
+from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves
 
 ITEMS = [*numbers.RETAINED, "lsa/fig6_mnist", "lsa/table_b1"]
-TEST = TestExamples(1000, 10)
+TEST = HeldOut(1000, 10)
 
 
 def claims(item, accuracy, seeds=5):
@@ -82,5 +82,5 @@ def test_the_differences_of_one_seed_that_once_were_shown_are_undecided():
             for learner, accuracy in zip(("network", "ntk_finite"), accuracies, strict=True)
             for noise in (0.0, 1.0)
         ]
-        gap = make_claims(curves(pd.DataFrame(rows)), None, test=TestExamples(examples, 4))[0]
+        gap = make_claims(curves(pd.DataFrame(rows)), None, test=HeldOut(examples, 4))[0]
         assert gap.ours > 0 and gap.status == "undecided" and "2 seeds" in gap.note

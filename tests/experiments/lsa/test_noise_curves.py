@@ -11,7 +11,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
-from lsa_jax.experiments.lsa.noise_curves.claims import TestExamples, make_claims
+from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -236,9 +236,7 @@ def test_the_claim_follows_the_numbers(network, ntk, status):
 
 def test_a_difference_of_one_seed_is_decided_by_the_test_images():
     few, many = (
-        make_claims(
-            curves(_results((0.5, 0.4), (0.5, 0.38), seeds=1)), None, test=TestExamples(n, 10)
-        )
+        make_claims(curves(_results((0.5, 0.4), (0.5, 0.38), seeds=1)), None, test=HeldOut(n, 10))
         for n in (500, 20_000)
     )
     assert (few[0].status, many[0].status) == ("undecided", "shown")
@@ -247,9 +245,7 @@ def test_a_difference_of_one_seed_is_decided_by_the_test_images():
 
 def test_a_percentage_retained_of_an_accuracy_near_chance_shows_nothing():
     results = _results((0.9, 0.9), (0.105, 0.105 * 0.6975), seeds=1)
-    claims = make_claims(
-        curves(results), "lsa/table1/cifar10_photographs", test=TestExamples(500, 10)
-    )
+    claims = make_claims(curves(results), "lsa/table1/cifar10_photographs", test=HeldOut(500, 10))
     gap, _, ntk = claims
     assert gap.status == ntk.status == "undecided"
     assert gap.note.startswith("near chance") and ntk.note.startswith("near chance")

@@ -212,7 +212,7 @@ def test_gram_refuses_what_the_kernels_refuse(network):
         gram(finite_kernel(lambda p, x: model.apply(p, x)[:, 0], params), images)
     with pytest.raises(InputError, match="selected is 'Dense_0'; accepted: booleans"):
         gram(finite_kernel(model.apply, params, selected="Dense_0"), images)
-    with pytest.raises(InputError, match="method is 'magic'; accepted: auto, jacobian"):
+    with pytest.raises(InputError, match="method is 'magic'; accepted: one of 'auto', 'jacobian'"):
         gram(finite_kernel(model.apply, params, method="magic"), images)
     kernel = infinite_kernel(model.kernel).checked(lambda shape: _refuse(shape, 2))
     with pytest.raises(InputError, match="2 channels"):

@@ -26,14 +26,14 @@ _TIED = "the network is not shown to keep more"
 _KEY = 0
 
 
-class TestExamples(NamedTuple):
+class HeldOut(NamedTuple):
     """The test that accuracies are of: how many examples, and how many labels to guess among."""
 
     count: int
     classes: int
 
 
-_USUAL = TestExamples(10_000, 10)
+_USUAL = HeldOut(10_000, 10)
 
 
 class Axis(NamedTuple):
@@ -63,7 +63,7 @@ class _Series(NamedTuple):
     warning: str = ""
 
 
-def _at_level(own: pd.DataFrame, level: float, test: TestExamples) -> _Series:
+def _at_level(own: pd.DataFrame, level: float, test: HeldOut) -> _Series:
     """Returns what one series retains at a level, with the error that its test examples make."""
     here = own[own["level"] == level].set_index("seed")
     retained = here["retained"].dropna()
@@ -78,7 +78,7 @@ def _at_level(own: pd.DataFrame, level: float, test: TestExamples) -> _Series:
 
 
 def make_claims(
-    table: pd.DataFrame, paper_item: str | None, axis: str = "noise", test: TestExamples = _USUAL
+    table: pd.DataFrame, paper_item: str | None, axis: str = "noise", test: HeldOut = _USUAL
 ) -> list[Claim]:
     """Returns the paper's claims on a figure of this kind, and its numbers where it prints them.
 
@@ -121,7 +121,7 @@ _BySeries = dict[tuple[str, str], _Series]
 _NOTHING = _Series(pd.Series(dtype=float))
 
 
-def _retained_at(rows: pd.DataFrame, level: float, test: TestExamples) -> _BySeries:
+def _retained_at(rows: pd.DataFrame, level: float, test: HeldOut) -> _BySeries:
     """Returns what is retained at a level, by learner and series."""
     return {
         key: _at_level(own, level, test)
@@ -178,7 +178,7 @@ def _gap_claims(
 
 
 def _cell_claims(
-    table: pd.DataFrame, cells: dict, ties: dict[str, str], test: TestExamples
+    table: pd.DataFrame, cells: dict, ties: dict[str, str], test: HeldOut
 ) -> list[Claim]:
     """Compares test accuracies with those that the paper prints, cell by cell."""
     claims = []
@@ -203,7 +203,7 @@ def _cell_claims(
 
 
 def _on_par_claims(
-    rows: pd.DataFrame, gaps: dict[str, Claim], margin: float, test: TestExamples
+    rows: pd.DataFrame, gaps: dict[str, Claim], margin: float, test: HeldOut
 ) -> list[Claim]:
     """Compares accuracies at zero noise, which the paper finds on a par, or close by.
 
@@ -227,8 +227,8 @@ def _on_par_claims(
     return claims
 
 
-def examples_of(data: ml_collections.ConfigDict) -> TestExamples:
+def examples_of(data: ml_collections.ConfigDict) -> HeldOut:
     """Returns the test of a sweep; that of a data set without a number is taken whole."""
     classes = len(data.classes) or _CLASSES.get(data.task) or _CLASSES.get(data.dataset, 10)
     count = data.num_test or _TEST_IMAGES.get(data.task) or _TEST_IMAGES.get(data.dataset, 500)
-    return TestExamples(count, classes)
+    return HeldOut(count, classes)
