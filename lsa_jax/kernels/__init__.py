@@ -6,6 +6,7 @@ from lsa_jax.kernels.infinite.kernel import infinite_kernel
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
+from lsa_jax.kernels.solve.ensemble import ensemble_mean
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
@@ -26,8 +27,9 @@ __all__ = [
     "Spectrum",
     "Workers",
     "eigendecompose",
-    "finite_kernel",
     "empirical_ntk",
+    "ensemble_mean",
+    "finite_kernel",
     "gradient_flow",
     "gram",
     "infinite_kernel",
@@ -36,8 +38,8 @@ __all__ = [
     "linearize",
     "linearize_on",
     "posterior",
-    "ridge_path",
     "regress",
     "regress_cg",
+    "ridge_path",
     "select_ridge",
 ]

@@ -1,21 +1,38 @@
 """Training: the one loop, losses, optimisers and schedules, checkpoints."""
 
+from lsa_jax.training import growth, lag, steps
 from lsa_jax.training.loop import Evaluation, History, train
-from lsa_jax.training.losses import LOSSES, is_correct
+from lsa_jax.training.losses import (
+    LOSSES,
+    class_mean_cross_entropy,
+    hinge,
+    is_correct,
+    logistic,
+    softmax_cross_entropy,
+    squared_error,
+)
 from lsa_jax.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
 from lsa_jax.training.programs import Source
 from lsa_jax.training.segments import Checkpoints
 
 __all__ = [
-    "LOSSES",
-    "OPTIMIZERS",
-    "SCHEDULES",
     "Checkpoints",
     "Evaluation",
     "History",
+    "LOSSES",
+    "OPTIMIZERS",
+    "SCHEDULES",
     "Source",
+    "class_mean_cross_entropy",
+    "growth",
+    "hinge",
+    "is_correct",
+    "lag",
+    "logistic",
     "make_optimizer",
     "make_schedule",
-    "is_correct",
+    "softmax_cross_entropy",
+    "squared_error",
+    "steps",
     "train",
 ]

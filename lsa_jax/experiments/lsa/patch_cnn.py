@@ -32,8 +32,8 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
         init_scale: standard deviation of the weights at initialisation.
 
     Returns:
-        The network, of inputs [n, patches, d], outputs [n, 1], params {"weight": [d, m],
-        "bias": [m]}. `kernel` takes O(n1 n2 patches^2) time and memory.
+        The network, of inputs [n, patches, d], outputs [n, 1], params {"w": [d, m], "b": [m]}.
+        `kernel` takes O(n1 n2 patches^2) time and memory.
 
     Raises:
         InputError: an argument is not accepted.
@@ -46,15 +46,15 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
         if len(input_shape) != 2:
             raise InputError(f"input_shape is {input_shape!r}; accepted: (patches, d)")
-        weight = init_scale * jax.random.normal(key, (input_shape[1], filters), jnp.float32)
-        return {"weight": weight, "bias": jnp.zeros(filters, jnp.float32)}
+        w = init_scale * jax.random.normal(key, (input_shape[1], filters), jnp.float32)
+        return {"w": w, "b": jnp.zeros(filters, jnp.float32)}
 
     def apply(
         params: dict[str, Any], inputs: Float[Array | np.ndarray, "n p d"]
     ) -> Float[Array, "n 1"]:
-        z = jnp.tensordot(inputs, params["weight"], axes=1)
-        bias = jnp.broadcast_to(params["bias"], z.shape)
-        thresholded = jax.nn.relu(z + bias) - jax.nn.relu(bias - z)
+        z = jnp.tensordot(inputs, params["w"], axes=1)
+        b = jnp.broadcast_to(params["b"], z.shape)
+        thresholded = jax.nn.relu(z + b) - jax.nn.relu(b - z)
         return jnp.sum(thresholded, axis=(1, 2))[:, None] / sqrt(filters)
 
     @jax.default_matmul_precision("highest")

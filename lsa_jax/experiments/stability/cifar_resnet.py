@@ -1,9 +1,9 @@
 """Residual networks for images of 32 x 32, as He et al. (2016) describe them for CIFAR-10."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -34,21 +34,6 @@ _DEPTH = Kind(
     "6 n + 2 with n = 1, 2, ... blocks in each of the three groups, such as 8, 20 or 56",
     int,
 )
-
-
-class ResNet(NamedTuple):
-    """A network whose batch normalisation can also be told its statistics.
-
-    Attributes:
-        model: the network on the statistics of the batch at hand, as it is trained.
-        statistics: `(params, inputs [n, ...]) -> tree` of the means and variances of that batch.
-        apply_with: `(params, statistics, inputs [n, ...]) -> outputs [n, c]`, each example by
-            itself.
-    """
-
-    model: Model
-    statistics: Callable
-    apply_with: Callable
 
 
 @dataclass(frozen=True)
@@ -100,8 +85,14 @@ class PadChannels(Layer):
         """Returns None: channels of zeros have no limit of many."""
 
 
-def cifar_resnet(depth: int = 20, num_classes: int = 10, *, channels: int = 16) -> ResNet:
-    """A ResNet-depth: after a convolution, (depth - 2) / 6 blocks in each of three groups.
+def cifar_resnet(depth: int = 20, num_classes: int = 10, *, channels: int = 16) -> Model:
+    """A ResNet-depth as it is trained, on the statistics of its batch; see `resnet_layers`."""
+    layers = resnet_layers(depth, num_classes, channels=channels)
+    return network(layers, parameterization="standard")
+
+
+def resnet_layers(depth: int, num_classes: int, *, channels: int) -> tuple[Layer, ...]:
+    """Returns a ResNet-depth: a convolution, and (depth - 2) / 6 blocks in each of three groups.
 
     A block adds conv-norm-ReLU-conv-norm (3 x 3) to its input and applies ReLU. Groups have 1, 2
     and 4 times `channels`; the first block of the second and of the third has stride 2, and its
@@ -137,20 +128,23 @@ def cifar_resnet(depth: int = 20, num_classes: int = 10, *, channels: int = 16) 
             layers += [Residual(branch, shortcut), Relu()]
             width = features
     layers += [GlobalAvgPool(), Dense(num_classes, w_std=sqrt(2), b_std=0.0)]
-    return with_statistics(layers)
+    return tuple(layers)
 
 
-def with_statistics(layers: Sequence[Layer]) -> ResNet:
-    """Reads layers, `GivenBatchNorm` among them, in the standard parameterisation."""
-    module = LayerModule(Serial(tuple(layers)), "standard", "float32")
+def batch_statistics(layers: Sequence[Layer], params: Any, inputs: Float[Array, "n ..."]) -> Any:
+    """Returns the means and variances of a batch in each `GivenBatchNorm`, a tree."""
+    return _module(layers).apply({"params": params}, inputs, mutable=_STATISTICS)[1][_STATISTICS]
 
-    def statistics(params: Any, inputs: Float[Array, "n ..."]) -> Any:
-        return module.apply({"params": params}, inputs, mutable=_STATISTICS)[1][_STATISTICS]
 
-    def apply_with(params: Any, given: Any, inputs: Float[Array, "n ..."]) -> Array:
-        return module.apply({"params": params, _STATISTICS: given}, inputs)
+def apply_with(
+    layers: Sequence[Layer], params: Any, statistics: Any, inputs: Float[Array, "n ..."]
+) -> Float[Array, "n c"]:
+    """Returns the outputs with these statistics in batch normalisation: each example by itself."""
+    return _module(layers).apply({"params": params, _STATISTICS: statistics}, inputs)
 
-    return ResNet(network(layers, parameterization="standard"), statistics, apply_with)
+
+def _module(layers: Sequence[Layer]) -> LayerModule:
+    return LayerModule(Serial(tuple(layers)), "standard", "float32")
 
 
 def _over(per_feature: Array | np.ndarray, x: Array) -> Array:

@@ -6,6 +6,7 @@ example's loss does not depend on others it is measured with. The linearised net
 statistics that the start has on the training pool: its loss is convex in its parameters.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,7 +19,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from lsa_jax import kernels
-from lsa_jax.experiments.stability.cifar_resnet import cifar_resnet
+from lsa_jax.experiments.stability.cifar_resnet import (
+    apply_with,
+    batch_statistics,
+    resnet_layers,
+)
 from lsa_jax.experiments.stability.measures import summarize
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
@@ -27,6 +32,7 @@ from lsa_jax.experiments.stability.samples import (
     member,
     unpacked_scale,
 )
+from lsa_jax.models import network
 from lsa_jax.training import LOSSES, make_optimizer
 
 Tree = Any
@@ -70,29 +76,32 @@ def make_learner(
     config: ml_collections.ConfigDict, input_shape: tuple[int, ...], num_classes: int
 ) -> NetworkLearner:
     """Returns the network of a configuration."""
-    net = cifar_resnet(config.model.depth, num_classes, channels=config.model.channels)
+    sizes = config.model
+    layers = resnet_layers(sizes.depth, num_classes, channels=sizes.channels)
+    model = network(layers, parameterization="standard")
+    statistics = functools.partial(batch_statistics, layers)
 
     def init(key: Key[Array, ""]) -> Tree:
-        return net.model.init(key, input_shape)
+        return model.init(key, input_shape)
 
     if config.learner == "resnet":
         return NetworkLearner(
             init,
             lambda params, inputs: {},
-            lambda params, fixed, inputs: net.model.apply(params, inputs),
-            net.statistics,
-            lambda params, fixed, context, inputs: net.apply_with(params, context, inputs),
+            lambda params, fixed, inputs: model.apply(params, inputs),
+            statistics,
+            lambda params, fixed, context, inputs: apply_with(layers, params, context, inputs),
         )
 
     def linearized(params: Tree, fixed: Tree, inputs: Array) -> Array:
         def apply(weights: Tree, x: Array) -> Array:
-            return net.apply_with(weights, fixed["statistics"], x)
+            return apply_with(layers, weights, fixed["statistics"], x)
 
         return kernels.linearize(apply, fixed["initial"], precision="default")(params, inputs)
 
     return NetworkLearner(
         init,
-        lambda params, inputs: {"initial": params, "statistics": net.statistics(params, inputs)},
+        lambda params, inputs: {"initial": params, "statistics": statistics(params, inputs)},
         linearized,
         lambda params, inputs: {},
         lambda params, fixed, context, inputs: linearized(params, fixed, inputs),

@@ -8,11 +8,11 @@ from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
 
 def test_one_filter_is_the_papers_function(key):
     inputs = np.asarray(jax.random.normal(key, (3, 6, 4)))
-    weight, b = np.array([0.3, -1.0, 0.5, 0.2]), -0.4
-    params = {"weight": weight[:, None].astype(np.float32), "bias": np.array([b], np.float32)}
+    w, b = np.array([0.3, -1.0, 0.5, 0.2]), -0.4
+    params = {"w": w[:, None].astype(np.float32), "b": np.array([b], np.float32)}
     expected = []
     for patches in inputs:
-        z = patches @ weight
+        z = patches @ w
         # Soft threshold for b < 0: what lies within [b, -b] is lost, the rest moves by b.
         expected.append(sum(np.sign(v) * (abs(v) + b) for v in z if abs(v) > -b))
     outputs = patch_cnn().apply(params, inputs)
@@ -21,9 +21,9 @@ def test_one_filter_is_the_papers_function(key):
 
 def test_thresholds_start_at_zero_and_weights_at_their_scale(key):
     params = patch_cnn(500, init_scale=1e-3).init(key, (7, 40))
-    assert params["weight"].shape == (40, 500)
-    np.testing.assert_array_equal(params["bias"], np.zeros(500))
-    assert np.std(params["weight"]) == pytest.approx(1e-3, rel=0.02)
+    assert params["w"].shape == (40, 500)
+    np.testing.assert_array_equal(params["b"], np.zeros(500))
+    assert np.std(params["w"]) == pytest.approx(1e-3, rel=0.02)
 
 
 @pytest.mark.parametrize("filters", [1, 4])

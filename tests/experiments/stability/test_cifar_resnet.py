@@ -8,14 +8,15 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability.cifar_resnet import (
     GivenBatchNorm,
     PadChannels,
+    apply_with,
+    batch_statistics,
     cifar_resnet,
-    with_statistics,
 )
-from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
+from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu, network
 
 
 def test_resnet_20_has_as_many_parameters_as_in_the_paper(key):
-    shapes = jax.eval_shape(lambda: cifar_resnet().model.init(key, (32, 32, 3)))
+    shapes = jax.eval_shape(lambda: cifar_resnet().init(key, (32, 32, 3)))
     sizes = [leaf.size for leaf in jax.tree.leaves(shapes)]
     # Convolutions, scales and shifts, readout.
     convolutions = 9 * (3 * 16 + 7 * 16**2 - 16**2 + 16 * 32 + 5 * 32**2 + 32 * 64 + 5 * 64**2)
@@ -24,15 +25,15 @@ def test_resnet_20_has_as_many_parameters_as_in_the_paper(key):
 
 def test_a_batch_with_its_own_statistics_gives_the_outputs_of_training(key):
     layers = (Conv(4), GivenBatchNorm(), Relu(), PadChannels(6, 2), GlobalAvgPool(), Dense(3))
-    net = with_statistics(layers)
+    model = network(layers, parameterization="standard")
 
     @jax.jit
     def compute(key):
-        params = net.model.init(key, (4, 4, 1))
+        params = model.init(key, (4, 4, 1))
         inputs = jax.random.normal(key, (6, 4, 4, 1))
-        given = net.statistics(params, inputs)
-        outputs = net.apply_with(params, given, inputs)
-        return outputs, net.model.apply(params, inputs), net.apply_with(params, given, inputs[:2])
+        given = batch_statistics(layers, params, inputs)
+        outputs = apply_with(layers, params, given, inputs)
+        return outputs, model.apply(params, inputs), apply_with(layers, params, given, inputs[:2])
 
     outputs, trained, first = compute(key)
     np.testing.assert_allclose(outputs, trained, rtol=1e-4, atol=1e-5)

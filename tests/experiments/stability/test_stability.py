@@ -13,7 +13,7 @@ from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability import experiment, linear, settings
-from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm, with_statistics
+from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm
 from lsa_jax.experiments.stability.claims import (
     connectivity_drops,
     make_claims,
@@ -148,8 +148,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
 def one_hidden_layer(monkeypatch):
     """Puts a network that compiles in a moment in the place of ResNet-20."""
     layers = [Conv(2), GivenBatchNorm(), Relu(), GlobalAvgPool(), Dense(4)]
-    network = with_statistics(layers)
-    monkeypatch.setattr(experiment.networks, "cifar_resnet", lambda *sizes, **channels: network)
+    monkeypatch.setattr(experiment.networks, "resnet_layers", lambda *sizes, **channels: layers)
 
 
 def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(

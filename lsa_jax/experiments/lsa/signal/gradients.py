@@ -184,8 +184,7 @@ def shortcut_gradient(
 
 def one_filter(params: Params, inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
     """Returns f(X) = sum_i phi_b(<w, X_i>)."""
-    weights = {"weight": params.w[:, None], "bias": params.b[None]}
-    return patch_cnn().apply(weights, inputs)
+    return patch_cnn().apply({"w": params.w[:, None], "b": params.b[None]}, inputs)
 
 
 def plain_margins(

@@ -65,7 +65,7 @@ class Network(NamedTuple):
 
 def _init_one(key: Key[Array, ""], init_scale: float, d: int) -> Params:
     params = patch_cnn(init_scale=init_scale).init(key, (1, d))
-    return Params(params["weight"][:, 0], params["bias"][0])
+    return Params(params["w"][:, 0], params["b"][0])
 
 
 def _init_two(key: Key[Array, ""], init_scale: float, d: int) -> TwoFilters:
