@@ -54,6 +54,9 @@ _ARRAY_PARALLELISM = flags.DEFINE_integer(
     "array_parallelism", 64, "Tasks that run at the same time.", lower_bound=1
 )
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the sbatch scripts and submit nothing.")
+_PREFLIGHT = flags.DEFINE_string(
+    "preflight", None, "Machine of a task, as h100:1: submit only what launch.preflight says fits."
+)
 
 _ROOT = Path(__file__).resolve().parents[1]
 _WARNING_SECONDS = 60  # before the time is over; SLURM looks only once in so many seconds
@@ -71,6 +74,23 @@ def _check() -> None:
         raise InputError(
             f"{absent[0]} is not on the PATH; launch.slurm runs where jobs are submitted, and "
             "elsewhere with --dry_run only"
+        )
+
+
+def _preflight(data_dir: Path | None) -> None:
+    """Compiles the configuration for the machine of a task.
+
+    Raises:
+        InputError: it does not fit, or cannot be told.
+    """
+    given = [word for word in sys.argv[1:] if word.startswith(("--config=", "--config."))]
+    data = [f"--data_dir={data_dir}"] if data_dir else []
+    topology = f"--topology={_PREFLIGHT.value}"
+    command = [sys.executable, "-m", "launch.preflight", *given, topology, *data]
+    if subprocess.run(command, check=False, cwd=_ROOT).returncode:
+        raise InputError(
+            f"--preflight is {_PREFLIGHT.value!r}, and the programs were not shown to fit it; "
+            "nothing is submitted"
         )
 
 
@@ -193,6 +213,8 @@ def main() -> None:
 
     experiment = load_experiment(config.experiment)
     load = functools.cache(lambda: experiment.load(points, data_dir))
+    if tasks and _PREFLIGHT.value:
+        _preflight(data_dir)
     if tasks:
         load()  # here, before a queue has been waited for, only to see that the data are there
     with recorded_sweep(

@@ -46,9 +46,12 @@ class Experiment(NamedTuple):
             own and holds its checkpoints, and `SCRATCH` below it; `progress(fraction)` tells how
             much of the group is done.
         report: `(config, results, workdir) -> Report`, from the table of all results.
+        on_host: `(config) -> whether` its points are computed by numpy and scipy on the host, so
+            that nothing is compiled for a device.
     """
 
     load: Callable[[list[Point], Path | None], Any]
     groups: Callable[[list[Point]], list[list[Point]]]
     run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
     report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]
+    on_host: Callable[[ml_collections.ConfigDict], bool] = lambda config: False

@@ -291,3 +291,22 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
 def test_what_sbatch_refuses_is_one_line(cluster, tmp_path):
     arguments = [f"--workdir={tmp_path / 'out'}", "--partition=nosuch"]
     assert_refused(launch("slurm", *SWEEP, *arguments, **cluster), "partition")
+
+
+def test_what_is_not_shown_to_fit_is_not_submitted(monkeypatch):
+    commands = []
+
+    def run(command, **options):
+        commands.append(command)
+        return subprocess.CompletedProcess(command, returncode=1)
+
+    monkeypatch.setattr(slurm.subprocess, "run", run)
+    monkeypatch.setattr(sys, "argv", ["slurm", *SWEEP, "--workdir=runs/x", "--gpus=1"])
+    with (
+        flagsaver.flagsaver(preflight="h100:1"),
+        pytest.raises(InputError, match="h100:1.*nothing is submitted"),
+    ):
+        slurm._preflight(Path("data"))
+    (command,) = commands
+    start = [sys.executable, "-m", "launch.preflight"]
+    assert command == [*start, *SWEEP, "--topology=h100:1", "--data_dir=data"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 import pytest
 from jax import lax
@@ -15,6 +16,8 @@ from jax import lax
 from lsa_jax import backend, kernels, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import compiled, dry_run, machines, operations, report
+from lsa_jax.sweep.experiment import Experiment
+from lsa_jax.sweep.points import Point
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -205,3 +208,16 @@ def test_mistakes_cost_one_line(flags, named):
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ") and named in line
+
+
+def test_what_the_host_computes_is_counted_and_not_run():
+    def run(*arguments):
+        raise AssertionError("it was run")
+
+    def load(points, data_dir):
+        return None
+
+    experiment = Experiment(load, lambda points: [points], run, None, lambda config: True)
+    config = ml_collections.ConfigDict({"experiment": "lsa/lemmas"})
+    found = dry_run.run(experiment, [Point("a", {}, config), Point("b", {}, config)], None)
+    assert found == [(dry_run.Solve("a point of lsa/lemmas"), 2)]

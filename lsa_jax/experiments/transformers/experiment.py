@@ -64,4 +64,10 @@ def run(
     ]
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(
+    load=load,
+    groups=groups,
+    run=run,
+    report=make_report,
+    on_host=lambda config: config.question != "value_random",
+)

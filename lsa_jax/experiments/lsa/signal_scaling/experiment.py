@@ -123,4 +123,10 @@ def run(
     return _run_sgd(group, directory, progress)
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(
+    load=load,
+    groups=groups,
+    run=run,
+    report=make_report,
+    on_host=lambda config: config.learner == "population",
+)
