@@ -127,6 +127,21 @@ def shapes_only(make: Callable[[], Any]) -> Any:
     return jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(make))
 
 
+def hollow(array: Any, lead: tuple[int, ...] = (), start: int = 0) -> Any:
+    """Returns zeros of an array's type that take no memory, for a dry run.
+
+    Args:
+        array: or its shape and type, or a number.
+        lead: sizes of axes that come first, in the place of the array's own.
+        start: how many of the array's own axes they take the place of.
+    """
+    array = array if hasattr(array, "dtype") else np.asarray(array)
+    shape = (*lead, *array.shape[start:])
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+        return jax.numpy.broadcast_to(jax.random.key(0), shape)
+    return np.broadcast_to(np.zeros((), jax.dtypes.canonicalize_dtype(array.dtype)), shape)
+
+
 def each(segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
     """Returns segments of work one by one; in a dry run those of a length stand for each other."""
     recorder = dry_run()

@@ -49,6 +49,8 @@ def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
     Each goes straight to its device: all of them on the first one, on the way, would take there as
     many times the data's memory as there are devices.
     """
+    if backend.dry_run() is not None:
+        return jax.tree.map(lambda a: backend.hollow(a, (len(devices),)), tree)
     return join_devices([_put(tree, device) for device in devices], devices)
 
 
@@ -166,6 +168,8 @@ class ReplicaLayout:
     def spread(self, tree: Tree) -> Tree:
         """Turns [replicas, ...] into [devices, replicas a device, ...], repeating the last one."""
         shape = (len(self._own), self._per_device)
+        if backend.dry_run() is not None:
+            return jax.tree.map(lambda a: backend.hollow(a, shape, start=1), tree)
         place = np.minimum(np.arange(math.prod(shape)), self._share - 1).reshape(shape)
         index = np.minimum(self._group.index * self._share + place, self.num_replicas - 1)
         shares = [

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lsa_jax import backend
 from lsa_jax.kernels.matrices import programs as tile_programs
@@ -83,28 +82,8 @@ def _form(array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape, dtype)
 
 
-def _hollow(array: Any) -> np.ndarray:
-    """Returns zeros of an array's shape and type that take no memory."""
-    form = _form(array)
-    return np.broadcast_to(np.zeros((), form.dtype), form.shape)
-
-
 def _is_plain(dtype: Any) -> bool:
     return not jnp.issubdtype(dtype, jax.dtypes.extended)
-
-
-def _zeros(form: jax.ShapeDtypeStruct, sharding: NamedSharding) -> jax.Array:
-    if _is_plain(form.dtype):
-        return jax.device_put(np.zeros(form.shape, form.dtype), sharding)
-    key = jax.random.key(0)
-    return jax.device_put(jnp.broadcast_to(key, form.shape), sharding)
-
-
-def _given_or_zeros(
-    given: dict[Any, jax.Array], form: jax.ShapeDtypeStruct, sharding: NamedSharding
-) -> jax.Array:
-    found = given.get((form.shape, form.dtype))
-    return _zeros(form, sharding) if found is None else found
 
 
 def _name(function: Callable) -> str:
@@ -149,7 +128,6 @@ class DryRun:
         self, function: Callable, devices: Sequence[jax.Device], axis_name: str, donate: bool
     ) -> Callable:
         """Returns what stands for the mapped function: called, it is noted and gives zeros."""
-        sharding = NamedSharding(Mesh(np.array(devices), (axis_name,)), PartitionSpec(axis_name))
         name = _name(function)
         mapped = jax.vmap(function, axis_name=axis_name)
         shapes: dict[Any, Any] = {}  # of the results, by those of the arguments
@@ -163,13 +141,7 @@ class DryRun:
             known = (name, given_shapes, _shapes(outputs), len(devices), donate)
             program = Mapped(name, function, forms, len(devices), axis_name, donate)
             self._note(known, program, 1)
-            # A state comes back as it was: of the right shape, and without a second copy of it.
-            given = {
-                (leaf.shape, leaf.dtype): leaf
-                for leaf in jax.tree.leaves(arguments)
-                if isinstance(leaf, jax.Array)
-            }
-            return jax.tree.map(lambda form: _given_or_zeros(given, form, sharding), outputs)
+            return jax.tree.map(backend.hollow, outputs)
 
         return call
 
@@ -187,7 +159,7 @@ class DryRun:
             free = backend.memory()
             limit = memory_limit or (_CPU_LIMIT if free is None else _SHARE_OF_MEMORY * free)
             count = backend.device_count()
-            both = (_hollow(x1), _hollow(columns))
+            both = (backend.hollow(x1), backend.hollow(columns))
             tile = tile_programs.choose(stages, *both, dtype, limit, count)
             blocks = tuple(
                 jax.ShapeDtypeStruct((side, *x1.shape[1:]), x1.dtype) for side in tile.shape

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.training.growth import Operator, grow, layer_map, num_layers_of
 from lsa_jax.training.steps import EVERYWHERE, NetworkState, Part, Placement, Problem, train_parts
@@ -53,7 +54,10 @@ def grow_all(
     if added < 1:
         raise InputError(f"fresh has {old + added} layers; accepted: more than {old}, to be grown")
     maps = np.array([layer_map(old, added, operator) for operator in operators])
-    template = NetworkState(fresh, optimizer.init(fresh))
+    template = backend.shapes_only(lambda: NetworkState(fresh, optimizer.init(fresh)))
+    if backend.dry_run() is not None:
+        one = jax.eval_shape(_grow, state, template, maps[0])
+        return jax.tree.map(lambda a: backend.hollow(a, (len(maps),)), one)
     grown = [jax.tree.map(np.asarray, _grow(state, template, sources)) for sources in maps]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *grown)
 

@@ -289,7 +289,10 @@ def train_parts(
         progress: called with the fraction done.
         steps: `start`, `stop`, `measured` and `segment` of `train_steps`.
     """
-    for start, stop, layout in placement.parts(count):
+    parts = placement.parts(count)
+    lengths = [stop - start for start, stop, _ in parts]
+    for place in backend.each(range(len(parts)), lengths):
+        start, stop, layout = parts[place]
         share = (stop - start) / count
         states, losses = train_steps(
             problem,
@@ -299,7 +302,9 @@ def train_parts(
             progress=lambda fraction: progress(start / count + share * fraction),  # noqa: B023
             **steps,
         )
-        yield Part(start, stop, states, losses)
+        alike = [part for part in parts if part[1] - part[0] == stop - start]
+        for first, last, _ in [parts[place]] if backend.dry_run() is None else alike:
+            yield Part(first, last, states, losses)
         del states  # whoever asked for them has them; the next ones need the memory
 
 

@@ -281,11 +281,15 @@ def make_task(config: ml_collections.ConfigDict, text: Text) -> GrowingTask:
 
 def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
     """Returns the shallow network before training."""
-    params = task.model.init(_stream(task.seed, Growing.INIT), num_layers)
-    return NetworkState(params, task.problem.optimizer.init(params))
+
+    def draw() -> NetworkState:
+        params = task.model.init(_stream(task.seed, Growing.INIT), num_layers)
+        return NetworkState(params, task.problem.optimizer.init(params))
+
+    return backend.shapes_only(draw)
 
 
 def fresh_params(task: GrowingTask, num_layers: int) -> Params:
     """Returns a deeper network as it is initialised, whose layers random operators take."""
     key = jax.random.fold_in(_stream(task.seed, Growing.LAYERS), num_layers)
-    return task.model.init(key, num_layers)
+    return backend.shapes_only(lambda: task.model.init(key, num_layers))
