@@ -1,5 +1,6 @@
 """What every test runs under: checked types, 8 devices, cheap compilation, no rank promotion."""
 
+import ctypes
 import gc
 import os
 import sys
@@ -29,6 +30,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 import beartype  # noqa: E402
 import jax  # noqa: E402
 import jaxtyping  # noqa: E402
+import psutil  # noqa: E402
 import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -75,6 +77,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in _LONG)
+
+
+# Beyond so many bytes a worker forgets what it has compiled: two of them fit a laptop of 8 GB.
+_MOST_MEMORY = 1.2e9
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_programs_do_not_pile_up():
+    yield
+    if psutil.Process().memory_info().rss > _MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+        if sys.platform == "linux":  # the allocator keeps what is freed otherwise
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture

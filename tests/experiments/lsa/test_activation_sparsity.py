@@ -58,7 +58,8 @@ def test_watching_does_not_change_the_gradients(monkeypatch, tmp_path):
     """What is trained is the network's own loss; each layer has a column of its own."""
     given = {}
 
-    def record(key, model, source, loss, optimizer, *, metrics, **options):
+    def record(key, model, source, loss, optimizer, *, evaluation, **options):
+        metrics = evaluation.metrics
         given.update(model=model, loss=loss, metrics=metrics)
         zeros = {f"{split}_{name}": 0.0 for split in ("train", "test") for name in metrics}
         return None, training.History([{"epoch": 1, **zeros}], {}, None)

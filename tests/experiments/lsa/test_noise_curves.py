@@ -125,8 +125,8 @@ def test_learners_see_the_same_images_placements_and_noise(monkeypatch, tmp_path
         seen[learner, "train" if x2 is None else "test"] = np.asarray(x1)
         return np.eye(len(x1)) if x2 is None else np.zeros((len(x1), len(x2)))
 
-    def record_train(key, model, source, loss, optimizer, *, test, replicas, **options):
-        for split, given in (("train", source), ("test", test)):
+    def record_train(key, model, source, loss, optimizer, *, evaluation, replicas, **options):
+        for split, given in (("train", source), ("test", evaluation.test)):
             order = jnp.asarray(np.random.default_rng(0).permutation(given.num_examples))
             replica = jax.tree.map(lambda a: a[0], replicas)
             batch = given.fetch(given.arrays, replica, order, 5)
