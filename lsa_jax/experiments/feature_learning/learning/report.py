@@ -13,6 +13,7 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     table_of_pictures,
 )
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
+from lsa_jax.experiments.feature_learning.learning.training import FEW_EXAMPLES
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting import claims as rule
 from lsa_jax.reporting import files
@@ -76,6 +77,8 @@ def _table(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> pd.DataFram
                 f"{label}, paper": theirs,
                 f"{label}, ours": rule.cell(rows[measure] * factor, f".{digits}f"),
             }
+        few = rows.get("test_first_accuracy", pd.Series(dtype=float))
+        line[f"test %, first {FEW_EXAMPLES}"] = rule.cell(few * 100, ".2f")
         line["balanced test %"] = rule.cell(rows["test_balanced_accuracy"] * 100, ".2f")
         line["share near"] = rule.cell(rows["share_near"])
         lines.append(line)
