@@ -38,6 +38,8 @@ _FROZEN = {
     "ntk": ("initial",),
 }
 
+_NEURONS = ("cosine", "cosine_minus", "share_near")
+
 # Of a small test set beside the whole one.
 FEW_EXAMPLES = 500
 
@@ -232,11 +234,20 @@ def measure(config: ml_collections.ConfigDict, state: State, replica: Replica) -
         "test_balanced_accuracy": balanced,
         "test_first_accuracy": accuracies(apply, state.params, few, config.batch_size)[0],
     }
-    names = ("cosine", "cosine_minus", "share_near")
     if config.learner == "ntk":
-        return row | dict.fromkeys(names, jnp.float32(jnp.nan))
+        return row | dict.fromkeys(_NEURONS, jnp.float32(jnp.nan))
     idle = state.idle_scale * initial_params(config, replica)[1]
-    found = cosines(state.params["w"], idle, replica.direction)
+    return row | neuron_measures(config, state.params, idle, replica.direction)
+
+
+def neuron_measures(
+    config: ml_collections.ConfigDict,
+    params: Params,
+    idle: Float[Array, "q neurons"],
+    direction: Float[Array, " p"],
+) -> Row:
+    """Measures how near neurons are to the truth: the arguments are those of `cosines`."""
+    found = cosines(params["w"], idle, direction)
     near = jnp.abs(found) >= np.cos(np.deg2rad(config.angle))
     values = (jnp.max(found), jnp.max(-found), jnp.mean(near))
-    return row | dict(zip(names, values, strict=True))
+    return dict(zip(_NEURONS, values, strict=True))
