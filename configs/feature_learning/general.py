@@ -25,7 +25,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "data.noise_std": 0.05,
         "data.probability_spread": 0.1,
         "data.ones_share": 0.6,
-        "sweep.learner": ("network", "ntk", "random_features", "two_step"),
+        "sweep.learner": ("network", "ntk", "random_features", "two_step", "two_step_exact"),
         "sweep.unstructured_learner": ("network",),
     }
     return table(variant, fields)

@@ -48,6 +48,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         {
             "title": "Loss against size, by teacher (figure 26)",
             "data.dataset": "mnist",
+            "data.gaussian_law": "pixelwise",
             "sweep.direct_size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
             "sweep.size": (2, 3, 5, 9, 15, 25, 50, 100, 250, 500),
             "sweep.teacher_size": (9, 50, 500),

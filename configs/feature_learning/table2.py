@@ -34,6 +34,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "m": 100,
         "steps": 200,
         "ntk_rate": 0.1,
+        "sweep.class_weights": ("none",),
         "sweep.ntk_rate": (0.01, 0.001),
     }
     return table(variant, fields, {"data.num_train": 20_000, "m": 100, "eval_every": 20})

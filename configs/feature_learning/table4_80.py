@@ -28,6 +28,8 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "paper_item": "feature_learning/table4_80",
         "data.negative_share": 0.8,
         "class_weights": "all_steps",
+        "sweep.class_weights": ("first_steps",),
+        "sweep.weighted_learner": ("network", "ntk", "random_features"),
         "random_features_rate": 0.1,
         "sweep.random_features_rate": (0.03, 0.3),
     }

@@ -16,12 +16,17 @@ from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_settings
 from lsa_jax.sweep.variants import set_fields
 
-LEARNERS = ("network", "ntk", "random_features", "one_step", "two_step", "memorise")
+LEARNERS = (
+    *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
+    *("one_step_exact", "two_step_exact"),
+)
 
 
 def table(item, accuracy, cosine=0.1, balanced=None):
     """Returns the claims on one table, of accuracies (learner, seed)."""
-    config = set_fields(learning_settings.default_config(), {"paper_item": item})
+    config = set_fields(
+        learning_settings.default_config(), {"paper_item": item, "sweep.learner": LEARNERS}
+    )
     rows = [
         {
             "learner": learner,

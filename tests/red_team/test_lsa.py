@@ -56,7 +56,8 @@ def test_kernels_that_fail_where_the_network_does_show_nothing(kernel, network, 
 
 def lemma_rows(**columns):
     fine = {"status": "ok", "k": [2.0**i for i in range(6, 16)], "reached": True}
-    names = ["lemma1_least", "lemma1_most", "lemma2_least", "lemma2_ratio"]
+    names = ["lemma1_least", "lemma1_most", "lemma1_proof_least", "lemma1_proof_most"]
+    names += ["lemma2_least", "lemma2_ratio"]
     names += ["lemma3_least", "onset_ratio", "bias_ratio"]
     return pd.DataFrame(fine | dict.fromkeys(names, 0.0) | columns)
 
@@ -69,6 +70,16 @@ def test_a_flow_that_stands_still_or_is_noise_shows_no_lemma(nothing_shown):
         name: rng.normal(size=10) for name in lemma_rows() if name.startswith(("lem", "o", "b"))
     }
     nothing_shown(lemmas.make_claims(lemma_rows(**noise)))
+
+
+def test_lemma_1_does_not_hold_for_the_proof_where_it_holds_at_the_start_alone():
+    # Its component along w* is as it was at the start up to the small H, and vanishes thereafter.
+    fine = {"lemma1_least": 0.49, "lemma1_most": 0.5, "lemma1_proof_most": 0.5}
+    for least in (0.0, -1e-12, 0.01):
+        claims = lemmas.make_claims(lemma_rows(lemma1_proof_least=least, **fine))
+        found = {c.item: c.status for c in claims if "lemma 1, H = 2 C2:" in c.item}
+        assert list(found.values())[1] == "not shown"
+        assert (list(found.values())[0] == "shown") == (least > 0)
 
 
 def test_lemma_3_is_not_judged_where_it_holds_alone():

@@ -94,6 +94,7 @@ def mixture(
             "data.sigma_r": sigma_r,
             "m": 800,
             "init_std": d**-0.5,
+            "sweep.init_std": (0.1 * d**-0.5, d**-0.5),
             "output_std": 800**-0.5,
             "loss": "logistic",
             "learning_rate": 0.1,

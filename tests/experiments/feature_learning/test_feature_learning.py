@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.learning import settings, training
+from lsa_jax.experiments.feature_learning.learning import exact, settings, training
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
 from lsa_jax.experiments.feature_learning.learning.report import make_claims
@@ -222,6 +222,78 @@ def test_a_constant_is_no_result_whatever_its_accuracy():
 def test_settings_that_do_not_fit_are_named(fields, message):
     with pytest.raises(InputError, match=message):
         make(**fields)
+
+
+def test_the_best_linear_model_is_that_of_the_normal_equations_at_any_scale_of_the_features():
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(40, 3))
+    # Features that differ by 1e-6 of themselves, two of them alike: float32 cannot fit these.
+    features = 0.3 + 1e-6 * np.concatenate([inputs, inputs[:, :1], np.zeros((40, 1))], axis=1)
+    weights = generator.uniform(0.5, 2, size=40)
+    targets = np.sign(inputs @ [1.0, -2.0, 0.5] + 0.3)
+    found = features @ exact.least_squares(features, targets, weights)
+    design = np.concatenate([inputs, np.ones((40, 1))], axis=1)  # spans the same
+    normal = design.T * weights
+    wanted = design @ np.linalg.solve(normal @ design, normal @ targets)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("learner", ["one_step_exact", "two_step_exact"])
+def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(learner):
+    config, points = make(
+        sweep__learner=(learner,), sweep__first_rate=(10.0,), m=3, data__num_train=300
+    )
+    assert [point.config.first_rate for point in points] == [1e-6] * 2 + [10.0] * (
+        2 if learner == "one_step_exact" else 0
+    )
+    point = points[-1].config
+    found, task = exact.fit(point), make_task(point)
+    replica = jax.tree.map(jnp.asarray, feature_stages.make_replica(point, task))
+    params, _ = feature_stages.first_stages(point, replica)[exact.EXACT[learner]]
+    values = [
+        np.clip(np.float64(split.inputs) @ np.float64(params["w"]) + np.float64(params["b"]), 0, 1)
+        for split in (task.train, task.test)
+    ]
+    model = np.linalg.pinv(values[0]) @ task.train.targets
+    wanted = np.mean((values[1] @ model > 0) == (task.test.targets > 0))
+    assert found["test_accuracy"] == pytest.approx(wanted)
+    best = params["w"].T @ task.direction / np.linalg.norm(params["w"], axis=0)
+    if point.leftover == 0 or learner == "two_step_exact":
+        assert found["cosine"] == pytest.approx(np.nanmax(best), abs=1e-5)
+
+
+def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_the_table(tmp_path):
+    config, points = make(
+        data__labels="interval",
+        data__interval=(1, 1),
+        paper_item="feature_learning/table2",
+        sweep__learner=("network", "one_step_exact"),
+        sweep__class_weights=("none", "first_steps"),
+    )
+    assert [point.config.class_weights for point in points[-4:]] == ["none"] * 4
+    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
+    assert (results["status"] == "ok").all()
+    claims = {c["item"]: c for c in json.loads((tmp_path / "out" / "report.json").read_text())}
+    plain = results[(results["learner"] == "network") & (results["class_weights"] == "none")]
+    ours = claims["test accuracy in %, Network, class weights: none"]
+    assert ours["status"] == "measured" and ours["paper"] == 100
+    assert ours["ours"] == pytest.approx(100 * plain["test_accuracy"].mean(), abs=0.01)
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "by the rate of step 1" in text and "Two Step, none" in text
+
+
+@pytest.mark.parametrize(("accuracy", "least"), [(0.995, "1"), (0.5, "none of those run")])
+def test_one_step_suffices_only_from_the_rate_at_which_every_seed_is_right(accuracy, least):
+    config, _ = make(sweep__learner=("network", "one_step_exact"), data__num_test=10_000)
+    rows = table_rows(config, {"network": [1.0, 1.0]} | FIXED)
+    steps = [
+        {"learner": "one_step_exact", "rate": rate, "leftover": 0.0, "test_accuracy": found}
+        for rate, found in ((1.0, 1.0), (1.0, accuracy), (1e-6, 0.5))
+    ]
+    fixed = {"structured": True, "status": "ok", "cosine": 0.9, "test_balanced_accuracy": 0.9}
+    results = pd.concat([rows, pd.DataFrame(steps).assign(**fixed)])
+    (claim,) = [c for c in make_claims(config, results) if "suffices" in c.item]
+    assert (claim.ours, claim.status) == (least, "measured")
 
 
 def test_the_network_is_the_same_with_and_without_structure():

@@ -3,14 +3,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.input_structure import settings
 from lsa_jax.experiments.feature_learning.input_structure.experiment import teacher_loss
 from lsa_jax.experiments.feature_learning.input_structure.report import (
     _student_claims,
     local_minimum,
 )
-from lsa_jax.experiments.feature_learning.input_structure.tasks import mix
+from lsa_jax.experiments.feature_learning.input_structure.tasks import load, mix
 from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
 
 
 def test_the_teachers_loss_is_cross_entropy_on_labels_and_the_regulariser_elsewhere():
@@ -46,6 +48,25 @@ def test_a_mixture_has_its_share_of_injected_inputs_and_none_twice(share):
     assert len(set(rows.tolist())) == 40 and (rows >= 40).sum() == share * 40
     np.testing.assert_array_equal(rows, mix(point, 0, 40))
     assert (rows != mix(point, 1, 40)).any()
+
+
+def test_injected_inputs_have_each_pixel_s_mean_and_variance_only_where_asked():
+    for law, near in (("standard", False), ("pixelwise", True)):
+        fields = {"data.dataset": "digits", "data.gaussian_law": law, "data.num_train": 1000}
+        config = set_fields(settings.default_config(), fields)
+        (point, *_) = make_points(config, settings.sweep(config), settings.validate)
+        train = load([point], None).train.inputs[..., 0].astype(np.float64)
+        labelled, injected = train[:1000], train[1000:]
+        means, stds = (np.abs(f(injected, axis=0) - f(labelled, axis=0)) for f in (np.mean, np.std))
+        # Of 1,000 draws of a deviation of 1.2 at most: five standard errors.
+        assert (max(means.max(), stds.max()) < 0.2) == near
+        # Pixels are drawn independently, which an image's are not.
+        inner = np.corrcoef(injected.reshape(1000, 64)[:, 10:14].T)
+        assert np.abs(inner - np.eye(4)).max() < 0.2
+    fields = {"data.gaussian_law": "pixelwise", "data.injected": "tiny_imagenet"}
+    config = set_fields(settings.default_config(), fields | {"data.dataset": "cifar10"})
+    with pytest.raises(InputError, match="gaussian_law"):
+        settings.validate(config)
 
 
 def test_the_first_minimum_is_where_the_next_size_is_worse():

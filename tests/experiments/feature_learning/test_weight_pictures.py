@@ -143,3 +143,16 @@ def test_neurons_on_images_form_clusters_only_if_their_silhouette_says_so(value,
     results = pd.DataFrame([row | {"silhouette": value + by} for by in (0.0, 0.01)])
     (claim,) = weight_clouds_report.make_claims(neuron_settings.default_config(), results)
     assert claim.status == status
+
+
+def test_each_scale_of_the_initial_weights_has_a_claim_of_its_own():
+    fields = {"data.dataset": "gaussian_mixture", "sweep.init_std": (0.01, 0.1)}
+    config = set_fields(neuron_settings.default_config(), fields)
+    assert [p["init_std"] for p in neuron_settings.sweep(config)] == [0.01] * 5 + [0.1] * 5
+    rows = pd.DataFrame({"init_std": [0.01, 0.01, 0.1, 0.1], "share_covered": [1, 1, 1, 0.5]})
+    rows = rows.assign(start_share_covered=0.0, test_accuracy=1.0, status="ok")
+    claims = weight_clouds_report.make_claims(config, rows)
+    assert [claim.status for claim in claims] == ["shown", "not shown"]
+    assert [claim.item[-4:] for claim in claims] == ["0.01", " 0.1"]
+    claims = weight_clouds_report.make_claims(config, rows[rows["init_std"] == 0.1])
+    assert [claim.status for claim in claims] == ["not run", "not shown"]

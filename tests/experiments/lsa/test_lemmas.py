@@ -33,6 +33,8 @@ def test_each_lemma_is_checked_where_it_applies():
     )
     found = check_lemmas(configure(), course)
     assert (found["lemma1_least"], found["lemma1_most"]) == (0.4, 0.5)
+    # 2 C2 = 20 reaches as far as where lemma 3 sets in, and beyond: 5 and 20 are in it, 0.5 is not.
+    assert (found["lemma1_proof_least"], found["lemma1_proof_most"]) == (-7.0, 0.5)
     assert found["lemma2_least"] == 0.5
     assert found["lemma2_ratio"] == pytest.approx(4 / math.log(K) ** 3)
     assert found["lemma3_least"] == 2.0  # not where the error is below the target
@@ -49,6 +51,8 @@ def numbers(k, **changes):
         "reached": True,
         "lemma1_least": 0.4,
         "lemma1_most": 0.5,
+        "lemma1_proof_least": 0.3,
+        "lemma1_proof_most": 0.5,
         "lemma2_least": 0.01,
         "lemma2_ratio": 1 / k,
         "lemma3_least": 0.1 * k**0.5,
@@ -62,20 +66,28 @@ def test_claims_need_every_k_and_lemma_3_only_the_upper_half():
     below = [numbers(k, reached=False, lemma3_least=-1.0) for k in (16, 64)]
     fine = [numbers(k) for k in (256, 1024, 4096)]
     claims = make_claims(pd.DataFrame([*below, *fine]))
-    assert [claim.status for claim in claims] == ["shown"] * 8
-    assert claims[4].ours == pytest.approx(1.6)
+    assert [claim.status for claim in claims] == ["shown"] * 10 + ["measured"] * 3
+    assert [claim.ours for claim in claims[10:]] == [16, 16, 16]
+    assert claims[6].ours == pytest.approx(1.6)
     late = [*below, *fine[:2], numbers(4096, lemma3_least=-1.0)]
-    assert [c.status for c in make_claims(pd.DataFrame(late))][4:6] == ["not shown", "not shown"]
+    assert [c.status for c in make_claims(pd.DataFrame(late))][6:8] == ["not shown", "not shown"]
     wrong = {"lemma1_least": -0.1, "lemma2_least": -0.1, "lemma2_ratio": 1.0, "bias_ratio": 3.0}
     claims = make_claims(pd.DataFrame([*fine[:2], numbers(4096, **wrong)]))
-    assert [claim.status == "shown" for claim in claims] == [False] * 4 + [True, False, False] + [
-        False
+    assert [claim.status == "shown" for claim in claims] == [
+        *[False, False, True, True, False, False, True, False, False, False],
+        *[False] * 3,
     ]
+
+
+def test_the_first_k_of_the_proof_s_lemma_1_has_none_above_it_that_fails():
+    leasts = (0.3, -1e-12, 0.12, 0.2, 0.3)
+    rows = [numbers(4**i, lemma1_proof_least=least) for i, least in enumerate(leasts, start=2)]
+    assert [claim.ours for claim in make_claims(pd.DataFrame(rows))[10:]] == [256, 256, 4096]
 
 
 def test_what_was_not_reached_or_not_run_is_marked_so():
     none = pd.DataFrame([numbers(k, reached=False) for k in (64, 256, 1024, 4096)])
-    assert [claim.status for claim in make_claims(none)] == ["undecided"] * 8
+    assert [claim.status for claim in make_claims(none)] == ["undecided"] * 10 + ["measured"] * 3
     failed = none.assign(status="failed")
     assert {claim.status for claim in make_claims(failed)} == {"not run"}
 

@@ -33,6 +33,11 @@ FIELDS: dict[str, Field] = {
     "data.injected": Field(
         "gaussian", one_of("gaussian", "tiny_imagenet"), "the inputs without labels, U"
     ),
+    "data.gaussian_law": Field(
+        "standard",
+        one_of("standard", "pixelwise"),
+        "gaussian: N(0, 1), or each pixel with its mean and variance in L",
+    ),
     "data.num_train": Field(None, optional(integer(2)), "images of L; None takes all"),
     "data.num_test": Field(None, optional(integer(2)), "test images of L; None takes all"),
     "data.seed": Field(0, _SEED, "draws subsets and U"),
@@ -84,6 +89,11 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
+    if config.data.injected != "gaussian" and config.data.gaussian_law != "standard":
+        raise InputError(
+            f"config.data.gaussian_law is {config.data.gaussian_law!r}; accepted where U is "
+            f"{config.data.injected}: 'standard'"
+        )
     if config.data.injected == "tiny_imagenet" and config.data.dataset not in ("cifar10", "svhn"):
         raise InputError(
             f"config.data.injected is 'tiny_imagenet'; accepted with the grey images of "

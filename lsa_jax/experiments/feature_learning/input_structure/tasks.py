@@ -69,6 +69,9 @@ def load(points: list[Point], data_dir: Path | None) -> Material:
     mean, std = task.train.inputs.mean(), task.train.inputs.std()
     if config.data.injected != "gaussian":
         injected = [(part - mean) / std for part in injected]
+    elif config.data.gaussian_law == "pixelwise":
+        pixels = (np.asarray(task.train.inputs) - mean) / std
+        injected = [pixels.mean(axis=0) + pixels.std(axis=0) * part for part in injected]
     return Material(
         *(
             Inputs(

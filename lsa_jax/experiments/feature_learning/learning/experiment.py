@@ -19,6 +19,7 @@ from jaxtyping import Array
 
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
 from lsa_jax.experiments.feature_learning.learning import training
+from lsa_jax.experiments.feature_learning.learning.exact import EXACT, fit
 from lsa_jax.experiments.feature_learning.learning.pictures import picture_rows
 from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
@@ -113,14 +114,19 @@ def _idle_weights(config: ml_collections.ConfigDict, replica: LearnerReplica) ->
     return feature_stages.initial_params(config, replica)[1]
 
 
-def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
-    config = point.config
-    described = {
+def _described(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    return {
         "learner": config.learner,
         "structured": config.structured,
         "seed": config.seed,
         "rate": rate_of(config, config.learner),
+        "leftover": config.leftover,
+        "class_weights": config.class_weights,
     }
+
+
+def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
+    described = _described(point.config)
     history = [
         {"step": step, **{n: values[i, replica].item() for n, values in runs.table.items()}}
         for i, step in enumerate(runs.steps)
@@ -137,11 +143,19 @@ def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
 def run(
     group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    """Trains and measures the runs of a group together.
+    """Trains and measures the runs of a group together; exact models one by one.
 
     A run whose loss stops being finite has failed; the others go on.
     """
     del data
+    if group[0].config.learner in EXACT:
+        outcomes = []
+        for done, point in enumerate(group, start=1):
+            measures = fit(point.config)
+            steps = {"step": EXACT[point.config.learner]}
+            outcomes.append(Outcome(_described(point.config) | measures, [steps | measures]))
+            progress(done / len(group))
+        return outcomes
     replicas = [
         feature_stages.make_replica(point.config, task)
         for point, task in zip(group, _make_tasks(group), strict=True)

@@ -12,9 +12,13 @@ from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
 
-LEARNERS = ("network", "ntk", "random_features", "one_step", "two_step", "memorise")
+LEARNERS = (
+    *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
+    *("one_step_exact", "two_step_exact"),  # on the features after either step, least squares
+)
 
 _LEARNER, _SEED, _RATE = one_of(*LEARNERS), integer(0), number(0, above=True)
+_WEIGHTS = one_of("none", "first_steps", "all_steps")
 _STD, _SHARE = number(0, above=True), number(0, 1)
 
 FIELDS: dict[str, Field] = {
@@ -67,7 +71,7 @@ FIELDS: dict[str, Field] = {
     "smoothing": Field(0.0, number(0), "std of the noise in the neurons, steps 1 and 2"),
     "class_weights": Field(
         "first_steps",
-        one_of("none", "first_steps", "all_steps"),
+        _WEIGHTS,
         "which updates weigh both classes alike; the first steps are 1 and 2",
     ),
     # All later steps, and those who learn a linear model.
@@ -75,7 +79,7 @@ FIELDS: dict[str, Field] = {
     "batch_size": Field(1000, integer(1), "examples a later step; divides the training examples"),
     "momentum": Field(0.9, number(0, 1), "of all later steps"),
     "rate": Field(0.1, _RATE, "network, one_step, two_step: rate of later steps"),
-    "ntk_rate": Field(1e-4, _RATE, "ntk: rate"),
+    "ntk_rate": Field(1e-5, _RATE, "ntk: rate"),
     "random_features_rate": Field(0.03, _RATE, "random_features: rate"),
     "memorise.epochs": Field(100, integer(1), "memorise: passes over the data, by Adam"),
     "memorise.rate": Field(0.01, _RATE, "memorise: rate at the start; falls to 0 as a cosine"),
@@ -87,7 +91,7 @@ FIELDS: dict[str, Field] = {
     "pictures": Field(True, boolean(), "scale the weights of the first seed's network to 2-D"),
     # The axes of the sweep: learners x seeds, then other rates of the fixed features.
     "sweep.learner": Field(
-        ("network", "ntk", "random_features", "one_step", "two_step"),
+        ("network", "ntk", "random_features", "one_step", "one_step_exact", "two_step"),
         tuple_of(_LEARNER),
         "with structure",
     ),
@@ -95,8 +99,17 @@ FIELDS: dict[str, Field] = {
         ("network", "ntk", "random_features", "memorise"), tuple_of(_LEARNER), "without structure"
     ),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
-    "sweep.ntk_rate": Field((1e-5, 1e-3), tuple_of(_RATE), "other rates, first seed"),
+    "sweep.ntk_rate": Field((1e-6, 1e-4), tuple_of(_RATE), "other rates, first seed"),
     "sweep.random_features_rate": Field((0.003, 0.3), tuple_of(_RATE), "other rates, first seed"),
+    "sweep.first_rate": Field(
+        (1.0, 10.0),
+        tuple_of(_RATE),
+        "one_step_exact: other rates of step 1, which then leaves nothing of the start",
+    ),
+    "sweep.class_weights": Field((), tuple_of(_WEIGHTS), "other weightings"),
+    "sweep.weighted_learner": Field(
+        ("network", "two_step"), tuple_of(_LEARNER), "with structure, at other weightings"
+    ),
 }
 
 
@@ -106,7 +119,7 @@ def default_config() -> ml_collections.ConfigDict:
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: learners with structure, without, other rates."""
+    """Returns the swept settings of every point: learners with structure, without, others."""
     axes = config.sweep
     points: list[dict[str, object]] = []
     for structured, learners in ((True, axes.learner), (False, axes.unstructured_learner)):
@@ -120,15 +133,31 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
             name = f"{learner}_rate"
             first = {"learner": learner, "structured": True, "seed": axes.seed[0]}
             points += [first | {name: rate} for rate in axes[name] if rate != config[name]]
-    return points
+    if "one_step_exact" in axes.learner:
+        points += [
+            {"learner": "one_step_exact", "structured": True, "seed": seed}
+            | {"first_rate": rate, "leftover": 0.0}
+            for rate in axes.first_rate
+            for seed in axes.seed
+            if (rate, 0.0) != (config.first_rate, config.leftover)
+        ]
+    return points + [
+        {"learner": learner, "structured": True, "seed": seed, "class_weights": weights}
+        for weights in axes.class_weights
+        for learner in axes.weighted_learner
+        for seed in axes.seed
+        if weights != config.class_weights
+    ]
 
 
 def rate_of(config: ml_collections.ConfigDict, learner: str) -> float:
-    """Returns a learner's rate, of all its steps after the first ones."""
+    """Returns a learner's rate, of all its steps after the first ones; else of the first."""
     own = {
         "ntk": config.ntk_rate,
         "random_features": config.random_features_rate,
         "memorise": config.memorise.rate,
+        "one_step_exact": config.first_rate,
+        "two_step_exact": config.first_rate,
     }
     return own.get(learner, config.rate)
 

@@ -33,7 +33,7 @@ from lsa_jax.experiments.feature_learning.weight_clouds.report import make_repor
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
 from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
 
@@ -101,8 +101,8 @@ def make_mixture(config: ml_collections.ConfigDict) -> Cloud:
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts all seeds together."""
-    return [points]
+    """Puts all seeds of a scale together."""
+    return group_points(points, lambda config: ("seed",))
 
 
 def build_model(config: ml_collections.ConfigDict, d: int) -> Model:
@@ -257,9 +257,11 @@ def _outcome(
         params = jax.tree.map(lambda leaf, place=place: leaf[place, replica], snapshots)
         weights, signs = _weights(params)
         measured = measure_directions(config, weights, signs, cloud.centres.inputs)
+        start = unit_rows(stages[0][0] if stages else weights)
+        measured["cosine_with_start"] = float((start * unit_rows(weights)).sum(axis=1).mean())
         history.append({"step": step, "test_accuracy": accuracy[place, replica].item(), **measured})
         stages.append((weights, signs))
-    described = {"seed": config.seed}
+    described = {"init_std": config.init_std, "seed": config.seed}
     if taken < config.pictures[-1]:
         history = [row for row in history if row["step"] <= taken]
         message = f"the loss was not finite at step {taken}; lower config.learning_rate"

@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import ml_collections
 import pandas as pd
@@ -21,6 +22,7 @@ STRUCTURE = 0.5
 
 _COLUMNS = {
     "test_accuracy": "test accuracy",
+    "cosine_with_start": "cosine with own start",
     "same_sign_cosine": "cosine, same output sign",
     "opposite_sign_cosine": "cosine, opposite sign",
     "own_centre_cosine": "cosine with own centre",
@@ -40,52 +42,73 @@ def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> lis
     for k up to 5.
     """
     fine = results[results["status"] == "ok"]
+    scales = list(config.sweep.init_std) or [None]
+    if len(scales) == 1:
+        return [_claim(config, fine, "")]
+    column = fine.get("init_std", pd.Series(index=fine.index, dtype=float))
+    return [_claim(config, fine[column == std], f", initial scale {std:.2g}") for std in scales]
+
+
+def _claim(config: ml_collections.ConfigDict, fine: pd.DataFrame, of: str) -> Claim:
+    """Returns the claim of one scale of the initial weights; `of` names it."""
     if config.data.dataset == "gaussian_mixture":
         name, item = "share_covered", f"share of clusters with a neuron at a cosine of {NEAR:g}"
         paper = "1: every centre is covered by some neurons"
     else:
         name, item = "silhouette", f"silhouette of {config.clusters} clusters of directions"
         paper = f"above {STRUCTURE:g}: weights form clusters"
+    item += of
     if fine.empty:
-        return [not_run(item, paper)]
+        return not_run(item, paper)
     unless = chance_warning(fine["test_accuracy"].mean(), 2, config.data.num_test)
     if not unless and (fine[name] <= fine[f"start_{name}"]).any():
         unless = "no more than before training"
     values = fine[name]
     if name == "silhouette":
-        return [compare(item, paper, values, above=STRUCTURE, unless=unless)]
+        return compare(item, paper, values, above=STRUCTURE, unless=unless)
     ours = round(float(values.mean()), 4)
-    return [every(item, paper, values == 1, ours, unless=unless, spread=spread(values))]
+    return every(item, paper, values == 1, ours, unless=unless, spread=spread(values))
+
+
+def _draw(rows: list[dict[str, Any]]) -> Any:
+    """Draws one run's neurons; a mixture's centres in red and orange by label, as in the paper."""
+    titles = [f"after {row['picture']} steps" for row in rows]
+    labels = rows[0]["mark_labels"]
+    colors = tuple("#D62728" if label > 0 else "#FF8C00" for label in labels)
+    return draw_pictures(rows, titles, colors) if colors else draw_pictures(rows, titles)
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the table, the claims and the pictures of the first seed."""
     fine = results[results["status"] == "ok"]
-    measured, pictures = [], []
-    for place, point in enumerate(fine["id"]):
-        rows = files.read_metrics(workdir, point)
-        measured += [row | {"id": point} for row in rows if "step" in row]
-        if place == 0:
-            pictures = [row for row in rows if "picture" in row]
+    if "init_std" not in fine:
+        fine = fine.assign(init_std=config.init_std)
+    measured, pictures = [], {}
+    for std, points in fine.groupby("init_std"):
+        for place, point in enumerate(points["id"]):
+            rows = files.read_metrics(workdir, point)
+            own = {"id": point, "initial scale": f"{std:.2g}"}
+            measured += [row | own for row in rows if "step" in row]
+            if place == 0:
+                pictures[std] = [row for row in rows if "picture" in row]
     curves = pd.DataFrame(measured)
     tables, figures, extra = [], {}, {"curves": curves}
     if len(curves):
-        groups = curves.groupby("step")
+        groups = curves.groupby(["initial scale", "step"])
         shown = {n: h for n, h in _COLUMNS.items() if n in curves}
         table = pd.DataFrame({label: groups[name].apply(cell) for name, label in shown.items()})
         tables = [("Directions of the neurons by step", table.reset_index())]
-        titles = [f"after {row['picture']} steps" for row in pictures]
-        # A mixture's centres are red and orange by their label, as in the paper.
-        labels = pictures[0]["mark_labels"]
-        colors = tuple("#D62728" if label > 0 else "#FF8C00" for label in labels)
-        draw = functools.partial(draw_pictures, pictures, titles)
-        figures = {"weights": functools.partial(draw, colors) if colors else draw}
-        extra["weights"] = table_of_pictures(pictures)
+    for place, (std, rows) in enumerate(pictures.items()):
+        name = "weights" if place == 0 else f"weights_{std:.2g}"
+        figures[name] = functools.partial(_draw, rows)
+        extra[name] = table_of_pictures(rows)
+    scales = list(config.sweep.init_std) or [config.init_std]
+    listed = " and ".join(f"{std:.3g}" for std in scales)
     notes = [
         "Means over seeds ± their standard deviation; pictures are of the first seed. The paper "
         f"gives neither loss nor rate, batch or initial scale: {config.loss}, "
         f"{config.learning_rate:g}, {config.batch_size} and entries of standard deviation "
-        f"{config.init_std:.3g} are ours. Directions cluster where initial weights are small; "
+        f"{listed} are ours. Directions cluster where initial weights are small; "
         "with large ones they hardly turn while the accuracy rises all the same. Stars are the "
         "centres of a mixture, dots near one have its colour; on images colours are the signs of "
         "the output weights."

@@ -11,7 +11,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
 
-_SEED = integer(0)
+_SEED, _STD = integer(0), number(0, above=True)
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -34,8 +34,8 @@ FIELDS: dict[str, Field] = {
     ),
     # The network and its training.
     "m": Field(50, integer(2), "neurons"),
-    "init_std": Field(1 / 784, number(0, above=True), "of the first layer's entries"),
-    "output_std": Field(50**-0.5, number(0, above=True), "of the second layer's entries"),
+    "init_std": Field(1 / 784, _STD, "of the first layer's entries"),
+    "output_std": Field(50**-0.5, _STD, "of the second layer's entries"),
     "loss": Field("hinge", one_of("hinge", "logistic"), "of an example"),
     "learning_rate": Field(0.05, number(0, above=True), "of both layers"),
     "momentum": Field(0.95, number(0, 1), "of both layers"),
@@ -46,7 +46,8 @@ FIELDS: dict[str, Field] = {
         "steps after which weights are drawn; the last ends",
     ),
     "clusters": Field(2, integer(2), "that directions are split into, by spherical k-means"),
-    # The axes of the sweep.
+    # The axes of the sweep: scale of the first layer x seed.
+    "sweep.init_std": Field((), tuple_of(_STD), "scales; none takes init_std alone"),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
 }
 
@@ -57,8 +58,10 @@ def default_config() -> ml_collections.ConfigDict:
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: the seeds."""
-    return [{"seed": seed} for seed in config.sweep.seed]
+    """Returns the swept settings of every point: scales of the initial weights x seeds."""
+    seeds = [{"seed": seed} for seed in config.sweep.seed]
+    scales = config.sweep.init_std
+    return [{"init_std": scale} | seed for scale in scales for seed in seeds] if scales else seeds
 
 
 def validate(config: ml_collections.ConfigDict) -> None:

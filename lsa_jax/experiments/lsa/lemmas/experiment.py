@@ -49,6 +49,7 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.
+        `lemma1_proof_least`, `lemma1_proof_most`: likewise with the H of the proof, 2 C2.
         `lemma2_least`: least grad . w_perp / |w_perp|^2. `lemma2_ratio`: the largest, over
         log(k)^3. `lemma3_least`: least derivative in b while w.w* >= C2 / log(k)^4 and the error
         is at least the target. `lemma3_sketch_least`: the same while w.w* >= k^(-1/8).
@@ -59,11 +60,15 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
     c = course["w_dot_wstar"]
     wrong = 1 - course["test_accuracy"] >= config.target_error
     early = c.abs() <= config.lemma1_constant / log_k**4
+    # Thesis, p. 99: lemma 1 has to last until lemma 3 sets in, for which its H is 2 C2.
+    until_late = c.abs() <= 2 * config.lemma3_constant / log_k**4
     late = wrong & (c >= config.lemma3_constant / log_k**4)
     rate = course["grad_w_perp"] / course["w_perp_norm"]
     return {
         "lemma1_least": -_extreme(course, early, "grad_dot_wstar", "max"),
         "lemma1_most": -_extreme(course, early, "grad_dot_wstar", "min"),
+        "lemma1_proof_least": -_extreme(course, until_late, "grad_dot_wstar", "max"),
+        "lemma1_proof_most": -_extreme(course, until_late, "grad_dot_wstar", "min"),
         "lemma2_least": float(rate.min()),
         "lemma2_ratio": float(rate.max() / log_k**3),
         "lemma3_least": _extreme(course, late, "grad_b", "min"),
