@@ -1,5 +1,6 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
+from lsa_jax.kernels.finite.monte_carlo import MonteCarlo, monte_carlo_kernel
 from lsa_jax.kernels.finite.ntk import (
     Expansion,
     empirical_ntk,
@@ -8,7 +9,8 @@ from lsa_jax.kernels.finite.ntk import (
     linearize,
     linearize_on,
 )
-from lsa_jax.kernels.infinite.kernel import infinite_kernel
+from lsa_jax.kernels.finite.taylor import taylor_expand
+from lsa_jax.kernels.infinite.kernel import infinite_kernel, infinite_of
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
@@ -28,6 +30,7 @@ __all__ = [
     "Expansion",
     "Flow",
     "IterativeRegression",
+    "MonteCarlo",
     "Posterior",
     "Regression",
     "Spectrum",
@@ -40,13 +43,16 @@ __all__ = [
     "gradient_flow",
     "gram",
     "infinite_kernel",
+    "infinite_of",
     "leave_one_out",
     "leave_one_out_ridge",
     "linearize",
     "linearize_on",
+    "monte_carlo_kernel",
     "posterior",
     "ridge_path",
     "regress",
     "regress_cg",
     "select_ridge",
+    "taylor_expand",
 ]

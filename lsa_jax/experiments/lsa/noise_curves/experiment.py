@@ -126,6 +126,7 @@ def train_group(
         steps_per_epoch=steps_per_epoch,
         decay_epochs=settings.decay_epochs,
         decay_factor=settings.decay_factor,
+        warmup_epochs=settings.warmup_epochs,
     )
     keys = [
         jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN) for point in group
