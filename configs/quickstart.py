@@ -50,7 +50,8 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "model.channels": (32, 64),
             "network.epochs": 40,
             "network.batch_size": 64,
-            "network.learning_rate": 0.1,
+            "network.learning_rate": 0.15,
+            "network.warmup_epochs": 5.0,
             "network.weight_decay": 0.0,
             "network.schedule": "cosine",
             "ntk_finite.epochs": 40,
@@ -58,7 +59,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "ntk_finite.learning_rate": 0.03,
             "ntk_finite.schedule": "cosine",
             "sweep.noise": (0.0, 0.5, 1.0, 1.5, 2.0),
-            "sweep.seed": (0, 1, 2),
+            "sweep.seed": (0, 1, 2, 3, 4),
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})

@@ -1,5 +1,8 @@
 """The only door to neural-tangents, which is archived and does not import on current JAX by itself.
 
+It is an optional peer: everything here that is not installed is a `Missing`, which says so when it
+is used. Its metadata asks for TensorFlow, which neither its used half nor lsa_jax imports.
+
 neural-tangents 0.6.5 was written for JAX 0.4.23. It binds names that have moved since, and its
 `experimental` half imports TensorFlow. `_names_of_old_jax` supplies those names while it is being
 imported and takes them away again; `_repair` changes what its own modules look up later. Both leave
@@ -13,6 +16,7 @@ single operations (no branches or loops, as `lax.cond` or `lax.scan`).
 """
 
 import contextlib
+import importlib.util
 import math
 import sys
 import types
@@ -26,6 +30,8 @@ import scipy.linalg
 from jax import numpy as jnp
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Literal
+
+from lsa_jax.errors import InputError
 
 _EARLIEST, _BEFORE = (0, 10), (0, 13)
 
@@ -215,19 +221,47 @@ def _repair() -> None:
     prediction.jax = linear.jax = _replaced(jax, core=core)
 
 
+class Missing:
+    """Stands for a name of neural-tangents where that is not installed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _refuse(self) -> InputError:
+        return InputError(
+            f"neural-tangents is not installed, and its {self.name} is asked for; accepted: pip "
+            "install 'lsa_jax[neural_tangents]', or without TensorFlow pip install frozendict and "
+            "pip install --no-deps neural-tangents==0.6.5"
+        )
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Raises InputError, as every use does."""
+        raise self._refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        """Raises InputError but for names that Python itself looks for."""
+        raise AttributeError(name) if name.startswith("__") else self._refuse()
+
+
 _check_jax_version(jax.__version__)
-sys.modules.setdefault(
-    "neural_tangents.experimental", types.ModuleType("neural_tangents.experimental")
-)
-with _names_of_old_jax():
-    from neural_tangents import (
-        NtkImplementation,
-        batch,
-        empirical_ntk_fn,
-        linearize,
-        predict,
-        stax,
+if importlib.util.find_spec("neural_tangents") is None:
+    NtkImplementation, batch, empirical_ntk_fn, linearize, predict, stax = map(
+        Missing,
+        ("NtkImplementation", "batch", "empirical_ntk_fn", "linearize", "predict", "stax"),
     )
-_repair()
+else:
+    sys.modules.setdefault(
+        "neural_tangents.experimental", types.ModuleType("neural_tangents.experimental")
+    )
+    with _names_of_old_jax():
+        from neural_tangents import (
+            NtkImplementation,
+            batch,
+            empirical_ntk_fn,
+            linearize,
+            predict,
+            stax,
+        )
+    _repair()
 
 __all__ = ["NtkImplementation", "batch", "empirical_ntk_fn", "linearize", "predict", "stax"]

@@ -1,8 +1,10 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
 from lsa_jax.kernels.finite.expansion import linearize, linearize_on
+from lsa_jax.kernels.finite.monte_carlo import MonteCarlo, monte_carlo_kernel
 from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
-from lsa_jax.kernels.infinite.kernel import infinite_kernel
+from lsa_jax.kernels.finite.taylor import taylor_expand
+from lsa_jax.kernels.infinite.kernel import infinite_kernel, infinite_of
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
@@ -22,6 +24,7 @@ from lsa_jax.kernels.solve.spectral import (
 __all__ = [
     "Flow",
     "IterativeRegression",
+    "MonteCarlo",
     "Posterior",
     "Regression",
     "Spectrum",
@@ -33,13 +36,16 @@ __all__ = [
     "gradient_flow",
     "gram",
     "infinite_kernel",
+    "infinite_of",
     "leave_one_out",
     "leave_one_out_ridge",
     "linearize",
     "linearize_on",
+    "monte_carlo_kernel",
     "posterior",
     "regress",
     "regress_cg",
     "ridge_path",
     "select_ridge",
+    "taylor_expand",
 ]

@@ -11,15 +11,21 @@ listed in `MODELS`. Any other is a sequence of layers:
 
 from lsa_jax.models.cnn import cnn
 from lsa_jax.models.layers import (
+    ABRelu,
+    Abs,
     AvgPool,
     BatchNorm,
+    Concat,
     Conv,
     Dense,
+    Dropout,
     Elementwise,
     Erf,
     Flatten,
     Gelu,
     GlobalAvgPool,
+    GlobalSumPool,
+    Identity,
     Layer,
     LayerModule,
     LayerNorm,
@@ -27,6 +33,8 @@ from lsa_jax.models.layers import (
     Relu,
     Residual,
     Serial,
+    Sin,
+    SumPool,
 )
 from lsa_jax.models.mlp import mlp
 from lsa_jax.models.model import Model
@@ -37,15 +45,21 @@ MODELS = {"cnn": cnn, "wide_resnet": wide_resnet, "mlp": mlp}
 
 __all__ = [
     "MODELS",
+    "ABRelu",
+    "Abs",
     "AvgPool",
     "BatchNorm",
+    "Concat",
     "Conv",
     "Dense",
+    "Dropout",
     "Elementwise",
     "Erf",
     "Flatten",
     "Gelu",
     "GlobalAvgPool",
+    "GlobalSumPool",
+    "Identity",
     "Layer",
     "LayerModule",
     "LayerNorm",
@@ -54,6 +68,8 @@ __all__ = [
     "Relu",
     "Residual",
     "Serial",
+    "Sin",
+    "SumPool",
     "cnn",
     "mlp",
     "network",

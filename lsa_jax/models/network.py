@@ -69,9 +69,13 @@ def network(
         return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
     def apply(
-        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
+        params: dict[str, Any],
+        inputs: Float[Array | np.ndarray, "n ..."],
+        key: Key[Array, ""] | None = None,
     ) -> Float[Array, "n c"]:
-        return module.apply({"params": params}, jnp.asarray(inputs, dtype)).astype(jnp.float32)
+        draws = {} if key is None else {"dropout": key}
+        outputs = module.apply({"params": params}, jnp.asarray(inputs, dtype), rngs=draws)
+        return outputs.astype(jnp.float32)
 
     def activations(
         params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]

@@ -19,6 +19,7 @@ def make_schedule(
     steps_per_epoch: int,
     decay_epochs: tuple[float, ...] = (),
     decay_factor: float = 0.2,
+    warmup_epochs: float = 0.0,
 ) -> Callable:
     """Returns the learning rate as a function of the step.
 
@@ -30,10 +31,22 @@ def make_schedule(
         steps_per_epoch: steps in an epoch.
         decay_epochs: when the rate falls, in epochs; for "steps" only.
         decay_factor: by how much it falls; for "steps" only.
+        warmup_epochs: how long all of this is multiplied by a factor that grows to 1 by equal steps
+            (Goyal et al., 2017, section 2.2), so that a large rate does not overshoot at the start.
 
     Raises:
         InputError: the name is not one of these.
     """
+    if warmup_epochs:
+        ramp = optax.linear_schedule(0.0, 1.0, max(1, round(warmup_epochs * steps_per_epoch)))
+        course = make_schedule(
+            *(name, learning_rate),
+            epochs=epochs,
+            steps_per_epoch=steps_per_epoch,
+            decay_epochs=decay_epochs,
+            decay_factor=decay_factor,
+        )
+        return lambda step: ramp(step + 1) * course(step)
     if name == "constant":
         return optax.constant_schedule(learning_rate)
     if name == "cosine":

@@ -22,17 +22,17 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend
-from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.finite import layerwise
+from lsa_jax.kernels.finite import contraction, layerwise
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
-_NEURAL_TANGENTS = {
-    "jacobian": NtkImplementation.JACOBIAN_CONTRACTION,
-    "vector_products": NtkImplementation.NTK_VECTOR_PRODUCTS,
+_NTKS = {
+    "jacobian": contraction.by_jacobians,
+    "vector_products": contraction.by_vector_products,
+    "layerwise": layerwise.layerwise_ntk,
 }
-_METHODS = ("auto", *_NEURAL_TANGENTS, "layerwise")
+_METHODS = ("auto", *_NTKS)
 
 # Forward passes that one column of the kernel takes by vector products: a linearised forward pass
 # and a backward one, each twice as long as a forward one.
@@ -204,15 +204,7 @@ def _restricted(
 def _implementation(
     apply: Callable[[Any, Array], Array], method: str, *, full: bool
 ) -> Callable[[Any, Array, Array | None], Array]:
-    if method == "layerwise":
-        return lambda params, x1, x2: layerwise.layerwise_ntk(apply, params, x1, x2, full=full)
-    ntk = empirical_ntk_fn(
-        apply,
-        trace_axes=() if full else (-1,),
-        vmap_axes=0,
-        implementation=_NEURAL_TANGENTS[method],
-    )
-    return lambda params, x1, x2: ntk(x1, x2, params)
+    return lambda params, x1, x2: _NTKS[method](apply, params, x1, x2, full=full)
 
 
 def _cheapest(

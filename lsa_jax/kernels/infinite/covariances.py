@@ -23,6 +23,8 @@ from lsa_jax.kernels.infinite.layouts import (
 from lsa_jax.kernels.infinite.network_shape import pools
 from lsa_jax.kernels.infinite.steps import (
     Affine,
+    Concat,
+    Dropout,
     Flatten,
     LayerNorm,
     Pointwise,
@@ -99,8 +101,8 @@ def _apply(step: Step, state: Covariances, place: Place, scales_at: Callable) ->
     """Applies one step."""
     if isinstance(step, Affine):
         return _affine(step, state)
-    if isinstance(step, Sum):
-        return _sum(step, state, place, scales_at)
+    if isinstance(step, Sum | Concat):
+        return _joined(step, state, place, scales_at)
     if isinstance(step, Flatten):
         state = state.at_equal_positions()
         positions = state.layout.positions(state.nngp)
@@ -110,24 +112,33 @@ def _apply(step: Step, state: Covariances, place: Place, scales_at: Callable) ->
         every = step.windows is None
         window = state.layout.positions(state.nngp) if every else step.windows.size
         layout = EQUAL_POSITIONS if every else state.layout
-        return state.map(partial(pool, step=step), layout=layout, terms=state.terms * window**2)
+        state = state.map(partial(pool, step=step), layout=layout, terms=state.terms * window**2)
+        return state.map(lambda mean: window**2 * mean) if step.total else state
     return _pointwise(step, state, *scales_at(place, step, state))
 
 
-def _sum(step: Sum, state: Covariances, place: Place, scales_at: Callable) -> Covariances:
-    """Adds what two paths make of the covariances."""
+def _joined(
+    step: Sum | Concat, state: Covariances, place: Place, scales_at: Callable
+) -> Covariances:
+    """Adds what paths make of the covariances, or averages it over their features."""
     ends = []
     for which, path in enumerate(step.paths):
         end = state
         for number, inner in enumerate(path):
             end = _apply(inner, end, (*place, which, number), scales_at)
         ends.append(end)
-    branch, shortcut = ends
+    channels = sum(end.channels for end in ends) if isinstance(step, Concat) else ends[0].channels
+    shares = [end.channels / channels if isinstance(step, Concat) else 1.0 for end in ends]
+
+    def total(covariances: list[Array]) -> Array:
+        return sum(share * array for share, array in zip(shares, covariances, strict=True))
+
     return dataclasses.replace(
-        branch,
-        nngp=branch.nngp + shortcut.nngp,
-        ntk=None if state.ntk is None else branch.ntk + shortcut.ntk,
-        terms=branch.terms + shortcut.terms,
+        ends[0],
+        nngp=total([end.nngp for end in ends]),
+        ntk=None if state.ntk is None else total([end.ntk for end in ends]),
+        channels=channels,
+        terms=sum(end.terms for end in ends),
     )
 
 
@@ -156,5 +167,5 @@ def _pointwise(step: Pointwise, state: Covariances, scale1: Scale, scale2: Scale
         return values, None if ntk is None else factor * ntk
 
     nngp, ntk = state.layout.over_positions(at, (state.nngp, state.ntk), scale1, scale2)
-    terms = state.terms if isinstance(step, LayerNorm) else 1
+    terms = state.terms if isinstance(step, LayerNorm | Dropout) else 1
     return dataclasses.replace(state, nngp=nngp, ntk=ntk, terms=terms)

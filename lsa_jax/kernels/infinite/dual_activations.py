@@ -3,12 +3,13 @@
 The dual of a nonlinearity phi turns the covariance K of two centred Gaussian numbers z, z' with
 standard deviations s, s' into E[phi(z) phi(z')] and E[phi'(z) phi'(z')] (Cho and Saul, 2009;
 Williams, 1997). Written with inverse trigonometric functions these are most of the time that an
-infinite-width kernel takes on a CPU. Here they are polynomials times square roots, exact to about
-one float32 rounding (3e-8 of the largest value), with derivatives of the same quality.
+infinite-width kernel takes on a CPU. In float32 they are polynomials times square roots, exact to
+about one rounding (3e-8 of the largest value), with derivatives of the same quality. In float64
+they are the inverse functions themselves.
 """
 
 from collections.abc import Sequence
-from math import pi
+from math import pi, sqrt
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -92,27 +93,32 @@ def snapped(
     return covariance + lax.stop_gradient(exact - covariance)
 
 
-def relu(cosine: Cosine, negative_slope: float) -> tuple[Array, Array]:
-    """Computes the duals of x for x > 0 and negative_slope x elsewhere, for unit deviations.
+def relu(cosine: Cosine, negative_slope: float, positive_slope: float) -> tuple[Array, Array]:
+    """Computes the duals of positive_slope x for x > 0 and negative_slope x elsewhere.
 
     Returns:
-        E[phi phi'] and E[dphi dphi'] at this correlation. The first is to be multiplied by both
-        standard deviations. At gap 0 the derivative of the second is infinite; 0 is used.
+        E[phi phi'] and E[dphi dphi'] at this correlation, for unit deviations. The first is to be
+        multiplied by both standard deviations. At gap 0 the derivative of the second is infinite; 0
+        is used.
 
     Source: Cho and Saul (2009), Kernel methods for deep learning, orders 1 and 0; the
-    leaky one is a x + (1 - a) relu(x) with the negative slope a.
+    general one is a x + (b - a) relu(x) with the slopes a and b, and E[x relu(x')] = E[x x'] / 2.
     """
     apart = cosine.gap > 0
     root = jnp.where(apart, jnp.sqrt(jnp.where(apart, cosine.gap, 1)), 0)
-    angle = root * _polynomial(_ARCCOS, cosine.size)
     positive = cosine.value >= 0
-    values = root * cosine.gap * _polynomial(_ARC_COSINE, cosine.size)
+    if root.dtype == jnp.float64:
+        angle = jnp.arcsin(root / sqrt(2)) / pi
+        values = root * jnp.sqrt(1 + cosine.size) / (2 * pi) - cosine.size * angle
+    else:
+        angle = root * _polynomial(_ARCCOS, cosine.size)
+        values = root * cosine.gap * _polynomial(_ARC_COSINE, cosine.size)
     values = values + jnp.where(positive, cosine.value / 2, 0)
     derivatives = jnp.where(positive, 1 / 2 - angle, angle)
-    if negative_slope == 0:
+    if (negative_slope, positive_slope) == (0, 1):
         return values, derivatives
-    rest = (1 - negative_slope) ** 2
-    return negative_slope * cosine.value + rest * values, negative_slope + rest * derivatives
+    both, rest = negative_slope * positive_slope, (positive_slope - negative_slope) ** 2
+    return both * cosine.value + rest * values, both + rest * derivatives
 
 
 def erf(
@@ -180,7 +186,11 @@ def gelu_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def _arcsin(sine: Float[Array, "..."], complement: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Computes arcsin of 0 <= sine <= 1 to float32 relative precision; complement = 1 - sine^2."""
+    """Computes arcsin of 0 <= sine <= 1 to the dtype's precision; complement = 1 - sine^2."""
+    if sine.dtype == jnp.float64:
+        positive = complement > 0
+        cosine = jnp.where(positive, jnp.sqrt(jnp.where(positive, complement, 1)), 0)
+        return jnp.arctan2(sine, cosine)
     small = sine < 1 / 2
     # arcsin(y) = pi/2 - 2 arcsin(sqrt((1 - y) / 2))
     square = jnp.where(small, sine**2, complement / (2 * (1 + sine)))

@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,31 @@ def infinite_kernel(kernel_fn: Callable) -> StagedKernel:
     return _infinite_kernel(kernel_fn, ())
 
 
+def infinite_of(network: Any) -> StagedKernel:
+    """Takes a network of neural-tangents as it is: its kernel, for `gram` and what solves it.
+
+        k = kernels.gram(kernels.infinite_of(stax.serial(...)), x_train)
+        fit = kernels.regress(k, targets, k_test, ridge=1e-4)
+
+    Its recursion stays neural-tangents', in the inputs' dtype; tiles, devices, files that a killed
+    job goes on with, and the solution are those of any kernel here.
+
+    Args:
+        network: (init, apply, kernel_fn), as `stax.serial` returns, that ends in outputs [n, c].
+
+    Returns:
+        `kernel(x1, x2=None, get="ntk" | "nngp") -> [n1, n2]`.
+
+    Raises:
+        InputError: it is no such triple.
+    """
+    if not (isinstance(network, tuple) and len(network) == 3 and all(map(callable, network))):
+        raise InputError(
+            f"network is {network!r}; accepted: (init, apply, kernel_fn), as stax.serial returns"
+        )
+    return infinite_kernel(network[2])
+
+
 def kernel_of_steps(steps: Sequence[Step]) -> StagedKernel:
     """Returns the infinite-width kernel of the network that the steps describe.
 
@@ -41,12 +67,18 @@ def kernel_of_steps(steps: Sequence[Step]) -> StagedKernel:
         Method "neural_tangents" is neural-tangents' evaluation, and "recursion" our own of the same
         formulas, several times as fast. Relative to sqrt(K(x, x) K(x', x')) that differs from exact
         arithmetic by a few float32 roundings; examples that are parallel but for a relative
-        difference of about 1e-3 count as parallel. "auto" is "recursion" where it has every step
-        and inputs are float32, else "neural_tangents".
+        difference of about 1e-3 count as parallel. In float64 both numbers are those of float64.
+        "auto" is "recursion" where it has every step and inputs are float32 or float64, else
+        "neural_tangents", which has to be installed.
 
         It raises InputError if an argument is not accepted.
     """
-    return _infinite_kernel(serial(steps)[2], tuple(steps))
+    their_network = cache(lambda: serial(steps))  # not before it is asked for
+
+    def kernel_fn(x1: Array, x2: Array | None, get: str) -> Array:
+        return their_network()[2](x1, x2, get)
+
+    return _infinite_kernel(kernel_fn, tuple(steps))
 
 
 def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> StagedKernel:
@@ -118,6 +150,6 @@ def _why_not(
             "normalisation or a sum of features that are not Gaussian"
         )
     dtypes = {jnp.result_type(x) for x in inputs}
-    if dtypes != {jnp.dtype("float32")}:
-        return f"inputs are {', '.join(sorted(map(str, dtypes)))}, not float32"
+    if dtypes not in ({jnp.dtype("float32")}, {jnp.dtype("float64")}):
+        return f"inputs are {', '.join(sorted(map(str, dtypes)))}, not float32 or float64"
     return None

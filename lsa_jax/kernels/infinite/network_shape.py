@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from lsa_jax.kernels.infinite.steps import (
     Affine,
+    Concat,
+    Dropout,
     Flatten,
     LayerNorm,
     NeuralTangents,
@@ -34,6 +36,8 @@ def is_supported(steps: Sequence[Step], input_shape: tuple[int, ...]) -> bool:
     first = next((step for step in steps if not isinstance(step, Flatten)), None)
     if not isinstance(first, Affine):
         return False
+    if uses_variances_of_pools(steps) and any(isinstance(s, Dropout) for s in _flat(steps)):
+        return False  # these variances come from an example with itself, under one mask
     end = _after(steps, _Outputs(tuple(input_shape[:-1]), gaussian=False), [])
     return end is not None and end.positions == ()
 
@@ -54,6 +58,14 @@ def _after(steps: Sequence[Step], state: _Outputs, counts: list[int]) -> _Output
             if branch is None or branch != shortcut or not branch.gaussian:
                 return None
             state = branch
+        elif isinstance(step, Concat):
+            ends = [_after(path, state, counts) for path in step.paths]
+            if None in ends or len({end.positions for end in ends}) > 1:
+                return None
+            # Features of different paths differ in variance.
+            state = _Outputs(ends[0].positions, gaussian=False)
+        elif isinstance(step, Dropout):
+            state = _Outputs(positions, gaussian=False)
         elif isinstance(step, Flatten):
             # Positions differ in variance: together their features are not Gaussian.
             state = _Outputs((), gaussian and positions == ())
@@ -88,6 +100,9 @@ def uses_variances_of_pools(steps: Sequence[Step]) -> bool:
 
 def _flat(steps: Sequence[Step]) -> list[Step]:
     nested = (
-        _flat((*step.branch, *step.shortcut)) if isinstance(step, Sum) else [step] for step in steps
+        _flat([inner for path in step.paths for inner in path])
+        if isinstance(step, Sum | Concat)
+        else [step]
+        for step in steps
     )
     return list(itertools.chain.from_iterable(nested))

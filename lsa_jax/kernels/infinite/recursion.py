@@ -27,7 +27,16 @@ from lsa_jax.kernels.infinite import tiles
 from lsa_jax.kernels.infinite.covariances import Covariances, Place, first_covariances, run
 from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, mean_over_positions
 from lsa_jax.kernels.infinite.network_shape import pools, position_counts, uses_variances_of_pools
-from lsa_jax.kernels.infinite.steps import Affine, Flatten, Pointwise, Pool, Scale, Step, Sum
+from lsa_jax.kernels.infinite.steps import (
+    Affine,
+    Concat,
+    Flatten,
+    Pointwise,
+    Pool,
+    Scale,
+    Step,
+    Sum,
+)
 from lsa_jax.kernels.infinite.tile_sizes import tile_size
 from lsa_jax.kernels.infinite.windows import shifted
 from lsa_jax.kernels.matrices.staged import Stages
@@ -157,7 +166,7 @@ def examples(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Examples:
         return Examples(features, _scales_from_pairs(steps, features))
     variance = jnp.sum(features**2, axis=-2) + first.bias_variance
     scales: dict[Place, Scale] = {}
-    _variance_after(others, variance, (), scales)
+    _variance_after(others, (variance, first.features), (), scales)
     return Examples(features, scales)
 
 
@@ -174,28 +183,51 @@ def _first_features(steps: Sequence[Step], x: Array) -> tuple[Array, Sequence[St
 
 
 def _variance_after(
-    steps: Sequence[Step], variance: Array | None, above: Place, scales: dict[Place, Scale]
-) -> Array | None:
-    """Follows the variances at each position through the steps; None after a pool."""
+    steps: Sequence[Step],
+    state: tuple[Array | None, int],
+    above: Place,
+    scales: dict[Place, Scale],
+) -> tuple[Array | None, int]:
+    """Follows the variances at each position, and the number of features, through the steps.
+
+    There are no variances after a pool.
+    """
+    variance, channels = state
     for number, step in enumerate(steps):
         place = (*above, number)
-        if isinstance(step, Sum):
-            branch, shortcut = (
-                _variance_after(path, variance, (*place, which), scales)
+        if isinstance(step, Sum | Concat):
+            ends = [
+                _variance_after(path, (variance, channels), (*place, which), scales)
                 for which, path in enumerate(step.paths)
-            )
-            variance = None if branch is None else branch + shortcut
+            ]
+            variance, channels = _joined(step, ends)
+        elif isinstance(step, Affine):
+            channels = step.features
+            if variance is not None:
+                variance = step.w_std**2 * EQUAL_POSITIONS.window_mean(variance, step)
+                variance = variance + step.bias_variance
         elif isinstance(step, Pool) or variance is None:
             variance = None
-        elif isinstance(step, Affine):
-            variance = step.w_std**2 * EQUAL_POSITIONS.window_mean(variance, step)
-            variance = variance + step.bias_variance
         elif isinstance(step, Flatten):
+            channels *= EQUAL_POSITIONS.positions(variance[..., None])
             variance = mean_over_positions(variance, 1)
         else:
             scales[place] = step.scale(variance)
             variance = step.variance(variance)
-    return variance
+    return variance, channels
+
+
+def _joined(
+    step: Sum | Concat, ends: Sequence[tuple[Array | None, int]]
+) -> tuple[Array | None, int]:
+    """Returns what paths make together: a sum, or a mean over the features of all."""
+    variances, counts = zip(*ends, strict=True)
+    added = isinstance(step, Sum)
+    channels = counts[0] if added else sum(counts)
+    if any(variance is None for variance in variances):
+        return None, channels
+    shares = [1.0 if added else count / channels for count in counts]
+    return sum(s * variance for s, variance in zip(shares, variances, strict=True)), channels
 
 
 def _scales_from_pairs(steps: Sequence[Step], features: Array) -> dict[Place, Scale]:

@@ -120,24 +120,27 @@ class Nonlinearity(Pointwise):
 
 @dataclass(frozen=True)
 class Relu(Nonlinearity):
-    """x where x > 0, negative_slope x elsewhere."""
+    """positive_slope x where x > 0, negative_slope x elsewhere."""
 
     negative_slope: float = 0.0
+    positive_slope: float = 1.0
 
     def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns the mean over both halves."""
-        return (1 + self.negative_slope**2) / 2 * variance
+        return (self.positive_slope**2 + self.negative_slope**2) / 2 * variance
 
     def duals_at(
         self, nngp: Array, cosine: dual_activations.Cosine, std1: Array, std2: Array
     ) -> tuple[Array, Array]:
         """Returns the arc-cosine kernels of orders 1 and 0."""
-        values, derivatives = dual_activations.relu(cosine, self.negative_slope)
+        values, derivatives = dual_activations.relu(
+            cosine, self.negative_slope, self.positive_slope
+        )
         return values * (std1 * std2), derivatives
 
     def stax(self) -> Any:
-        """Returns a (leaky) ReLU."""
-        return stax.LeakyRelu(self.negative_slope) if self.negative_slope else stax.Relu()
+        """Returns the ReLU of both slopes."""
+        return stax.ABRelu(self.negative_slope, self.positive_slope)
 
 
 @dataclass(frozen=True)
@@ -235,6 +238,33 @@ class LayerNorm(Pointwise):
 
 
 @dataclass(frozen=True)
+class Dropout(Pointwise):
+    """Features that are 0, but for a share that is divided by it.
+
+    Two examples, or one example twice, have masks of their own, so that only variances grow.
+
+    Attributes:
+        keep: the share.
+    """
+
+    keep: float
+
+    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns the variance over masks too."""
+        return variance / self.keep
+
+    def duals(
+        self, nngp: Float[Array, "..."], scale1: Scale, scale2: Scale, tolerance: float
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Returns both as they are."""
+        return nngp, jnp.ones_like(nngp)
+
+    def stax(self) -> Any:
+        """Returns dropout as in training."""
+        return stax.Dropout(self.keep)
+
+
+@dataclass(frozen=True)
 class Flatten(Step):
     """All features of an example in a row."""
 
@@ -245,15 +275,17 @@ class Flatten(Step):
 
 @dataclass(frozen=True)
 class Pool(Step):
-    """Averages over windows, or over all positions where there are none."""
+    """Averages, or adds if `total`, over windows, or over all positions where there are none."""
 
     windows: Windows | None = None
+    total: bool = False
 
     def stax(self) -> Any:
-        """Returns the mean of the kernels over pairs of positions."""
+        """Returns the mean or the sum of the kernels over pairs of positions."""
         if self.windows is None:
-            return stax.GlobalAvgPool()
-        return stax.AvgPool(*dataclasses.astuple(self.windows))
+            return stax.GlobalSumPool() if self.total else stax.GlobalAvgPool()
+        pool = stax.SumPool if self.total else stax.AvgPool
+        return pool(*dataclasses.astuple(self.windows))
 
 
 @dataclass(frozen=True)
@@ -272,6 +304,22 @@ class Sum(Step):
         """Returns the sum of the kernels."""
         paths = stax.parallel(*map(serial, self.paths))
         return stax.serial(stax.FanOut(2), paths, stax.FanInSum())
+
+
+@dataclass(frozen=True)
+class Concat(Step):
+    """The features of several paths, side by side.
+
+    Attributes:
+        paths: the steps of each.
+    """
+
+    paths: tuple[tuple[Step, ...], ...]
+
+    def stax(self) -> Any:
+        """Returns the mean of the kernels, weighted by their numbers of features."""
+        paths = stax.parallel(*map(serial, self.paths))
+        return stax.serial(stax.FanOut(len(self.paths)), paths, stax.FanInConcat(-1))
 
 
 @dataclass(frozen=True)

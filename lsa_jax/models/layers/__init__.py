@@ -15,23 +15,45 @@ which makes both from the function and its duals. Images are [n, height, width, 
 
 from lsa_jax.models.layers.affine import Conv, Dense
 from lsa_jax.models.layers.base import DTYPES, PARAMETERIZATIONS, Layer, LayerModule, shape_of
-from lsa_jax.models.layers.composition import Residual, Serial
-from lsa_jax.models.layers.elementwise import Elementwise, Erf, Gelu, LeakyRelu, Relu
+from lsa_jax.models.layers.composition import Concat, Identity, Residual, Serial
+from lsa_jax.models.layers.dropout import Dropout
+from lsa_jax.models.layers.elementwise import (
+    ABRelu,
+    Abs,
+    Elementwise,
+    Erf,
+    Gelu,
+    LeakyRelu,
+    Relu,
+    Sin,
+)
 from lsa_jax.models.layers.normalization import BatchNorm, LayerNorm
-from lsa_jax.models.layers.pooling import AvgPool, Flatten, GlobalAvgPool
+from lsa_jax.models.layers.pooling import (
+    AvgPool,
+    Flatten,
+    GlobalAvgPool,
+    GlobalSumPool,
+    SumPool,
+)
 
 __all__ = [
     "DTYPES",
     "PARAMETERIZATIONS",
+    "ABRelu",
+    "Abs",
     "AvgPool",
     "BatchNorm",
+    "Concat",
     "Conv",
     "Dense",
+    "Dropout",
     "Elementwise",
     "Erf",
     "Flatten",
     "Gelu",
     "GlobalAvgPool",
+    "GlobalSumPool",
+    "Identity",
     "Layer",
     "LayerModule",
     "LayerNorm",
@@ -39,5 +61,7 @@ __all__ = [
     "Relu",
     "Residual",
     "Serial",
+    "Sin",
+    "SumPool",
     "shape_of",
 ]

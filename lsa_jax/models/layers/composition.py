@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError
@@ -43,11 +44,67 @@ class Serial(Layer):
 
 
 @dataclass(frozen=True)
+class Identity(Layer):
+    """Inputs as they are."""
+
+    def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
+        """Returns x."""
+        return x
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns no step."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Concat(Layer):
+    """The features of several paths through the network, side by side; weights must follow.
+
+    Its kernel is the mean of the paths' kernels, weighted by their numbers of features, which are
+    taken to infinity in proportion.
+
+    Attributes:
+        paths: layers of each; none for the identity.
+    """
+
+    paths: tuple[tuple[Layer, ...], ...]
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.paths, tuple) and self.paths):
+            raise InputError(
+                f"Concat.paths is {self.paths!r}; accepted: a tuple of tuples of layers, one or "
+                "more"
+            )
+
+    def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
+        """Returns all paths' outputs along the last axis.
+
+        Raises:
+            InputError: they differ in another axis.
+        """
+        ends = [
+            module.run(Serial(path), x, f"path_{number}") for number, path in enumerate(self.paths)
+        ]
+        if len({end.shape[:-1] for end in ends}) > 1:
+            raise InputError(
+                f"Concat.paths give {', '.join(map(shape_of, ends))}; accepted: shapes that are "
+                "equal but for the last axis"
+            )
+        return jnp.concatenate(ends, axis=-1)
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
+        """Returns one step that holds those of all paths; None if a layer has no limit."""
+        paths = tuple(Serial(path).infinite(parameterization) for path in self.paths)
+        return None if None in paths else (steps.Concat(paths),)
+
+
+@dataclass(frozen=True)
 class Residual(Layer):
     """The sum of two paths through the network.
 
     The kernel of a sum is the sum of the kernels because the paths' outputs are uncorrelated over
-    initialisations. The weights of `branch` make them so; without any it would not hold.
+    initialisations. The weights of `branch` make them so; without any it would not hold. A sum of
+    more paths is a residual of residuals.
 
     Attributes:
         branch: layers of the one path, with weights among them.

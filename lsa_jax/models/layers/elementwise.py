@@ -1,9 +1,11 @@
 """Nonlinearities of single numbers."""
 
 import abc
+import math
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -79,6 +81,86 @@ class LeakyRelu(Layer):
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
         return (steps.Relu(self.slope),)
+
+
+@dataclass(frozen=True)
+class ABRelu(Layer):
+    """b x where x > 0, a x elsewhere: with (-1, 1) the absolute value.
+
+    Attributes:
+        a: slope below zero.
+        b: slope above zero.
+    """
+
+    a: float
+    b: float
+
+    def __post_init__(self) -> None:
+        require("ABRelu.a", self.a, number(-math.inf))
+        require("ABRelu.b", self.b, number(-math.inf))
+
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+        """Returns a min(x, 0) + b max(x, 0)."""
+        return jnp.where(x > 0, self.b * x, self.a * x)
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        return (steps.Relu(self.a, self.b),)
+
+
+@dataclass(frozen=True)
+class Abs(Layer):
+    """|x|."""
+
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+        """Returns the absolute value."""
+        return jnp.abs(x)
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        return (steps.Relu(-1.0, 1.0),)
+
+
+@dataclass(frozen=True)
+class Sin(Elementwise):
+    """a sin(b x + c): with c = pi/2 the cosine, with c = pi/4 and a = sqrt(2) random features.
+
+    For centred Gaussian z, z', E[sin(b z + c) sin(b z' + c)] follows from the characteristic
+    functions of z - z' and z + z' (Rahimi and Recht, 2007, theorem 1, for the first).
+
+    Attributes:
+        a: amplitude.
+        b: frequency.
+        c: phase.
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+    c: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("a", "b", "c"):
+            require(f"Sin.{name}", getattr(self, name), number(-math.inf))
+
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        """Returns a sin(b x + c)."""
+        return self.a * jnp.sin(self.b * x + self.c)
+
+    def duals(
+        self,
+        covariance: Float[Array, "..."],
+        variance1: Float[Array, "..."],
+        variance2: Float[Array, "..."],
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """Returns a^2 (D - S cos 2c) / 2 and a^2 b^2 (D + S cos 2c) / 2.
+
+        D is exp(-b^2 Var(z - z') / 2), and S the same of z + z'.
+        """
+        mean = (variance1 + variance2) / 2
+        difference = jnp.exp(self.b**2 * (covariance - mean))
+        total = jnp.exp(self.b**2 * (-covariance - mean)) * math.cos(2 * self.c)
+        square = self.a**2 / 2
+        return square * (difference - total), square * self.b**2 * (difference + total)
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,27 @@ class GlobalAvgPool(Layer):
 
 
 @dataclass(frozen=True)
-class AvgPool(Layer):
-    """Averages over windows of an image.
+class GlobalSumPool(Layer):
+    """Adds over all positions of an image."""
+
+    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n c"]:
+        """Returns one sum a channel."""
+        check_images("GlobalSumPool", x)
+        return jnp.sum(x, axis=(1, 2))
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        return (steps.Pool(total=True),)
+
+
+@dataclass(frozen=True)
+class _WindowPool(Layer):
+    """What pools over windows of an image share.
 
     Attributes:
         window: height and width.
         strides: step between windows.
-        padding: "VALID" or "SAME" (zeros around the image, which count in the average).
+        padding: "VALID" or "SAME" (zeros around the image, which count in an average).
     """
 
     window: tuple[int, int] = (2, 2)
@@ -56,7 +70,7 @@ class AvgPool(Layer):
     padding: Padding = "VALID"
 
     def __post_init__(self) -> None:
-        check_windows("AvgPool", self.window, self.strides, self.padding)
+        check_windows(type(self).__name__, self.window, self.strides, self.padding)
 
     def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
         """Returns one mean a window and channel.
@@ -64,9 +78,28 @@ class AvgPool(Layer):
         Raises:
             InputError: inputs are not images, or no window fits into them.
         """
-        check_fits("AvgPool", x, self.window, self.padding)
+        check_fits(type(self).__name__, x, self.window, self.padding)
         return nn.avg_pool(x, self.window, self.strides, self.padding)
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Pool(Windows(self.window, self.strides, self.padding)),)
+        windows = Windows(self.window, self.strides, self.padding)
+        return (steps.Pool(windows, total=isinstance(self, SumPool)),)
+
+
+@dataclass(frozen=True)
+class AvgPool(_WindowPool):
+    """Averages over windows of an image; `window`, `strides`, `padding` as Conv has them."""
+
+
+@dataclass(frozen=True)
+class SumPool(_WindowPool):
+    """Adds over windows of an image; `window`, `strides`, `padding` as Conv has them."""
+
+    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
+        """Returns one sum a window and channel.
+
+        Raises:
+            InputError: inputs are not images, or no window fits into them.
+        """
+        return prod(self.window) * super().finite(x, module)

@@ -105,6 +105,7 @@ def _make_optimizer(
         steps_per_epoch=steps_per_epoch,
         decay_epochs=settings.decay_epochs,
         decay_factor=settings.decay_factor,
+        warmup_epochs=settings.warmup_epochs,
     )
     return training.make_optimizer(
         settings.optimizer,

@@ -1,0 +1,100 @@
+"""Mean kernels of a finite network over its initialisations, as exact as is asked for."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, Shaped
+
+from lsa_jax.checks import integer, number, one_of, require
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.finite.ntk import empirical_ntk
+
+
+class MonteCarlo(NamedTuple):
+    """A kernel's mean over initialisations.
+
+    Attributes:
+        mean: [n1, n2], in float64.
+        error: [n1, n2], its standard error: the draws' standard deviation over sqrt(draws).
+        draws: how many networks were drawn.
+        converged: whether the errors are as small as was asked for.
+    """
+
+    mean: Float[np.ndarray, "n1 n2"]
+    error: Float[np.ndarray, "n1 n2"]
+    draws: int
+    converged: bool
+
+
+def monte_carlo_kernel(
+    key: Key[Array, ""],
+    init: Callable[[Array], Any],
+    apply: Callable[[Any, Array], Array],
+    x1: Shaped[Array | np.ndarray, "n1 ..."],
+    x2: Shaped[Array | np.ndarray, "n2 ..."] | None = None,
+    *,
+    get: Literal["ntk", "nngp"] = "ntk",
+    tolerance: float = 0.02,
+    min_draws: int = 16,
+    max_draws: int = 1000,
+) -> MonteCarlo:
+    """Averages the NTK, or the products of outputs, over networks until the mean is known well.
+
+    It stops at the first of min_draws, 2 min_draws, 4 min_draws, ... draws after which no entry's
+    standard error is above tolerance times the largest |mean|, or at `max_draws`. There are few
+    such looks, so that stopping at a low one hardly makes the errors too small. The mean is that of
+    networks of this width; it differs from the infinite-width kernel by O(1 / width).
+
+    Args:
+        key: draw number i has `jax.random.fold_in(key, i)`.
+        init: `key -> params`, such as `lambda key: model.init(key, x1.shape[1:])`, or
+            `lambda key: stax_init(key, x1.shape)[1]`.
+        apply: `(params, x [n, ...]) -> outputs [n, c]`.
+        x1: first inputs.
+        x2: second inputs; None means x1 against itself.
+        get: "ntk" (`empirical_ntk`) or "nngp" (f(x) . f(x') / c).
+        tolerance: the largest standard error, relative to the largest |mean|.
+        min_draws: draws before the first look, 2 or more.
+        max_draws: draws at most, `min_draws` or more.
+
+    Returns:
+        The mean with its errors.
+
+    Raises:
+        InputError: an argument is not accepted.
+    """
+    require("get", get, one_of("ntk", "nngp"))
+    require("tolerance", tolerance, number(0, above=True))
+    require("min_draws", min_draws, integer(2))
+    if not isinstance(max_draws, int) or max_draws < min_draws:
+        raise InputError(
+            f"max_draws is {max_draws!r}; accepted: whole numbers from min_draws, {min_draws}, on"
+        )
+
+    def draw(number: Array) -> Array:
+        params = init(jax.random.fold_in(key, number))
+        if get == "ntk":
+            return empirical_ntk(apply, params, x1, x2)
+        with jax.default_matmul_precision("highest"):
+            outputs = [apply(params, x) for x in (x1, x1 if x2 is None else x2)]
+            return jnp.matmul(outputs[0], outputs[1].T) / outputs[0].shape[1]
+
+    draw_some = jax.jit(lambda numbers: jax.lax.map(draw, numbers))
+    mean = squares = np.zeros(())
+    n, look = 0, min_draws
+    while True:
+        count = min(min_draws, max_draws - n)
+        for one in np.asarray(draw_some(jnp.arange(n, n + count)), np.float64):
+            n += 1
+            change = one - mean  # Welford (1962): no cancellation
+            mean = mean + change / n
+            squares = squares + change * (one - mean)
+        if n in (look, max_draws):
+            error = np.sqrt(squares / (n - 1) / n)
+            converged = bool(np.all(error <= tolerance * np.abs(mean).max()))
+            if converged or n == max_draws:
+                return MonteCarlo(mean, error, n, converged)
+            look *= 2
