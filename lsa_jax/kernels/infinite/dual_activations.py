@@ -93,7 +93,7 @@ def snapped(
     return covariance + lax.stop_gradient(exact - covariance)
 
 
-def relu(cosine: Cosine, negative_slope: float, positive_slope: float) -> tuple[Array, Array]:
+def relu(cosine: Cosine, negative_slope: float, positive_slope: float = 1.0) -> tuple[Array, Array]:
     """Computes the duals of positive_slope x for x > 0 and negative_slope x elsewhere.
 
     Returns:
