@@ -75,7 +75,7 @@ def kernel_of_steps(steps: Sequence[Step]) -> StagedKernel:
     """
     their_network = cache(lambda: serial(steps))  # not before it is asked for
 
-    def kernel_fn(x1: Array, x2: Array | None, get: str) -> Array:
+    def kernel_fn(x1: Array | np.ndarray, x2: Array | np.ndarray | None, get: str) -> Array:
         return their_network()[2](x1, x2, get)
 
     return _infinite_kernel(kernel_fn, tuple(steps))
