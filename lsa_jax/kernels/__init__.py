@@ -8,12 +8,14 @@ from lsa_jax.kernels.finite.ntk import (
     linearize,
     linearize_on,
 )
-from lsa_jax.kernels.infinite.kernel import infinite_kernel
+from lsa_jax.kernels.infinite.kernel import InfiniteKernel, infinite_kernel
+from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
+from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_machine
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
-from lsa_jax.kernels.solve.regression import Regression, regress, select_ridge
+from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
     Flow,
     Spectrum,
@@ -26,16 +28,20 @@ from lsa_jax.kernels.solve.spectral import (
 
 __all__ = [
     "Expansion",
+    "FeatureMachine",
     "Flow",
+    "InfiniteKernel",
     "IterativeRegression",
     "Posterior",
     "Regression",
     "Spectrum",
     "StagedKernel",
     "Stages",
+    "average_gradient_outer_product",
     "eigendecompose",
     "expansion_bytes",
     "finite_kernel",
+    "fitted_weights",
     "empirical_ntk",
     "gradient_flow",
     "gram",
@@ -48,5 +54,6 @@ __all__ = [
     "ridge_path",
     "regress",
     "regress_cg",
+    "recursive_feature_machine",
     "select_ridge",
 ]
