@@ -11,7 +11,7 @@ import submitit
 _LEAVE_WARNINGS_TO_THE_TASK = ["/bin/sh", "-c", 'trap "" TERM USR1 USR2; exec "$@"', "sh"]
 
 
-class Task(submitit.helpers.Checkpointable):
+class SlurmTask(submitit.helpers.Checkpointable):
     """A command in a process of its own, started again from its checkpoints where it was stopped.
 
     In a process of its own, because Python answers SLURM's warning only between two calls into
@@ -42,4 +42,4 @@ class Task(submitit.helpers.Checkpointable):
                 "error: the time is over, and without scontrol on this node the task cannot queue "
                 "itself again; the same launch.slurm command goes on from here"
             )
-        return submitit.helpers.DelayedSubmission(Task(), command)
+        return submitit.helpers.DelayedSubmission(SlurmTask(), command)

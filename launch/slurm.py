@@ -141,11 +141,11 @@ def _submit(executor: "submitit.SlurmExecutor", commands: list[list[str]]) -> st
     """
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-    from launch._task import Task
+    from launch._task import SlurmTask
 
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # submitit prints what it raises, too
-            jobs = executor.map_array(Task(), commands)
+            jobs = executor.map_array(SlurmTask(), commands)
     except (FailedJobError, FailedSubmissionError) as error:
         raise InputError(f"no job was made of {shlex.join(commands[0])}: {error}") from None
     return jobs[0].job_id.partition("_")[0]

@@ -7,7 +7,7 @@ machine that is not there, for programs that are lowered or compiled ahead of ti
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -127,10 +127,10 @@ def shapes_only(make: Callable[[], Any]) -> Any:
     return jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(make))
 
 
-def each(segments: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def each(segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
     """Returns segments of work one by one; in a dry run those of a length stand for each other."""
     recorder = dry_run()
-    return iter(segments) if recorder is None else recorder.each(segments)
+    return iter(segments) if recorder is None else recorder.each(segments, lengths)
 
 
 def count_flops(function: Callable, *forms: Any) -> float | None:

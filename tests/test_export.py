@@ -25,7 +25,7 @@ from lsa_jax.experiments.transformers.one_layer import one_layer
 from lsa_jax.kernels.matrices.staged import stages_of
 from lsa_jax.models import network
 from lsa_jax.training.programs import Recipe, Source, make_epoch, make_evaluate, make_init
-from lsa_jax.training.steps import State, make_programs
+from lsa_jax.training.steps import Guarded, NetworkState, make_programs
 
 PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 NUM_TRAIN, BATCH, DEVICES = 16, 8, 4
@@ -105,7 +105,8 @@ def growing_programs(kind, layout_name):
     objective = make_objective({"encoder": "masked", "decoder": "ul2"}[kind], 16, 300)
     optimizer = optax.adamw(1e-3)
     params = forms(lambda key: model.init(key, 2), key_form())
-    state = stacked(State(params, forms(optimizer.init, params)), *lead)
+    state = NetworkState(params, forms(optimizer.init, params))
+    state = stacked(Guarded(state, shape(dtype=bool)), *lead)
     batch = forms(objective, key_form(), shape(BATCH, 16, dtype=jnp.int32))
     batches, validation = stacked(batch, DEVICES, 3), stacked(batch, DEVICES, 1)
     programs = make_programs(make_loss(model, remat=False), optimizer, layout)

@@ -14,8 +14,8 @@ from lsa_jax import training
 from lsa_jax.benchmarks.measure import Contest
 from lsa_jax.experiments.stability import linear, settings
 from lsa_jax.experiments.stability.samples import (
+    ExamplePool,
     Pair,
-    Pool,
     draw_order,
     draw_pair,
     start_key,
@@ -33,11 +33,11 @@ def contests(*, quick: bool) -> Iterator[Contest]:
         yield _contest(m, num_pairs=2, num_steps=4 if quick else 4000)
 
 
-def _pool(num_train: int) -> Pool:
+def _pool(num_train: int) -> ExamplePool:
     rng = np.random.default_rng(_SEED)
     shape = (num_train + _TEST, _PIXELS)
     inputs = rng.integers(0, 256, shape, np.uint8) * (rng.random(shape) < 0.2)
-    return Pool(inputs, rng.choice([-1.0, 1.0], len(inputs)).astype(np.float32))
+    return ExamplePool(inputs, rng.choice([-1.0, 1.0], len(inputs)).astype(np.float32))
 
 
 def _contest(m: int, num_pairs: int, num_steps: int) -> Contest:
@@ -61,7 +61,9 @@ def _contest(m: int, num_pairs: int, num_steps: int) -> Contest:
     )
 
 
-def _together(config: Any, start: Any, pairs: list[Pair], pool: Pool, order: Array) -> Callable:
+def _together(
+    config: Any, start: Any, pairs: list[Pair], pool: ExamplePool, order: Array
+) -> Callable:
     layout = ReplicaLayout(len(pairs))
     program = layout.map(functools.partial(linear.advance, config), 2)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pairs)
@@ -75,7 +77,9 @@ def _together(config: Any, start: Any, pairs: list[Pair], pool: Pool, order: Arr
     return run
 
 
-def _one_by_one(config: Any, start: Any, pairs: list[Pair], pool: Pool, order: Array) -> Callable:
+def _one_by_one(
+    config: Any, start: Any, pairs: list[Pair], pool: ExamplePool, order: Array
+) -> Callable:
     """Trains as a plain script would: a data set a sample, batches from the host, a call a step."""
     rule = optax.sgd(config.training.learning_rate)
 

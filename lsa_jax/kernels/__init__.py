@@ -1,18 +1,12 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
-from lsa_jax.kernels.finite.ntk import (
-    Expansion,
-    empirical_ntk,
-    expansion_bytes,
-    finite_kernel,
-    linearize,
-    linearize_on,
-)
+from lsa_jax.kernels.finite.expansion import linearize, linearize_on
+from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
 from lsa_jax.kernels.infinite.kernel import InfiniteKernel, infinite_kernel
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
 from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_machine
 from lsa_jax.kernels.matrices.gram import gram
-from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
+from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
@@ -27,7 +21,6 @@ from lsa_jax.kernels.solve.spectral import (
 )
 
 __all__ = [
-    "Expansion",
     "FeatureMachine",
     "Flow",
     "InfiniteKernel",
@@ -35,11 +28,9 @@ __all__ = [
     "Posterior",
     "Regression",
     "Spectrum",
-    "StagedKernel",
-    "Stages",
+    "Workers",
     "average_gradient_outer_product",
     "eigendecompose",
-    "expansion_bytes",
     "finite_kernel",
     "fitted_weights",
     "empirical_ntk",

@@ -1,6 +1,6 @@
 """From one description of a network to its finite and its infinite-width form."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import jax
@@ -12,6 +12,8 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.checks import Kind, integer, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
+from lsa_jax.kernels.infinite.steps import Step
+from lsa_jax.kernels.matrices.staged import StagedKernel
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
@@ -85,13 +87,14 @@ def network(
         return outputs.astype(jnp.float32), {"/".join(p[:-1]): v for p, (v,) in paths.items()}
 
     limit = description.infinite(parameterization)
-    kernel = None
-    if limit is not None:
-        # It refuses the inputs that the finite network refuses.
-        kernel = kernel_of_steps(limit).checked(
-            lambda shape: jax.eval_shape(lambda key: init(key, shape), jax.random.key(0))
-        )
-    return Model(init, apply, kernel, activations)
+    return Model(init, apply, limit and _checked_kernel(limit, init), activations)
+
+
+def _checked_kernel(limit: tuple[Step, ...], init: Callable) -> StagedKernel:
+    """Returns the kernel of these steps; it refuses the inputs that the finite network refuses."""
+    return kernel_of_steps(limit).checked(
+        lambda shape: jax.eval_shape(lambda key: init(key, shape), jax.random.key(0))
+    )
 
 
 def _run_and_check(module: LayerModule, x: Float[Array, "n ..."]) -> Float[Array, "n c"]:

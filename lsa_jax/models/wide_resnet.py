@@ -78,20 +78,32 @@ def wide_resnet(
     if norm == "none" and batch_axis is not None:
         raise InputError(f"batch_axis is {batch_axis!r}; accepted with norm='none': None")
 
-    def conv(features: int, window: int = 3, stride: int = 1) -> Conv:
-        return Conv(features, (window, window), (stride, stride), "SAME", w_std, b_std)
+    scales = {"w_std": w_std, "b_std": b_std}
+    activation = (BatchNorm(batch_axis), Relu()) if norm == "batch" else (Relu(),)
+    layers = [
+        *_body(width_factor, (depth - 4) // 6, activation, scales),
+        *activation,
+        GlobalAvgPool(),
+        Dense(num_classes, b_std=b_std),
+    ]
+    return network(layers, parameterization=parameterization, dtype=dtype)
 
-    def activate() -> tuple[Layer, ...]:
-        return (BatchNorm(batch_axis), Relu()) if norm == "batch" else (Relu(),)
+
+def _body(
+    width_factor: int, blocks: int, activation: tuple[Layer, ...], scales: dict[str, float | None]
+) -> list[Layer]:
+    """Returns the stem and the three groups of so many blocks."""
+
+    def conv(features: int, window: int = 3, stride: int = 1) -> Conv:
+        return Conv(features, (window, window), (stride, stride), "SAME", **scales)
 
     def block(features: int, stride: int, *, first: bool) -> Residual:
-        branch = (*activate(), conv(features, 3, stride), *activate(), conv(features))
+        branch = (*activation, conv(features, 3, stride), *activation, conv(features))
         return Residual(branch, (conv(features, 1, stride),) if first else ())
 
     layers: list[Layer] = [conv(_STEM_CHANNELS)]
     for channels, stride in _GROUPS:
-        for position in range((depth - 4) // 6):
+        for position in range(blocks):
             first = position == 0
             layers.append(block(channels * width_factor, stride if first else 1, first=first))
-    layers += [*activate(), GlobalAvgPool(), Dense(num_classes, b_std=b_std)]
-    return network(layers, parameterization=parameterization, dtype=dtype)
+    return layers

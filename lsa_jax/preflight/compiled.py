@@ -108,11 +108,11 @@ def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
     """Returns a tile's program, which was compiled to choose its size."""
     few = [jax.ShapeDtypeStruct((_PROBE, *form.shape[1:]), form.dtype) for form in program.forms]
     prepared = [jax.eval_shape(program.stages.prepare, form) for form in few]
-    pairs = math.prod(program.tile.sides) / _PROBE**2
+    pairs = math.prod(program.tile.shape) / _PROBE**2
     count = operations.count(program.stages.between, *prepared).scaled(pairs)
     seconds, bound = roofline(count, chip)
-    sides = " x ".join(map(str, program.tile.sides))
-    name = f"tile {sides} of {program.name}"
+    shape = " x ".join(map(str, program.tile.shape))
+    name = f"tile {shape} of {program.name}"
     return Compiled(name, 1, calls, program.tile.memory, "", count, seconds, bound, {}, 0.0)
 
 

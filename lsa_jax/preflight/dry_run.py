@@ -133,9 +133,8 @@ class DryRun:
         """Each program, in the order in which they came, and how often it runs."""
         return [(program, self._calls[key]) for key, program in self._programs.items()]
 
-    def each(self, segments: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    def each(self, segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
         """Yields one segment of each length, which counts for all of that length."""
-        lengths = [last - first for first, last in segments]
         chosen = {length: place for place, length in enumerate(lengths)}
         for length, place in sorted(chosen.items(), key=lambda item: item[1]):
             self._weight *= lengths.count(length)
@@ -191,12 +190,12 @@ class DryRun:
             both = (_hollow(x1), _hollow(columns))
             tile = tile_programs.choose(stages, *both, dtype, limit, count)
             blocks = tuple(
-                jax.ShapeDtypeStruct((side, *x1.shape[1:]), x1.dtype) for side in tile.sides
+                jax.ShapeDtypeStruct((side, *x1.shape[1:]), x1.dtype) for side in tile.shape
             )
             program = Matrix(f"{name} {shape[0]} x {shape[1]}", stages, blocks, tile)
             self._programs[known] = program
         program = self._programs[known]
-        rows, cols = map(math.ceil, np.divide(shape, program.tile.sides))
+        rows, cols = map(math.ceil, np.divide(shape, program.tile.shape))
         self._note(known, program, rows * (rows + 1) // 2 if x2 is None else rows * cols)
         return np.broadcast_to(np.zeros((), dtype), shape)
 

@@ -19,7 +19,7 @@ _BAR, _CURVE = 40, 24  # characters
 _SHOWN = 12  # curves on a terminal
 
 
-class State(NamedTuple):
+class SweepState(NamedTuple):
     """A sweep as its folder shows it at one moment.
 
     Attributes:
@@ -77,7 +77,7 @@ def _time_left(results: pd.DataFrame, beats: list[Beat], total: int) -> float | 
     return max(missing, 0.0) * each / max(1, len(beats))
 
 
-def read(workdir: Path, run_ids: list[str], title: str, now: float) -> State:
+def read(workdir: Path, run_ids: list[str], title: str, now: float) -> SweepState:
     """Returns how far a sweep is.
 
     Args:
@@ -102,10 +102,10 @@ def read(workdir: Path, run_ids: list[str], title: str, now: float) -> State:
     rows = {name: page.metrics(workdir, name) for name in (results["id"] if len(results) else [])}
     metric, curves = courses.draw(rows)
     left = None if len(results) == len(run_ids) else _time_left(results, going, len(run_ids))
-    return State(title, len(run_ids), results, going, silent, left, metric, curves, now)
+    return SweepState(title, len(run_ids), results, going, silent, left, metric, curves, now)
 
 
-def summary(state: State) -> str:
+def summary(state: SweepState) -> str:
     """Returns in one line how many runs are done and failed, and how long the others take."""
     parts = [f"{len(state.results)} of {state.total} runs are done"]
     if state.failed:
@@ -115,7 +115,7 @@ def summary(state: State) -> str:
     return ", ".join(parts)
 
 
-def going_on(state: State) -> list[str]:
+def going_on(state: SweepState) -> list[str]:
     """Returns a line on each group that is not done."""
     lines = []
     for beat in [*state.beats, *state.silent]:
@@ -137,7 +137,7 @@ def _blocks(course: Course) -> str:
     return "".join(_BLOCKS[round((1 - y / HEIGHT) * (len(_BLOCKS) - 1))] for y in picked)
 
 
-def text(state: State) -> str:
+def text(state: SweepState) -> str:
     """Returns what a terminal shows."""
     share = len(state.results) / state.total
     filled = round(share * _BAR)
@@ -155,7 +155,7 @@ def text(state: State) -> str:
     return "\n".join(lines)
 
 
-def html(state: State, workdir: Path, every: float) -> str:
+def html(state: SweepState, workdir: Path, every: float) -> str:
     """Returns a page that loads itself anew every so many seconds, until all runs are done."""
     metric, columns, rows = None, [], []
     if len(state.results):

@@ -3,7 +3,7 @@
 Source: Karp et al. (2024), Landscape-Aware Growing; Karp (thesis, 2024), section 5.4.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.training.growth import Operator, grow, layer_map, num_layers_of
-from lsa_jax.training.steps import EVERYWHERE, Placement, Problem, State, train_parts
+from lsa_jax.training.steps import EVERYWHERE, NetworkState, Part, Placement, Problem, train_parts
 
 PyTree = Any
 
@@ -31,12 +31,14 @@ class Selection(NamedTuple):
     """
 
     operator: Operator
-    state: State
+    state: NetworkState
     scores: dict[Operator, float]
     losses: Float[np.ndarray, "steps operators"]
 
 
-def grow_all(state: State, fresh: PyTree, optimizer: Any, operators: Sequence[Operator]) -> State:
+def grow_all(
+    state: NetworkState, fresh: PyTree, optimizer: Any, operators: Sequence[Operator]
+) -> NetworkState:
     """Returns the grown networks [operators, ...], their optimisers' states carried along.
 
     Args:
@@ -51,14 +53,14 @@ def grow_all(state: State, fresh: PyTree, optimizer: Any, operators: Sequence[Op
     if added < 1:
         raise InputError(f"fresh has {old + added} layers; accepted: more than {old}, to be grown")
     maps = np.array([layer_map(old, added, operator) for operator in operators])
-    template = State(fresh, optimizer.init(fresh))
+    template = NetworkState(fresh, optimizer.init(fresh))
     grown = [jax.tree.map(np.asarray, _grow(state, template, sources)) for sources in maps]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *grown)
 
 
 def grow_and_select(
     problem: Problem,
-    state: State,
+    state: NetworkState,
     fresh: PyTree,
     operators: Sequence[Operator],
     *,
@@ -107,6 +109,13 @@ def grow_and_select(
         directory=directory,
         progress=progress,
     )
+    return _lowest(parts, operators, steps, window)
+
+
+def _lowest(
+    parts: Iterator[Part], operators: Sequence[Operator], steps: int, window: int
+) -> Selection:
+    """Chooses among all parts, of which memory holds one at a time."""
     lowest, chosen, losses = np.inf, None, []
     for part in parts:
         scores = part.losses[-window:].mean(axis=0)

@@ -2,11 +2,14 @@
 
 It knows nothing of any paper. What a batch is, comes from a `Source`; what varies between replicas
 (a noise level, a learning rate) is a tree handed to the source and to the optimiser.
+
+Each epoch visits every example once, in an order drawn from (key, epoch); a partial last batch is
+filled up with examples of weight zero. Everything random is a function of (key, epoch), so a run
+that goes on from a checkpoint ends with the same bits as one that was never stopped.
 """
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -20,17 +23,17 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
-from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import is_correct
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
+    ReplicaState,
     Source,
-    State,
     make_epoch,
     make_evaluate,
     make_init,
 )
+from lsa_jax.training.segments import NOWHERE, Checkpoints, run_segments
 from lsa_jax.training.throughput import Throughput, measure_throughput
 
 
@@ -51,8 +54,27 @@ class History(NamedTuple):
     throughput: Throughput | None
 
 
+class Evaluation(NamedTuple):
+    """How a run is measured on the way.
+
+    Attributes:
+        test: examples to evaluate on, beside the training examples.
+        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy.
+        every: epochs between evaluations; the last epoch is always evaluated.
+        batch_size: examples a step.
+    """
+
+    test: Dataset | Source | None = None
+    metrics: dict[str, Callable] | None = None
+    every: int = 1
+    batch_size: int = 512
+
+
+BY_EPOCH = Evaluation()
+
+
 class _Run:
-    """One training run's programs, compiled for a layout, and its state on the devices."""
+    """One training run's programs, compiled for a layout."""
 
     def __init__(
         self,
@@ -61,9 +83,11 @@ class _Run:
         keys: Key[Array, " replicas"],
         replicas: PyTree,
     ) -> None:
-        layout = recipe.layout
-        self._layout = layout
+        self.layout = layout = recipe.layout
+        self.measures = [f"{s}_{m}" for s in sources for m in ("loss", *recipe.metrics)]
+        self._recipe, self._train = recipe, sources["train"]
         self.steps_per_epoch = -(-sources["train"].num_examples // recipe.batch_size)
+        self._given = replicas
         self._keys, self._replicas = layout.spread((keys, replicas))
         self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
         self._epoch = layout.map(make_epoch(recipe, sources["train"]), 3, donate=True)
@@ -71,41 +95,33 @@ class _Run:
             name: layout.map(make_evaluate(recipe, source), 2) for name, source in sources.items()
         }
         init = layout.map(make_init(recipe, sources["train"]), 2)
-        self._state = init(self._keys, self._replicas, self._arrays["train"])
+        self.start = init(self._keys, self._replicas, self._arrays["train"])
         self.seconds: list[float] = []  # of each epoch that this process trained
 
-    def train_epoch(self) -> np.ndarray:
-        """Trains for an epoch; returns each replica's mean loss over its batches."""
+    def train_epoch(self, state: ReplicaState) -> tuple[ReplicaState, np.ndarray]:
+        """Trains for an epoch; returns each replica's mean loss over its batches, too."""
         start = time.monotonic()
-        self._state, loss = self._epoch(
-            self._state, self._keys, self._replicas, self._arrays["train"]
-        )
-        loss = self._layout.gather(loss)  # waits for the devices
+        state, loss = self._epoch(state, self._keys, self._replicas, self._arrays["train"])
+        loss = self.layout.gather(loss)  # waits for the devices
         self.seconds.append(time.monotonic() - start)
-        return loss
+        return state, loss
 
-    def evaluate(self) -> dict[str, np.ndarray]:
+    def evaluate(self, state: ReplicaState) -> dict[str, np.ndarray]:
         """Returns each replica's measures on every source, as `<source>_<measure>`."""
         row = {}
         for name, function in self._evaluate.items():
-            measured = function(self._state, self._replicas, self._arrays[name])
-            for measure, value in self._layout.gather(measured).items():
+            measured = function(state, self._replicas, self._arrays[name])
+            for measure, value in self.layout.gather(measured).items():
                 row[f"{name}_{measure}"] = value
         return row
 
-    @property
-    def state(self) -> State:
-        """The state as numpy arrays [replicas, ...], whatever the layout."""
-        return self._layout.gather(self._state)
+    def pace(self, state: ReplicaState) -> Throughput | None:
+        """Returns the pace of this process from a state as numpy arrays; None if it did nothing."""
+        return measure_throughput(self._recipe, self._train, state, self._given, self.seconds)
 
-    @state.setter
-    def state(self, state: State) -> None:
-        self._state = self._layout.spread(state)
-
-    @property
-    def steps(self) -> np.ndarray:
-        """Updates that each replica has done; in a dry run all that were due."""
-        found = self._layout.gather(self._state.step)
+    def steps(self, state: ReplicaState) -> np.ndarray:
+        """Returns the updates that each replica has done; in a dry run all that were due."""
+        found = self.layout.gather(state.step)
         if backend.dry_run() is None:
             return found
         return np.full_like(found, len(self.seconds) * self.steps_per_epoch)
@@ -114,11 +130,9 @@ class _Run:
 class _Table:
     """The reports of a run as one array [reports, columns, replicas], so that it can be saved."""
 
-    def __init__(
-        self, recipe: Recipe, sources: dict[str, Source], epochs: int, eval_every: int, width: int
-    ) -> None:
-        measures = ("loss", *recipe.metrics)
-        self.columns = ["batch_loss", *(f"{s}_{m}" for s in sources for m in measures)]
+    def __init__(self, run: _Run, epochs: int, eval_every: int) -> None:
+        self.columns = ["batch_loss", *run.measures]
+        width = run.layout.num_replicas
         self.epochs = [e for e in range(1, epochs + 1) if e % eval_every == 0 or e == epochs]
         self.values = np.full((len(self.epochs), len(self.columns), width), np.nan)
 
@@ -147,37 +161,54 @@ def _find_failures(steps: np.ndarray, due: int, last: np.ndarray) -> dict[int, s
     return failures
 
 
-def _check_sizes(sizes: dict[str, int], sources: dict[str, Source]) -> None:
-    sizes = sizes | {f"number of {n} examples": s.num_examples for n, s in sources.items()}
+def _check_sizes(
+    sizes: dict[str, int], evaluation: Evaluation, kept: Checkpoints, sources: dict[str, Source]
+) -> None:
+    sizes = sizes | {
+        "evaluation.every": evaluation.every,
+        "evaluation.batch_size": evaluation.batch_size,
+        "checkpoints.every": kept.every,
+        **{f"number of {name} examples": s.num_examples for name, s in sources.items()},
+    }
     for name, value in sizes.items():
         if value < 1:
             raise InputError(f"{name} is {value}; accepted: 1 or more")
 
 
-def _advance(
+def _sources(data: Dataset | Source, test: Dataset | Source | None) -> dict[str, Source]:
+    return {"train": Source.of(data)} | ({} if test is None else {"test": Source.of(test)})
+
+
+def _go_through(
     run: _Run,
-    table: _Table,
     epochs: int,
-    checkpoint_dir: Path | None,
-    checkpoint_every: int,
+    eval_every: int,
+    kept: Checkpoints,
     progress: Callable[[float], None] | None,
-) -> int:
-    """Trains from the last checkpoint to the end; returns the epochs that are done."""
-    done = 0
-    saved = checkpoint_dir and checkpoints.restore(checkpoint_dir, (run.state, table.values))
-    if saved:
-        done, (run.state, table.values) = saved
-    # Where every replica has stopped learning, there is nothing to go on with.
-    while done < epochs and (run.steps == done * run.steps_per_epoch).any():
-        done += 1
-        batch_loss = run.train_epoch()
-        if done in table.epochs:
-            table.add(done, {"batch_loss": batch_loss, **run.evaluate()})
-        if checkpoint_dir and (done % checkpoint_every == 0 or done == epochs):
-            checkpoints.save(checkpoint_dir, done, (run.state, table.values))
-        if progress:
-            progress(done / epochs)
-    return done
+) -> tuple[PyTree, History]:
+    """Trains from the last checkpoint to the end."""
+    table = _Table(run, epochs, eval_every)
+
+    def advance(state: ReplicaState, done: int) -> ReplicaState:
+        state, batch_loss = run.train_epoch(state)
+        if done + 1 in table.epochs:
+            table.add(done + 1, {"batch_loss": batch_loss, **run.evaluate(state)})
+        return state
+
+    state, done = run_segments(
+        run.start,
+        table.values,
+        range(1, epochs + 1),
+        advance,
+        kept=kept,
+        layout=run.layout,
+        going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
+        progress=lambda done: progress and progress(done / epochs),
+    )
+    failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
+    state = run.layout.gather(state)
+    history = History(table.rows(run.steps_per_epoch, done), failures, run.pace(state))
+    return state.params, history
 
 
 def train(
@@ -189,22 +220,14 @@ def train(
     *,
     epochs: int,
     batch_size: int,
-    test: Dataset | Source | None = None,
-    metrics: dict[str, Callable] | None = None,
+    evaluation: Evaluation = BY_EPOCH,
     replicas: PyTree = None,
     frozen: tuple[str, ...] = (),
-    eval_every: int = 1,
-    eval_batch_size: int = 512,
     layout: Layout | None = None,
-    checkpoint_dir: Path | None = None,
-    checkpoint_every: int = 1,
+    checkpoints: Checkpoints = NOWHERE,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[PyTree, History]:
     """Trains one network, or many replicas of it, by minibatch gradient descent.
-
-    Each epoch visits every example once, in an order drawn from (key, epoch); a partial last batch
-    is filled up with examples of weight zero. Everything random is a function of (key, epoch), so a
-    run that goes on from a checkpoint ends with the same bits as one that was never stopped.
 
     Args:
         key: one key for one run, or keys [replicas].
@@ -214,16 +237,12 @@ def train(
         optimizer: an optax transformation, or a function that makes one from a replica's values.
         epochs: passes over the data.
         batch_size: examples a step, over all devices.
-        test: examples to evaluate on, beside the training examples.
-        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; default: accuracy.
+        evaluation: on what it is measured beside the training examples, and how often.
         replicas: a tree of arrays [replicas, ...]: what varies between replicas. A replica's part
             is handed to the source's `fetch` and to `optimizer`.
         frozen: top-level entries of the parameters that stay as they were initialised.
-        eval_every: epochs between evaluations; the last epoch is always evaluated.
-        eval_batch_size: examples a step in evaluation.
         layout: how the work lies on the devices; default: replicas spread over all devices.
-        checkpoint_dir: where to save the state and to go on from; None keeps nothing.
-        checkpoint_every: epochs between checkpoints; the last epoch is always saved.
+        checkpoints: where to save the state and to go on from, and after how many epochs.
         progress: called with the fraction done after each epoch.
 
     Returns:
@@ -234,35 +253,32 @@ def train(
         NumericalError: the loss of a single run was not finite. Of many replicas the others go on,
             and `History.failures` tells which stopped.
     """
-    sources = {"train": Source.of(data)} | ({} if test is None else {"test": Source.of(test)})
-    sizes = {"epochs": epochs, "batch_size": batch_size, "eval_batch_size": eval_batch_size}
-    periods = {"eval_every": eval_every, "checkpoint_every": checkpoint_every}
-    _check_sizes(sizes | periods, sources)
     single = key.ndim == 0
     if single:
         key, replicas = key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas)
+    sources = _sources(data, evaluation.test)
     recipe = Recipe(
         model,
         loss,
         (lambda _: optimizer) if hasattr(optimizer, "update") else optimizer,
-        {"accuracy": is_correct} if metrics is None else metrics,
+        {"accuracy": is_correct} if evaluation.metrics is None else evaluation.metrics,
         batch_size,
-        eval_batch_size,
+        evaluation.batch_size,
         frozen,
         layout or ReplicaLayout(len(key)),
     )
+    _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     run = _Run(recipe, sources, key, replicas)
-    table = _Table(recipe, sources, epochs, eval_every, len(key))
-    done = _advance(run, table, epochs, checkpoint_dir, checkpoint_every, progress)
-    failures = _find_failures(run.steps, done * run.steps_per_epoch, table.values[-1])
-    state, rows = run.state, table.rows(run.steps_per_epoch, done)
-    params, pace = (
-        state.params,
-        measure_throughput(recipe, sources["train"], state, replicas, run.seconds),
-    )
-    if not single:
-        return params, History(rows, failures, pace)
-    if failures:
-        raise NumericalError(failures[0])
-    first = [{k: v[0] if isinstance(v, np.ndarray) else v for k, v in row.items()} for row in rows]
-    return jax.tree.map(lambda a: a[0], params), History(first, failures, pace)
+    params, history = _go_through(run, epochs, evaluation.every, checkpoints, progress)
+    return _single(params, history) if single else (params, history)
+
+
+def _single(params: PyTree, history: History) -> tuple[PyTree, History]:
+    """Takes the axis of replicas away from the one run that there is."""
+    if history.failures:
+        raise NumericalError(history.failures[0])
+    rows = [
+        {name: value[0] if isinstance(value, np.ndarray) else value for name, value in row.items()}
+        for row in history.rows
+    ]
+    return jax.tree.map(lambda a: a[0], params), history._replace(rows=rows)

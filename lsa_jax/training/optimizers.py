@@ -67,11 +67,13 @@ def make_optimizer(
     if name == "adamw":
         return optax.adamw(learning_rate, weight_decay=weight_decay)
     if name == "adam":
-        rule = optax.adam(learning_rate)
+        optimizer = optax.adam(learning_rate)
     elif name == "momentum":
-        rule = optax.sgd(learning_rate, momentum=momentum)
+        optimizer = optax.sgd(learning_rate, momentum=momentum)
     elif name == "sgd":
-        rule = optax.sgd(learning_rate)
+        optimizer = optax.sgd(learning_rate)
     else:
         raise InputError(f"optimizer is {name!r}; accepted: {', '.join(OPTIMIZERS)}")
-    return optax.chain(optax.add_decayed_weights(weight_decay), rule) if weight_decay else rule
+    if not weight_decay:
+        return optimizer
+    return optax.chain(optax.add_decayed_weights(weight_decay), optimizer)

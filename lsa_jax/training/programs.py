@@ -15,6 +15,7 @@ from jaxtyping import Array, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout
+from lsa_jax.training.segments import kept_if
 
 PyTree = Any
 
@@ -67,7 +68,7 @@ class Recipe(NamedTuple):
     layout: Layout
 
 
-class State(NamedTuple):
+class ReplicaState(NamedTuple):
     """One replica between two epochs.
 
     Attributes:
@@ -110,15 +111,15 @@ def join(trained: PyTree, fixed: PyTree) -> PyTree:
 
 
 def make_init(recipe: Recipe, source: Source) -> Callable:
-    """Returns `(key, replica, arrays) -> State`, an untrained replica."""
+    """Returns `(key, replica, arrays) -> ReplicaState`, an untrained replica."""
     source = source.outline()
 
-    def init(key: Key[Array, ""], replica: PyTree, arrays: PyTree) -> State:
+    def init(key: Key[Array, ""], replica: PyTree, arrays: PyTree) -> ReplicaState:
         first = jnp.zeros(1, jnp.int32)
         example = jax.eval_shape(source.fetch, arrays, replica, first, jnp.int32(0)).inputs
         params = recipe.model.init(init_key(key), example.shape[1:])
         opt_state = recipe.optimizer(replica).init(split(params, recipe.frozen)[0])
-        return State(params, opt_state, jnp.int32(0), jnp.int32(0))
+        return ReplicaState(params, opt_state, jnp.int32(0), jnp.int32(0))
 
     return init
 
@@ -133,16 +134,18 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
     model, loss, layout = recipe.model, recipe.loss, recipe.layout
 
     def train_epoch(
-        state: State, key: Key[Array, ""], replica: PyTree, arrays: PyTree
-    ) -> tuple[State, Array]:
-        rule = recipe.optimizer(replica)
+        state: ReplicaState, key: Key[Array, ""], replica: PyTree, arrays: PyTree
+    ) -> tuple[ReplicaState, Array]:
+        optimizer = recipe.optimizer(replica)
         epoch = state.epoch
         order_key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
         order = jax.random.permutation(order_key, source.num_examples)
         batches = _padded_batches(order, recipe.batch_size)
         due = epoch * len(batches[0]) + jnp.arange(len(batches[0]))
 
-        def step(state: State, batch: tuple[Array, Array, Array]) -> tuple[State, Array]:
+        def step(
+            state: ReplicaState, batch: tuple[Array, Array, Array]
+        ) -> tuple[ReplicaState, Array]:
             due, index, weight = batch
             count = jnp.sum(weight)
             index, weight = layout.part((index, weight))
@@ -154,11 +157,11 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
                 return jnp.sum(weight * loss(outputs, targets)) / count
 
             value, gradient = layout.total(jax.value_and_grad(mean_loss)(trained))
-            updates, opt_state = rule.update(gradient, state.opt_state, trained)
+            updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
             params = join(optax.apply_updates(trained, updates), fixed)
-            after = State(params, opt_state, state.step + 1, epoch)
+            after = ReplicaState(params, opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
-            return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state), value
+            return kept_if(going, after, state), value
 
         state, losses = lax.scan(step, state, (due, *batches))
         return state._replace(epoch=epoch + 1), jnp.mean(losses)
@@ -179,7 +182,7 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
     part_size = -(-min(recipe.eval_batch_size, source.num_examples) // layout.num_parts)
     batch_size = part_size * layout.num_parts
 
-    def evaluate(state: State, replica: PyTree, arrays: PyTree) -> dict[str, Array]:
+    def evaluate(state: ReplicaState, replica: PyTree, arrays: PyTree) -> dict[str, Array]:
         latest_epoch = jnp.maximum(state.epoch - 1, 0)
 
         def add(sums: Array, batch: tuple[Array, Array]) -> tuple[Array, None]:

@@ -17,14 +17,13 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
-from lsa_jax.errors import InputError
 from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout
-from lsa_jax.training import checkpoints
+from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 
 PyTree = Any
 
 
-class State(NamedTuple):
+class NetworkState(NamedTuple):
     """One network between two steps, or many with a leading axis of replicas."""
 
     params: PyTree
@@ -51,20 +50,29 @@ class Problem(NamedTuple):
     checksum: int = 0
 
 
+class Guarded(NamedTuple):
+    """A network that stays as it was before the first loss that was not finite.
+
+    Attributes:
+        state: the network.
+        finite: whether all losses were.
+    """
+
+    state: NetworkState
+    finite: Bool[Array, ""]
+
+
 class Programs(NamedTuple):
     """A problem compiled for a layout; the same for all networks of one shape.
 
     Attributes:
-        advance: `(states, batches [steps, ...], measured [steps], validation) -> (states, losses
-            [steps])`; the loss before each step that is measured, NaN elsewhere.
-        measure: `(states, validation) -> losses`.
-        place: `(states) -> states`, lying as `advance` returns them: else its first call and its
-            second would be compiled apart.
+        advance: `(networks, batches [steps, ...], measured [steps], validation) -> (networks,
+            losses [steps])`; the loss before each step that is measured, NaN elsewhere.
+        measure: `(networks, validation) -> losses`; NaN where one was not finite before.
     """
 
     advance: Callable
     measure: Callable
-    place: Callable
 
 
 def make_measure(loss: Callable, layout: Layout) -> Callable[[PyTree, PyTree], Array]:
@@ -88,37 +96,39 @@ def make_programs(
     """Returns the programs of a problem's functions, the same ones for the same functions."""
     measure = make_measure(loss, layout)
 
-    def take(state: State, batch: PyTree) -> State:
-        batch = layout.part(batch)
+    def measure_guarded(now: Guarded, validation: PyTree) -> Array:
+        return jnp.where(now.finite, measure(now.state.params, validation), jnp.nan)
+
+    def take(now: Guarded, batch: PyTree) -> Guarded:
+        state, batch = now.state, layout.part(batch)
 
         def total(params: PyTree) -> tuple[Array, Array]:
             value, count = loss(params, batch)
             return value, jnp.float32(count)
 
-        gradient, count = layout.total(jax.grad(total, has_aux=True)(state.params))
+        summed = layout.total(jax.value_and_grad(total, has_aux=True)(state.params))
+        (value, count), gradient = summed
         gradient = jax.tree.map(lambda g: g / count, gradient)
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        return State(optax.apply_updates(state.params, updates), opt_state)
+        after = NetworkState(optax.apply_updates(state.params, updates), opt_state)
+        finite = now.finite & jnp.isfinite(value)
+        return Guarded(kept_if(finite, after, state), finite)
 
     def advance(
-        state: State, batches: PyTree, measured: Bool[Array, " steps"], validation: PyTree
-    ) -> tuple[State, Float[Array, " steps"]]:
-        def step(state: State, item: tuple[PyTree, Array]) -> tuple[State, Array]:
+        now: Guarded, batches: PyTree, measured: Bool[Array, " steps"], validation: PyTree
+    ) -> tuple[Guarded, Float[Array, " steps"]]:
+        def step(now: Guarded, item: tuple[PyTree, Array]) -> tuple[Guarded, Array]:
             batch, is_measured = item
             value = lax.cond(
                 is_measured,
-                lambda: measure(state.params, validation),
+                lambda: measure_guarded(now, validation),
                 lambda: jnp.float32(jnp.nan),
             )
-            return take(state, batch), value
+            return take(now, batch), value
 
-        return lax.scan(step, state, (batches, measured))
+        return lax.scan(step, now, (batches, measured))
 
-    return Programs(
-        layout.map(advance, 1, donate=True),
-        layout.map(lambda state, validation: measure(state.params, validation), 1),
-        layout.map(lambda state: state, 1),
-    )
+    return Programs(layout.map(advance, 1, donate=True), layout.map(measure_guarded, 1))
 
 
 def _segments(start: int, stop: int, size: int) -> list[tuple[int, int]]:
@@ -127,7 +137,7 @@ def _segments(start: int, stop: int, size: int) -> list[tuple[int, int]]:
 
 def train_steps(
     problem: Problem,
-    states: State,
+    states: NetworkState,
     layout: Layout,
     *,
     start: int,
@@ -136,7 +146,7 @@ def train_steps(
     segment: int,
     directory: Path | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
-) -> tuple[State, Float[np.ndarray, "evaluations replicas"]]:
+) -> tuple[NetworkState, Float[np.ndarray, "evaluations replicas"]]:
     """Takes the steps start, start + 1, ... stop - 1 on every replica.
 
     Args:
@@ -151,44 +161,67 @@ def train_steps(
         progress: called with the fraction done after each segment.
 
     Returns:
-        The states as numpy arrays, and the losses measured, NaN where they are not finite.
+        The states as numpy arrays, those before the first loss that was not finite; and the losses
+        measured, NaN from there on.
 
     Raises:
         InputError: the checkpoint is of other data.
     """
     programs = make_programs(problem.loss, problem.optimizer, layout)
-    place = {int(step): row for row, step in enumerate(measured)}
-    losses = np.full((len(place), layout.num_replicas), np.nan, np.float32)
-    checksum = np.asarray(problem.checksum, np.uint32)
-    states = jax.tree.map(np.asarray, states)
-    if directory and (saved := checkpoints.restore(directory, (states, losses, checksum))):
-        start, (states, losses, found) = saved
-        if found != checksum:
-            raise InputError(
-                f"checkpoint {directory} is of other text or another vocabulary than this run's; "
-                "remove the folder to start the run again"
-            )
-    on_devices = programs.place(layout.spread(states))
-    validation = layout.share(problem.validation)
-    begin = start
-    for first, last in backend.each(_segments(start, stop, segment)):
-        flags = np.isin(np.arange(first, last), measured)
-        batches = backend.shapes_only(
-            lambda first=first, last=last: problem.batches(first, last - first)
-        )
-        shared = layout.share((batches, jnp.asarray(flags)))
-        on_devices, found = programs.advance(on_devices, *shared, validation)
-        found = layout.gather(found)
-        for offset in np.flatnonzero(flags):
-            losses[place[first + int(offset)]] = found[:, offset]
-        if last == stop and stop in place:
-            losses[place[stop]] = layout.gather(programs.measure(on_devices, validation))
-        if directory:
-            checkpoints.save(directory, last, (layout.gather(on_devices), losses, checksum))
-        progress((last - begin) / (stop - begin))
-    if start == stop and stop in place and np.isnan(losses[place[stop]]).all():
-        losses[place[stop]] = layout.gather(programs.measure(on_devices, validation))
-    return layout.gather(on_devices), losses
+    trainer = _Trainer(problem, programs, layout, measured, _segments(start, stop, segment))
+    now, _ = run_segments(
+        placed(layout, Guarded(states, np.ones(layout.num_replicas, bool))),
+        trainer.losses,
+        [last for _, last in trainer.spans],
+        trainer.advance,
+        kept=Checkpoints(directory),
+        layout=layout,
+        going=lambda now, _: bool(layout.gather(now.finite).any()),
+        checksum=problem.checksum,
+        lengths=[last - first for first, last in trainer.spans],
+        progress=lambda mark: progress((mark - start) / (stop - start)),
+    )
+    if start == stop:
+        trainer.measure(stop, now)
+    return layout.gather(now.state), trainer.losses
+
+
+class _Trainer:
+    """What is done in a segment; `losses` are those that were measured."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        programs: Programs,
+        layout: Layout,
+        measured: Int[np.ndarray, " evaluations"],
+        spans: list[tuple[int, int]],
+    ) -> None:
+        self.spans = spans
+        self.losses = np.full((len(measured), layout.num_replicas), np.nan, np.float32)
+        self._rows = {int(step): row for row, step in enumerate(measured)}
+        self._problem, self._programs, self._layout = problem, programs, layout
+        self._validation = layout.share(problem.validation)
+
+    def advance(self, now: Guarded, index: int) -> Guarded:
+        first, last = self.spans[index]
+        steps = np.arange(first, last)
+        flags = np.isin(steps, list(self._rows))
+        batches = backend.shapes_only(lambda: self._problem.batches(first, last - first))
+        shared = self._layout.share((batches, jnp.asarray(flags)))
+        now, found = self._programs.advance(now, *shared, self._validation)
+        found = self._layout.gather(found)
+        for step in steps[flags]:
+            self.losses[self._rows[int(step)]] = found[:, step - first]
+        if last == self.spans[-1][1]:
+            self.measure(last, now)
+        return now
+
+    def measure(self, step: int, now: Guarded) -> None:
+        """Measures the loss after all steps, if that is asked for."""
+        if step in self._rows:
+            found = self._programs.measure(now, self._validation)
+            self.losses[self._rows[step]] = self._layout.gather(found)
 
 
 @functools.lru_cache(maxsize=16)  # programs are shared by layout
@@ -230,13 +263,13 @@ class Part(NamedTuple):
 
     start: int
     stop: int
-    states: State
+    states: NetworkState
     losses: Float[np.ndarray, "evaluations networks"]
 
 
 def train_parts(
     problem: Problem,
-    begin: Callable[[int, int], State],
+    begin: Callable[[int, int], NetworkState],
     count: int,
     placement: Placement,
     *,
@@ -271,8 +304,8 @@ def train_parts(
 
 
 def train_one(
-    problem: Problem, state: State, batch_size: int, **settings: Any
-) -> tuple[State, Float[np.ndarray, " evaluations"]]:
+    problem: Problem, state: NetworkState, batch_size: int, **settings: Any
+) -> tuple[NetworkState, Float[np.ndarray, " evaluations"]]:
     """Trains one network, its batches of `batch_size` dealt out over all devices.
 
     Args:

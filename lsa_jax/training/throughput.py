@@ -10,7 +10,7 @@ from jaxtyping import Array
 from lsa_jax.backend import count_flops
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.parallel import BATCH_AXIS
-from lsa_jax.training.programs import Recipe, Source, State, join, split
+from lsa_jax.training.programs import Recipe, ReplicaState, Source, join, split
 
 # Dense operations a second of one jax device, by the beginning of its kind (the first that fits)
 # and the type that is computed in; from the makers' data sheets. JAX multiplies float32 in TF32 on
@@ -91,7 +91,7 @@ def gradient_flops(recipe: Recipe, params: Any, batch: Dataset) -> float | None:
 
 
 def measure_throughput(
-    recipe: Recipe, source: Source, state: State, replicas: Any, seconds: list[float]
+    recipe: Recipe, source: Source, state: ReplicaState, replicas: Any, seconds: list[float]
 ) -> Throughput | None:
     """Returns the pace of a run; None where this process trained no epoch of it.
 

@@ -61,9 +61,9 @@ def train_with_split_batches(folder: Path) -> np.ndarray:
         optax.sgd(0.1, momentum=0.9),
         epochs=2,
         batch_size=8,
-        metrics={},
+        evaluation=training.Evaluation(metrics={}),
         layout=BatchLayout(8),
-        checkpoint_dir=folder / "checkpoints",
+        checkpoints=training.Checkpoints(folder / "checkpoints"),
     )
     with contextlib.suppress(_Stopped):
         train(progress=_stop)

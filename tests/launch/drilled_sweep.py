@@ -60,8 +60,8 @@ def _run(
         optax.adam(group[0].config.rate),
         epochs=EPOCHS,
         batch_size=16,
-        metrics={},
-        checkpoint_dir=directory / "network",
+        evaluation=training.Evaluation(metrics={}),
+        checkpoints=training.Checkpoints(directory / "network"),
         progress=lambda fraction: progress(fraction / 2),
     )
     matrix = kernels.gram(
@@ -69,7 +69,7 @@ def _run(
         data,
         tile=8,
         path=directory / SCRATCH / "kernel.npy",
-        devices=jax.devices()[:1],
+        workers=kernels.Workers(jax.devices()[:1]),
         progress=lambda fraction: progress(0.5 + fraction / 2),
     )
     kernel = float(np.sum(matrix, dtype=np.float64))

@@ -16,7 +16,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from launch import slurm
-from launch._task import Task
+from launch._task import SlurmTask
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.sweep import locks, registry
 from lsa_jax.sweep.points import make_points
@@ -183,18 +183,18 @@ def test_several_groups_can_share_a_task():
 
 def test_a_task_ends_as_its_command_does():
     with pytest.raises(SystemExit) as ending:
-        Task()([sys.executable, "-c", "import sys; sys.exit(3)"])
+        SlurmTask()([sys.executable, "-c", "import sys; sys.exit(3)"])
     assert ending.value.code == 3
-    Task()([sys.executable, "-c", "pass"])
+    SlurmTask()([sys.executable, "-c", "pass"])
 
 
 def test_a_warning_of_slurm_does_not_reach_the_command():
     warn = "import os, signal; [os.kill(os.getpid(), s) for s in (signal.SIGTERM, signal.SIGUSR2)]"
-    Task()([sys.executable, "-c", warn])
+    SlurmTask()([sys.executable, "-c", warn])
 
 
 def test_without_scontrol_a_stopped_task_says_how_to_go_on(monkeypatch):
-    task = Task()
+    task = SlurmTask()
     command = [sys.executable, "-c", "import time; time.sleep(60)"]
 
     def stop(number, frame):

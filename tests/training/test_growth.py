@@ -16,7 +16,7 @@ from lsa_jax.training.growth import (
     stack_last,
 )
 from lsa_jax.training.lag import grow_all, grow_and_select
-from lsa_jax.training.steps import Placement, Problem, State, train_one
+from lsa_jax.training.steps import NetworkState, Placement, Problem, train_one
 
 R = NEW
 
@@ -93,7 +93,7 @@ def test_copies_take_their_layers_parameters_and_moments():
     old = params_of(3, 0.5)
     _, opt_state = rule.update(jax.tree.map(jnp.sin, old), rule.init(old), old)
     fresh = params_of(4, 9.0)
-    grown = grow_all(State(old, opt_state), fresh, rule, [Operator(2, 1, "copy")])
+    grown = grow_all(NetworkState(old, opt_state), fresh, rule, [Operator(2, 1, "copy")])
     w, mu = grown.params["layers"]["w"][0], grown.opt_state[0].mu["layers"]["w"][0]
     np.testing.assert_array_equal(w[[2, 3]], np.stack([old["layers"]["w"][2]] * 2))
     np.testing.assert_array_equal(mu[3], opt_state[0].mu["layers"]["w"][2])
@@ -125,7 +125,7 @@ def problem():
 
 def chain_state(problem, *weights):
     params = {"layers": {"w": jnp.asarray(weights)}}
-    return State(params, problem.optimizer.init(params))
+    return NetworkState(params, problem.optimizer.init(params))
 
 
 OPERATORS = [Operator(0, 1, "copy"), Operator(1, 1, "copy"), Operator(1, 1, "random")]
@@ -184,5 +184,5 @@ def test_checkpoints_of_other_data_are_refused(problem, tmp_path):
     state = chain_state(problem, 2.0, 1.1)
     settings = {"start": 0, "stop": 2, "measured": np.array([2]), "segment": 2}
     train_one(problem, state, 8, **settings, directory=tmp_path)
-    with pytest.raises(InputError, match="other text or another vocabulary"):
+    with pytest.raises(InputError, match="of other data than this run"):
         train_one(problem._replace(checksum=1), state, 8, **settings, directory=tmp_path)

@@ -12,8 +12,8 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
-from lsa_jax.training import LOSSES, Source, init_key, make_optimizer, train
-from lsa_jax.training.programs import _ORDER
+from lsa_jax.training import LOSSES, Checkpoints, Evaluation, Source, make_optimizer, train
+from lsa_jax.training.programs import _ORDER, init_key
 
 CROSS_ENTROPY = LOSSES["softmax_cross_entropy"]
 
@@ -42,7 +42,13 @@ def data(key):
 @pytest.fixture
 def run(data):
     return functools.partial(
-        train, model=MODEL, data=data, loss=CROSS_ENTROPY, epochs=3, batch_size=8, test=data
+        train,
+        model=MODEL,
+        data=data,
+        loss=CROSS_ENTROPY,
+        epochs=3,
+        batch_size=8,
+        evaluation=Evaluation(data),
     )
 
 
@@ -56,7 +62,7 @@ def _same_bits(first, second):
 def test_data_do_not_outlive_a_run(key, data, run):
     own = jax.tree.map(jnp.copy, data)
     known = {id(array) for array in jax.live_arrays()} - {id(array) for array in own}
-    run(jax.random.split(key, 2), data=own, test=own, optimizer=optax.adam(0.01))
+    run(jax.random.split(key, 2), data=own, evaluation=Evaluation(own), optimizer=optax.adam(0.01))
     del own
     left = [array for array in jax.live_arrays() if id(array) not in known]
     assert data.inputs.shape not in [array.shape[-2:] for array in left]
@@ -94,8 +100,9 @@ def test_training_equals_a_plain_loop_over_ragged_batches(key, data, run):
 
 
 @pytest.mark.parametrize("eval_batch_size", [1, 7, 37, 512])
-def test_evaluation_does_not_depend_on_its_batch_size(key, run, eval_batch_size):
-    _, history = run(key, optimizer=optax.sgd(0.1), eval_batch_size=eval_batch_size)
+def test_evaluation_does_not_depend_on_its_batch_size(key, data, run, eval_batch_size):
+    own = Evaluation(data, batch_size=eval_batch_size)
+    _, history = run(key, optimizer=optax.sgd(0.1), evaluation=own)
     _, whole = run(key, optimizer=optax.sgd(0.1))
     for name in ("test_loss", "test_accuracy", "train_loss"):
         assert history.rows[-1][name] == pytest.approx(whole.rows[-1][name], rel=1e-5)
@@ -115,7 +122,7 @@ def test_batches_of_evaluation_mix_classes_that_lie_one_after_the_other(key):
         optax.sgd(0.0),
         epochs=1,
         batch_size=128,
-        eval_batch_size=64,  # as many as a class has
+        evaluation=Evaluation(batch_size=64),  # as many as a class has
     )
     assert history.rows[-1]["train_loss"] < 0.1  # 1 where every batch is of one class
 
@@ -159,20 +166,21 @@ class _Killed(Exception):
 
 
 @pytest.mark.parametrize("killed_after", [1, 4])
-def test_a_killed_run_resumes_with_the_same_bits(key, run, tmp_path, killed_after):
+def test_a_killed_run_resumes_with_the_same_bits(key, data, run, tmp_path, killed_after):
     def die(fraction):
         if fraction >= killed_after / 5:
             raise _Killed
 
     keys = jax.random.split(key, 3)
-    settings = {"optimizer": optax.adam(0.01), "epochs": 5, "eval_every": 2}
+    settings = {"optimizer": optax.adam(0.01), "epochs": 5}
+    settings["evaluation"] = Evaluation(data, every=2)
     expected, uninterrupted = run(keys, **settings)
     with pytest.raises(_Killed):
-        run(keys, **settings, checkpoint_dir=tmp_path, checkpoint_every=2, progress=die)
-    params, history = run(keys, **settings, checkpoint_dir=tmp_path, checkpoint_every=2)
+        run(keys, **settings, checkpoints=Checkpoints(tmp_path, 2), progress=die)
+    params, history = run(keys, **settings, checkpoints=Checkpoints(tmp_path, 2))
     assert _same_bits(params, expected)
     assert _same_bits(history.rows, uninterrupted.rows)
-    again, _ = run(keys, **settings, checkpoint_dir=tmp_path, checkpoint_every=2)
+    again, _ = run(keys, **settings, checkpoints=Checkpoints(tmp_path, 2))
     assert _same_bits(again, expected)
 
 
@@ -182,9 +190,9 @@ def test_a_checkpoint_resumes_on_another_number_of_devices(key, run, tmp_path):
 
     keys, settings = jax.random.split(key, 4), {"optimizer": optax.sgd(0.1), "epochs": 2}
     with pytest.raises(_Killed):
-        run(keys, **settings, checkpoint_dir=tmp_path, progress=die)
+        run(keys, **settings, checkpoints=Checkpoints(tmp_path), progress=die)
     layout = ReplicaLayout(4, jax.devices()[:1])
-    resumed, _ = run(keys, **settings, checkpoint_dir=tmp_path, layout=layout)
+    resumed, _ = run(keys, **settings, checkpoints=Checkpoints(tmp_path), layout=layout)
     assert _same_bits(resumed, run(keys, **settings)[0])
 
 
@@ -242,17 +250,26 @@ def test_a_source_sees_replica_and_epoch(key, data):
         optax.sgd(0.1),
         epochs=3,
         batch_size=10,
-        metrics={"target": mean_target},
+        evaluation=Evaluation(metrics={"target": mean_target}),
         replicas=jnp.arange(3),
     )
     seen = np.stack([row["train_target"] for row in history.rows])
     np.testing.assert_array_equal(seen, np.eye(3))
 
 
-@pytest.mark.parametrize("field", ["epochs", "batch_size", "eval_every", "checkpoint_every"])
-def test_sizes_below_one_are_refused(key, run, field):
+@pytest.mark.parametrize(
+    "field, given",
+    [
+        ("epochs", {"epochs": 0}),
+        ("batch_size", {"batch_size": 0}),
+        ("evaluation.every", {"evaluation": Evaluation(every=0)}),
+        ("evaluation.batch_size", {"evaluation": Evaluation(batch_size=0)}),
+        ("checkpoints.every", {"checkpoints": Checkpoints(every=0)}),
+    ],
+)
+def test_sizes_below_one_are_refused(key, run, field, given):
     with pytest.raises(InputError, match=f"{field} is 0"):
-        run(key, optimizer=optax.sgd(0.1), **{field: 0})
+        run(key, optimizer=optax.sgd(0.1), **given)
 
 
 def test_no_examples_are_refused(key, run):

@@ -9,7 +9,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BATCH_AXIS, ReplicaLayout
 from lsa_jax.training import LOSSES, throughput
-from lsa_jax.training.programs import Recipe, Source, State
+from lsa_jax.training.programs import Recipe, ReplicaState, Source
 
 N, D, C = 64, 128, 256
 
@@ -42,7 +42,7 @@ def test_a_model_that_averages_over_devices_is_counted_too():
 def _measure(seconds):
     source = Source.of(Dataset(np.zeros((100, D), np.float32), np.zeros((100, C), np.float32)))
     params = {"weight": np.zeros((2, D, C), np.float32)}
-    state = State(params, (), np.zeros(2, np.int32), np.zeros(2, np.int32))
+    state = ReplicaState(params, (), np.zeros(2, np.int32), np.zeros(2, np.int32))
     recipe = _recipe(lambda p, x: x @ p["weight"])
     return throughput.measure_throughput(recipe, source, state, None, seconds)
 

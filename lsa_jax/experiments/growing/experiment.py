@@ -18,7 +18,7 @@ from lsa_jax.experiments.growing.report import make_report
 from lsa_jax.experiments.growing.settings import AXES
 from lsa_jax.experiments.growing.stacking import run_stacking
 from lsa_jax.experiments.growing.tasks import (
-    Task,
+    GrowingTask,
     first_state,
     fresh_params,
     load,
@@ -29,7 +29,7 @@ from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.growth import Operator
 from lsa_jax.training.lag import grow_all
-from lsa_jax.training.steps import State, train_one, train_parts
+from lsa_jax.training.steps import NetworkState, train_one, train_parts
 
 # Settings in which the points of a group may differ: they share the shallow network.
 _VARYING = ("index", "block_size", "source", "strategy")
@@ -60,11 +60,11 @@ def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evalu
 
 def train_base(
     config: ml_collections.ConfigDict,
-    task: Task,
+    task: GrowingTask,
     directory: Path,
     steps: int,
     progress: Callable[[float], None],
-) -> tuple[State, float]:
+) -> tuple[NetworkState, float]:
     """Trains the shallow network, its batches dealt out over all devices.
 
     Returns:

@@ -11,13 +11,13 @@ import ml_collections
 import numpy as np
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.growing.tasks import Task, first_state, fresh_params, make_task
+from lsa_jax.experiments.growing.tasks import GrowingTask, first_state, fresh_params, make_task
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.growth import Operator, search_space, stack_last
 from lsa_jax.training.lag import grow_all, grow_and_select
-from lsa_jax.training.steps import State, train_one
+from lsa_jax.training.steps import NetworkState, train_one
 
 
 def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Operator]:
@@ -49,11 +49,11 @@ def _measured(config: ml_collections.ConfigDict, start: int, stop: int) -> np.nd
 
 def _train_stage(
     config: ml_collections.ConfigDict,
-    task: Task,
-    state: State,
+    task: GrowingTask,
+    state: NetworkState,
     span: tuple[int, int],
     directory: Path,
-) -> tuple[State, list[dict[str, float]]]:
+) -> tuple[NetworkState, list[dict[str, float]]]:
     """Trains one network for a stage's steps; returns it with what was measured."""
     start, stop = span
     steps = _measured(config, start, stop)
@@ -81,12 +81,12 @@ def _train_stage(
 
 def _begin_stage(
     config: ml_collections.ConfigDict,
-    task: Task,
-    state: State,
+    task: GrowingTask,
+    state: NetworkState,
     stage: int,
     start: int,
     directory: Path,
-) -> tuple[State, Operator, int]:
+) -> tuple[NetworkState, Operator, int]:
     """Grows; returns the deeper network, how it was chosen, and the steps that it has taken."""
     layers = config.layers + (stage - 1) * config.added
     fresh = fresh_params(task, layers + config.added)
@@ -111,8 +111,8 @@ def _begin_stage(
 
 def _stack(
     config: ml_collections.ConfigDict,
-    task: Task,
-    first: State,
+    task: GrowingTask,
+    first: NetworkState,
     rows: list[dict[str, float]],
     directory: Path,
     progress: Callable[[float], None],

@@ -37,7 +37,7 @@ from lsa_jax.experiments.growing.transformer import (
     Transformer,
 )
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.steps import Placement, Problem, State
+from lsa_jax.training.steps import NetworkState, Placement, Problem
 
 OBJECTIVE = {"encoder": "masked", "decoder": "ul2"}
 VOCABULARY = {"encoder": "wordpiece", "decoder": "bytes"}
@@ -50,7 +50,7 @@ _SHARE_OF_MEMORY = 0.8
 _VALIDATION_SEED = 2**31 - 1
 
 
-class Task(NamedTuple):
+class GrowingTask(NamedTuple):
     """One seed's training, before any of it is done.
 
     Attributes:
@@ -93,12 +93,12 @@ def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
 
     Source: Karp (thesis, 2024), appendix C.1.
     """
-    rule, steps = config.optimizer, total_steps(config)
-    if rule.schedule == "constant":
-        return optax.warmup_constant_schedule(0.0, rule.learning_rate, rule.warmup_steps)
-    peak = rule.learning_rate * rule.peak_factor
+    settings, steps = config.optimizer, total_steps(config)
+    if settings.schedule == "constant":
+        return optax.warmup_constant_schedule(0.0, settings.learning_rate, settings.warmup_steps)
+    peak = settings.learning_rate * settings.peak_factor
     return optax.warmup_cosine_decay_schedule(
-        0.0, peak, rule.warmup_steps, steps, peak * rule.end_factor
+        0.0, peak, settings.warmup_steps, steps, peak * settings.end_factor
     )
 
 
@@ -115,11 +115,13 @@ def make_optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransform
     Adafactor scales a step by a parameter's size, that of all layers together, and its factored
     moments keep the axis of layers as long as the layers are fewer than 128.
     """
-    rule, schedule = config.optimizer, make_schedule(config)
-    if rule.name == "adafactor":
+    settings, schedule = config.optimizer, make_schedule(config)
+    if settings.name == "adafactor":
         return optax.adafactor(schedule)
-    adamw = optax.adamw(schedule, weight_decay=rule.weight_decay, mask=_is_decayed)
-    return adamw if rule.clip is None else optax.chain(optax.clip_by_global_norm(rule.clip), adamw)
+    adamw = optax.adamw(schedule, weight_decay=settings.weight_decay, mask=_is_decayed)
+    if settings.clip is None:
+        return adamw
+    return optax.chain(optax.clip_by_global_norm(settings.clip), adamw)
 
 
 def make_loss(model: Transformer, remat: bool) -> Callable:
@@ -253,7 +255,7 @@ def _shared_settings(config: ml_collections.ConfigDict) -> str:
     return json.dumps({name: found[name] for name in names}, sort_keys=True)
 
 
-def make_task(config: ml_collections.ConfigDict, text: Text) -> Task:
+def make_task(config: ml_collections.ConfigDict, text: Text) -> GrowingTask:
     """Returns what a point trains."""
     learning = _learning(_shared_settings(config), text.vocabulary_size)
     shares = tuple(config.data.shares)
@@ -274,16 +276,16 @@ def make_task(config: ml_collections.ConfigDict, text: Text) -> Task:
         text.checksum,
     )
     batch = config.batch_size if config.layout == "batch" else None
-    return Task(learning.model, problem, Placement(config.max_replicas, batch), config.seed)
+    return GrowingTask(learning.model, problem, Placement(config.max_replicas, batch), config.seed)
 
 
-def first_state(task: Task, num_layers: int) -> State:
+def first_state(task: GrowingTask, num_layers: int) -> NetworkState:
     """Returns the shallow network before training."""
     params = task.model.init(_stream(task.seed, Growing.INIT), num_layers)
-    return State(params, task.problem.optimizer.init(params))
+    return NetworkState(params, task.problem.optimizer.init(params))
 
 
-def fresh_params(task: Task, num_layers: int) -> Params:
+def fresh_params(task: GrowingTask, num_layers: int) -> Params:
     """Returns a deeper network as it is initialised, whose layers random operators take."""
     key = jax.random.fold_in(_stream(task.seed, Growing.LAYERS), num_layers)
     return task.model.init(key, num_layers)

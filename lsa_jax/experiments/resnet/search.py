@@ -25,9 +25,17 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
 
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
-from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import squared_error
-from lsa_jax.training.programs import PyTree, Recipe, Source, State, make_epoch, make_evaluate
+from lsa_jax.training.programs import (
+    PyTree,
+    Recipe,
+    ReplicaState,
+    Source,
+    make_epoch,
+    make_evaluate,
+    split,
+)
+from lsa_jax.training.segments import Checkpoints, run_segments
 
 
 class Rung(NamedTuple):
@@ -60,7 +68,7 @@ class Plan(NamedTuple):
         return sorted({*regular, *(rung.epoch for rung in self.rungs), self.epochs})
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search found.
 
     Attributes:
@@ -80,14 +88,11 @@ class Found(NamedTuple):
     trained: Int[np.ndarray, " c"]
 
 
-class _Progress(NamedTuple):
-    """A search between two rungs; arrays over candidates."""
+class _Candidates(NamedTuple):
+    """All candidates between two rungs, and which of them are still in the race."""
 
-    state: State
+    state: ReplicaState
     alive: Bool[np.ndarray, " c"]
-    train_error: Float[np.ndarray, "e c"]
-    test_error: Float[np.ndarray, "e c"]
-    trained: Int[np.ndarray, " c"]
 
 
 def momentum_with_decay(
@@ -168,6 +173,7 @@ class Search:
             "test": Source(None, num_test, **options),
         }
         self._apply = apply
+        self._steps_per_epoch = -(-num_train // plan.batch_size)
         self._programs: dict[int, tuple[ReplicaLayout, Callable]] = {}
 
     def run(
@@ -181,7 +187,7 @@ class Search:
         checkpoint_dir: Path | None = None,
         progress: Callable[[float], None] | None = None,
         observe: Callable[[int, PyTree], None] | None = None,
-    ) -> Found:
+    ) -> SearchResult:
         """Searches.
 
         Args:
@@ -200,58 +206,61 @@ class Search:
             The winner and what was measured on the way.
         """
         plan, epochs = self._plan, self._plan.evaluations()
-        steps = -(-self._sources["train"].num_examples // plan.batch_size)  # of an epoch
         keep = {rung.epoch: rung.keep for rung in plan.rungs}
-        size = len(next(iter(candidates.values())))
-        now, done = self._begin(start, candidates, len(epochs)), 0
-        if checkpoint_dir and (saved := checkpoints.restore(checkpoint_dir, now)):
-            done, now = saved[0], jax.tree.map(np.array, saved[1])  # to be written into
-        for place in range(done, len(epochs)):
-            epoch, before = epochs[place], epochs[place - 1] if place else 0
-            if now.alive.any():
-                self._advance(now, place, epoch - before, key, data, test, candidates)
-                now.trained[:] = now.state.step // steps
-            if observe:
-                observe(epoch, now.state.params)
-            if epoch in keep or epoch == plan.epochs:
-                finite = now.alive & (now.state.step == epoch * steps)
-                limits = (keep[epoch], plan.hopeless) if epoch in keep else (size, np.inf)
-                now = now._replace(alive=survivors(now.test_error[place], finite, *limits))
-                if checkpoint_dir:
-                    checkpoints.save(checkpoint_dir, place + 1, now)
-            if progress:
-                progress(epoch / plan.epochs)
-        return _found(now, epochs)
+        # Saved after each rung and at the end, by the number of the evaluation.
+        marks = [i for i, e in enumerate(epochs, start=1) if e in keep or e == plan.epochs]
+        errors = np.full((2, len(epochs), len(next(iter(candidates.values())))), np.nan)
 
-    def _begin(self, start: PyTree, candidates: dict[str, np.ndarray], rows: int) -> _Progress:
+        def advance(now: _Candidates, segment: int) -> _Candidates:
+            now = now._replace(state=jax.tree.map(np.array, now.state))  # to be written into
+            for place in range(marks[segment - 1] if segment else 0, marks[segment]):
+                count = jnp.int32(epochs[place] - (epochs[place - 1] if place else 0))
+                if now.alive.any():
+                    self._advance(now, errors[:, place], candidates, (data, test, count, key))
+                if observe:
+                    observe(epochs[place], now.state.params)
+                if progress:
+                    progress(epochs[place] / plan.epochs)
+            return self._prune(now, errors[1, place], epochs[place], keep.get(epochs[place]))
+
+        begin = self._begin(start, candidates)
+        now, _ = run_segments(begin, errors, marks, advance, kept=Checkpoints(checkpoint_dir))
+        final = np.where(now.alive, errors[1, -1], np.inf)
+        best = int(np.argmin(final)) if now.alive.any() else None
+        trained = now.state.step // self._steps_per_epoch
+        return SearchResult(best, now.state.params, epochs, *errors, trained)
+
+    def _prune(
+        self, now: _Candidates, test_error: np.ndarray, epoch: int, keep: int | None
+    ) -> _Candidates:
+        """Drops those that do not go on from a rung, or at the end those that are not finite."""
+        finite = now.alive & (now.state.step == epoch * self._steps_per_epoch)
+        limits = (len(finite), np.inf) if keep is None else (keep, self._plan.hopeless)
+        return now._replace(alive=survivors(test_error, finite, *limits))
+
+    def _begin(self, start: PyTree, candidates: dict[str, np.ndarray]) -> _Candidates:
         size = len(next(iter(candidates.values())))
         one = {name: values[0] for name, values in candidates.items()}
-        trained = {name: value for name, value in start.items() if name not in self._frozen}
-        opt_state = self._optimizer(one).init(trained)
-        state = State(start, opt_state, jnp.int32(0), jnp.int32(0))
-        return _Progress(
-            jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], size, axis=0), state),
-            np.ones(size, bool),
-            np.full((rows, size), np.nan),
-            np.full((rows, size), np.nan),
-            np.zeros(size, np.int32),
-        )
+        trained, _ = split(start, self._frozen)
+        state = ReplicaState(start, self._optimizer(one).init(trained), jnp.int32(0), jnp.int32(0))
+        stacked = jax.tree.map(lambda a: np.repeat(np.asarray(a)[None], size, axis=0), state)
+        return _Candidates(stacked, np.ones(size, bool))
 
     def _advance(
-        self,
-        now: _Progress,
-        place: int,
-        num_epochs: int,
-        key: Key[Array, ""],
-        data: PyTree,
-        test: PyTree,
-        candidates: dict[str, np.ndarray],
+        self, now: _Candidates, errors: np.ndarray, candidates: dict[str, np.ndarray], given: PyTree
     ) -> None:
-        """Trains and evaluates those that are alive, some at a time; writes into `now`."""
+        """Trains and evaluates those that are alive, some at a time.
+
+        Args:
+            now: is written into.
+            errors: [train and test, candidates], written into.
+            candidates: their values.
+            given: what all share: both data sets, how many epochs, the key of the order.
+        """
         alive = np.flatnonzero(now.alive)
         count = replicas_at_once(len(alive))
         layout, program = self._program(count)
-        shared = layout.share((data, test, jnp.int32(num_epochs), key))
+        shared = layout.share(given)
         for first in range(0, len(alive), count):
             chosen = alive[first : first + count]
             padded = np.append(chosen, np.repeat(chosen[-1:], count - len(chosen)))
@@ -261,8 +270,7 @@ class Search:
                 jax.tree.leaves(now.state), jax.tree.leaves(state), strict=True
             ):
                 target[chosen] = values[: len(chosen)]
-            now.train_error[place, chosen] = row["train"][: len(chosen)]
-            now.test_error[place, chosen] = row["test"][: len(chosen)]
+            errors[:, chosen] = np.stack([row["train"], row["test"]])[:, : len(chosen)]
 
     def _program(self, count: int) -> tuple[ReplicaLayout, Callable]:
         """Returns the program that advances so many candidates."""
@@ -282,13 +290,13 @@ class Search:
             measure = {n: make_evaluate(recipe, source) for n, source in self._sources.items()}
 
             def advance(
-                state: State,
+                state: ReplicaState,
                 candidate: PyTree,
                 data: PyTree,
                 test: PyTree,
                 num_epochs: Array,
                 key: Array,
-            ) -> tuple[State, dict[str, Array]]:
+            ) -> tuple[ReplicaState, dict[str, Array]]:
                 state = lax.fori_loop(
                     0, num_epochs, lambda _, s: train_epoch(s, key, candidate, data)[0], state
                 )
@@ -300,10 +308,3 @@ class Search:
 
             self._programs[count] = (layout, layout.map(advance, 2))
         return self._programs[count]
-
-
-def _found(now: _Progress, epochs: list[int]) -> Found:
-    """Names the winner."""
-    errors = np.where(now.alive, now.test_error[-1], np.inf)
-    best = int(np.argmin(errors)) if now.alive.any() else None
-    return Found(best, now.state.params, epochs, now.train_error, now.test_error, now.trained)

@@ -13,6 +13,20 @@ With s the ReLU, h = s(Wx + b1) and m the width:
 All ways to train one of them (every layer, hidden layers, last layer, linearised) start from the
 same parameters, a flat dictionary of "w", "b1", "u", "v", "r", "b2", "a" as far as the net has
 them. Matrices are stored so that they multiply rows from the right.
+
+Initialisation: every entry, biases too, is Gaussian with mean 0 and standard deviation
+1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) + sqrt(fan_out)) for
+"fans", where a bias counts as a weight of its layer. "mixed" is "width" for U and its biases,
+which "fans" makes half as large, and "fans" for all others.
+
+Kernels do not exist for "fan_in": with the others the gradients' products stay finite as m
+grows, and `kernel` is their limit, for parameters that all learn at one rate. get="nngp" is the
+limit of the products of last-layer features, the conjugate kernel; the outputs' covariance is
+1/m of it. The limit for "fans" is another one where there is an m x m matrix. But for "width"
+limits are reached slowly, with an error of order sqrt(d/m).
+What passes a bottleneck of k << m is of size sqrt(k) / m, beside biases of size 1 / sqrt(m): in
+the limit nothing passes. "3resnet" is then a two-layer network beside constants, and
+"3layer_bottleneck" is constant, so its kernel is None.
 """
 
 from math import sqrt
@@ -42,25 +56,11 @@ def shallow(
 ) -> Model:
     """Returns one of the networks of this module.
 
-    Initialisation: every entry, biases too, is Gaussian with mean 0 and standard deviation
-    1/sqrt(m) for "width", 1/sqrt(fan_in) for "fan_in" and 1/(sqrt(fan_in) + sqrt(fan_out)) for
-    "fans", where a bias counts as a weight of its layer. "mixed" is "width" for U and its biases,
-    which "fans" makes half as large, and "fans" for all others.
-
-    Kernels do not exist for "fan_in": with the others the gradients' products stay finite as m
-    grows, and `kernel` is their limit, for parameters that all learn at one rate. get="nngp" is the
-    limit of the products of last-layer features, the conjugate kernel; the outputs' covariance is
-    1/m of it. The limit for "fans" is another one where there is an m x m matrix. But for "width"
-    limits are reached slowly, with an error of order sqrt(d/m).
-    What passes a bottleneck of k << m is of size sqrt(k) / m, beside biases of size 1 / sqrt(m): in
-    the limit nothing passes. "3resnet" is then a two-layer network beside constants, and
-    "3layer_bottleneck" is constant, so its kernel is None.
-
     Args:
         net: one of `NETS`.
         width: m.
         num_outputs: k, outputs and width of a bottleneck.
-        init: see above.
+        init: see the module.
 
     Returns:
         The network, of inputs [n, d].

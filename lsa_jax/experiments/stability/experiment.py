@@ -23,8 +23,8 @@ from lsa_jax.experiments.stability.influence import run_influence
 from lsa_jax.experiments.stability.measures import MEASURES
 from lsa_jax.experiments.stability.report import make_report
 from lsa_jax.experiments.stability.samples import (
+    ExamplePool,
     Pair,
-    Pool,
     draw_order,
     draw_pair,
     pack,
@@ -34,7 +34,7 @@ from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
-from lsa_jax.training import checkpoints
+from lsa_jax.training.segments import Checkpoints, placed, run_segments
 
 Tree = Any
 
@@ -50,11 +50,11 @@ class Data(NamedTuple):
         num_train: size of the training pool.
     """
 
-    pool: Pool
+    pool: ExamplePool
     num_train: int
 
 
-class Programs(NamedTuple):
+class PairPrograms(NamedTuple):
     """One learner's functions of one pair; `fixed` is shared by all.
 
     Attributes:
@@ -100,7 +100,7 @@ def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
         inputs, targets = inputs.reshape(len(inputs), -1), _signs(labels, classes)
     else:
         targets = np.eye(classes, dtype=np.float32)[labels]
-    return Data(Pool(inputs, targets), len(found.train.targets))
+    return Data(ExamplePool(inputs, targets), len(found.train.targets))
 
 
 def _data_key(config: ml_collections.ConfigDict) -> str:
@@ -127,19 +127,19 @@ def groups(points: list[Point]) -> list[list[Point]]:
     return split_groups(group_points(points, lambda config: ("pair",)))
 
 
-def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
+def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
     start = linear.init(start_key(config.seed), data.pool.inputs.shape[1])
 
-    def advance(models: Tree, pair: Pair, pool: Pool, fixed: Tree, *order: Array) -> Tree:
+    def advance(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree, *order: Array) -> Tree:
         return linear.advance(config, models, pair, pool, *order)
 
-    def measure(models: Tree, pair: Pair, pool: Pool, fixed: Tree) -> dict[str, Array]:
+    def measure(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree) -> dict[str, Array]:
         return linear.measure(config, data.num_train, models, pair, pool)
 
-    return Programs(start, {}, advance, measure, None)
+    return PairPrograms(start, {}, advance, measure, None)
 
 
-def _network_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
+def _network_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
     inputs, targets = data.pool
     learner = networks.make_learner(config, inputs.shape[1:], targets.shape[1])
     init = functools.partial(networks.init, config, learner)
@@ -148,7 +148,7 @@ def _network_programs(config: ml_collections.ConfigDict, data: Data) -> Programs
     first = jnp.asarray(inputs[:count], jnp.float32) * networks.unpacked_scale(inputs)
     fixed = jax.jit(learner.fixed)(jax.tree.map(lambda a: a[0], start.params), first)
     connect = functools.partial(networks.connect, config, learner, data.num_train)
-    return Programs(
+    return PairPrograms(
         start,
         fixed,
         functools.partial(networks.advance, config, learner),
@@ -157,7 +157,7 @@ def _network_programs(config: ml_collections.ConfigDict, data: Data) -> Programs
     )
 
 
-def make_programs(config: ml_collections.ConfigDict, data: Data) -> Programs:
+def make_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
     """Returns the functions of the configuration's learner."""
     make = _linear_programs if config.learner in LINEAR else _network_programs
     return make(config, data)
@@ -182,7 +182,7 @@ class _Training:
     def __init__(self, group: list[Point], data: Data) -> None:
         config = group[0].config
         programs = make_programs(config, data)
-        self._layout = layout = ReplicaLayout(len(group))
+        self.layout = layout = ReplicaLayout(len(group))
         self._data = data
         pairs = [
             draw_pair(
@@ -211,25 +211,24 @@ class _Training:
                 num_steps=config.checkpoint_every,
             )
         )
-        self.models = stack([programs.start] * len(group))
+        self.start = placed(layout, stack([programs.start] * len(group)))
 
-    def advance(self, first_step: int, count: int) -> None:
-        order = self._layout.share(self._order(jnp.int32(first_step)))
-        arguments = (*self._shared, order, self._layout.share(jnp.int32(count)))
-        models = self._layout.spread(self.models)
-        self.models = self._layout.gather(self._advance(models, self._pairs, *arguments))
+    def advance(self, models: Tree, first_step: int, count: int) -> Tree:
+        order = self.layout.share(self._order(jnp.int32(first_step)))
+        arguments = (*self._shared, order, self.layout.share(jnp.int32(count)))
+        return self._advance(models, self._pairs, *arguments)
 
-    def measure(self) -> dict[str, np.ndarray]:
-        models = self._layout.spread(self.models)
-        return self._layout.gather(self._measure(models, self._pairs, *self._shared))
+    def measure(self, models: Tree) -> dict[str, np.ndarray]:
+        return self.layout.gather(self._measure(models, self._pairs, *self._shared))
 
-    def connect(self) -> dict[str, np.ndarray]:
+    def connect(self, models: Tree) -> dict[str, np.ndarray]:
         """Returns accuracies [pairs with a path, alphas]."""
         layout = ReplicaLayout(len(self._chosen))
-        models = layout.spread(jax.tree.map(lambda a: a[self._chosen], self.models))
+        chosen = jax.tree.map(lambda a: a[self._chosen], self.layout.gather(models))
         pairs = layout.spread(stack([self._drawn[i] for i in self._chosen]))
         shared = layout.share((self._data.pool, self._programs.fixed))
-        return layout.gather(layout.map(self._programs.connect, 2)(models, pairs, *shared))
+        connect = layout.map(self._programs.connect, 2)
+        return layout.gather(connect(layout.spread(chosen), pairs, *shared))
 
 
 def _boundaries(config: ml_collections.ConfigDict) -> list[int]:
@@ -252,21 +251,27 @@ def _train(
     shape = (len(chosen), config.connectivity.num_alphas)
     names = ("train_accuracy", "test_accuracy") if chosen else ()
     paths = {name: np.full(shape, np.nan, np.float32) for name in names}
-    done = 0
-    if saved := checkpoints.restore(directory, (run.models, table, paths)):
-        done, (run.models, table, paths) = saved
-    for step in _boundaries(config):
-        if step <= done:
-            continue
-        run.advance(done, step - done)
-        done = step
+    steps = [0, *_boundaries(config)]
+
+    def advance(models: Tree, segment: int) -> Tree:
+        before, step = steps[segment : segment + 2]
+        models = run.advance(models, before, step - before)
         if step in config.stops:
-            row = run.measure()
+            row = run.measure(models)
             table[config.stops.index(step)] = [row[name] for name in MEASURES]
         if step == report_step(config) and chosen:
-            paths = run.connect()
-        checkpoints.save(directory, step, (run.models, table, paths))
-        progress(step / max(config.stops))
+            paths.update(run.connect(models))
+        return models
+
+    run_segments(
+        run.start,
+        (table, paths),
+        steps[1:],
+        advance,
+        kept=Checkpoints(directory),
+        layout=run.layout,
+        progress=lambda step: progress(step / steps[-1]),
+    )
     return table, paths
 
 

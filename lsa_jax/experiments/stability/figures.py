@@ -95,7 +95,7 @@ def draw_paths(paths: pd.DataFrame) -> Any:
 
 
 def draw_influence(points: pd.DataFrame) -> Any:
-    """Draws the foretold change without an example against that of training again."""
+    """Draws the predicted change without an example against that of training again."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")
@@ -105,11 +105,16 @@ def draw_influence(points: pd.DataFrame) -> Any:
         for m, color in zip(sizes, colors, strict=True):
             own = points[points["m"] == m]
             axis.plot(
-                own[name], own[f"foretold_{name}"], "o", color=color, markersize=3, label=f"m = {m}"
+                own[name],
+                own[f"predicted_{name}"],
+                "o",
+                color=color,
+                markersize=3,
+                label=f"m = {m}",
             )
         ends = [points[name].min(), points[name].max()]
         axis.plot(ends, ends, color="black", linewidth=0.8)
-        axis.set(xscale="log", yscale="log", xlabel=f"{name}, trained again", ylabel="foretold")
+        axis.set(xscale="log", yscale="log", xlabel=f"{name}, trained again", ylabel="predicted")
         tidy(axis)
     axes[0].legend(frameon=False, fontsize="small")
     return figure

@@ -1,4 +1,4 @@
-"""What leaving an example out changes, foretold by influence functions and by training again.
+"""What leaving an example out changes, predicted by influence functions and by training again.
 
 For the logistic model with a ridge, L(w) = 1/m sum_j l_j(w) + lambda/2 |w|^2 on m examples, the
 bias among the weights. Without example i the sum has m - 1 terms, still over m, so to first order
@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from scipy.special import expit
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.stability.samples import Pool, draw_pair, unpacked_scale
+from lsa_jax.experiments.stability.samples import ExamplePool, draw_pair, unpacked_scale
 from lsa_jax.sweep.experiment import Outcome
 
 # Length of the gradient at which an optimum counts as reached.
@@ -36,11 +36,11 @@ class LeaveOneOut(NamedTuple):
     """One row an example that was left out.
 
     Attributes:
-        foretold: change of the weights by influence functions.
+        predicted: change of the weights by influence functions.
         retrained: change of the weights by training again.
     """
 
-    foretold: Float[np.ndarray, "removed d"]
+    predicted: Float[np.ndarray, "removed d"]
     retrained: Float[np.ndarray, "removed d"]
 
 
@@ -119,17 +119,17 @@ def leave_one_out(
     w = fit(x, y, ridge, weights=everything, start=np.zeros(x.shape[1]))
     factor = scipy.linalg.cho_factor(_hessian(w, x, ridge))
     gradients = _slopes(w, x, y)[removed, None] * x[removed]
-    foretold = scipy.linalg.cho_solve(factor, gradients.T).T / len(x)
-    retrained = np.empty_like(foretold)
+    predicted = scipy.linalg.cho_solve(factor, gradients.T).T / len(x)
+    retrained = np.empty_like(predicted)
     for place, i in enumerate(removed):
         weights = everything.copy()
         weights[i] = 0.0
-        start = w + foretold[place]
+        start = w + predicted[place]
         retrained[place] = fit(x, y, ridge, weights=weights, start=start, factor=factor) - w
-    return w, LeaveOneOut(foretold, retrained)
+    return w, LeaveOneOut(predicted, retrained)
 
 
-def _with_ones(pool: Pool, rows: np.ndarray) -> _Matrix:
+def _with_ones(pool: ExamplePool, rows: np.ndarray) -> _Matrix:
     inputs = np.asarray(pool.inputs[rows], np.float64) * unpacked_scale(pool.inputs)
     return np.concatenate([inputs, np.ones((len(rows), 1))], axis=1)
 
@@ -143,7 +143,7 @@ def _stability(
     return np.abs(after - before[:, None]).max(axis=0)
 
 
-def run_influence(config: ml_collections.ConfigDict, pool: Pool, num_train: int) -> Outcome:
+def run_influence(config: ml_collections.ConfigDict, pool: ExamplePool, num_train: int) -> Outcome:
     """Compares both ways on the sample of the seed's first pair of this size.
 
     The examples that are left out are the first ones of the sample, which is in random order.
@@ -157,11 +157,11 @@ def run_influence(config: ml_collections.ConfigDict, pool: Pool, num_train: int)
     test = np.arange(num_train, len(pool.targets))
     x_test, y_test = _with_ones(pool, test), np.asarray(pool.targets[test], np.float64)
     columns = {
-        "foretold_stability": _stability(w, found.foretold, x_test, y_test),
+        "predicted_stability": _stability(w, found.predicted, x_test, y_test),
         "stability": _stability(w, found.retrained, x_test, y_test),
-        "foretold_distance": np.linalg.norm(found.foretold, axis=1),
+        "predicted_distance": np.linalg.norm(found.predicted, axis=1),
         "distance": np.linalg.norm(found.retrained, axis=1),
-        "error": np.linalg.norm(found.foretold - found.retrained, axis=1),
+        "error": np.linalg.norm(found.predicted - found.retrained, axis=1),
     }
     history = [
         {"removed": int(i), **{name: float(v[place]) for name, v in columns.items()}}
@@ -172,11 +172,11 @@ def run_influence(config: ml_collections.ConfigDict, pool: Pool, num_train: int)
         "seed": config.seed,
         "m": config.m,
         "stability": float(columns["stability"].max()),
-        "foretold_stability": float(columns["foretold_stability"].max()),
+        "predicted_stability": float(columns["predicted_stability"].max()),
         "distance": float(columns["distance"].max()),
-        "foretold_distance": float(columns["foretold_distance"].max()),
+        "predicted_distance": float(columns["predicted_distance"].max()),
         "correlation": float(
-            np.corrcoef(columns["stability"], columns["foretold_stability"])[0, 1]
+            np.corrcoef(columns["stability"], columns["predicted_stability"])[0, 1]
         ),
         "relative_error": float(np.median(columns["error"] / columns["distance"])),
         "norm": float(np.linalg.norm(w)),

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax import backend
 from lsa_jax.experiments.stability.measures import summarize
-from lsa_jax.experiments.stability.samples import Pair, Pool, member, unpacked_scale
+from lsa_jax.experiments.stability.samples import ExamplePool, Pair, member, unpacked_scale
 from lsa_jax.parallel import in_one_kernel
 from lsa_jax.training import LOSSES
 
@@ -65,7 +65,7 @@ def advance(
     config: ml_collections.ConfigDict,
     models: LinearModels,
     pair: Pair,
-    pool: Pool,
+    pool: ExamplePool,
     order: Int[Array, "steps batch"],
     count: Int[Array, ""],
 ) -> LinearModels:
@@ -81,7 +81,7 @@ def _advance(
     config: ml_collections.ConfigDict,
     models: LinearModels,
     pair: Pair,
-    pool: Pool,
+    pool: ExamplePool,
     order: Int[Array, "steps batch"],
     count: Int[Array, ""],
 ) -> LinearModels:
@@ -118,7 +118,7 @@ def _advance(
     return lax.fori_loop(0, count, take, models)
 
 
-def _own_copy(pair: Pair, pool: Pool) -> tuple[Pair, Pool]:
+def _own_copy(pair: Pair, pool: ExamplePool) -> tuple[Pair, ExamplePool]:
     """Returns the same pair in a pool of its own examples, whose pages a processor keeps track of.
 
     Rows of all of MNIST lie too far apart for that: an update would take half as long again.
@@ -126,7 +126,7 @@ def _own_copy(pair: Pair, pool: Pool) -> tuple[Pair, Pool]:
     rows = jnp.concatenate([pair.sample, pair.rows])
     m = len(pair.sample)
     own = pair._replace(sample=jnp.arange(m), rows=jnp.arange(m, m + 2))
-    return own, Pool(pool.inputs[rows], pool.targets[rows])
+    return own, ExamplePool(pool.inputs[rows], pool.targets[rows])
 
 
 def measure(
@@ -134,7 +134,7 @@ def measure(
     num_train: int,
     models: LinearModels,
     pair: Pair,
-    pool: Pool,
+    pool: ExamplePool,
 ) -> dict[str, Float[Array, ""]]:
     """Returns the quantities of one pair; see `stability_measures.summarize`."""
     loss, scale = _LOSSES[config.learner], unpacked_scale(pool.inputs)

@@ -21,8 +21,8 @@ from lsa_jax import kernels
 from lsa_jax.experiments.stability.cifar_resnet import cifar_resnet
 from lsa_jax.experiments.stability.measures import summarize
 from lsa_jax.experiments.stability.samples import (
+    ExamplePool,
     Pair,
-    Pool,
     fetch_member,
     member,
     unpacked_scale,
@@ -34,7 +34,7 @@ Tree = Any
 _loss = LOSSES["softmax_cross_entropy"]
 
 
-class Learner(NamedTuple):
+class NetworkLearner(NamedTuple):
     """A network with what its evaluation needs beside its parameters.
 
     Attributes:
@@ -68,7 +68,7 @@ class Members(NamedTuple):
 
 def make_learner(
     config: ml_collections.ConfigDict, input_shape: tuple[int, ...], num_classes: int
-) -> Learner:
+) -> NetworkLearner:
     """Returns the network of a configuration."""
     net = cifar_resnet(config.model.depth, num_classes, channels=config.model.channels)
 
@@ -76,7 +76,7 @@ def make_learner(
         return net.model.init(key, input_shape)
 
     if config.learner == "resnet":
-        return Learner(
+        return NetworkLearner(
             init,
             lambda params, inputs: {},
             lambda params, fixed, inputs: net.model.apply(params, inputs),
@@ -90,7 +90,7 @@ def make_learner(
 
         return kernels.linearize(apply, fixed["initial"], precision="default")(params, inputs)
 
-    return Learner(
+    return NetworkLearner(
         init,
         lambda params, inputs: {"initial": params, "statistics": net.statistics(params, inputs)},
         linearized,
@@ -99,7 +99,7 @@ def make_learner(
     )
 
 
-def make_rule(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
+def sgd_of(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
     """Returns SGD with the configuration's momentum and falls of the rate."""
     training = config.training
     falls = dict.fromkeys(training.decay_steps, training.decay_factor)
@@ -110,23 +110,25 @@ def make_rule(config: ml_collections.ConfigDict) -> optax.GradientTransformation
     )
 
 
-def init(config: ml_collections.ConfigDict, learner: Learner, key: Key[Array, ""]) -> Members:
+def init(
+    config: ml_collections.ConfigDict, learner: NetworkLearner, key: Key[Array, ""]
+) -> Members:
     """Returns two copies of one start."""
     params = learner.init(key)
-    start = (params, make_rule(config).init(params), jnp.array(True))
+    start = (params, sgd_of(config).init(params), jnp.array(True))
     return Members(*jax.tree.map(lambda a: jnp.stack([a, a]), start))
 
 
-def _images(pool: Pool, rows: Int[Array, " n"]) -> Float[Array, "n h w c"]:
+def _images(pool: ExamplePool, rows: Int[Array, " n"]) -> Float[Array, "n h w c"]:
     return pool.inputs[rows].astype(jnp.float32) * unpacked_scale(pool.inputs)
 
 
 def advance(
     config: ml_collections.ConfigDict,
-    learner: Learner,
+    learner: NetworkLearner,
     members: Members,
     pair: Pair,
-    pool: Pool,
+    pool: ExamplePool,
     fixed: Tree,
     order: Int[Array, "steps batch"],
     count: Int[Array, ""],
@@ -135,7 +137,7 @@ def advance(
 
     A model stops before the update whose loss is not finite.
     """
-    rule = make_rule(config)
+    optimizer = sgd_of(config)
 
     def train(arguments: tuple[Int[Array, ""], Members]) -> Members:
         which, start = arguments
@@ -149,7 +151,7 @@ def advance(
                 return jnp.sum(weights * losses) / jnp.sum(weights)
 
             value, gradient = jax.value_and_grad(mean_loss)(state.params)
-            updates, opt_state = rule.update(gradient, state.opt_state, state.params)
+            updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
             finite = state.finite & jnp.isfinite(value)
             after = Members(optax.apply_updates(state.params, updates), opt_state, finite)
             return jax.tree.map(
@@ -162,7 +164,11 @@ def advance(
 
 
 def _context(
-    config: ml_collections.ConfigDict, learner: Learner, params: Tree, pool: Pool, rows: Array
+    config: ml_collections.ConfigDict,
+    learner: NetworkLearner,
+    params: Tree,
+    pool: ExamplePool,
+    rows: Array,
 ) -> Tree:
     """Returns the mean over the sample's first batches of what evaluation needs."""
     size = min(config.training.batch_size, len(rows))
@@ -176,11 +182,11 @@ def _context(
 
 def _evaluate(
     config: ml_collections.ConfigDict,
-    learner: Learner,
+    learner: NetworkLearner,
     params: Tree,
     fixed: Tree,
     context: Tree,
-    pool: Pool,
+    pool: ExamplePool,
     rows: Int[Array, " n"],
 ) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
     """Returns the losses of examples, and which are wrong."""
@@ -201,11 +207,11 @@ def _evaluate(
 
 def measure(
     config: ml_collections.ConfigDict,
-    learner: Learner,
+    learner: NetworkLearner,
     num_train: int,
     members: Members,
     pair: Pair,
-    pool: Pool,
+    pool: ExamplePool,
     fixed: Tree,
 ) -> dict[str, Float[Array, ""]]:
     """Returns the quantities of one pair; see `stability_measures.summarize`.
@@ -232,11 +238,11 @@ def measure(
 
 def connect(
     config: ml_collections.ConfigDict,
-    learner: Learner,
+    learner: NetworkLearner,
     num_train: int,
     members: Members,
     pair: Pair,
-    pool: Pool,
+    pool: ExamplePool,
     fixed: Tree,
 ) -> dict[str, Float[Array, " alphas"]]:
     """Returns the accuracy on S and on the test set at alpha W_S + (1 - alpha) W_S'.

@@ -131,15 +131,15 @@ def _influence_report(
         for row in files.read_metrics(workdir, result["id"]):
             rows.append({"seed": result["seed"], "m": result["m"], **row})
     points = pd.DataFrame(rows)
-    names = ["stability", "foretold_stability", "distance", "foretold_distance"]
+    names = ["stability", "predicted_stability", "distance", "predicted_distance"]
     names += ["correlation", "relative_error"]
-    item = "correlation of foretold with retrained stability, least over sizes"
+    item = "correlation of predicted with retrained stability, least over sizes"
     claims = [not_run(item, "")]
     if len(fine):
         claims = [measured(item, "", float(fine["correlation"].min()))]
     notes = [
         "One example is left out at a time; the logistic model has the ridge "
-        f"{config.influence.ridge:g}. Relative error: median length of foretold minus retrained "
+        f"{config.influence.ridge:g}. Relative error: median length of predicted minus retrained "
         "change of the weights, over that of the change."
     ]
     return Report(

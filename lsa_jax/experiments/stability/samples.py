@@ -19,7 +19,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability.streams import Stability
 
 
-class Pool(NamedTuple):
+class ExamplePool(NamedTuple):
     """The one copy of the examples that all samples point into.
 
     Attributes:

@@ -22,8 +22,8 @@ def hessian_product(
     loss: Callable[[Tree, Tree], jax.Array], params: Tree, data: Tree, direction: Tree
 ) -> Tree:
     """Computes the Hessian of loss(params, data) in params times a direction shaped like them."""
-    slope = jax.grad(loss)
-    return jax.jvp(lambda p: slope(p, data), (params,), (direction,))[1]
+    gradient = jax.grad(loss)
+    return jax.jvp(lambda p: gradient(p, data), (params,), (direction,))[1]
 
 
 def largest_eigenvalue(loss: Callable[[Tree, Tree], jax.Array], params: Tree, data: Tree) -> float:

@@ -13,7 +13,7 @@ DECISION_LIST_CLAIMS: dict[str, tuple[str, str]] = {
     ),
     "loss_falls": ("runs whose loss falls at every step", "all (proofs of both theorems)"),
     "slope": (
-        "squared slope in W while a token is wrong, over the proof's",
+        "squared gradient in W while a token is wrong, over the proof's",
         "above 1: misclassification implies a large gradient",
     ),
     "column_order": (

@@ -30,7 +30,7 @@ _THEOREM_COLUMNS = {
     "start_accuracy": "accuracy at step 0",
     "ordered": "columns of W in list order",
     "value_distance": "largest distance of V from cP / epsilon",
-    "least_slope_ratio": "least squared slope while wrong / proof's",
+    "least_slope_ratio": "least squared gradient while wrong / proof's",
 }
 
 _STEP_COLUMNS = {

@@ -53,7 +53,7 @@ class Descent(NamedTuple):
         fixed: what is not: {"v"} or nothing.
         c: scale of V.
         delta: least probability of the assumption.
-        threshold: misclassification implies that the squared slope in W is above this.
+        threshold: misclassification implies that the squared gradient in W is above this.
         steps_per_eigenvalue: the theorem's bound on the steps over lambda_max.
     """
 
@@ -103,7 +103,7 @@ def _trained_value_loss(params: Params, data: Data) -> Array:
     return mean_loss(params, data["sequences"], data["labels"])
 
 
-_slope = jax.jit(
+_loss_and_gradient = jax.jit(
     lambda loss, params, data: jax.value_and_grad(loss)(params, data), static_argnums=0
 )
 
@@ -156,7 +156,7 @@ def trained_value_descent(config: ml_collections.ConfigDict, task: DecisionLists
     c, start_loss = 0.0, 0.0
     while c <= (least := trained_value_scale(n, config.list_length, delta, epsilon, start_loss)):
         c = 1.001 * least
-        start_loss = float(_slope(_trained_value_loss, start_at(c), data)[0])
+        start_loss = float(_loss_and_gradient(_trained_value_loss, start_at(c), data)[0])
     mean = max(1.0, start_loss)
     return Descent(
         loss=_trained_value_loss,
@@ -239,7 +239,7 @@ def _walk(
     """Descends with eta = 1 / `assumed` until a larger eigenvalue is met, or to the end."""
     params, rows, perfect, step = descent.start, [], None, 0
     while True:
-        loss, gradient = _slope(descent.loss, params, descent.data)
+        loss, gradient = _loss_and_gradient(descent.loss, params, descent.data)
         if not np.isfinite(loss):
             raise NumericalError(f"the loss is not finite at step {step}")
         row = _row(params, descent, task)

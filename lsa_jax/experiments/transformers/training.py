@@ -28,15 +28,13 @@ from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
-from lsa_jax.training import checkpoints
-
-_MEASURES = ("loss", "accuracy", "perfect", "correlation", "columns_right", "distance")
+from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 Params = dict[str, Array]
 Row = dict[str, Array]
 
 
-class Replica(NamedTuple):
+class AttentionReplica(NamedTuple):
     """What is one run's own.
 
     Attributes:
@@ -52,7 +50,7 @@ class Replica(NamedTuple):
     labels: Int[Array, "sequences n"]
 
 
-class State(NamedTuple):
+class AttentionState(NamedTuple):
     """One run between two steps; `finite` turns False with the first loss that is not finite."""
 
     params: Params
@@ -61,7 +59,7 @@ class State(NamedTuple):
 
 def make_replica(
     config: ml_collections.ConfigDict, task: DecisionLists, sequences: Int[Array, "sequences n"]
-) -> Replica:
+) -> AttentionReplica:
     """Returns what is one run's own, from its settings and lists."""
     key = jax.random.fold_in(jax.random.key(config.seed), Seed.VALUES)
     shape = (config.vocabulary_size, config.vocabulary_size)
@@ -70,24 +68,24 @@ def make_replica(
     r, scale = config.randomness, jnp.float32(config.value_scale)
     v = scale * ((1 - r) * permutation + r * uniform)
     start = {"w": jnp.zeros(shape), "v": v}
-    return Replica(start, scale, permutation, label_sequences(task, sequences))
+    return AttentionReplica(start, scale, permutation, label_sequences(task, sequences))
 
 
 def advance(
     learning_rate: float,
-    state: State,
-    replica: Replica,
+    state: AttentionState,
+    replica: AttentionReplica,
     sequences: Int[Array, "sequences n"],
     num_steps: Int[Array, ""],
-) -> tuple[State, Row]:
+) -> tuple[AttentionState, Row]:
     """Takes steps of gradient descent on the population loss, then measures the run."""
-    loss_and_slope = jax.value_and_grad(mean_loss)
+    loss_and_gradient = jax.value_and_grad(mean_loss)
 
-    def take(_: Array, state: State) -> State:
-        loss, slope = loss_and_slope(state.params, sequences, replica.labels)
-        params = jax.tree.map(lambda p, g: p - learning_rate * g, state.params, slope)
+    def take(_: Array, state: AttentionState) -> AttentionState:
+        loss, gradient = loss_and_gradient(state.params, sequences, replica.labels)
+        params = jax.tree.map(lambda p, g: p - learning_rate * g, state.params, gradient)
         finite = state.finite & jnp.isfinite(loss)
-        return State(params, finite)
+        return AttentionState(params, finite)
 
     state = lax.fori_loop(0, num_steps, take, state)
     params, permutation = state.params, replica.permutation
@@ -119,40 +117,30 @@ def run_training(
     sequences = jnp.asarray(all_sets(config.vocabulary_size, config.sequence_length))
     replicas = [make_replica(p.config, t, sequences) for p, t in zip(group, tasks, strict=True)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
-    state = jax.tree.map(np.asarray, State(stacked.start, jnp.ones(len(group), bool)))
     steps = [*range(0, config.steps, config.eval_every), config.steps]
-    table = {name: np.full((len(steps), len(group)), np.nan) for name in _MEASURES}
-    done = 0
-    if saved := checkpoints.restore(directory, (state, table)):
-        done, (state, table) = saved
-        done += 1
     spread, shared = layout.spread(stacked), layout.share(sequences)
     program = layout.map(functools.partial(advance, config.learning_rate), 2)
-    for index in range(done, len(steps)):
-        count = layout.share(jnp.int32(steps[index] - steps[max(index - 1, 0)]))
-        state, row = layout.gather(program(layout.spread(state), spread, shared, count))
-        for name in _MEASURES:
-            table[name][index] = row[name]
-        if index % config.checkpoint_every == 0 or index == len(steps) - 1:
-            checkpoints.save(directory, index, (state, table))
-        progress(steps[index] / config.steps)
-    return [_outcome(config, steps, table, state.finite, i) for i in range(len(group))]
+    runs = run_evaluations(
+        layout,
+        lambda state, count: program(state, spread, shared, count),
+        [AttentionState(stacked.start, jnp.ones(len(group), bool))],
+        steps,
+        kept=Checkpoints(directory, config.checkpoint_every),
+        finished=lambda runs: not runs.state.finite.any(),
+        progress=progress,
+    )
+    return [_outcome(config, runs, replica) for replica in range(len(group))]
 
 
-def _outcome(
-    config: ml_collections.ConfigDict,
-    steps: list[int],
-    table: dict[str, np.ndarray],
-    finite: np.ndarray,
-    replica: int,
-) -> Outcome:
+def _outcome(config: ml_collections.ConfigDict, runs: Evaluations, replica: int) -> Outcome:
     """Returns one run's outcome at the end."""
+    steps = runs.steps
     history = [
-        {"step": step, **{name: values[i, replica].item() for name, values in table.items()}}
+        {"step": step, **{name: values[i, replica].item() for name, values in runs.table.items()}}
         for i, step in enumerate(steps)
-        if np.isfinite(table["loss"][i, replica])
+        if np.isfinite(runs.table["loss"][i, replica])
     ]
-    if not finite[replica] or len(history) < len(steps):
+    if not runs.state.finite[replica] or len(history) < len(steps):
         message = f"the loss was not finite at step {steps[max(len(history) - 1, 0)]}"
         return Outcome({}, history, "failed", f"{message}; lower config.learning_rate")
     perfect = [row["step"] for row in history if row["perfect"]]

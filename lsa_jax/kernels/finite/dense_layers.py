@@ -33,7 +33,7 @@ class Scaled(NamedTuple):
     scale: float
 
 
-class Dense(NamedTuple):
+class DenseLayer(NamedTuple):
     """A parameter whose one use is as the weight of a dense layer.
 
     Attributes:
@@ -56,12 +56,12 @@ def dense_layers(
     params: PyTree[Any],
     example_shape: tuple[int, ...],
     dtype: Any,
-) -> tuple[list[Dense], int]:
+) -> tuple[list[DenseLayer], int]:
     """Returns all dense layers, and the network's number of outputs."""
     program, outputs = trace(apply, params, example_shape, dtype)
-    uses: dict[int, list[Dense | None]] = {}
+    uses: dict[int, list[DenseLayer | None]] = {}
 
-    def record(leaf: int, layer: Dense | None) -> None:
+    def record(leaf: int, layer: DenseLayer | None) -> None:
         uses.setdefault(leaf, []).append(layer)
 
     def visit(leaves: Sequence[Array], x: Array) -> None:
@@ -69,7 +69,7 @@ def dense_layers(
             del weight
             positions, fan_in = data.shape
             fan_out = result.size // positions
-            record(scaled.leaf, Dense(*scaled, positions, fan_in, fan_out))
+            record(scaled.leaf, DenseLayer(*scaled, positions, fan_in, fan_out))
             return result
 
         run(program, leaves, x, note, lambda leaf: record(leaf, None))

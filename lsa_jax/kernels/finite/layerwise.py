@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend
 from lsa_jax.kernels.finite import products
-from lsa_jax.kernels.finite.dense_layers import Dense, Scaled, dense_layers, run, trace
+from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.infinite import tiles as _tiles
 from lsa_jax.kernels.matrices.staged import Stages
 
@@ -101,12 +101,12 @@ def layerwise_stages(
         of_one = factors_of_one(apply, params, layers, kept, x, by_output=full)
         return lax.map(of_one, x, batch_size=examples_at_once(apply, params, x, c))
 
-    def between(*sides: Factors) -> Array:
+    def between(*operands: Factors) -> Array:
         parts = []
         if by_grams:
-            pairs = [[f.pairs[kept.index(d)] for d in by_grams] for f in sides]
+            pairs = [[f.pairs[kept.index(d)] for d in by_grams] for f in operands]
             parts.append(_from_pairs(pairs, full=full))
-        jacobians = [_matrices(f, [d not in by_grams for d in kept], full=full) for f in sides]
+        jacobians = [_matrices(f, [d not in by_grams for d in kept], full=full) for f in operands]
         if jacobians[0]:
             parts.append(_from_jacobians(jacobians, c if full else None))
         kernel = sum(parts)
@@ -153,22 +153,22 @@ def layerwise_cost(
     return sum(costs)
 
 
-def _gram_cost(layer: Dense, pairs_of_outputs: int) -> int:
+def _gram_cost(layer: DenseLayer, pairs_of_outputs: int) -> int:
     """Returns how many multiplications a pair of examples takes by two Gram matrices."""
     return layer.positions**2 * (layer.fan_in + pairs_of_outputs * layer.fan_out)
 
 
-def _is_cheaper_by_grams(layer: Dense, pairs_of_outputs: int) -> bool:
+def _is_cheaper_by_grams(layer: DenseLayer, pairs_of_outputs: int) -> bool:
     return _gram_cost(layer, pairs_of_outputs) < pairs_of_outputs * layer.fan_in * layer.fan_out
 
 
-def is_smaller_in_two(layer: Dense, outputs: int, times: int = 1) -> bool:
+def is_smaller_in_two(layer: DenseLayer, outputs: int, times: int = 1) -> bool:
     """Whether a layer's inputs and cotangents are so many times fewer numbers than its Jacobian."""
     in_two = layer.positions * (layer.fan_in + outputs * layer.fan_out)
     return times * in_two < outputs * layer.fan_in * layer.fan_out
 
 
-def others(leaves: Sequence[Any], layers: Sequence[Dense]) -> list[Any]:
+def others(leaves: Sequence[Any], layers: Sequence[DenseLayer]) -> list[Any]:
     """Returns the parameters that are not weights of these layers."""
     found = {layer.leaf for layer in layers}
     return [leaf for i, leaf in enumerate(leaves) if i not in found]
@@ -177,8 +177,8 @@ def others(leaves: Sequence[Any], layers: Sequence[Dense]) -> list[Any]:
 def factors_of_one(
     apply: Callable,
     params: PyTree[Array | np.ndarray],
-    layers: Sequence[Dense],
-    kept: Sequence[Dense],
+    layers: Sequence[DenseLayer],
+    kept: Sequence[DenseLayer],
     x: Shaped[Array | np.ndarray, "n ..."],
     *,
     by_output: bool,
@@ -191,8 +191,7 @@ def factors_of_one(
         layers: all its dense layers.
         kept: those kept in two.
         x: some examples, of which the shape counts.
-        by_output: whether outputs have an axis of their own in Jacobians. Otherwise the numbers
-            are in the order in which products leave them, which saves a copy.
+        by_output: whether outputs have an axis of their own in Jacobians, which takes a copy.
     """
     program, c = trace(apply, params, x.shape[1:], x.dtype)
     leaves = jax.tree.leaves(params)
@@ -227,11 +226,10 @@ def factors_of_one(
         cotangents, gradients = jax.vmap(pull, out_axes=(1, 0))(unit)
         pairs, jacobians = [], []
         for layer, data, cotangent in zip(layers, inputs, cotangents, strict=True):
-            data = layer.scale * data
             if layer in kept:
-                pairs.append((data, cotangent))
+                pairs.append((layer.scale * data, cotangent))
             else:
-                jacobian = jnp.einsum(product, data, cotangent)
+                jacobian = jnp.einsum(product, layer.scale * data, cotangent)
                 jacobians.append(jacobian.reshape((c, -1) if by_output else -1))
         return Factors(tuple(pairs), (*jacobians, *joined(gradients, 1)))
 
@@ -280,36 +278,40 @@ def _in_pieces(
 
 
 def _from_jacobians(
-    sides: Sequence[Sequence[Float[Array, "_ _"] | products.Pieces]], outputs: int | None
+    operands: Sequence[Sequence[Float[Array, "_ _"] | products.Pieces]], outputs: int | None
 ) -> Float[Array, "n1 n2 ..."]:
     """Sums the Jacobians' parts of the kernel: one product of two matrices for each.
 
     Args:
-        sides: the matrices of the rows, and of the columns where those are others.
+        operands: the matrices of the rows, and of the columns where those are others.
         outputs: rows of an example, to be told apart; None for one row, of all outputs.
     """
-    kernel = products.sum_of_grams(*sides) if len(sides) == 1 else products.sum_of_products(*sides)
+    kernel = (
+        products.sum_of_grams(*operands)
+        if len(operands) == 1
+        else products.sum_of_products(*operands)
+    )
     if outputs is None:
         return kernel
     return kernel.reshape(len(kernel) // outputs, outputs, -1, outputs).transpose(0, 2, 1, 3)
 
 
 def _from_pairs(
-    sides: Sequence[Sequence[tuple[Array, Array]]], *, full: bool
+    operands: Sequence[Sequence[tuple[Array, Array]]], *, full: bool
 ) -> Float[Array, "n1 n2 ..."]:
     """Sums dense layers' parts of the kernel, tile by tile: each has several numbers a pair.
 
     Args:
-        sides: inputs and cotangents of the rows, and of the columns where those are others.
+        operands: inputs and cotangents of the rows, and of the columns where those are others.
         full: whether outputs are told apart.
     """
     side = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE)
-    shape = tuple(len(some[0][0]) for some in (sides[0], sides[-1]))
+    shape = tuple(len(some[0][0]) for some in (operands[0], operands[-1]))
     tiles = (
         _in_tiles(some, _tiles.even_share(n, side))
-        for some, n in zip((sides[0], sides[-1]), shape, strict=True)
+        for some, n in zip((operands[0], operands[-1]), shape, strict=True)
     )
-    return _tiles.all_pairs(partial(_contract, full), *tiles, shape, symmetric=len(sides) == 1)
+    return _tiles.all_pairs(partial(_contract, full), *tiles, shape, symmetric=len(operands) == 1)
 
 
 def _in_tiles(arrays: PyTree[Array], size: int) -> PyTree[Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from lsa_jax.kernels.finite.dense_layers import Dense, Scaled, dense_layers, run, trace
+from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.finite.layerwise import (
     examples_at_once,
     factors_of_one,
@@ -126,7 +126,7 @@ def _weight_matrices(
 
 def _layers(
     apply: Callable, params: PyTree[Any], example: jax.ShapeDtypeStruct
-) -> tuple[list[Dense], list[Dense]]:
+) -> tuple[list[DenseLayer], list[DenseLayer]]:
     """Returns the dense layers, and those to be kept in two.
 
     They are without their scales, which the matrices of `_weight_matrices` have.

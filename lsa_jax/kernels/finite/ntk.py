@@ -1,19 +1,31 @@
-"""Kernels of a finite network at given parameters: its linearisation and its tangent kernel."""
+"""The tangent kernel of a finite network at given parameters.
+
+It is computed in one of several ways. With P parameters and a forward pass of F
+operations, for each pair of examples:
+
+* "jacobian" takes O(c P) time, O(c^2 P) for the full kernel; O((n1 + n2) c P) memory;
+* "vector_products" takes O(c F) time for either: for many outputs;
+* "layerwise" is "jacobian" but for dense layers, whose k inputs and f outputs count k + c f
+  instead of c k f, and at p positions p^2 as much, where that is less; without `x2` it computes
+  little more than half of the pairs. Convolutions of images are dense layers at the positions
+  of their windows.
+
+All are exact, with products in full precision also on accelerators whose default is less (TF32).
+"""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import jax
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from lsa_jax import backend
 from lsa_jax._neural_tangents import NtkImplementation, empirical_ntk_fn
-from lsa_jax.backend import count_flops
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import layerwise
-from lsa_jax.kernels.finite import linearize as _derivatives
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
 _NEURAL_TANGENTS = {
@@ -30,108 +42,15 @@ _PASSES = 4
 _DIAGONAL_BATCH = 16
 
 
-class Expansion(NamedTuple):
-    """First-order expansions of a network in its parameters, one an example.
-
-    Attributes:
-        outputs: [n, c] where it is expanded.
-        derivatives: in the parameters.
-    """
-
-    outputs: Float[Array, "n c"]
-    derivatives: _derivatives.Derivatives
-
-
-def linearize(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    *,
-    precision: Literal["highest", "default"] = "highest",
-) -> Callable[[Any, Array], Array]:
-    """Returns the first-order Taylor expansion of a network in its parameters.
-
-    f_lin(theta, x) = f(theta_0, x) + df(theta_0, x)/dtheta (theta - theta_0), where theta_0 is
-    `params`. Costs about three times `apply` in time and twice in memory. Works under jit, vmap,
-    scan and grad, and with `params` that are being traced.
-
-    Args:
-        apply: `(params, x [n, ...]) -> outputs [n, c]`.
-        params: where to expand; all leaves are floating point.
-        precision: of products. "highest" is float32 everywhere, as in the kernels; "default" is
-            what the device takes for a network (TF32 on GPUs, bfloat16 on TPUs), several times
-            faster there, and right where a linearisation is trained beside such a network.
-
-    Returns:
-        `apply_lin(params, x) -> outputs`, affine in its params.
-
-    Raises:
-        InputError: precision is not accepted.
-
-    Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 5.
-    """
-    require("precision", precision, one_of("highest", "default"))
-    in_full = precision == "highest"
-
-    def apply_lin(
-        new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
-    ) -> Array:
-        step = jax.tree.map(lambda new, old: new - old, new_params, params)
-        outputs, change = jax.jvp(lambda theta: apply(theta, x), (params,), (step,))
-        return outputs + change
-
-    return jax.default_matmul_precision("highest")(apply_lin) if in_full else apply_lin
-
-
-@jax.default_matmul_precision("highest")
-def linearize_on(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
-) -> tuple[Expansion, Callable[[Any, Expansion], Array]]:
-    """Linearises a network on examples that are known beforehand.
-
-    The linearisation is linear in its parameters, with derivatives that never change. They are
-    computed once here, layer by layer as in `empirical_ntk`, so that a step of training is a few
-    small products: on a small convolutional network a tenth of the operations of `linearize`. Each
-    example takes c numbers of memory for each parameter; a dense layer or a convolution takes
-    inputs + c outputs at each position, where that is less than half as many; see
-    `expansion_bytes`. What it computes equals `linearize` to rounding, and may be trained by any
-    optimiser. Products are in full precision, also on accelerators whose default is less (TF32).
-
-        examples, apply_lin = linearize_on(apply, params, inputs)
-        batch = jax.tree.map(lambda a: a[index], examples)
-        outputs = apply_lin(new_params, batch)
-
-    Args:
-        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
-        params: where to expand; all leaves are floating point.
-        x: the examples.
-
-    Returns:
-        The examples' expansions, and `(params, expansions) -> outputs [n, c]`, affine in params.
-    """
-    example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
-
-    def apply_lin(
-        new_params: PyTree[Float[Array | np.ndarray, "..."]], examples: Expansion
-    ) -> Array:
-        step = jax.tree.map(lambda new, old: new - old, new_params, params)
-        change = _derivatives.directional_derivative(apply, step, examples.derivatives, example)
-        return examples.outputs + change
-
-    # One at a time as in the factors, so that memory beside the result is that of a few examples.
-    outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_DIAGONAL_BATCH)
-    return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin
-
-
-def expansion_bytes(
-    apply: Callable[[Any, Array], Array],
-    params: PyTree[Float[Array | np.ndarray, "..."]],
-    x: Shaped[Array | np.ndarray, "n ..."],
-) -> int:
-    """Returns how much memory the expansions of `linearize_on` take, without computing them."""
-    expansion = jax.eval_shape(lambda p, x: linearize_on(apply, p, x)[0], params, x)
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(expansion))
+def _check_pair(x1: Any, x2: Any, *, diagonal: bool) -> None:
+    if x2 is not None and x2.shape[1:] != x1.shape[1:]:
+        raise InputError(
+            f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first axis"
+        )
+    if diagonal and x2 is not None and len(x1) != len(x2):
+        raise InputError(
+            f"x1 has {len(x1)} examples and x2 has {len(x2)}; accepted with diagonal=True: as many"
+        )
 
 
 @jax.default_matmul_precision("highest")
@@ -154,18 +73,8 @@ def empirical_ntk(
     Each example is put through `apply` by itself, so an `apply` in which examples of a batch act on
     one another (batch normalisation) is not the function whose kernel this is.
 
-    With P parameters and a forward pass of F operations, for each pair of examples:
-
-    * "jacobian" takes O(c P) time, O(c^2 P) for the full kernel; O((n1 + n2) c P) memory;
-    * "vector_products" takes O(c F) time for either: for many outputs;
-    * "layerwise" is "jacobian" but for dense layers, whose k inputs and f outputs count k + c f
-      instead of c k f, and at p positions p^2 as much, where that is less; without `x2` it computes
-      little more than half of the pairs. Convolutions of images are dense layers at the positions
-      of their windows.
-
-    All are exact, with products in full precision also on accelerators whose default is less
-    (TF32); "auto" takes the one with the fewest operations. To stay within a memory limit, give
-    `finite_kernel` to `kernels.gram`.
+    All methods are exact, with products in full precision; "auto" takes the one with the fewest
+    operations. To stay within a memory limit, give `finite_kernel` to `kernels.gram`.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
@@ -188,16 +97,8 @@ def empirical_ntk(
     Source: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent kernel, 2022,
     sections 3.2 to 3.4.
     """
-    if method not in _METHODS:
-        raise InputError(f"method is {method!r}; accepted: {', '.join(_METHODS)}")
-    if x2 is not None and x2.shape[1:] != x1.shape[1:]:
-        raise InputError(
-            f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first axis"
-        )
-    if diagonal and x2 is not None and len(x1) != len(x2):
-        raise InputError(
-            f"x1 has {len(x1)} examples and x2 has {len(x2)}; accepted with diagonal=True: as many"
-        )
+    require("method", method, one_of(*_METHODS))
+    _check_pair(x1, x2, diagonal=diagonal)
     _check_outputs(apply, params, x1)
     some, chosen = _restricted(apply, params, selected)
     if not len(x1) or (x2 is not None and not len(x2)):
@@ -327,7 +228,7 @@ def _cheapest(
     forms = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), params)
     alone = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     c = jax.eval_shape(apply, forms, alone).shape[1]
-    flops = count_flops(apply, forms, alone)
+    flops = backend.count_flops(apply, forms, alone)
     if flops is None:
         raise InputError(
             f"JAX_PLATFORMS is {jax.config.jax_platforms!r}, and operations are counted on a CPU; "

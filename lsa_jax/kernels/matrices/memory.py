@@ -70,6 +70,14 @@ def num_threads(memory_limit: float | None) -> int:
     return max(1, min(count_cores(), int((memory_limit or _HOST_LIMIT) // _THREAD_MEMORY)))
 
 
+def device_available() -> float:
+    """Returns the bytes that are free on a device; on a CPU, of the host."""
+    statistics = jax.local_devices()[0].memory_stats()
+    if statistics is None:
+        return host_available()
+    return statistics["bytes_limit"] - statistics["bytes_in_use"]
+
+
 def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
     """Returns the bytes that one tile may take on each of several devices like this one.
 

@@ -81,21 +81,21 @@ def rows_and_columns(
     Otherwise most of the room is for rows. Tiles are to be computed column by column over as many
     rows, so that the columns alone are prepared again.
     """
-    sides, held = program.sides, program.held
+    tile_shape, held = program.shape, program.held
     columns = x1 if x2 is None else x2
-    counts = [math.ceil(len(x) / side) for x, side in zip((x1, columns), sides, strict=True)]
+    counts = [math.ceil(len(x) / side) for x, side in zip((x1, columns), tile_shape, strict=True)]
     needed = [count * size for count, size in zip(counts, held, strict=True)]
     available = program.spare + sum(held)
     if x2 is None and needed[0] <= available:
-        blocks = PreparedBlocks(x1, sides[0], 0, programs, counts[0])
+        blocks = PreparedBlocks(x1, tile_shape[0], 0, programs, counts[0])
         return blocks, blocks
     if sum(needed) > available:
         # One column more, as the next one comes while the last one is still in use.
         counts[1] = 2 if program.spare >= held[1] else 1
         counts[0] = max(1, int((available - counts[1] * held[1]) // held[0]))
     return (
-        PreparedBlocks(x1, sides[0], 0, programs, counts[0]),
-        PreparedBlocks(columns, sides[1], 1, programs, counts[1]),
+        PreparedBlocks(x1, tile_shape[0], 0, programs, counts[0]),
+        PreparedBlocks(columns, tile_shape[1], 1, programs, counts[1]),
     )
 
 

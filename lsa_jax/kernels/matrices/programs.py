@@ -31,7 +31,7 @@ class TileProgram(NamedTuple):
     """The kernel's stages compiled for tiles of one shape, on one device.
 
     Attributes:
-        sides: rows and columns of a tile.
+        shape: rows and columns of a tile.
         prepare: `x [side, ...] -> tree`, for rows and for columns.
         between: `(tree of rows, tree of columns) -> [rows, columns]`.
         memory: bytes of the rows and columns, prepared, and of what either stage needs beside them.
@@ -39,7 +39,7 @@ class TileProgram(NamedTuple):
         spare: bytes that the limit leaves.
     """
 
-    sides: tuple[int, int]
+    shape: tuple[int, int]
     prepare: tuple[Callable[[np.ndarray], PyTree], Callable[[np.ndarray], PyTree]]
     between: Callable[[PyTree, PyTree], Array]
     memory: int
@@ -72,16 +72,16 @@ def choose(
     largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
     program = at_most(min(largest, _share(longer, num_devices)))
     while program.memory > memory_limit:
-        if program.sides == (1, 1):
+        if program.shape == (1, 1):
             check_memory(program, memory_limit, "a higher limit")
         # At least halved, so that few programs are compiled where memory grows less than pairs do.
-        program = at_most(min(max(program.sides) // 2, _side_for(memory_limit, program)))
+        program = at_most(min(max(program.shape) // 2, _side_for(memory_limit, program)))
     if on_cpu and program.memory > _CACHE:
         smaller = at_most(_side_for(_CACHE, program))
         # Where memory grows like the side (Jacobians of a finite network: exponent 1/2 in pairs)
         # rather than like the pairs (exponent 1), what a tile sets up is used by all of its pairs,
         # and a large tile is worth more than the cache.
-        share_of_pairs = math.prod(smaller.sides) / math.prod(program.sides)
+        share_of_pairs = math.prod(smaller.shape) / math.prod(program.shape)
         if smaller.memory / program.memory < share_of_pairs**0.75:
             program = smaller
     return program
@@ -95,20 +95,20 @@ def _share(longer: int, num_devices: int) -> int:
 
 def _side_for(memory: float, program: TileProgram) -> int:
     """Returns the side that takes this memory, if memory grows like the number of pairs."""
-    return max(1, int(max(program.sides) * math.sqrt(memory / program.memory)))
+    return max(1, int(max(program.shape) * math.sqrt(memory / program.memory)))
 
 
 def check_memory(program: TileProgram, memory_limit: float, fix: str) -> None:
     """Raises InputError where a tile takes more than the limit; `fix` says what to change."""
     if program.memory > memory_limit:
         raise InputError(
-            f"memory_limit is {memory_limit:.3g} bytes, and a tile of {program.sides[0]} x "
-            f"{program.sides[1]} pairs takes {program.memory:.3g}; accepted: {fix}"
+            f"memory_limit is {memory_limit:.3g} bytes, and a tile of {program.shape[0]} x "
+            f"{program.shape[1]} pairs takes {program.memory:.3g}; accepted: {fix}"
         )
 
 
 def lower(
-    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
+    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, tile_shape: tuple[int, int]
 ) -> list[jax.stages.Lowered]:
     """Returns the programs for tiles of one shape, not yet compiled: of rows, columns and pairs.
 
@@ -118,16 +118,17 @@ def lower(
     """
     blocks = [
         backend.form(jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype))
-        for side, x in zip(sides, (x1, x2), strict=True)
+        for side, x in zip(tile_shape, (x1, x2), strict=True)
     ]
     once = functools.cache(jax.jit(stages.prepare).lower)
     prepare = [once(block) for block in blocks]
     prepared = (jax.tree.map(backend.form, side.out_info) for side in prepare)
     between = jax.jit(stages.between).lower(*prepared)
     shape = getattr(between.out_info, "shape", None)
-    if shape != sides:
+    if shape != tile_shape:
         raise InputError(
-            f"kernel turns {blocks[0].shape} and {blocks[1].shape} into {shape}; accepted: {sides}"
+            f"kernel turns {blocks[0].shape} and {blocks[1].shape} into {shape}; accepted: "
+            f"{tile_shape}"
         )
     found = between.out_info.dtype
     if dtype == np.float64 and jnp.issubdtype(found, jnp.inexact) and found != np.float64:
@@ -140,7 +141,7 @@ def lower(
 
 
 def compile_tile(
-    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, sides: tuple[int, int]
+    stages: Stages, x1: np.ndarray, x2: np.ndarray, dtype: np.dtype, tile_shape: tuple[int, int]
 ) -> TileProgram:
     """Compiles the kernel for tiles of one shape, and reads how much memory they take.
 
@@ -148,12 +149,12 @@ def compile_tile(
         InputError: what `lower` refuses.
     """
     compiled = functools.cache(jax.stages.Lowered.compile)
-    *prepare, between = map(compiled, lower(stages, x1, x2, dtype, sides))
+    *prepare, between = map(compiled, lower(stages, x1, x2, dtype, tile_shape))
     *examples, pairs = (_memory_of(program.runtime_executable()) for program in (*prepare, between))
     held = tuple(memory.output_size_in_bytes for memory in examples)
     beside = [memory.temp_size_in_bytes + memory.argument_size_in_bytes for memory in examples]
     beside.append(pairs.temp_size_in_bytes + pairs.output_size_in_bytes)
-    return TileProgram(sides, tuple(prepare), between, sum(held) + max(beside), held)
+    return TileProgram(tile_shape, tuple(prepare), between, sum(held) + max(beside), held)
 
 
 # A matrix of a few hundred examples takes some 200 ms, and XLA 2 to tell what a program takes.

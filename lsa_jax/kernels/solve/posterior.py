@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.solve import blocks, cholesky, problem
+from lsa_jax.kernels.solve.cholesky import Factor
 
 # A variance below 0 by more than this share of its prior value is no rounding of a float32 kernel.
 _LARGEST_NEGATIVE = 1e-3
@@ -79,20 +80,23 @@ def posterior(
         relative /= np.trace(gram_train, dtype=float) / n
         raise problem.not_positive_definite(n, ridge, relative)
     mean = blocks.multiply(gram_test, cholesky.solve(factor, targets.astype(float)))
+    covariance = _covariance(factor, gram_test, prior)
+    return Posterior(mean, covariance, float(ridge), factor.condition)
+
+
+def _covariance(factor: Factor, gram_test: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Returns variances or covariances, as the prior has them."""
     half = scipy.linalg.solve_triangular(
         factor.lower, gram_test.T.astype(float), lower=True, overwrite_b=True, check_finite=False
     )
     if prior.ndim == 1:
-        covariance = prior - np.einsum("ij,ij->j", half, half)
-        variances, prior_variances = covariance, prior
-    else:
-        covariance = half.T @ half
-        np.subtract(prior, covariance, out=covariance)
-        variances, prior_variances = np.diagonal(covariance), np.diagonal(prior)
-    _check_variances(variances, prior_variances, factor.condition)
-    if prior.ndim == 1:
-        covariance = np.maximum(covariance, 0.0)
-    return Posterior(mean, covariance, float(ridge), factor.condition)
+        variances = prior - np.einsum("ij,ij->j", half, half)
+        _check_variances(variances, prior, factor.condition)
+        return np.maximum(variances, 0.0)
+    covariance = half.T @ half
+    np.subtract(prior, covariance, out=covariance)
+    _check_variances(np.diagonal(covariance), np.diagonal(prior), factor.condition)
+    return covariance
 
 
 def _check_variances(variances: np.ndarray, prior: np.ndarray, condition: float) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.learning import experiment, settings, training
+from lsa_jax.experiments.feature_learning.learning import settings, training
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
 from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
 from lsa_jax.experiments.feature_learning.learning.report import make_claims
@@ -17,7 +17,7 @@ from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training import make_optimizer
+from lsa_jax.training import make_optimizer, segments
 
 TINY = {
     "paper_item": "feature_learning/table1",
@@ -97,7 +97,7 @@ def test_training_in_pattern_space_is_training_in_input_space(stages):
     ends = []
     for space, w in ((replica, params["w"]), (outside, matrix @ params["w"])):
         start = dict(params, w=w)
-        state = training.State(start, rule.init(start), jnp.int32(2), jnp.float32(0))
+        state = training.LearnerState(start, rule.init(start), jnp.int32(2), jnp.float32(0))
         advance = jax.jit(functools.partial(training.advance, config, 3))
         ends.append(advance(state, space, jnp.int32(3)))
     (inside_end, row), (outside_end, row_outside) = ends
@@ -114,7 +114,7 @@ def test_later_updates_weigh_both_classes_alike_if_asked(stages):
     targets = targets.at[10:15].set(1.0)
     replica = replica._replace(train=Dataset(inputs, targets))
     rule = make_optimizer("momentum", replica.rate, momentum=config.momentum)
-    state = training.State(params, rule.init(params), jnp.int32(2), jnp.float32(0))
+    state = training.LearnerState(params, rule.init(params), jnp.int32(2), jnp.float32(0))
     for asked, positive, negative in (("first_steps", 1.0, 1.0), ("all_steps", 2 / 3, 2.0)):
         config.class_weights = asked  # of one batch: all 20 examples
         after, _ = training.advance(config, 1, state, replica, jnp.int32(1))
@@ -141,14 +141,14 @@ def test_cosines_survive_tiny_weights():
 
 def test_a_run_goes_on_after_a_kill_with_the_same_numbers(finished, tmp_path, monkeypatch):
     _, points = make()
-    save = experiment.checkpoints.save
+    save = segments.checkpoints.save
 
     def killed(directory, step, tree):
         save(directory, step, tree)
         if step == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment.checkpoints, "save", killed)
+    monkeypatch.setattr(segments.checkpoints, "save", killed)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     monkeypatch.undo()

@@ -19,7 +19,7 @@ from lsa_jax.experiments.growing.transformer import Sizes, decoder
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training import steps as training_steps
+from lsa_jax.training import segments
 
 VOCABULARY_SIZE = 30_522
 
@@ -121,7 +121,7 @@ def test_operators_share_the_shallow_network_and_differ_once_grown(grown):
 def test_a_run_that_died_goes_on_operator_by_operator(grown, folder, tmp_path, monkeypatch):
     _, points = make()
     data = experiment.EXPERIMENT.load(points, folder)
-    save, saved = training_steps.checkpoints.save, []
+    save, saved = segments.checkpoints.save, []
 
     def save_and_die(directory, step, tree):
         save(directory, step, tree)
@@ -129,7 +129,7 @@ def test_a_run_that_died_goes_on_operator_by_operator(grown, folder, tmp_path, m
         if saved[-1] == ("part_002", 6):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(training_steps.checkpoints, "save", save_and_die)
+    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         experiment.run(points, data, tmp_path, lambda fraction: None)
     outcomes = experiment.run(points, data, tmp_path, lambda fraction: None)

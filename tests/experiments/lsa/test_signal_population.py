@@ -8,16 +8,15 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from lsa_jax.experiments.lsa.signal import population
-from lsa_jax.experiments.lsa.signal.population import (
+from lsa_jax.experiments.lsa.signal.descent import (
     PopulationState,
     measure,
-    misclassification,
     population_flow,
-    population_gradient,
     population_step,
     population_trajectory,
     typical_start,
 )
+from lsa_jax.experiments.lsa.signal.population import misclassification, population_gradient
 from lsa_jax.experiments.lsa.signal_dynamics import report, settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.variants import set_fields

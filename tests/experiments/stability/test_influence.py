@@ -35,7 +35,7 @@ def test_influence_foretells_retraining_better_the_larger_the_sample(problem):
     for copies in (1, 10):
         # Copies of all examples: one of them counts a tenth as much.
         _, found = leave_one_out(np.tile(x, (copies, 1)), np.tile(y, copies), 0.01, np.arange(8))
-        away = np.linalg.norm(found.foretold - found.retrained, axis=1)
+        away = np.linalg.norm(found.predicted - found.retrained, axis=1)
         errors.append(np.median(away / np.linalg.norm(found.retrained, axis=1)))
     assert errors[0] < 0.1
     # What is left out of the first order is of the second: relative errors fall as 1 / m.

@@ -22,10 +22,11 @@ from lsa_jax.experiments.stability.claims import (
 from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
 from lsa_jax.experiments.stability.linear import LinearModels
 from lsa_jax.experiments.stability.report import fit_all
-from lsa_jax.experiments.stability.samples import Pool, draw_order, draw_pair, pack
+from lsa_jax.experiments.stability.samples import ExamplePool, draw_order, draw_pair, pack
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training import segments
 
 TINY = {
     "sweep.m": (12,),
@@ -106,7 +107,7 @@ def test_updates_of_both_members_are_those_of_plain_descent(learner):
     rng = np.random.default_rng(0)
     inputs = rng.integers(0, 256, (40, 6)).astype(np.uint8)
     signs = rng.choice([-1.0, 1.0], 40).astype(np.float32)
-    pool = Pool(jnp.asarray(inputs), jnp.asarray(signs))
+    pool = ExamplePool(jnp.asarray(inputs), jnp.asarray(signs))
     order = draw_order(0, 12, 5, jnp.int32(0), 8)
     start = linear.init(jax.random.key(1), 6)
     advance = jax.jit(functools.partial(linear.advance, config))
@@ -128,7 +129,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
     once = train(points, tmp_path / "once")
     assert once[0].metrics["distance"] > 0 and once[0].metrics["stability"] > 0
     assert once[1].metrics["distance"] == 0 and once[1].metrics["stability"] == 0
-    save, steps = experiment.checkpoints.save, []
+    save, steps = segments.checkpoints.save, []
 
     def save_and_die(directory, step, tree):
         save(directory, step, tree)
@@ -136,7 +137,7 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
         if step == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment.checkpoints, "save", save_and_die)
+    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         train(points, tmp_path / "twice")
     assert train(points, tmp_path / "twice") == once

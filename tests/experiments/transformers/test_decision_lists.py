@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.transformers import settings, training
+from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
 from lsa_jax.experiments.transformers.report import (
     step_claims,
@@ -14,6 +14,7 @@ from lsa_jax.experiments.transformers.report import (
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training import segments
 
 TINY = {"sweep.cases": ((5, 3, 2),)}
 TRAINING = {
@@ -70,7 +71,7 @@ def test_training_succeeds_from_near_the_permutation(trained):
 
 def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_path, monkeypatch):
     _, points = make(**TRAINING)
-    save, saved = training.checkpoints.save, []
+    save, saved = segments.checkpoints.save, []
 
     def save_and_die(directory, step, tree):
         save(directory, step, tree)
@@ -78,11 +79,11 @@ def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_
         if step == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(training.checkpoints, "save", save_and_die)
+    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    assert saved == [0, 1, 2, 3]
+    assert saved == [1, 2, 3]
     for name in ("loss", "accuracy", "correlation", "success"):
         assert [o.metrics[name] for o in outcomes] == trained[1][name].tolist()
 

@@ -168,7 +168,7 @@ def test_a_parameter_used_twice_or_conditionally_is_no_dense_layer(key, apply):
 def test_two_gram_matrices_are_taken_where_they_are_cheaper():
     # p^2 (k + c f) multiplications against c k f.
     for positions, is_cheaper in ((1, True), (5, True), (6, False)):
-        layer = dense_layers.Dense(0, 1.0, positions, fan_in=60, fan_out=20)
+        layer = dense_layers.DenseLayer(0, 1.0, positions, fan_in=60, fan_out=20)
         assert layerwise._is_cheaper_by_grams(layer, 3) == is_cheaper
 
 

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import empirical_ntk, expansion_bytes, gram, linearize, linearize_on
+from lsa_jax.kernels import empirical_ntk, gram, linearize, linearize_on
+from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
 
@@ -83,13 +85,17 @@ def test_the_linearisation_on_known_examples_and_its_gradient_equal_those_of_lin
         rows = jax.tree.map(lambda a: a[1:4], examples)
         return jax.value_and_grad(lambda p: jnp.sum(apply_lin(p, rows) ** 2))(moved), examples
 
-    ours, examples = by_expansions(params, moved)
+    ours, _ = by_expansions(params, moved)
     linear = linearize(_apply, params)
     expected = jax.jit(jax.value_and_grad(lambda p: jnp.sum(linear(p, inputs[1:4]) ** 2)))(moved)
     for a, b in zip(*map(jax.tree.leaves, (ours, expected)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * float(jnp.abs(b).max()))
-    held = sum(leaf.nbytes for leaf in jax.tree.leaves(examples))
-    assert expansion_bytes(_apply, params, inputs) == held
+
+
+def test_examples_whose_derivatives_do_not_fit_the_memory_are_refused(key, params, monkeypatch):
+    monkeypatch.setattr(memory, "device_available", lambda: 1000.0)
+    with pytest.raises(InputError, match=r"x is \(50, 4\): the derivatives of its 50 examples"):
+        linearize_on(_apply, params, jax.random.normal(key, (50, 4)))
 
 
 def test_linearize_leaves_an_error_of_second_order(key, params):
@@ -163,15 +169,15 @@ def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_half_a
 
     for positions, numbers in ((9, 9 * (30 + 3 * 20)), (11, 3 * 30 * 20)):
         x = jax.random.normal(key, (2, positions, 30))
-        assert expansion_bytes(apply, weight, x) == 2 * 4 * (numbers + 3)  # and the outputs
         examples, apply_lin = linearize_on(apply, weight, x)
+        assert backend.size_in_bytes(examples) == 2 * 4 * (numbers + 3)  # and the outputs
         expected = linearize(apply, weight)(moved, x)
         np.testing.assert_allclose(apply_lin(moved, examples), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_unknown_methods_and_shapes_that_differ_are_refused(params):
-    with pytest.raises(InputError, match="method is 'magic'; accepted: auto, jacobian,"):
+    with pytest.raises(InputError, match="method is 'magic'; accepted: one of 'auto', 'jacobian',"):
         empirical_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
     with pytest.raises(InputError, match=r"x1 is \(2, 4\) and x2 is \(2, 5\)"):
         empirical_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError, NumericalError, StorageError
-from lsa_jax.kernels import gram
+from lsa_jax.kernels import Workers, gram
 from lsa_jax.kernels.matrices import file as gram_file
 
 ONE = jax.devices()[:1]
@@ -33,7 +33,7 @@ NUM_TILES = 6 * 7 // 2
 
 
 def compute(path, *pair, **options):
-    options = {"tile": 4, "devices": ONE} | options
+    options = {"tile": 4, "workers": Workers(ONE)} | options
     return gram(options.pop("kernel", kernel), *(pair or (X1,)), path=path, **options)
 
 
@@ -77,7 +77,7 @@ def test_what_is_done_when_the_work_stops_is_not_computed_again(path):
     matrix = compute(path, progress=fractions.append)
     assert len(fractions) == NUM_TILES - np.ceil(0.4 * NUM_TILES)
     assert fractions[-1] == 1.0
-    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, devices=ONE))
+    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, workers=Workers(ONE)))
 
 
 def test_the_tile_of_the_file_stays_whatever_memory_there_is_later(path):
@@ -183,7 +183,7 @@ def test_a_computation_killed_at_random_moments_ends_bit_identical(path, tmp_pat
     assert any(0 < count < 120 for count in journalled)
     # Nothing that a journal listed is computed again. (A process killed early tells nothing.)
     assert spared[-1] == journalled[-1] < 120
-    untouched = gram(kernel, _points(150), tile=10, devices=ONE)
+    untouched = gram(kernel, _points(150), tile=10, workers=Workers(ONE))
     np.testing.assert_array_equal(np.load(path), untouched)
 
 
@@ -191,26 +191,26 @@ def test_processes_share_the_work_and_the_last_one_gets_the_matrix(path):
     counts = []
     for index in range(3):
         fractions = []
-        matrix = compute(path, process_index=index, process_count=3, progress=fractions.append)
+        matrix = compute(path, workers=Workers(ONE, index, 3), progress=fractions.append)
         assert (matrix is None) == (index < 2)
         counts.append(len(fractions))
     assert sum(counts) == NUM_TILES and max(counts) - min(counts) <= 1
-    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, devices=ONE))
+    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, workers=Workers(ONE)))
 
 
 def test_one_process_finishes_what_several_have_left(path):
-    compute(path, process_index=1, process_count=2)
+    compute(path, workers=Workers(ONE, 1, 2))
     fractions = []
     matrix = compute(path, progress=fractions.append)
     assert len(fractions) == NUM_TILES - NUM_TILES // 2
-    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, devices=ONE))
+    np.testing.assert_array_equal(matrix, gram(kernel, X1, tile=4, workers=Workers(ONE)))
 
 
 @pytest.mark.parametrize("index", [0, 2])
 def test_a_second_writer_refuses(path, index):
     with filelock.FileLock(path.with_name(f"kernel.npy.{index}.lock")):
         with pytest.raises(InputError, match="another process is writing it; wait for it"):
-            compute(path, process_index=index, process_count=index + 1)
+            compute(path, workers=Workers(ONE, index, index + 1))
         with pytest.raises(InputError, match="another process is writing it"):
             compute(path)
     compute(path)
@@ -310,7 +310,7 @@ def test_a_disk_that_is_full_is_named_and_leaves_no_part_of_a_matrix(path, monke
         compute(path)
     assert not list(path.parent.glob("*.npy")) + list(path.parent.glob(".*.partial"))
     monkeypatch.undo()
-    np.testing.assert_array_equal(compute(path), gram(kernel, X1, tile=4, devices=ONE))
+    np.testing.assert_array_equal(compute(path), gram(kernel, X1, tile=4, workers=Workers(ONE)))
 
 
 def test_a_matrix_larger_than_the_disk_is_refused_before_it_starts(path, monkeypatch):

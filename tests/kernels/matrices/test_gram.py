@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import gram
+from lsa_jax.kernels import Workers, gram
 from lsa_jax.kernels.matrices import memory
 
 # Most properties need one device, which compiles and runs fastest.
@@ -30,7 +30,7 @@ def _points(n):
 @pytest.mark.parametrize("sizes", [(1, 1), (13, 7), (8, 16), (17, 1)])
 def test_gram_in_tiles_equals_gram_at_once(sizes, tile):
     x1, x2 = map(_points, sizes)
-    matrix = gram(kernel, x1, x2, tile=tile, devices=ONE)
+    matrix = gram(kernel, x1, x2, tile=tile, workers=Workers(ONE))
     assert matrix.shape == sizes and matrix.dtype == np.float32
     np.testing.assert_allclose(matrix, kernel(x1, x2), rtol=1e-5)
 
@@ -62,19 +62,19 @@ def test_all_tiles_and_calls_share_one_compilation():
 
     for devices in ONE, jax.devices():
         for _ in range(3):
-            gram(counting, _points(13), _points(7), tile=4, devices=devices)
+            gram(counting, _points(13), _points(7), tile=4, workers=Workers(devices))
     assert traces == 2 * [(4, 3)]  # one for a single device, one for all of them
 
 
 def _recorded(kernel):
     """Returns the kernel, and the list of the tiles that it was traced for."""
-    sides = []
+    shapes = []
 
     def recording(x1, x2):
-        sides.append((len(x1), len(x2)))
+        shapes.append((len(x1), len(x2)))
         return kernel(x1, x2)
 
-    return recording, sides
+    return recording, shapes
 
 
 def _sorted_features(x1, x2):
@@ -97,9 +97,9 @@ def _sorted_examples(x1, x2):
 @pytest.mark.parametrize("sizes", [(64, 64), (5, 64)])
 def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     x1, x2 = map(_points, sizes)
-    recording, sides = _recorded(_sorted_features)
-    matrix = gram(recording, x1, x2, memory_limit=limit, devices=ONE)
-    blocks = [jax.ShapeDtypeStruct((side, 3), jnp.float32) for side in sides[-1]]
+    recording, shapes = _recorded(_sorted_features)
+    matrix = gram(recording, x1, x2, memory_limit=limit, workers=Workers(ONE))
+    blocks = [jax.ShapeDtypeStruct((side, 3), jnp.float32) for side in shapes[-1]]
     memory = jax.jit(_sorted_features).lower(*blocks).compile().memory_analysis()
     assert memory.temp_size_in_bytes + memory.output_size_in_bytes < limit
     np.testing.assert_allclose(matrix, _sorted_features(x1, x2), rtol=1e-4, atol=1e-4)
@@ -109,18 +109,18 @@ def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     "numbers, num_tiles", [(_sorted_features, 3), (_sorted_examples, 1)], ids=["pairs", "examples"]
 )
 def test_tiles_shrink_to_the_cache_only_where_memory_grows_with_pairs(numbers, num_tiles):
-    recording, sides = _recorded(numbers)
+    recording, shapes = _recorded(numbers)
     fractions = []
-    gram(recording, _points(150), progress=fractions.append, devices=ONE)
-    assert sides[0] == (150, 150) and sides[1] < (150, 150)  # both were looked at
+    gram(recording, _points(150), progress=fractions.append, workers=Workers(ONE))
+    assert shapes[0] == (150, 150) and shapes[1] < (150, 150)  # both were looked at
     assert len(fractions) == num_tiles
 
 
 def test_train_and_test_matrices_share_one_program():
-    recording, sides = _recorded(kernel)
-    gram(recording, _points(600), devices=ONE)
-    gram(recording, _points(210), _points(600), devices=ONE)
-    assert sides == [(200, 200)]
+    recording, shapes = _recorded(kernel)
+    gram(recording, _points(600), workers=Workers(ONE))
+    gram(recording, _points(210), _points(600), workers=Workers(ONE))
+    assert shapes == [(200, 200)]
 
 
 def test_what_cannot_fit_is_refused_with_the_numbers():
@@ -142,10 +142,10 @@ def test_a_matrix_larger_than_the_memory_is_refused_before_it_starts(monkeypatch
 
 
 def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
-    recording, sides = _recorded(_sorted_features)
+    recording, shapes = _recorded(_sorted_features)
     monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
-    gram(recording, _points(64), devices=ONE)
-    assert sides[0] == (64, 64) and sides[-1] < (32, 32)
+    gram(recording, _points(64), workers=Workers(ONE))
+    assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
 
 
 def test_what_the_system_says_it_has_is_plausible():
@@ -176,14 +176,14 @@ def test_the_smallest_limit_of_all_groups_around_a_process_counts(
 def test_many_devices_give_the_matrix_of_one():
     x1, x2 = _points(70), _points(33)
     for pair in ((x1,), (x1, x2)):
-        few, many = (gram(kernel, *pair, tile=16, devices=d) for d in (ONE, jax.devices()))
+        few, many = (gram(kernel, *pair, tile=16, workers=Workers(d)) for d in (ONE, jax.devices()))
         np.testing.assert_allclose(many, few, rtol=1e-6)
 
 
 def test_every_device_gets_tiles():
-    recording, sides = _recorded(kernel)
+    recording, shapes = _recorded(kernel)
     fractions = []
-    gram(recording, _points(400), progress=fractions.append, devices=jax.devices())
+    gram(recording, _points(400), progress=fractions.append, workers=Workers(jax.devices()))
     assert len(fractions) >= 2 * len(jax.devices())
 
 
@@ -191,16 +191,18 @@ def test_every_device_gets_tiles():
 def test_threads_give_the_bits_of_one(dtype):
     x1, x2 = (_points(n).astype(dtype) for n in (70, 33))
     for pair in ((x1,), (x1, x2)):
-        few, many = (gram(kernel, *pair, tile=8, dtype=dtype, devices=d) for d in (ONE, ONE * 3))
+        few, many = (
+            gram(kernel, *pair, tile=8, dtype=dtype, workers=Workers(d)) for d in (ONE, ONE * 3)
+        )
         assert many.dtype == dtype
         np.testing.assert_array_equal(many, few)
 
 
 def test_threads_share_the_memory_limit():
-    recording, sides = _recorded(_sorted_features)
+    recording, shapes = _recorded(_sorted_features)
     for devices in ONE, ONE * 4:
-        gram(recording, _points(64), memory_limit=4e5, devices=devices)
-    assert sides[-1] < sides[0]
+        gram(recording, _points(64), memory_limit=4e5, workers=Workers(devices))
+    assert shapes[-1] < shapes[0]
 
 
 @pytest.mark.parametrize("limit, cores, threads", [(None, 4, 4), (2.5e8, 4, 2), (1e4, 4, 1)])
@@ -216,7 +218,7 @@ def test_threads_stay_as_many_and_right_after_an_error_between_tiles():
         raise RuntimeError(f"stopped at {fraction}")
 
     def matrix(progress=False):
-        return gram(kernel, _points(40), tile=4, progress=progress, devices=ONE * 3)
+        return gram(kernel, _points(40), tile=4, progress=progress, workers=Workers(ONE * 3))
 
     expected, before = matrix(), threading.active_count()
     for _ in range(3):
@@ -267,9 +269,9 @@ def test_wrong_inputs_are_refused():
     with pytest.raises(InputError, match="dtype is 'float16'; accepted: float32, float64"):
         gram(kernel, _points(2), dtype="float16")
     with pytest.raises(InputError, match="process_index is 2 and process_count is 2"):
-        gram(kernel, _points(2), process_index=2, process_count=2)
+        gram(kernel, _points(2), workers=Workers(None, 2, 2))
     with pytest.raises(InputError, match="path is None and process_count is 2"):
-        gram(kernel, _points(2), process_count=2)
+        gram(kernel, _points(2), workers=Workers(None, 0, 2))
     with pytest.raises(InputError, match=r"into \(2, 2, 1\); accepted: \(2, 2\)"):
         gram(lambda a, b: kernel(a, b)[..., None], _points(2))
 
@@ -301,6 +303,8 @@ def test_whole_numbers_stay_whole():
 def test_any_sizes_and_any_tile_give_the_same_matrix(n1, n2, tile):
     x1, x2 = _points(n1), _points(n2 + 1)[1:]
     np.testing.assert_allclose(
-        gram(kernel, x1, x2, tile=tile, devices=ONE), kernel(x1, x2), rtol=1e-5
+        gram(kernel, x1, x2, tile=tile, workers=Workers(ONE)), kernel(x1, x2), rtol=1e-5
     )
-    np.testing.assert_allclose(gram(kernel, x1, tile=tile, devices=ONE), kernel(x1, x1), rtol=1e-5)
+    np.testing.assert_allclose(
+        gram(kernel, x1, tile=tile, workers=Workers(ONE)), kernel(x1, x1), rtol=1e-5
+    )

@@ -11,18 +11,11 @@ from hypothesis import strategies as st
 
 from lsa_jax import models
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import (
-    StagedKernel,
-    Stages,
-    empirical_ntk,
-    finite_kernel,
-    gram,
-    infinite_kernel,
-)
+from lsa_jax.kernels import Workers, empirical_ntk, finite_kernel, gram, infinite_kernel
 from lsa_jax.kernels.matrices.file import Place
 from lsa_jax.kernels.matrices.prepared import PreparedBlocks, in_order, rows_and_columns
 from lsa_jax.kernels.matrices.programs import DevicePrograms, TileProgram
-from lsa_jax.kernels.matrices.staged import stages_of
+from lsa_jax.kernels.matrices.staged import StagedKernel, Stages, stages_of
 
 ONE = jax.devices()[:1]
 FEATURES = 1000
@@ -67,13 +60,13 @@ def test_the_matrix_is_that_of_the_function_whatever_there_is_room_for(blocks, d
             *pair,
             tile=4,
             memory_limit=limit * devices.count(devices[0]),
-            devices=devices,
+            workers=Workers(devices),
         )
         np.testing.assert_allclose(matrix, _function(*pair[:1], pair[-1]), rtol=1e-4, atol=1e-5)
 
 
-def _program(sides, held, spare):
-    return TileProgram(sides, (None, None), None, 0, held, spare)
+def _program(shapes, held, spare):
+    return TileProgram(shapes, (None, None), None, 0, held, spare)
 
 
 def _programs(devices, calls):

@@ -31,6 +31,7 @@ from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.training.programs import init_key
 
 
 def load(points: list[Point], data_dir: Path | None) -> TaskData:
@@ -94,9 +95,8 @@ def _train_to(
         _optimizer(config),
         epochs=epochs,
         batch_size=config.batch_size,
-        test=data.test,
-        eval_batch_size=config.batch_size,
-        checkpoint_dir=directory / f"epochs_{epochs}",
+        evaluation=training.Evaluation(data.test, batch_size=config.batch_size),
+        checkpoints=training.Checkpoints(directory / f"epochs_{epochs}"),
         progress=progress,
     )
 
@@ -105,20 +105,20 @@ def mean_gradients(
     config: ml_collections.ConfigDict, model: Model, data: Dataset
 ) -> list[Float[np.ndarray, "3 hwc f"]]:
     """Returns mean gradients of the last filters of each block over thirds of the first steps."""
-    rule = _optimizer(config)
+    optimizer = _optimizer(config)
     loss = training.LOSSES["softmax_cross_entropy"]
-    params = model.init(training.init_key(_run_key(config)), data.inputs.shape[1:])
+    params = model.init(init_key(_run_key(config)), data.inputs.shape[1:])
     size = min(config.batch_size, len(data.targets))
     key = jax.random.fold_in(jax.random.key(config.seed), FilterClouds.GRADIENTS)
 
     @jax.jit
     def take(params: Any, opt_state: Any, inputs: Array, targets: Array) -> tuple:
         slope = jax.grad(lambda p: jnp.mean(loss(model.apply(p, inputs), targets)))(params)
-        updates, opt_state = rule.update(slope, opt_state, params)
+        updates, opt_state = optimizer.update(slope, opt_state, params)
         filters = [last_filters(slope, stage) for stage in range(NUM_STAGES)]
         return optax.apply_updates(params, updates), opt_state, filters
 
-    opt_state, chunk = rule.init(params), config.gradient_steps // 3
+    opt_state, chunk = optimizer.init(params), config.gradient_steps // 3
     sums: list[np.ndarray] = []
     for step in range(config.gradient_steps):
         chosen = jax.random.choice(
@@ -234,7 +234,7 @@ def run(
         if replica in history.failures:
             outcomes.append(Outcome(described, rows, "failed", history.failures[replica]))
             continue
-        start = model.init(training.init_key(_run_key(point.config)), data.train.inputs.shape[1:])
+        start = model.init(init_key(_run_key(point.config)), data.train.inputs.shape[1:])
         stages = [start] + [
             jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
             for params, _ in trained

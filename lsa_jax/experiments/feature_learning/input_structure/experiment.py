@@ -113,8 +113,8 @@ def _teach(
         _optimizer(config),
         epochs=config.teacher_epochs,
         batch_size=2 * config.batch_size,
-        eval_every=config.teacher_epochs,
-        checkpoint_dir=directory / "teacher",
+        evaluation=training.Evaluation(every=config.teacher_epochs),
+        checkpoints=training.Checkpoints(directory / "teacher"),
         progress=progress,
     )
     labels, measures = {}, {}
@@ -196,11 +196,9 @@ def _train_students(
         lambda replica: _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        test=sources["test"],
-        metrics=_student_metrics(),
+        evaluation=training.Evaluation(sources["test"], _student_metrics(), config.eval_every),
         replicas=jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas),
-        eval_every=config.eval_every,
-        checkpoint_dir=directory,
+        checkpoints=training.Checkpoints(directory),
         progress=progress,
     )
     return history
@@ -219,9 +217,8 @@ def _train_directly(
         _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        test=splits[1],
-        eval_every=config.eval_every,
-        checkpoint_dir=directory,
+        evaluation=training.Evaluation(splits[1], every=config.eval_every),
+        checkpoints=training.Checkpoints(directory),
         progress=progress,
     )
     return history

@@ -22,13 +22,13 @@ from lsa_jax.experiments.feature_learning.learning import training
 from lsa_jax.experiments.feature_learning.learning.pictures import picture_rows
 from lsa_jax.experiments.feature_learning.learning.report import make_report
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, Replica
-from lsa_jax.experiments.feature_learning.learning.tasks import Task, make_task
-from lsa_jax.experiments.feature_learning.learning.training import State
+from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, LearnerReplica
+from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
+from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
-from lsa_jax.training import checkpoints
+from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "ntk_rate", "random_features_rate")
@@ -44,7 +44,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
     return group_points(points, lambda config: _VARYING)
 
 
-def _make_tasks(group: list[Point]) -> list[Task]:
+def _make_tasks(group: list[Point]) -> list[PatternTask]:
     """Draws the tasks of a group's points, once for each seed."""
     by_seed = {point.config.seed: point.config for point in group}
     tasks = {seed: make_task(config) for seed, config in by_seed.items()}
@@ -63,93 +63,57 @@ def evaluation_steps(config: ml_collections.ConfigDict) -> list[int]:
     return [*begin, *range(every * (first // every + 1), total, every), total]
 
 
-class Runs:
-    """The runs of a group, from one evaluation to the next.
+def _train(
+    group: list[Point],
+    replicas: list[LearnerReplica],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> tuple[Evaluations, list[LearnerState]]:
+    """Trains the runs of a group together, from their last checkpoint if there is one.
 
-    Attributes:
-        steps: when they are evaluated.
-        stages: all runs before their minibatches: at the start and after the first steps.
-        state: of all runs, after the evaluations that are done.
-        table: by measure, [evaluations, replicas]; NaN where an evaluation is not done.
+    Returns:
+        The runs, and all of them before their minibatches: at the start and after the first steps.
     """
-
-    def __init__(self, group: list[Point]) -> None:
-        self.config = config = group[0].config
-        self._layout = layout = ReplicaLayout(len(group))
-        replicas = [
-            feature_stages.make_replica(point.config, task)
-            for point, task in zip(group, _make_tasks(group), strict=True)
-        ]
-        self.first_replica = replicas[0]
-        stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas)
-        self._replicas = layout.spread(stacked)
-        self.steps = evaluation_steps(config)
-        longest = max(np.diff(self.steps), default=1)
-        function = functools.partial(training.advance, config, int(longest))
-        self._advance = layout.map(function, 2)
-        start = layout.map(functools.partial(training.start_states, config), 1)
-        stages = layout.gather(start(self._replicas))
-        self.stages: list[State] = [
-            jax.tree.map(lambda leaf, at=at: leaf[:, at], stages)
-            for at in range(stages.step.shape[1])
-        ]
-        self.state = self.stages[0]
-        row = self._evaluate(0)
-        self.table = {name: np.full((len(self.steps), len(group)), np.nan) for name in row}
-        self._record(0, row)
-
-    def _evaluate(self, num_steps: int) -> dict[str, np.ndarray]:
-        count = self._layout.share(jnp.int32(num_steps))
-        state, row = self._advance(self._layout.spread(self.state), self._replicas, count)
-        self.state = self._layout.gather(state)
-        return self._layout.gather(row)
-
-    def _record(self, index: int, row: dict[str, np.ndarray]) -> None:
-        for name, values in row.items():
-            self.table[name][index] = values
-
-    def advance(self, index: int) -> None:
-        """Goes on from evaluation `index` - 1 to evaluation `index`."""
-        if index < len(self.stages):
-            self.state = self.stages[index]
-            self._record(index, self._evaluate(0))
-        else:
-            self._record(index, self._evaluate(self.steps[index] - self.steps[index - 1]))
+    config, layout = group[0].config, ReplicaLayout(len(group))
+    spread = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas))
+    steps = evaluation_steps(config)
+    longest = int(max(np.diff(steps), default=1))
+    program = layout.map(functools.partial(training.advance, config, longest), 2)
+    start = layout.map(functools.partial(training.start_states, config), 1)
+    found = layout.gather(start(spread))
+    stages = [
+        jax.tree.map(lambda leaf, at=at: leaf[:, at], found) for at in range(found.step.shape[1])
+    ]
+    runs = run_evaluations(
+        layout,
+        lambda state, count: program(state, spread, count),
+        stages,
+        steps,
+        kept=Checkpoints(directory, config.checkpoint_every),
+        finished=lambda runs: bool(runs.stopped.all()),
+        progress=progress,
+    )
+    return runs, stages
 
 
-def _train(group: list[Point], directory: Path, progress: Callable[[float], None]) -> Runs:
-    """Trains the runs of a group together, from their last checkpoint if there is one."""
-    runs = Runs(group)
-    done, last = 0, len(runs.steps) - 1
-    if saved := checkpoints.restore(directory, (runs.state, runs.table)):
-        done, (runs.state, runs.table) = saved
-    while done < last:
-        done += 1
-        runs.advance(done)
-        if done % runs.config.checkpoint_every == 0 or done == last:
-            checkpoints.save(directory, done, (runs.state, runs.table))
-        progress(runs.steps[done] / runs.steps[-1])
-    return runs
-
-
-def _picture(runs: Runs) -> list[dict[str, Any]]:
+def _picture(
+    config: ml_collections.ConfigDict, replica: LearnerReplica, stages: list[LearnerState]
+) -> list[dict[str, Any]]:
     """Returns where the first run's neurons lie at the start, after step 1 and after step 2."""
-    replica, config = runs.first_replica, runs.config
     idle = np.asarray(jax.jit(functools.partial(_idle_weights, config))(replica))
     truth = np.zeros(config.data.d, np.float32)
     truth[: len(replica.direction)] = replica.direction
     weights = [
-        np.concatenate([stage.params["w"][0], stage.idle_scale[0] * idle]).T
-        for stage in runs.stages
+        np.concatenate([stage.params["w"][0], stage.idle_scale[0] * idle]).T for stage in stages
     ]
     return picture_rows([0, 1, 2], weights, np.stack([truth, -truth]))
 
 
-def _idle_weights(config: ml_collections.ConfigDict, replica: Replica) -> Array:
+def _idle_weights(config: ml_collections.ConfigDict, replica: LearnerReplica) -> Array:
     return feature_stages.initial_params(config, replica)[1]
 
 
-def _outcome(runs: Runs, replica: int, point: Point) -> Outcome:
+def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
     config = point.config
     described = {
         "learner": config.learner,
@@ -178,11 +142,15 @@ def run(
     A run whose loss stops being finite has failed; the others go on.
     """
     del data
-    runs = _train(group, directory, progress)
+    replicas = [
+        feature_stages.make_replica(point.config, task)
+        for point, task in zip(group, _make_tasks(group), strict=True)
+    ]
+    runs, stages = _train(group, replicas, directory, progress)
     outcomes = [_outcome(runs, i, point) for i, point in enumerate(group)]
     config = group[0].config
     if config.learner == "network" and config.structured and config.pictures:
-        outcomes[0].history.extend(_picture(runs))
+        outcomes[0].history.extend(_picture(config, replicas[0], stages))
     return outcomes
 
 

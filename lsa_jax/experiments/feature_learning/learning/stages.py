@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.learning.tasks import Task
+from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask
 from lsa_jax.experiments.feature_learning.streams import Learning
 from lsa_jax.experiments.feature_learning.truncated_relu import (
     Params,
@@ -26,7 +26,7 @@ from lsa_jax.training.losses import hinge
 FIRST_STEPS = {"network": 2, "one_step": 1, "two_step": 2}
 
 
-class Replica(NamedTuple):
+class LearnerReplica(NamedTuple):
     """What is one run's own.
 
     Attributes:
@@ -46,14 +46,14 @@ class Replica(NamedTuple):
     rate: Float[Array, ""]
 
 
-def make_replica(config: ml_collections.ConfigDict, task: Task) -> Replica:
+def make_replica(config: ml_collections.ConfigDict, task: PatternTask) -> LearnerReplica:
     """Returns what is one run's own, from its settings and its task."""
     std = config.output_std
     if config.learner == "memorise":
         std = config.memorise.output_std
     elif std is None:
         std = task.scale**2 / (task.gamma * config.data.k**2)
-    return Replica(
+    return LearnerReplica(
         jax.random.key(config.seed),
         task.train,
         task.test,
@@ -64,7 +64,7 @@ def make_replica(config: ml_collections.ConfigDict, task: Task) -> Replica:
 
 
 def network_of(
-    config: ml_collections.ConfigDict, replica: Replica, noise_std: float = 0.0
+    config: ml_collections.ConfigDict, replica: LearnerReplica, noise_std: float = 0.0
 ) -> Model:
     """Returns the network that all learners start from."""
     std = config.data.k**-0.5 if config.weight_std is None else config.weight_std
@@ -77,7 +77,9 @@ def network_of(
     )
 
 
-def initial_params(config: ml_collections.ConfigDict, replica: Replica) -> tuple[Params, Array]:
+def initial_params(
+    config: ml_collections.ConfigDict, replica: LearnerReplica
+) -> tuple[Params, Array]:
     """Draws the network.
 
     Returns:
@@ -99,7 +101,9 @@ def class_weights(targets: Float[Array, " n"]) -> Float[Array, " n"]:
     return 0.5 / jnp.where(targets > 0, positive, 1 - positive)
 
 
-def _full_gradient(config: ml_collections.ConfigDict, params: Params, replica: Replica) -> Params:
+def _full_gradient(
+    config: ml_collections.ConfigDict, params: Params, replica: LearnerReplica
+) -> Params:
     """Returns the gradient of the mean hinge loss over all examples, classes weighed if asked."""
     apply = network_of(config, replica, config.smoothing).apply
     inputs, targets = replica.train
@@ -121,7 +125,7 @@ def _full_gradient(config: ml_collections.ConfigDict, params: Params, replica: R
 
 
 def first_stages(
-    config: ml_collections.ConfigDict, replica: Replica
+    config: ml_collections.ConfigDict, replica: LearnerReplica
 ) -> list[tuple[Params, Float[Array, ""]]]:
     """Returns parameters and idle scale at the start, after step 1 and after step 2.
 

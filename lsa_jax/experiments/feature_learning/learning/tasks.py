@@ -14,7 +14,7 @@ from lsa_jax.experiments.feature_learning.learning.settings import is_in_pattern
 from lsa_jax.experiments.feature_learning.streams import Learning
 
 
-class Task(NamedTuple):
+class PatternTask(NamedTuple):
     """What a seed's learners share.
 
     Attributes:
@@ -63,7 +63,7 @@ def make_law(config: ml_collections.ConfigDict, *, structured: bool) -> PatternL
     return law if structured else dictionary.without_structure(law)
 
 
-def make_task(config: ml_collections.ConfigDict) -> Task:
+def make_task(config: ml_collections.ConfigDict) -> PatternTask:
     """Draws a seed's examples.
 
     With an orthonormal dictionary and no noise, inputs are their coordinates in it, p = D: all
@@ -105,7 +105,7 @@ def make_task(config: ml_collections.ConfigDict) -> Task:
     splits = [
         Dataset(((x - mean[None]) / scale).astype(np.float32), y) for _, x, y in drawn.values()
     ]
-    return Task(
+    return PatternTask(
         *splits,
         direction=direction / np.linalg.norm(direction),
         gamma=float(np.abs(gammas).mean()),

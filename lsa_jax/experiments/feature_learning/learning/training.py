@@ -18,7 +18,7 @@ from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning.stages import (
     FIRST_STEPS,
-    Replica,
+    LearnerReplica,
     class_weights,
     first_stages,
     initial_params,
@@ -29,6 +29,7 @@ from lsa_jax.experiments.feature_learning.truncated_relu import Params
 from lsa_jax.training.losses import hinge, is_correct
 from lsa_jax.training.optimizers import make_optimizer, make_schedule
 from lsa_jax.training.programs import join, split
+from lsa_jax.training.segments import kept_if
 
 # Parameters that stay as they are after the first steps.
 _FROZEN = {
@@ -41,7 +42,7 @@ _FROZEN = {
 Row = dict[str, Float[Array, ""]]
 
 
-class State(NamedTuple):
+class LearnerState(NamedTuple):
     """One run between two steps.
 
     Attributes:
@@ -64,7 +65,9 @@ def total_steps(config: ml_collections.ConfigDict) -> int:
     return config.steps
 
 
-def _rule(config: ml_collections.ConfigDict, replica: Replica) -> optax.GradientTransformation:
+def _optimizer(
+    config: ml_collections.ConfigDict, replica: LearnerReplica
+) -> optax.GradientTransformation:
     if config.learner == "memorise":
         steps_per_epoch = config.data.num_train // config.batch_size
         epochs = config.memorise.epochs
@@ -75,7 +78,7 @@ def _rule(config: ml_collections.ConfigDict, replica: Replica) -> optax.Gradient
     return make_optimizer("momentum", replica.rate, momentum=config.momentum)
 
 
-def _apply(config: ml_collections.ConfigDict, replica: Replica) -> Callable:
+def _apply(config: ml_collections.ConfigDict, replica: LearnerReplica) -> Callable:
     """Returns the learner's model as `(params, inputs) -> outputs [n, 1]`."""
     apply = network_of(config, replica).apply
     if config.learner != "ntk":
@@ -88,7 +91,7 @@ def _apply(config: ml_collections.ConfigDict, replica: Replica) -> Callable:
     return linear
 
 
-def start_states(config: ml_collections.ConfigDict, replica: Replica) -> State:
+def start_states(config: ml_collections.ConfigDict, replica: LearnerReplica) -> LearnerState:
     """Returns the states of a run before its minibatches, along a first axis.
 
     One of a learner on fixed features or of a frozen stage, three of the network.
@@ -107,8 +110,8 @@ def start_states(config: ml_collections.ConfigDict, replica: Replica) -> State:
         elif config.learner in ("random_features", "one_step", "two_step"):
             params = params | {"a": jnp.zeros_like(params["a"])}
         trained, _ = split(params, _FROZEN.get(config.learner, ()))
-        opt_state = _rule(config, replica).init(trained)
-        states.append(State(params, opt_state, jnp.int32(step), idle_scale))
+        opt_state = _optimizer(config, replica).init(trained)
+        states.append(LearnerState(params, opt_state, jnp.int32(step), idle_scale))
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
@@ -128,15 +131,15 @@ def batch_rows(
 def advance(
     config: ml_collections.ConfigDict,
     count: int,
-    state: State,
-    replica: Replica,
+    state: LearnerState,
+    replica: LearnerReplica,
     num_steps: Int[Array, ""],
-) -> tuple[State, Row]:
+) -> tuple[LearnerState, Row]:
     """Takes up to `count` minibatch steps, then measures the run where it then stands.
 
     A step whose loss is not finite is not taken, nor is any after it.
     """
-    apply, rule = _apply(config, replica), _rule(config, replica)
+    apply, optimizer = _apply(config, replica), _optimizer(config, replica)
     frozen = _FROZEN.get(config.learner, ())
     first = state.step
     rows = batch_rows(
@@ -151,7 +154,7 @@ def advance(
     if config.class_weights == "all_steps":
         weights = class_weights(replica.train.targets)
 
-    def take(index: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+    def take(index: Array, carry: tuple[LearnerState, Array]) -> tuple[LearnerState, Array]:
         state, _ = carry
         inputs, targets = replica.train.inputs[rows[index]], replica.train.targets[rows[index]]
         trained, fixed = split(state.params, frozen)
@@ -160,12 +163,12 @@ def advance(
             losses = hinge(apply(join(trained, fixed), inputs), targets)
             return jnp.mean(weights[rows[index]] * losses)
 
-        value, slope = jax.value_and_grad(mean_loss)(trained)
-        updates, opt_state = rule.update(slope, state.opt_state, trained)
+        value, gradient = jax.value_and_grad(mean_loss)(trained)
+        updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
         params = join(optax.apply_updates(trained, updates), fixed)
         going = jnp.isfinite(value) & (state.step == first + index)
         after = state._replace(params=params, opt_state=opt_state, step=state.step + 1)
-        return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state), value
+        return kept_if(going, after, state), value
 
     state, loss = lax.fori_loop(0, num_steps, take, (state, jnp.float32(jnp.nan)))
     return state, {"batch_loss": loss} | measure(config, state, replica)
@@ -210,7 +213,7 @@ def cosines(
     return jnp.where(norms > 0, direction @ weights / jnp.where(norms > 0, norms, 1.0), 0.0)
 
 
-def measure(config: ml_collections.ConfigDict, state: State, replica: Replica) -> Row:
+def measure(config: ml_collections.ConfigDict, state: LearnerState, replica: LearnerReplica) -> Row:
     """Measures a run: accuracy, on training examples too, and how near neurons are to the truth.
 
     There are as many training examples as test ones, the first ones. The linearised network has no

@@ -34,7 +34,8 @@ from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
-from lsa_jax.training import LOSSES, checkpoints, is_correct, make_optimizer
+from lsa_jax.training import LOSSES, is_correct, make_optimizer
+from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
 
 
 class Cloud(NamedTuple):
@@ -51,7 +52,7 @@ class Cloud(NamedTuple):
     centres: Dataset
 
 
-class State(NamedTuple):
+class CloudState(NamedTuple):
     """One run between two steps; `step` stays where it is once a loss was not finite."""
 
     params: Any
@@ -119,30 +120,30 @@ def build_model(config: ml_collections.ConfigDict, d: int) -> Model:
 def advance(
     config: ml_collections.ConfigDict,
     count: int,
-    state: State,
+    state: CloudState,
     key: Key[Array, ""],
     cloud: tuple[Dataset, Dataset],
     num_steps: Int[Array, ""],
-) -> tuple[State, Float[Array, ""]]:
+) -> tuple[CloudState, Float[Array, ""]]:
     """Takes up to `count` steps and returns the state and the test accuracy there."""
     train, test = cloud
     apply, loss = build_model(config, train.inputs.shape[1]).apply, LOSSES[config.loss]
-    rule = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
+    optimizer = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
     first = state.step
     size = min(config.batch_size, len(train.targets))
     rows = batch_rows(
         jax.random.fold_in(key, WeightClouds.ORDER), first, count, len(train.targets), size
     )
 
-    def take(index: Array, state: State) -> State:
+    def take(index: Array, state: CloudState) -> CloudState:
         inputs, targets = train.inputs[rows[index]], train.targets[rows[index]]
-        value, slope = jax.value_and_grad(
+        value, gradient = jax.value_and_grad(
             lambda params: jnp.mean(loss(apply(params, inputs), targets))
         )(state.params)
-        updates, opt_state = rule.update(slope, state.opt_state, state.params)
-        after = State(optax.apply_updates(state.params, updates), opt_state, state.step + 1)
+        updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+        after = CloudState(optax.apply_updates(state.params, updates), opt_state, state.step + 1)
         going = jnp.isfinite(value) & (state.step == first + index)
-        return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, state)
+        return kept_if(going, after, state)
 
     state = lax.fori_loop(0, num_steps, take, state)
     return state, jnp.mean(is_correct(apply(state.params, test.inputs), test.targets))
@@ -195,23 +196,21 @@ def run(
     keys = jnp.stack([jax.random.key(p.config.seed) for p in group])
     d = clouds[0].train.inputs.shape[1]
     model = build_model(config, d)
-    rule = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
+    optimizer = make_optimizer("momentum", config.learning_rate, momentum=config.momentum)
 
-    def init(key: Key[Array, ""]) -> State:
+    def init(key: Key[Array, ""]) -> CloudState:
         params = model.init(jax.random.fold_in(key, WeightClouds.INIT), (d,))
-        return State(params, rule.init(params), jnp.int32(0))
+        return CloudState(params, optimizer.init(params), jnp.int32(0))
 
     spread_keys = layout.spread(keys)
-    state = layout.gather(layout.map(init, 1)(spread_keys))
+    state = layout.map(init, 1)(spread_keys)
     snapshots = jax.tree.map(
-        lambda leaf: np.zeros((len(config.pictures), *leaf.shape), leaf.dtype), state.params
+        lambda leaf: np.zeros((len(config.pictures), *leaf.shape), leaf.dtype),
+        layout.gather(state).params,
     )
     accuracy = np.full((len(config.pictures), len(group)), np.nan)
-    done = 0
-    if saved := checkpoints.restore(directory, (state, snapshots, accuracy)):
-        done, (state, snapshots, accuracy) = saved
-    longest = int(max(np.diff(config.pictures), default=1))
-    function = functools.partial(advance, config, max(longest, config.pictures[0], 1))
+    counts = np.diff(config.pictures, prepend=0)
+    function = functools.partial(advance, config, max(*counts.tolist(), 1))
     if data is None:
         own = [(cloud.train, cloud.test) for cloud in clouds]
         examples = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
@@ -219,21 +218,28 @@ def run(
     else:
         examples = layout.share((data.train, data.test))
         program = layout.map(function, 2)
-    while done < len(config.pictures):
-        at = config.pictures[done]
-        count = layout.share(jnp.int32(at - (config.pictures[done - 1] if done else 0)))
-        state, accuracy[done] = layout.gather(
-            program(layout.spread(state), spread_keys, examples, count)
-        )
-        for kept, leaf in zip(
-            jax.tree.leaves(snapshots), jax.tree.leaves(state.params), strict=True
-        ):
-            kept[done] = leaf
-        done += 1
-        checkpoints.save(directory, done, (state, snapshots, accuracy))
-        progress(done / len(config.pictures))
+
+    def draw(state: CloudState, picture: int) -> CloudState:
+        count = layout.share(jnp.int32(counts[picture]))
+        state, found = program(state, spread_keys, examples, count)
+        accuracy[picture] = layout.gather(found)
+        params = jax.tree.leaves(layout.gather(state.params))
+        for kept, leaf in zip(jax.tree.leaves(snapshots), params, strict=True):
+            kept[picture] = leaf
+        return state
+
+    state, _ = run_segments(
+        state,
+        (snapshots, accuracy),
+        range(1, len(counts) + 1),
+        draw,
+        kept=Checkpoints(directory),
+        layout=layout,
+        progress=lambda picture: progress(picture / len(counts)),
+    )
+    taken = layout.gather(state.step)
     return [
-        _outcome(point, clouds[i], i, snapshots, accuracy, int(state.step[i]))
+        _outcome(point, clouds[i], i, snapshots, accuracy, int(taken[i]))
         for i, point in enumerate(group)
     ]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.lemmas.report import make_report
-from lsa_jax.experiments.lsa.signal.population import flow_to_target, measure
+from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 

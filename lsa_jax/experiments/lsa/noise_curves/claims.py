@@ -8,7 +8,7 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting import claims as rule
+from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.report import Claim
 
 # A percentage counts as the paper's when it is this near, in points, and nearer if the paper has
@@ -26,14 +26,14 @@ _TIED = "the network is not shown to keep more"
 _KEY = 0
 
 
-class Examples(NamedTuple):
+class TestExamples(NamedTuple):
     """The test that accuracies are of: how many examples, and how many labels to guess among."""
 
     count: int
     classes: int
 
 
-_USUAL = Examples(10_000, 10)
+_USUAL = TestExamples(10_000, 10)
 
 
 class Axis(NamedTuple):
@@ -63,7 +63,7 @@ class _Series(NamedTuple):
     warning: str = ""
 
 
-def _at_level(own: pd.DataFrame, level: float, test: Examples) -> _Series:
+def _at_level(own: pd.DataFrame, level: float, test: TestExamples) -> _Series:
     """Returns what one series retains at a level, with the error that its test examples make."""
     here = own[own["level"] == level].set_index("seed")
     retained = here["retained"].dropna()
@@ -72,13 +72,13 @@ def _at_level(own: pd.DataFrame, level: float, test: Examples) -> _Series:
     accuracy, start = (float(here[name].mean()) for name in ("test_accuracy", "start_accuracy"))
     return _Series(
         retained,
-        100 * rule.ratio_error(accuracy, start, test.count, _KEY),
-        rule.chance_warning(start, test.classes, test.count),
+        100 * deciding.ratio_error(accuracy, start, test.count, _KEY),
+        deciding.chance_warning(start, test.classes, test.count),
     )
 
 
 def make_claims(
-    table: pd.DataFrame, paper_item: str | None, axis: str = "noise", test: Examples = _USUAL
+    table: pd.DataFrame, paper_item: str | None, axis: str = "noise", test: TestExamples = _USUAL
 ) -> list[Claim]:
     """Returns the paper's claims on a figure of this kind, and its numbers where it prints them.
 
@@ -121,7 +121,7 @@ _BySeries = dict[tuple[str, str], _Series]
 _NOTHING = _Series(pd.Series(dtype=float))
 
 
-def _retained_at(rows: pd.DataFrame, level: float, test: Examples) -> _BySeries:
+def _retained_at(rows: pd.DataFrame, level: float, test: TestExamples) -> _BySeries:
     """Returns what is retained at a level, by learner and series."""
     return {
         key: _at_level(own, level, test)
@@ -136,12 +136,12 @@ def _retained_claims(
     claims = []
     for learner, percent in paper.percent.items():
         ours = {name: series for (of, name), series in found.items() if of == learner}
-        margin = rule.margin_of(percent, list(paper.percent.values()), TOLERANCE)
+        margin = deciding.margin_of(percent, list(paper.percent.values()), TOLERANCE)
         for name, series in (ours or {LEARNERS[learner].label: _NOTHING}).items():
             item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
             unless = series.warning or tied
             options = {"examples_error": series.error, "unless": unless, "digits": 2}
-            claims.append(rule.agree(item, percent, series.retained, margin, **options))
+            claims.append(deciding.agree(item, percent, series.retained, margin, **options))
     return claims
 
 
@@ -158,14 +158,14 @@ def _gap_claims(
     }
     claims = {}
     for (learner, name), series in (found | missing).items():
-        if LEARNERS[learner].follows:  # a kernel that has learned: the papers' are fixed
+        if LEARNERS[learner].is_learned_kernel:  # the papers' are fixed
             gaps = network.retained - series.retained
             item = f"points of accuracy retained {axis.end}, network minus {name}{where}"
-            claims[name] = rule.measured(item, "-", round(float(gaps.mean()), 2), gaps)
+            claims[name] = deciding.measured(item, "-", round(float(gaps.mean()), 2), gaps)
         elif learner != "network":
             known = learner in percent
             paper = round(percent["network"] - percent[learner], 2) if known else "above 0"
-            claims[name] = rule.compare(
+            claims[name] = deciding.compare(
                 f"points of accuracy retained {axis.end}, network minus {name}{where}",
                 paper,
                 network.retained - series.retained,
@@ -178,7 +178,7 @@ def _gap_claims(
 
 
 def _cell_claims(
-    table: pd.DataFrame, cells: dict, ties: dict[str, str], test: Examples
+    table: pd.DataFrame, cells: dict, ties: dict[str, str], test: TestExamples
 ) -> list[Claim]:
     """Compares test accuracies with those that the paper prints, cell by cell."""
     claims = []
@@ -193,23 +193,23 @@ def _cell_claims(
                 label = LEARNERS[learner].label
                 item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
                 rivals = [other[noise] for other in accuracies.values()]
-                margin = rule.margin_of(paper, rivals, TOLERANCE)
+                margin = deciding.margin_of(paper, rivals, TOLERANCE)
                 accuracy = found["test_accuracy"]
-                error = rule.binomial_error(accuracy.mean(), test.count)
+                error = deciding.binomial_error(accuracy.mean(), test.count)
                 unless = ties.get(arrangement, ties.get("", ""))
                 options = {"examples_error": 100 * error, "unless": unless, "digits": 2}
-                claims.append(rule.agree(item, paper, 100 * accuracy, margin, **options))
+                claims.append(deciding.agree(item, paper, 100 * accuracy, margin, **options))
     return claims
 
 
 def _on_par_claims(
-    rows: pd.DataFrame, gaps: dict[str, Claim], margin: float, test: Examples
+    rows: pd.DataFrame, gaps: dict[str, Claim], margin: float, test: TestExamples
 ) -> list[Claim]:
     """Compares accuracies at zero noise, which the paper finds on a par, or close by.
 
     That speaks for the paper where accuracies are above chance and noise parts them.
     """
-    fixed = rows[~rows["learner"].map(lambda learner: LEARNERS[learner].follows is not None)]
+    fixed = rows[~rows["learner"].map(lambda learner: LEARNERS[learner].is_learned_kernel)]
     accuracy = {
         series: own.set_index("seed")["test_accuracy"]
         for series, own in fixed[fixed["level"] == 0].groupby("series", sort=False)
@@ -217,18 +217,18 @@ def _on_par_claims(
     network = accuracy.pop(LEARNERS["network"].label, pd.Series(dtype=float))
     claims = []
     for series, own in accuracy.items():
-        warning = rule.chance_warning(own.mean(), test.classes, test.count)
+        warning = deciding.chance_warning(own.mean(), test.classes, test.count)
         if not warning and gaps[series].status != "shown":
             warning = _TIED
-        error = rule.difference_error(network.mean(), own.mean(), test.count)
+        error = deciding.difference_error(network.mean(), own.mean(), test.count)
         item = f"points of accuracy at zero noise, network minus {series}, within {margin:g}"
         options = {"examples_error": 100 * error, "unless": warning, "digits": 2}
-        claims.append(rule.agree(item, 0.0, 100 * (network - own), margin, **options))
+        claims.append(deciding.agree(item, 0.0, 100 * (network - own), margin, **options))
     return claims
 
 
-def examples_of(data: ml_collections.ConfigDict) -> Examples:
+def examples_of(data: ml_collections.ConfigDict) -> TestExamples:
     """Returns the test of a sweep; that of a data set without a number is taken whole."""
     classes = len(data.classes) or _CLASSES.get(data.task) or _CLASSES.get(data.dataset, 10)
     count = data.num_test or _TEST_IMAGES.get(data.task) or _TEST_IMAGES.get(data.dataset, 500)
-    return Examples(count, classes)
+    return TestExamples(count, classes)

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
+import optax
 
 from lsa_jax import kernels, models, parallel, training
-from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves import exact, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
@@ -23,6 +24,7 @@ from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
+from lsa_jax.training.programs import init_key
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -92,6 +94,27 @@ def _build(name: str, **settings: Any) -> Model:
     return models.MODELS[name](**settings)
 
 
+def _make_optimizer(
+    settings: ml_collections.ConfigDict, steps_per_epoch: int
+) -> optax.GradientTransformation:
+    """Returns the optimiser of a learner's settings."""
+    schedule = training.make_schedule(
+        settings.schedule,
+        settings.learning_rate,
+        epochs=settings.epochs,
+        steps_per_epoch=steps_per_epoch,
+        decay_epochs=settings.decay_epochs,
+        decay_factor=settings.decay_factor,
+    )
+    return training.make_optimizer(
+        settings.optimizer,
+        schedule,
+        momentum=settings.momentum,
+        # The optimiser's penalty has the factor 1/2.
+        weight_decay=2 * settings.penalty_factor * settings.weight_decay,
+    )
+
+
 def train_group(
     group: list[Point],
     task: ImageTask,
@@ -118,15 +141,6 @@ def train_group(
     """
     config = group[0].config
     settings = config[config.learner]
-    steps_per_epoch = -(-len(task.train.targets) // settings.batch_size)
-    schedule = training.make_schedule(
-        settings.schedule,
-        settings.learning_rate,
-        epochs=settings.epochs,
-        steps_per_epoch=steps_per_epoch,
-        decay_epochs=settings.decay_epochs,
-        decay_factor=settings.decay_factor,
-    )
     keys = [
         jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN) for point in group
     ]
@@ -135,23 +149,16 @@ def train_group(
         model,
         tasks.source(config, TRAIN, task.train),
         loss or training.LOSSES[settings.loss],
-        training.make_optimizer(
-            settings.optimizer,
-            schedule,
-            momentum=settings.momentum,
-            # The optimiser's penalty has the factor 1/2.
-            weight_decay=2 * settings.penalty_factor * settings.weight_decay,
-        ),
+        _make_optimizer(settings, -(-len(task.train.targets) // settings.batch_size)),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
-        test=tasks.source(config, TEST, task.test),
-        metrics=metrics,
+        evaluation=training.Evaluation(
+            tasks.source(config, TEST, task.test), metrics, settings.eval_every
+        ),
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
         frozen=LEARNERS[config.learner].frozen,
-        eval_every=settings.eval_every,
         layout=parallel.BatchLayout(settings.batch_size) if config.parallel == "data" else None,
-        checkpoint_dir=directory,
-        checkpoint_every=settings.checkpoint_every,
+        checkpoints=training.Checkpoints(directory, settings.checkpoint_every),
         progress=progress,
     )
 
@@ -182,7 +189,7 @@ def _train(
             own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
             kernel = kernels.finite_kernel(model.apply, own)
             scratch = directory / SCRATCH / point.id
-            outcome = _solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
+            outcome = exact.solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
             done += 1
             progress(share + (1 - share) * done / followers)
         outcomes.append(outcome)
@@ -215,53 +222,7 @@ def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -
     run_key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN)
     make_kernel = LEARNERS[config.learner].kernel
     assert make_kernel is not None, config.learner
-    return make_kernel(training.init_key(run_key), model, input_shape)
-
-
-def _solve(
-    point: Point,
-    task: ImageTask,
-    make_kernel: Callable[[tuple[int, ...]], Callable],
-    scratch: Path,
-    progress: Callable[[float], None],
-) -> Outcome:
-    """Fits a kernel's ridge regression to one point's data, exactly.
-
-    The kernel's matrices are computed in files, so that a run that was killed goes on with them.
-    """
-    config, replica, epoch = point.config, tasks.replica_of(point), jnp.int32(0)
-    train, test = (
-        tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
-        for which, split in ((TRAIN, task.train), (TEST, task.test))
-    )
-    kernel = make_kernel(train.inputs.shape[1:])
-    # The symmetric matrix takes half the work of its size.
-    share = len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
-    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    scratch.mkdir(parents=True, exist_ok=True)
-    gram_train = gram(
-        train.inputs, path=scratch / "train.npy", progress=lambda f: progress(share * f)
-    )
-    gram_test = gram(
-        test.inputs,
-        train.inputs,
-        path=scratch / "test.npy",
-        progress=lambda f: progress(share + (1 - share) * f),
-    )
-    key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
-    targets = np.asarray(train.targets)
-    ridge = kernels.select_ridge(key, gram_train, targets, config[config.learner].ridge)
-    both = kernels.regress(
-        gram_train, targets, np.concatenate([gram_test, gram_train]), ridge=ridge
-    ).predictions
-    accuracies = {
-        name: float(np.mean(training.is_correct(outputs, split.targets)))
-        for name, outputs, split in (
-            ("test_accuracy", both[: len(gram_test)], test),
-            ("train_accuracy", both[len(gram_test) :], train),
-        )
-    }
-    return Outcome({**accuracies, "ridge": ridge}, [{"ridge": ridge, **accuracies}])
+    return make_kernel(init_key(run_key), model, input_shape)
 
 
 def run(
@@ -274,7 +235,7 @@ def run(
     task = tasks.task_of(group[0], data)
     if is_exact(group[0].config):
         make_kernel = functools.partial(_fixed_kernel, group[0], task)
-        outcomes = [_solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
+        outcomes = [exact.solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
     else:
         outcomes = _train(group, task, directory, progress)
     return [

@@ -17,7 +17,7 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
     make_claims,
 )
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting import claims as rule
+from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.report import Report
 
@@ -65,7 +65,7 @@ def _wide_table(table: pd.DataFrame, column: str, scale: float, unit: str) -> pd
     """Returns one row a series and one column a level: mean ± standard deviation."""
     rows = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
     cells = (table[column] * scale).groupby([*(table[row] for row in rows), table["level"]])
-    wide = cells.apply(rule.cell, ".2f").unstack("level").sort_index(axis=1)
+    wide = cells.apply(deciding.cell, ".2f").unstack("level").sort_index(axis=1)
     order = table[rows].drop_duplicates()
     wide = wide.reindex(order[rows[0]] if len(rows) == 1 else pd.MultiIndex.from_frame(order))
     wide.columns = [f"{unit} {level:g}" for level in wide.columns]

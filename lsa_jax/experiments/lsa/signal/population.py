@@ -24,17 +24,11 @@ the formulas of thesis appendix B.1.1 for the gradient; the way of computing the
 
 import functools
 import math
-from collections.abc import Iterable
 from typing import NamedTuple
 
-import ml_collections
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 from scipy.special import ndtr, wofz
-
-from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.lsa.sparse_signal import noise_std
 
 # 1 / sinh(pi t) is below float64's resolution from here on.
 _LAST_FREQUENCY = 12.0
@@ -56,10 +50,6 @@ _NEGLIGIBLE = 1e-13
 
 # A threshold, in standard deviations of a row, that no row passes.
 _NEVER_PASSED = 40.0
-
-# A smaller |w_perp| counts as none: far below c it no longer matters, and it must not underflow.
-_SMALLEST_LOG = -300.0
-_SMALLEST = math.exp(_SMALLEST_LOG)
 
 
 class PopulationGradient(NamedTuple):
@@ -216,171 +206,3 @@ def _above(g: float, threshold: float) -> float:
     tail = ndtr(-abs(z))
     passes = 2 * ndtr(-max(threshold, 0.0))
     return float(tail if g > 0 else passes - tail)
-
-
-class PopulationState(NamedTuple):
-    """Where the recursion stands.
-
-    Attributes:
-        c: w.w*.
-        o: |w_perp|.
-        b: the threshold.
-    """
-
-    c: float
-    o: float
-    b: float
-
-
-def population_step(
-    state: PopulationState, gradient: PopulationGradient, rate: float, bias_rate: float
-) -> PopulationState:
-    """Takes a step of Algorithm 1 along the population gradient.
-
-    A step that is longer than w_perp turns w_perp round; its norm stays positive.
-    """
-    o = abs(state.o - rate * gradient.w_perp)
-    return PopulationState(
-        state.c - rate * gradient.w_dot_wstar,
-        o if o >= _SMALLEST else 0.0,
-        state.b - bias_rate * gradient.b,
-    )
-
-
-def typical_start(init_scale: float, d: int) -> PopulationState:
-    """Returns a start of the size that w ~ N(0, init_scale^2 I) typically has: d enters only here.
-
-    c is one standard deviation and positive. (From c = 0 exactly it would never move, as at b = 0
-    the slope phi_b'(0) is 0.)
-    """
-    return PopulationState(init_scale, init_scale * math.sqrt(d - 1), 0.0)
-
-
-def measure(state: PopulationState, sigma: float, k: int) -> dict[str, float]:
-    """Returns where the recursion stands, its error, loss and gradient, as `signal_dynamics` does.
-
-    Beside its measures, `grad_w_perp` is the gradient's component along w_perp / |w_perp|.
-    """
-    gradient = population_gradient(*state, sigma, k)
-    return {
-        "w_dot_wstar": state.c,
-        "w_perp_norm": state.o,
-        "b": state.b,
-        "ratio": abs(state.b) / state.c if state.c else math.nan,
-        "test_accuracy": 1 - misclassification(*state, sigma, k),
-        "train_loss": gradient.loss,
-        "grad_dot_wstar": gradient.w_dot_wstar,
-        "grad_w_perp": gradient.w_perp,
-        "grad_b": gradient.b,
-    }
-
-
-def population_trajectory(
-    start: PopulationState,
-    rates: tuple[float, float],
-    sigma: float,
-    k: int,
-    *,
-    steps: Iterable[int],
-) -> list[dict[str, float]]:
-    """Runs Algorithm 1 on the population gradient: what minibatches of unbounded size would give.
-
-    Args:
-        start: where it starts.
-        rates: eta_w and eta_b.
-        sigma: standard deviation of the noise rows' entries.
-        k: number of noise rows.
-        steps: after how many steps to measure, increasing.
-
-    Returns:
-        One row a measurement: `step` and what `measure` returns.
-    """
-    rows, state, taken = [], start, 0
-    for step in steps:
-        for _ in range(step - taken):
-            gradient = population_gradient(*state, sigma, k)
-            state = population_step(state, gradient, *rates)
-        taken = step
-        rows.append({"step": step, **measure(state, sigma, k)})
-    return rows
-
-
-class Flow(NamedTuple):
-    """A solution of the gradient flow.
-
-    Attributes:
-        times: [n], learning rate times steps.
-        states: where the flow stands then.
-        reached: whether the error came down to the target; it is at the last time, then.
-    """
-
-    times: Float[np.ndarray, " n"]
-    states: list[PopulationState]
-    reached: bool
-
-
-def population_flow(
-    start: PopulationState,
-    bias_rate_ratio: float,
-    sigma: float,
-    k: int,
-    *,
-    target_error: float,
-    duration: float,
-) -> Flow:
-    """Follows the recursion's limit of small steps, until an error is reached.
-
-    d(c, |w_perp|, b)/dt is minus the population gradient, in b times `bias_rate_ratio`; a step of
-    rate eta is eta units of time. It is stiff (w_perp relaxes at a rate near log(k)^2 / 4, b at one
-    near 1 / k), so scipy's LSODA solves it, for log |w_perp| in place of |w_perp|.
-
-    Args:
-        start: where it starts; o above 0.
-        bias_rate_ratio: eta_b / eta_w.
-        sigma: standard deviation of the noise rows' entries.
-        k: number of noise rows.
-        target_error: the misclassification probability at which it ends.
-        duration: the time at which it ends where that error is not reached.
-
-    Raises:
-        NumericalError: the solver gave up.
-    """
-
-    def state_of(y: np.ndarray) -> PopulationState:
-        return PopulationState(float(y[0]), math.exp(max(y[1], _SMALLEST_LOG)), float(y[2]))
-
-    def slope(t: float, y: np.ndarray) -> list[float]:
-        state = state_of(y)
-        gradient = population_gradient(*state, sigma, k)
-        return [-gradient.w_dot_wstar, -gradient.w_perp / state.o, -bias_rate_ratio * gradient.b]
-
-    def excess(t: float, y: np.ndarray) -> float:
-        return misclassification(*state_of(y), sigma, k) - target_error
-
-    excess.terminal = True
-    first = np.array([start.c, math.log(start.o), start.b])
-    solution = solve_ivp(
-        slope, (0.0, duration), first, method="LSODA", rtol=1e-8, atol=1e-12, events=excess
-    )
-    if not solution.success:
-        raise NumericalError(f"the gradient flow at k = {k} was not solved: {solution.message}")
-    return Flow(solution.t, [state_of(y) for y in solution.y.T], solution.status == 1)
-
-
-def flow_to_target(config: ml_collections.ConfigDict) -> tuple[Flow, float]:
-    """Follows the flow that an experiment's settings describe, from a typical start.
-
-    Returns:
-        The flow, and sigma, the standard deviation of the noise rows' entries.
-    """
-    ratio = config.bias_learning_rate_ratio
-    sigma = noise_std(config.k, config.noise_scale)
-    flow = population_flow(
-        typical_start(config.init_scale, config.d),
-        1 / config.k if ratio is None else ratio,
-        sigma,
-        config.k,
-        target_error=config.target_error,
-        duration=config.duration,
-    )
-    return flow, sigma

@@ -27,8 +27,8 @@ from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
-from lsa_jax.training import checkpoints
 from lsa_jax.training.losses import is_correct
+from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "noise_scale", "learning_rate", "bias_learning_rate_ratio")
@@ -40,7 +40,7 @@ Row = dict[str, Float[Array, ""]]
 Tree = Any
 
 
-class Replica(NamedTuple):
+class FilterReplica(NamedTuple):
     """What is one run's own.
 
     Attributes:
@@ -56,7 +56,7 @@ class Replica(NamedTuple):
     bias_learning_rate: Float[Array, ""]
 
 
-class State(NamedTuple):
+class FilterState(NamedTuple):
     """One run between two steps.
 
     Attributes:
@@ -70,11 +70,11 @@ class State(NamedTuple):
     w_perp: Float[Array, " d"]
 
 
-def make_replica(config: ml_collections.ConfigDict) -> Replica:
+def make_replica(config: ml_collections.ConfigDict) -> FilterReplica:
     """Returns what is one run's own, from its settings."""
     ratio = config.bias_learning_rate_ratio
     ratio = 1 / config.k if ratio is None else ratio
-    return Replica(
+    return FilterReplica(
         key=jax.random.key(config.seed),
         sigma=jnp.float32(noise_std(config.k, config.noise_scale)),
         learning_rate=jnp.float32(config.learning_rate),
@@ -82,11 +82,11 @@ def make_replica(config: ml_collections.ConfigDict) -> Replica:
     )
 
 
-def init_state(config: ml_collections.ConfigDict, replica: Replica) -> State:
+def init_state(config: ml_collections.ConfigDict, replica: FilterReplica) -> FilterState:
     """Returns the start of Algorithm 1: w ~ N(0, init_scale^2 I), b = 0."""
     key = jax.random.fold_in(replica.key, SignalDynamics.INIT)
     params = make_network(config).init(key, config.init_scale, config.d)
-    return State(params, jnp.int32(0), jnp.zeros(config.d))
+    return FilterState(params, jnp.int32(0), jnp.zeros(config.d))
 
 
 def _is_finite(*trees: object) -> Array:
@@ -94,7 +94,7 @@ def _is_finite(*trees: object) -> Array:
 
 
 def _test_accuracy(
-    config: ml_collections.ConfigDict, params: Tree, step: Array, replica: Replica
+    config: ml_collections.ConfigDict, params: Tree, step: Array, replica: FilterReplica
 ) -> Array:
     """Returns the accuracy on fresh test examples, drawn in pieces of a minibatch's size."""
     key = jax.random.fold_in(jax.random.fold_in(replica.key, SignalDynamics.TEST), step)
@@ -109,8 +109,11 @@ def _test_accuracy(
 
 
 def train_steps(
-    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
-) -> tuple[State, Float[Array, ""], Tree]:
+    config: ml_collections.ConfigDict,
+    state: FilterState,
+    replica: FilterReplica,
+    num_steps: Int[Array, ""],
+) -> tuple[FilterState, Float[Array, ""], Tree]:
     """Takes steps of Algorithm 1, each on a fresh minibatch.
 
     A step whose loss, gradient or result is not finite is not taken, nor is any after it.
@@ -123,7 +126,9 @@ def train_steps(
     gradient_at = make_sampler(config).gradient
     first = state.step
 
-    def take(index: Array, carry: tuple[State, Array, Tree]) -> tuple[State, Array, Tree]:
+    def take(
+        index: Array, carry: tuple[FilterState, Array, Tree]
+    ) -> tuple[FilterState, Array, Tree]:
         state, step = carry[0], first + index
         loss, gradient = gradient_at(jax.random.fold_in(stream, step), state.params, replica.sigma)
         params = jax.tree.map(lambda p, rate, g: p - rate * g, state.params, rates, gradient)
@@ -139,8 +144,11 @@ def train_steps(
 
 
 def advance(
-    config: ml_collections.ConfigDict, state: State, replica: Replica, num_steps: Int[Array, ""]
-) -> tuple[State, Row]:
+    config: ml_collections.ConfigDict,
+    state: FilterState,
+    replica: FilterReplica,
+    num_steps: Int[Array, ""],
+) -> tuple[FilterState, Row]:
     """Takes steps of Algorithm 1 and measures the run where it then stands.
 
     The cosine is that between the parts of w orthogonal to w* now and at the evaluation before; it
@@ -178,91 +186,49 @@ def groups(points: list[Point]) -> list[list[Point]]:
     return group_points(points, lambda config: _VARYING)
 
 
-class Runs:
-    """The runs of a group, from one evaluation to the next.
-
-    Attributes:
-        steps: when the runs are evaluated: before the first step, every `eval_every` steps and
-            after the last.
-        state: the state of all runs, after the evaluations that are done.
-        table: by measure, [evaluations, replicas]; NaN where an evaluation is not done.
-    """
-
-    def __init__(self, group: list[Point]) -> None:
-        config = group[0].config
-        self._layout = layout = ReplicaLayout(len(group))
-        replicas = [make_replica(point.config) for point in group]
-        self._replicas = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas))
-        self._advance = layout.map(functools.partial(advance, config), 2)
-        self.steps = [*range(0, config.steps, config.eval_every), config.steps]
-        init = layout.map(functools.partial(init_state, config), 1)
-        self.state = layout.gather(init(self._replicas))
-        row = self._evaluate(0)
-        self.table = {name: np.full((len(self.steps), len(group)), np.nan) for name in row}
-        self._record(0, row)
-
-    def _evaluate(self, num_steps: int) -> dict[str, np.ndarray]:
-        """Takes that many steps with every run, then measures them."""
-        count = self._layout.share(jnp.int32(num_steps))
-        state, row = self._advance(self._layout.spread(self.state), self._replicas, count)
-        self.state = self._layout.gather(state)
-        return self._layout.gather(row)
-
-    def _record(self, index: int, row: dict[str, np.ndarray]) -> None:
-        for name, values in row.items():
-            self.table[name][index] = values
-
-    def advance(self, index: int) -> None:
-        """Goes on from evaluation `index` - 1 to evaluation `index`."""
-        self._record(index, self._evaluate(self.steps[index] - self.steps[index - 1]))
-
-    def stopped(self, index: int) -> np.ndarray:
-        """Says of every run whether it has taken fewer steps than evaluation `index` is after."""
-        return self.state.step < self.steps[index]
-
-    def outcome(self, replica: int, index: int) -> Outcome:
-        """Returns one run's outcome where evaluation `index` was the last."""
-        taken = int(self.state.step[replica])
-        history = [
-            {"step": step, **{n: values[i, replica].item() for n, values in self.table.items()}}
-            for i, step in enumerate(self.steps[: index + 1])
-            if step <= taken
-        ]
-        results = {name: history[-1][name] for name in _RESULTS}
-        if taken < self.steps[index] or not np.isfinite(results["train_loss"]):
-            message = f"the loss was not finite at step {taken}; lower config.learning_rate"
-            return Outcome({}, history, "failed", message)
-        return Outcome(results, history)
-
-
 def run_until(
-    finished: Callable[[Runs, int], bool],
+    finished: Callable[[Evaluations], bool],
     group: list[Point],
     directory: Path,
     progress: Callable[[float], None],
-) -> tuple[Runs, int]:
+) -> Evaluations:
     """Trains and measures the runs of a group together, from their last checkpoint if there is one.
 
     Args:
-        finished: says of the runs and the number of the last evaluation whether to stop there.
+        finished: says of the runs whether to stop there.
         group: the runs.
         directory: where their checkpoints are.
         progress: is told how much is done.
-
-    Returns:
-        The runs and the number of their last evaluation.
     """
-    runs = Runs(group)
-    done, last = 0, len(runs.steps) - 1
-    if saved := checkpoints.restore(directory, (runs.state, runs.table)):
-        done, (runs.state, runs.table) = saved
-    while done < last and not finished(runs, done):
-        done += 1
-        runs.advance(done)
-        if done % group[0].config.checkpoint_every == 0 or done == last:
-            checkpoints.save(directory, done, (runs.state, runs.table))
-        progress(runs.steps[done] / runs.steps[-1])
-    return runs, done
+    config, layout = group[0].config, ReplicaLayout(len(group))
+    replicas = [make_replica(point.config) for point in group]
+    spread = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas))
+    program = layout.map(functools.partial(advance, config), 2)
+    init = layout.map(functools.partial(init_state, config), 1)
+    return run_evaluations(
+        layout,
+        lambda state, count: program(state, spread, count),
+        [layout.gather(init(spread))],
+        [*range(0, config.steps, config.eval_every), config.steps],
+        kept=Checkpoints(directory, config.checkpoint_every),
+        finished=finished,
+        progress=progress,
+    )
+
+
+def outcome(runs: Evaluations, replica: int) -> Outcome:
+    """Returns one run's outcome where the last evaluation was made."""
+    taken = int(runs.state.step[replica])
+    history = [
+        {"step": step, **{n: values[i, replica].item() for n, values in runs.table.items()}}
+        for i, step in enumerate(runs.steps[: runs.last + 1])
+        if step <= taken
+    ]
+    results = {name: history[-1][name] for name in _RESULTS}
+    if runs.stopped[replica] or not np.isfinite(results["train_loss"]):
+        message = f"the loss was not finite at step {taken}; lower config.learning_rate"
+        return Outcome({}, history, "failed", message)
+    return Outcome(results, history)
 
 
 def run(
@@ -273,10 +239,8 @@ def run(
     A run whose numbers stop being finite has failed; the others go on.
     """
     del data
-    runs, done = run_until(
-        lambda runs, index: runs.stopped(index).all(), group, directory, progress
-    )
-    return [runs.outcome(replica, done) for replica in range(len(group))]
+    runs = run_until(lambda runs: bool(runs.stopped.all()), group, directory, progress)
+    return [outcome(runs, replica) for replica in range(len(group))]
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

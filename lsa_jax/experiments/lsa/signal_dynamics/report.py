@@ -9,7 +9,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.signal.population import population_trajectory, typical_start
+from lsa_jax.experiments.lsa.signal.descent import population_trajectory, typical_start
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import cell, compare, difference_error, every, not_run

@@ -11,17 +11,15 @@ from pathlib import Path
 import ml_collections
 import numpy as np
 
-from lsa_jax.experiments.lsa.signal.population import (
-    flow_to_target,
-    measure,
-    misclassification,
-)
+from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
+from lsa_jax.experiments.lsa.signal.population import misclassification
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
-from lsa_jax.experiments.lsa.signal_dynamics.experiment import Runs, load
+from lsa_jax.experiments.lsa.signal_dynamics.experiment import load
 from lsa_jax.experiments.lsa.signal_scaling.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
+from lsa_jax.training.segments import Evaluations
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -50,10 +48,10 @@ class _Errors:
         self._configs = [point.config for point in group]
         self.table = np.zeros((0, len(group)))
 
-    def up_to(self, runs: Runs, index: int) -> np.ndarray:
-        """Returns the errors at evaluations 0 to `index`, [index + 1, replicas]."""
+    def of(self, runs: Evaluations) -> np.ndarray:
+        """Returns the errors at the evaluations that are done, [evaluations, replicas]."""
         names = ("w_dot_wstar", "w_perp_norm", "b")
-        for i in range(len(self.table), index + 1):
+        for i in range(len(self.table), runs.last + 1):
             states = np.stack([runs.table[name][i] for name in names], axis=1).tolist()
             row = [
                 misclassification(*state, noise_std(c.k, c.noise_scale), c.k)
@@ -62,14 +60,16 @@ class _Errors:
                 for state, c in zip(states, self._configs, strict=True)
             ]
             self.table = np.vstack([self.table, row])
-        return self.table[: index + 1]
+        return self.table
 
 
-def _outcome(runs: Runs, errors: np.ndarray, replica: int, config: ml_collections.ConfigDict):
+def _outcome(
+    runs: Evaluations, errors: np.ndarray, replica: int, config: ml_collections.ConfigDict
+) -> Outcome:
     """Returns a run's outcome where it first reached the target, or else where it ended."""
     reached = errors[:, replica] <= config.target_error
     index = int(reached.argmax()) if reached.any() else len(errors) - 1
-    outcome = runs.outcome(replica, index)
+    outcome = experiment.outcome(runs._replace(last=index), replica)
     if outcome.status == "failed":
         return outcome
     history = [
@@ -91,12 +91,12 @@ def _run_sgd(
 ) -> list[Outcome]:
     errors, target = _Errors(group), group[0].config.target_error
 
-    def finished(runs: Runs, index: int) -> bool:
-        reached = (errors.up_to(runs, index) <= target).any(axis=0)
-        return bool((reached | runs.stopped(index)).all())
+    def finished(runs: Evaluations) -> bool:
+        reached = (errors.of(runs) <= target).any(axis=0)
+        return bool((reached | runs.stopped).all())
 
-    runs, done = experiment.run_until(finished, group, directory, progress)
-    table = errors.up_to(runs, done)
+    runs = experiment.run_until(finished, group, directory, progress)
+    table = errors.of(runs)
     return [_outcome(runs, table, replica, p.config) for replica, p in enumerate(group)]
 
 

@@ -23,7 +23,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
 )
 from lsa_jax.experiments.resnet.hierarchical.signals import watch
 from lsa_jax.experiments.resnet.hierarchical.tasks import (
-    Task,
+    HierarchicalTask,
     fetch_linearized,
     make_task,
     make_training,
@@ -32,10 +32,10 @@ from lsa_jax.experiments.resnet.hierarchical.tasks import (
     trained_function,
 )
 from lsa_jax.experiments.resnet.search import (
-    Found,
     Plan,
     Rung,
     Search,
+    SearchResult,
     momentum_with_decay,
 )
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
@@ -98,7 +98,7 @@ def make_plan(config: ml_collections.ConfigDict) -> Plan:
     )
 
 
-def _history(found: Found, grid: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+def _history(found: SearchResult, grid: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """Returns one row an evaluation of every candidate that got so far."""
     rows = []
     for place, epoch in enumerate(found.epochs):
@@ -118,7 +118,7 @@ def _plain(value: np.floating) -> float:
 
 
 def _outcome(
-    config: ml_collections.ConfigDict, found: Found, grid: dict[str, np.ndarray]
+    config: ml_collections.ConfigDict, found: SearchResult, grid: dict[str, np.ndarray]
 ) -> Outcome:
     """Returns a search's outcome: the winner, or that there is none."""
     history = _history(found, grid)
@@ -135,7 +135,9 @@ def _outcome(
     return Outcome(metrics, history)
 
 
-def _watched(config: ml_collections.ConfigDict, task: Task, outcome: Outcome) -> Outcome:
+def _watched(
+    config: ml_collections.ConfigDict, task: HierarchicalTask, outcome: Outcome
+) -> Outcome:
     """Trains a search's winner once more, and looks at both signals in between."""
     plan = make_plan(config)._replace(eval_every=config.watch_every, rungs=())
     winner = {

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from lsa_jax import kernels
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.resnet.hierarchical.tasks import (
-    Task,
+    HierarchicalTask,
     initial_params,
     make_network,
     make_task,
@@ -82,7 +82,7 @@ def full_ntk(
 
 
 def _grams(
-    config: ml_collections.ConfigDict, task: Task
+    config: ml_collections.ConfigDict, task: HierarchicalTask
 ) -> Iterator[tuple[float | None, np.ndarray, np.ndarray]]:
     """Yields bandwidth, training and test Gram matrices."""
     for bandwidth, kernel in _kernels(config):
@@ -113,7 +113,7 @@ def _fit(
     return rows
 
 
-def _fit_full(config: ml_collections.ConfigDict, task: Task) -> list[dict[str, Any]]:
+def _fit_full(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[dict[str, Any]]:
     """Solves the linearised network: the full kernel, on what its initial outputs leave over."""
     apply, initial = make_network(config).apply, initial_params(config)
     x, y = task.train

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax.experiments.resnet.hierarchical.tasks import (
-    Task,
+    HierarchicalTask,
     draw_probe,
     initial_params,
     make_training,
@@ -61,7 +61,7 @@ def readout_error(
     return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
 
 
-def _make_look(config: ml_collections.ConfigDict, task: Task, test: Any) -> Callable:
+def _make_look(config: ml_collections.ConfigDict, task: HierarchicalTask, test: Any) -> Callable:
     """Returns the compiled measures of one network's parameters."""
     apply, _ = trained_function(config)
     initial = initial_params(config)
@@ -92,7 +92,7 @@ def _make_look(config: ml_collections.ConfigDict, task: Task, test: Any) -> Call
 
 def watch(
     config: ml_collections.ConfigDict,
-    task: Task,
+    task: HierarchicalTask,
     search: Search,
     candidate: dict[str, Float[np.ndarray, " 1"]],
 ) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from lsa_jax.experiments.resnet.streams import Hierarchical
 from lsa_jax.models.model import Model
 
 
-class Task(NamedTuple):
+class HierarchicalTask(NamedTuple):
     """What a seed draws.
 
     Attributes:
@@ -79,10 +79,10 @@ def _draw(hierarchy: Hierarchy, key: Key[Array, ""], num_examples: int, d: int) 
     return Dataset(inputs, sum(signals(hierarchy, inputs)))
 
 
-def make_task(config: ml_collections.ConfigDict) -> Task:
+def make_task(config: ml_collections.ConfigDict) -> HierarchicalTask:
     """Draws a point's examples."""
     hierarchy = make_hierarchy(config)
-    return Task(
+    return HierarchicalTask(
         hierarchy,
         _draw(hierarchy, stream(config, Hierarchical.TRAIN), config.num_train, config.d),
         _draw(hierarchy, stream(config, Hierarchical.TEST), config.num_test, config.d),
@@ -131,7 +131,7 @@ def fetch_linearized(arrays: Any, replica: Any, index: Array, epoch: Array) -> D
     return Dataset((initial, data.inputs[index]), data.targets[index])
 
 
-def make_training(config: ml_collections.ConfigDict, task: Task) -> Training:
+def make_training(config: ml_collections.ConfigDict, task: HierarchicalTask) -> Training:
     """Returns a learner's parameters and examples.
 
     The last layer alone is trained on the features of the initial network, which never change. Of

@@ -25,10 +25,10 @@ from lsa_jax.experiments.resnet.minimal_norm.construction import (
 )
 from lsa_jax.experiments.resnet.minimal_norm.report import make_report
 from lsa_jax.experiments.resnet.search import (
-    Found,
     Plan,
     Rung,
     Search,
+    SearchResult,
     momentum_with_decay,
     squared_distance,
 )
@@ -116,7 +116,7 @@ def make_search(config: ml_collections.ConfigDict) -> Search:
     )
 
 
-def _rows(found: Found, grid: np.ndarray, epochs: int) -> list[dict[str, Any]]:
+def _rows(found: SearchResult, grid: np.ndarray, epochs: int) -> list[dict[str, Any]]:
     """Returns one row a candidate that reached the end."""
     rows = []
     for candidate in np.flatnonzero(found.trained == epochs):

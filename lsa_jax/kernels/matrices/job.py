@@ -1,0 +1,165 @@
+"""What `gram` is asked to compute: its arguments, checked."""
+
+import functools
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from lsa_jax import processes
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.matrices import file as gram_file
+from lsa_jax.kernels.matrices import memory
+from lsa_jax.kernels.matrices import programs as tile_programs
+from lsa_jax.kernels.matrices.staged import Stages, stages_of
+
+_DTYPES = ("float32", "float64")
+
+
+class Workers(NamedTuple):
+    """Who computes the tiles of a matrix.
+
+    Attributes:
+        devices: where; None means all there are, or this process's own where `process_count` is
+            given. On a CPU None means its cores, by threads that share the memory limit: one for
+            each 1e8 bytes of it at most.
+        process_index: which this is, from 0, of processes that know nothing of each other.
+        process_count: how many of them share the work; more than one need a path.
+    """
+
+    devices: Sequence[jax.Device] | None = None
+    process_index: int = 0
+    process_count: int = 1
+
+    def found(self, memory_limit: float | None) -> list[jax.Device]:
+        """Returns the devices; a CPU is one for each of its threads."""
+        if self.devices:
+            return list(self.devices)
+        if self.process_count == 1 and jax.process_count() > 1:
+            return jax.devices()
+        first, *_ = own = jax.local_devices()
+        return [first] * memory.num_threads(memory_limit) if first.platform == "cpu" else own
+
+
+EVERYWHERE = Workers()
+
+
+class Job(NamedTuple):
+    """What is to be computed: the arguments of `gram`, inputs as numpy arrays."""
+
+    kernel: Callable[[Array, Array], Array]
+    x1: np.ndarray
+    x2: np.ndarray | None
+    dtype: np.dtype
+    tile: int | None
+    memory_limit: float | None
+    devices: tuple[jax.Device, ...]
+    group: processes.ProcessGroup
+
+    @property
+    def own(self) -> list[jax.Device]:
+        """This process's devices."""
+        return processes.own(self.devices)
+
+    @property
+    def stages(self) -> Stages:
+        """The kernel's, for inputs of this form."""
+        return stages_of(self.kernel, jax.ShapeDtypeStruct(self.x1.shape[1:], self.x1.dtype))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether it is one set of inputs against itself."""
+        return self.x2 is None
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Inputs of the columns."""
+        return self.x1 if self.x2 is None else self.x2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrix."""
+        return len(self.x1), len(self.columns)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the matrix."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def check_options(
+    memory_limit: float | None, tile: int | None, dtype: str, path: Path | None, workers: Workers
+) -> None:
+    """Raises InputError where an option of `gram` is not accepted."""
+    if memory_limit is not None and not memory_limit > 0:
+        raise InputError(f"memory_limit is {memory_limit!r}; accepted: None or bytes, more than 0")
+    if tile is not None and not (isinstance(tile, int) and tile >= 1):
+        raise InputError(f"tile is {tile!r}; accepted: None or a whole number, 1 or more")
+    if dtype not in _DTYPES:
+        raise InputError(f"dtype is {dtype!r}; accepted: {', '.join(_DTYPES)}")
+    index, count = workers.process_index, workers.process_count
+    if not 0 <= index < count:
+        raise InputError(
+            f"process_index is {index} and process_count is {count}; accepted: an index from 0 up "
+            "to, not including, the count"
+        )
+    if count > 1 and path is None:
+        raise InputError(f"path is None and process_count is {count}; accepted: a path")
+
+
+def make_job(
+    kernel: Callable,
+    x1: Any,
+    x2: Any,
+    dtype: str,
+    tile: int | None,
+    memory_limit: float | None,
+    workers: Workers,
+) -> Job:
+    """Returns the job of these arguments.
+
+    Raises:
+        InputError: the inputs' shapes are not accepted.
+    """
+    first = _as_numpy("x1", x1, dtype)
+    second = None if x2 is None else _as_numpy("x2", x2, dtype)
+    if second is not None and first.shape[1:] != second.shape[1:]:
+        raise InputError(
+            f"x1 is {first.shape} and x2 is {second.shape}; accepted: equal shapes but for the "
+            "first axis"
+        )
+    devices = tuple(workers.found(memory_limit))
+    group = processes.group_of(devices)
+    return Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, group)
+
+
+def _as_numpy(name: str, x: Any, dtype: str) -> np.ndarray:
+    x = np.asarray(x)
+    if x.ndim == 0 or len(x) == 0:
+        raise InputError(f"{name} is {x.shape}; accepted: [n, ...] with one example or more")
+    if dtype == "float64" and np.issubdtype(x.dtype, np.floating):
+        return x.astype(np.float64, copy=False)
+    return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
+
+
+def identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
+    """Returns all that decides the bits of the matrix, for a person and for the next call."""
+    lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, tile_shape)
+    program = "".join(stage.as_text() for stage in lowered)
+    function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
+    return {
+        "kernel": getattr(function, "__qualname__", type(function).__qualname__),
+        "program": hashlib.sha256(program.encode()).hexdigest(),
+        "x1": gram_file.digest(job.x1),
+        "x2": None if job.symmetric else gram_file.digest(job.columns),
+        "symmetric": job.symmetric,
+        "shape": job.shape,
+        "dtype": job.dtype.name,
+        "tile": tile_shape,
+        "device": job.devices[0].device_kind,
+    }

@@ -1,0 +1,109 @@
+"""Work in segments goes on where it was, stops where nothing is left, and refuses other data."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.parallel import ReplicaLayout
+from lsa_jax.training.segments import Checkpoints, kept_if, run_evaluations, run_segments
+
+MARKS = (3, 5, 9)
+
+
+def doubled(kept, *, dies_in=None, trained=None, **options):
+    """Doubles a number in each segment, and keeps all that it was."""
+    table = np.zeros(len(MARKS))
+
+    def advance(state, segment):
+        if segment == dies_in:
+            raise KeyboardInterrupt
+        if trained is not None:
+            trained.append(segment)
+        table[segment] = 2 * state[0]
+        return 2 * state
+
+    state, done = run_segments(np.ones(1), table, MARKS, advance, kept=kept, **options)
+    return float(state[0]), table.tolist(), done
+
+
+@pytest.mark.parametrize("every, again", [(1, [2]), (2, [2]), (3, [0, 1, 2])])
+def test_a_killed_run_does_again_only_what_was_not_saved(tmp_path, every, again):
+    kept, trained = Checkpoints(tmp_path, every), []
+    with pytest.raises(KeyboardInterrupt):
+        doubled(kept, dies_in=2)
+    assert doubled(kept, trained=trained) == (8.0, [2.0, 4.0, 8.0], 3)
+    assert trained == again
+    assert doubled(kept, trained=trained) == (8.0, [2.0, 4.0, 8.0], 3)
+    assert trained == again  # all was done
+
+
+def test_a_run_ends_where_there_is_nothing_to_go_on_with():
+    found = doubled(Checkpoints(), going=lambda state, segment: bool(state[0] < 4))
+    assert found == (4.0, [2.0, 4.0, 0.0], 2)
+
+
+def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
+    doubled(Checkpoints(tmp_path), checksum=1)
+    with pytest.raises(InputError, match="of other data than this run's; remove the folder"):
+        doubled(Checkpoints(tmp_path), checksum=2)
+    with pytest.raises(InputError, match="of step 9, where this run does not stop"):
+        run_segments(
+            np.ones(1),
+            np.zeros(3),
+            (3, 5, 8),
+            lambda state, _: state,
+            kept=Checkpoints(tmp_path),
+            checksum=1,
+        )
+
+
+def counting(layout):
+    """Counts steps up to each replica's limit, from where on its loss is not finite."""
+
+    def advance(state, limit, count):
+        def take(_, state):
+            going = state["step"] < limit
+            return kept_if(going, {"step": state["step"] + 1}, state)
+
+        state = jax.lax.fori_loop(0, count, take, state)
+        return state, {"square": jnp.float32(state["step"]) ** 2}
+
+    program = layout.map(advance, 2)
+    limits = layout.spread(jnp.array([2, 100]))
+    return lambda state, count: program(state, limits, count)
+
+
+def test_evaluations_are_those_after_the_steps_also_of_a_replica_that_stopped(tmp_path):
+    layout = ReplicaLayout(2)
+    start = {"step": np.zeros(2, np.int32)}
+    runs = run_evaluations(
+        layout, counting(layout), [start], [0, 1, 3, 7], kept=Checkpoints(tmp_path)
+    )
+    assert runs.table["square"].T.tolist() == [[0, 1, 4, 4], [0, 1, 9, 49]]
+    assert runs.state["step"].tolist() == [2, 7] and runs.last == 3
+
+
+def test_evaluations_end_where_they_are_finished_and_go_on_later(tmp_path):
+    layout = ReplicaLayout(2)
+    start = {"step": np.zeros(2, np.int32)}
+    settings = {"kept": Checkpoints(tmp_path)}
+    runs = run_evaluations(
+        layout,
+        counting(layout),
+        [start],
+        [0, 1, 3, 7],
+        finished=lambda runs: bool((runs.table["square"][runs.last] >= 4).all()),
+        **settings,
+    )
+    assert runs.last == 2 and np.isnan(runs.table["square"][3]).all()
+    runs = run_evaluations(layout, counting(layout), [start], [0, 1, 3, 7], **settings)
+    assert runs.table["square"].T.tolist() == [[0, 1, 4, 4], [0, 1, 9, 49]]
+
+
+def test_a_stage_is_measured_as_it_is_and_gone_on_from():
+    layout = ReplicaLayout(2)
+    stages = [{"step": np.full(2, step, np.int32)} for step in (0, 50)]
+    runs = run_evaluations(layout, counting(layout), stages, [0, 1, 3], kept=Checkpoints())
+    assert runs.table["square"].T.tolist() == [[0, 2500, 2500], [0, 2500, 52**2]]
