@@ -4,13 +4,15 @@ from lsa_jax.kernels.finite.expansion import linearize, linearize_on
 from lsa_jax.kernels.finite.monte_carlo import MonteCarlo, monte_carlo_kernel
 from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
 from lsa_jax.kernels.finite.taylor import taylor_expand
-from lsa_jax.kernels.infinite.kernel import infinite_kernel, infinite_of
+from lsa_jax.kernels.infinite.kernel import InfiniteKernel, infinite_kernel, infinite_of
+from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
+from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_machine
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
-from lsa_jax.kernels.solve.regression import Regression, regress, select_ridge
+from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
     Flow,
     Spectrum,
@@ -22,17 +24,21 @@ from lsa_jax.kernels.solve.spectral import (
 )
 
 __all__ = [
+    "FeatureMachine",
     "Flow",
+    "InfiniteKernel",
     "IterativeRegression",
     "MonteCarlo",
     "Posterior",
     "Regression",
     "Spectrum",
     "Workers",
+    "average_gradient_outer_product",
     "eigendecompose",
     "empirical_ntk",
     "ensemble_mean",
     "finite_kernel",
+    "fitted_weights",
     "gradient_flow",
     "gram",
     "infinite_kernel",
@@ -43,6 +49,7 @@ __all__ = [
     "linearize_on",
     "monte_carlo_kernel",
     "posterior",
+    "recursive_feature_machine",
     "regress",
     "regress_cg",
     "ridge_path",

@@ -84,3 +84,37 @@ def test_the_differences_of_one_seed_that_once_were_shown_are_undecided():
         ]
         gap = make_claims(curves(pd.DataFrame(rows)), None, test=HeldOut(examples, 4))[0]
         assert gap.ours > 0 and gap.status == "undecided" and "2 seeds" in gap.note
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_kernels_that_learn_neither_make_nor_break_a_claim_of_fixed_ones(item):
+    """Whatever they keep: all or nothing of it, the statuses of the others are the same."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(
+        [
+            {
+                "learner": learner,
+                "width_factor": 1,
+                "noise": noise,
+                "seed": seed,
+                "placement": "random_location",
+                "image_size": 16,
+                "background_size": 32,
+                "test_accuracy": 0.8 - 0.2 * bool(noise) + 0.02 * rng.normal(),
+                "status": "ok",
+            }
+            for learner in ("network", "ntk_finite", "ntk_trained", "rfm")
+            for noise in (0.0, 1.0, 2.0)
+            for seed in range(5)
+        ]
+    )
+    learned = rows["learner"].isin(("ntk_trained", "rfm"))
+
+    def of_fixed_ones(table):
+        found = make_claims(curves(table), item, test=TEST)
+        return {claim.item: claim.status for claim in found if claim.status != "measured"}
+
+    alone = of_fixed_ones(rows[~learned])
+    for kept in (0.1, 0.8, 1.0):
+        accuracy = rows["test_accuracy"].where(~learned | (rows["noise"] == 0), kept)
+        assert of_fixed_ones(rows.assign(test_accuracy=accuracy)) == alone

@@ -2,9 +2,9 @@
 
 
 class NoiseCurves:
-    """Of a seed's key: the network and its training, the data, the examples that choose a ridge."""
+    """Of a seed's key: the network and its training, the data, examples for ridge and gradients."""
 
-    RUN, DATA, RIDGE = range(3)
+    RUN, DATA, RIDGE, POINTS = range(4)
 
 
 class KernelBound:

@@ -70,11 +70,22 @@ def first_covariances(
     steps: Sequence[Step], get: str, features1: Array, features2: Array
 ) -> Covariances:
     """Returns the covariances after the first affine step."""
-    first = next(step for step in steps if isinstance(step, Affine))
-    before_pools = pools(steps) and features1.ndim == 4
-    layout = PAIRS_OF_POSITIONS if before_pools else EQUAL_POSITIONS
+    layout = first_layout(steps, features1)
     product = layout.covariances(features1, features2)
-    fan_in = features1.shape[-2]
+    return covariances_of_product(steps, get, layout, product, features1.shape[-2])
+
+
+def first_layout(steps: Sequence[Step], features: Array) -> Layout:
+    """Returns how the products of features [*positions, k, n] lie."""
+    before_pools = pools(steps) and features.ndim == 4
+    return PAIRS_OF_POSITIONS if before_pools else EQUAL_POSITIONS
+
+
+def covariances_of_product(
+    steps: Sequence[Step], get: str, layout: Layout, product: Array, fan_in: int
+) -> Covariances:
+    """Returns the covariances after the first affine step, from the products of its inputs."""
+    first = next(step for step in steps if isinstance(step, Affine))
     nngp = product + first.bias_variance if first.b_std is not None else product
     ntk = None
     if get == "ntk":

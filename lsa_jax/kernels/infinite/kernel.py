@@ -1,8 +1,8 @@
 """Kernels of a network whose layers are infinitely wide."""
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Literal
 
 import jax
@@ -19,7 +19,94 @@ from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 _METHODS = ("auto", "recursion", "neural_tangents")
 
 
-def infinite_kernel(kernel_fn: Callable) -> StagedKernel:
+class InfiniteKernel(StagedKernel):
+    """The kernel of a network whose layers are infinitely wide.
+
+    Attributes:
+        steps: the network; none where neural-tangents alone has it.
+        transform: what patches of the first layer are multiplied by; None where they are not.
+    """
+
+    def __init__(
+        self,
+        kernel: Callable[..., Array],
+        stages: Callable[..., Stages | None],
+        steps: tuple[Step, ...],
+        transform: Float[np.ndarray, "k k"] | None = None,
+    ) -> None:
+        """Takes a kernel, its stages, and what it is the kernel of."""
+        super().__init__(kernel, stages)
+        self.steps = steps
+        self.transform = transform
+
+    def checked(self, check: Callable[[tuple[int, ...]], Any]) -> "InfiniteKernel":
+        """Returns the same kernel; it first lets `check` refuse the shape of an example."""
+        plain = super().checked(check)
+        return InfiniteKernel(plain, plain.stages, self.steps, self.transform)
+
+    def transform_size(self, input_shape: tuple[int, ...]) -> int:
+        """Returns how many numbers the first layer sees at once: the side of a transform.
+
+        A window's times the channels, of a convolution; of a dense layer, its inputs.
+
+        Raises:
+            InputError: the recursion does not apply to the network on examples of this shape.
+        """
+        example = jax.ShapeDtypeStruct((1, *input_shape), np.float32)
+        if (refusal := _why_not(self.steps, example)) is not None:
+            raise InputError(f"the first layer's patches cannot be transformed: {refusal}")
+        return jax.eval_shape(functools.partial(recursion.patches, self.steps), example).shape[-2]
+
+    def transformed(self, transform: Float[Array | np.ndarray, "k k"]) -> "InfiniteKernel":
+        """Returns the kernel of the network whose first layer sees its patches times a matrix.
+
+        With the symmetric root of a matrix M it is the kernel of a recursive feature machine, where
+        <p, M p'> stands in place of <p, p'> for the patches p and p' of two images. A patch lists
+        the offsets of the window row by row, and the channels at each; of a dense layer it is the
+        input, flattened where the network flattens it.
+
+        Args:
+            transform: [k, k] with k the `transform_size`.
+
+        Returns:
+            A kernel as this one, by the recursion, of float32 inputs. Further transforms replace
+            this one.
+
+        Raises:
+            InputError: when it is called: the recursion does not apply, or k is another.
+
+        Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks;
+        Beaglehole et al. (2023), Mechanism of feature learning in convolutional networks, section
+        4, for patches.
+        """
+        transform = np.asarray(transform, np.float32)
+
+        def check(shape: tuple[int, ...]) -> None:
+            size = self.transform_size(shape)
+            if transform.shape != (size, size):
+                raise InputError(
+                    f"transform is {transform.shape}; accepted for examples of {shape}: "
+                    f"{(size, size)}"
+                )
+
+        def kernel(
+            x1: Float[Array | np.ndarray, "n1 ..."],
+            x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
+            get: Literal["ntk", "nngp"] = "ntk",
+        ) -> Float[Array, "n1 n2"]:
+            check(x1.shape[1:])
+            return recursion.kernel(self.steps, x1, x2, get, transform)
+
+        def stages(example: jax.ShapeDtypeStruct, get: str = "ntk") -> Stages:
+            check(example.shape)
+            # The second stage is the same function whatever the transform, so compiled once.
+            fixed = self.stages(example, get=get)
+            return Stages(lambda x: recursion.examples(self.steps, x, transform), fixed.between)
+
+        return InfiniteKernel(kernel, stages, self.steps, transform)
+
+
+def infinite_kernel(kernel_fn: Callable) -> InfiniteKernel:
     """Turns the kernel function of a neural-tangents network into one of inputs alone.
 
     Args:
@@ -56,7 +143,7 @@ def infinite_of(network: Any) -> StagedKernel:
     return infinite_kernel(network[2])
 
 
-def kernel_of_steps(steps: Sequence[Step]) -> StagedKernel:
+def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
     """Returns the infinite-width kernel of the network that the steps describe.
 
     Returns:
@@ -73,7 +160,7 @@ def kernel_of_steps(steps: Sequence[Step]) -> StagedKernel:
 
         It raises InputError if an argument is not accepted.
     """
-    their_network = cache(lambda: serial(steps))  # not before it is asked for
+    their_network = functools.cache(lambda: serial(steps))  # not before it is asked for
 
     def kernel_fn(x1: Array | np.ndarray, x2: Array | np.ndarray | None, get: str) -> Array:
         return their_network()[2](x1, x2, get)
@@ -81,7 +168,7 @@ def kernel_of_steps(steps: Sequence[Step]) -> StagedKernel:
     return _infinite_kernel(kernel_fn, tuple(steps))
 
 
-def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> StagedKernel:
+def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKernel:
     def kernel(
         x1: Float[Array | np.ndarray, "n1 ..."],
         x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
@@ -120,7 +207,7 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> StagedKern
         elsewhere = method not in ("auto", "recursion") or get not in ("ntk", "nngp")
         return None if elsewhere or _why_not(steps, one) else recursion.stages(steps, example, get)
 
-    return StagedKernel(kernel, stages)
+    return InfiniteKernel(kernel, stages, steps)
 
 
 @jax.default_matmul_precision("highest")

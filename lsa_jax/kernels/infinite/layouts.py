@@ -24,6 +24,8 @@ class Layout(abc.ABC):
 
     # Of the products of features [*positions, k, n], on which errors later are amplified.
     product: str
+    # Of what is with respect to these products, back to the first features.
+    pullback: str
 
     @abc.abstractmethod
     def positions(self, x: Array) -> int:
@@ -44,6 +46,8 @@ class Layout(abc.ABC):
         XLA's CPU compiler would fuse it into the sum over windows that follows, and evaluate it
         again for each window that a position lies in (6 times slower in all). There a loop keeps it
         apart, and its rows stay in the nearest cache.
+
+        Scales are those of each batch's examples; the first may hold a number for each pair.
         """
 
     def covariances(self, features1: Array, features2: Array) -> Array:
@@ -52,11 +56,16 @@ class Layout(abc.ABC):
         highest = lax.Precision.HIGHEST
         return jnp.einsum(self.product, features1, features2, precision=highest)
 
+    def weigh(self, by_product: Array, features2: Array) -> Array:
+        """Returns [*positions, rows, k, c]: products with [*positions, columns, k, c], summed."""
+        return jnp.einsum(self.pullback, by_product, features2, precision=lax.Precision.HIGHEST)
+
 
 class _EqualPositions(Layout):
     """[*positions, rows, columns]: covariances of equal positions alone."""
 
     product = "...ka,...kb->...ab"
+    pullback = "...ab,...bkc->...akc"
 
     def positions(self, x: Array) -> int:
         return math.prod(x.shape[:-2])
@@ -68,7 +77,7 @@ class _EqualPositions(Layout):
         return _window_mean(x, step, ([0], [1]))
 
     def over_positions(self, function: Callable, x: tuple, scale1: Scale, scale2: Scale) -> tuple:
-        scale1 = jax.tree.map(lambda a: a[..., :, None], scale1)
+        scale1 = jax.tree.map(lambda a: a if a.ndim == x[0].ndim else a[..., None], scale1)
         scale2 = jax.tree.map(lambda a: a[..., None, :], scale2)
         if x[0].ndim == 2 or not backend.is_cpu():
             return function(x, scale1, scale2)
@@ -79,6 +88,7 @@ class _PairsOfPositions(Layout):
     """[height, width, height, width, rows, columns]: covariances of all pairs of positions."""
 
     product = "hwka,xykb->hwxyab"
+    pullback = "hwxyab,xybkc->hwakc"
 
     def positions(self, x: Array) -> int:
         return math.prod(x.shape[:2])
@@ -92,7 +102,8 @@ class _PairsOfPositions(Layout):
         return _window_mean(x, step, ([0, 2], [1, 3]))
 
     def over_positions(self, function: Callable, x: tuple, scale1: Scale, scale2: Scale) -> tuple:
-        scale1 = jax.tree.map(lambda a: a[:, :, None, None, :, None], scale1)
+        scale1 = jax.tree.map(lambda a: a if a.ndim == 4 else a[..., None], scale1)
+        scale1 = jax.tree.map(lambda a: a[:, :, None, None], scale1)
         scale2 = jax.tree.map(lambda a: a[None, None, :, :, None, :], scale2)
         if not backend.is_cpu():
             return function(x, scale1, scale2)

@@ -61,6 +61,7 @@ def kernel(
     x1: Float[Array | np.ndarray, "n1 ..."],
     x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
     get: Literal["ntk", "nngp"] = "ntk",
+    transform: Float[Array | np.ndarray, "k k"] | None = None,
 ) -> Float[Array, "n1 n2"]:
     """Computes the kernel of the network that the steps describe, in float32.
 
@@ -76,9 +77,10 @@ def kernel(
         x1: first inputs.
         x2: second inputs; None means x1 against itself, for about half the time.
         get: "ntk" or "nngp".
+        transform: what the patches of the first layer are multiplied by; None leaves them.
     """
-    examples1 = examples(steps, x1)
-    examples2 = examples1 if x2 is None else examples(steps, x2)
+    examples1 = examples(steps, x1, transform)
+    examples2 = examples1 if x2 is None else examples(steps, x2, transform)
     return _all_pairs(steps, x1.shape[1:], get, examples1, examples2, symmetric=x2 is None)
 
 
@@ -124,9 +126,8 @@ def _all_pairs(
     symmetric: bool | Bool[Array, ""],
 ) -> Float[Array, "n1 n2"]:
     """Runs the recursion for all pairs of examples of this shape, tile by tile."""
-    numbers = max(position_counts(steps, shape)) ** (2 if pools(steps) else 1)
     n1, n2 = (side.features.shape[-1] for side in (examples1, examples2))
-    rows, columns = tile_size(numbers, n1, n2, before_pools=pools(steps))
+    rows, columns = tile_sides(steps, shape, n1, n2)
     return tiles.all_pairs(
         partial(_tile_kernel, steps, get),
         _in_tiles(examples1, rows),
@@ -134,6 +135,14 @@ def _all_pairs(
         (n1, n2),
         symmetric=symmetric,
     )
+
+
+def tile_sides(
+    steps: tuple[Step, ...], shape: tuple[int, ...], n1: int, n2: int
+) -> tuple[int, int]:
+    """Chooses rows and columns of a tile for examples of this shape."""
+    numbers = max(position_counts(steps, shape)) ** (2 if pools(steps) else 1)
+    return tile_size(numbers, n1, n2, before_pools=pools(steps))
 
 
 def _in_tiles(examples: Examples, size: int) -> Examples:
@@ -159,27 +168,54 @@ def _tile_kernel(
     return state.nngp if get == "nngp" else state.ntk
 
 
-def examples(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Examples:
+def examples(
+    steps: Sequence[Step],
+    x: Float[Array, "n ..."],
+    transform: Float[Array | np.ndarray, "k k"] | None = None,
+) -> Examples:
     """Computes what depends on one example only."""
-    features, (first, *others) = _first_features(steps, x)
-    if uses_variances_of_pools(steps):
-        return Examples(features, _scales_from_pairs(steps, features))
-    variance = jnp.sum(features**2, axis=-2) + first.bias_variance
-    scales: dict[Place, Scale] = {}
-    _variance_after(others, (variance, first.features), (), scales)
-    return Examples(features, scales)
+    features = patches(steps, x)
+    if transform is not None:
+        highest = lax.Precision.HIGHEST
+        features = jnp.einsum("...kn,kl->...ln", features, transform, precision=highest)
+    features = patch_scale(steps, features.shape[-2]) * features
+    return Examples(features, scales_of(steps, features))
 
 
-def _first_features(steps: Sequence[Step], x: Array) -> tuple[Array, Sequence[Step]]:
-    """Returns the scaled inputs to the first affine step, and the steps from there on."""
-    start = next(i for i, step in enumerate(steps) if isinstance(step, Affine))
-    first = steps[start]
+def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*positions k n"]:
+    """Returns what the first affine step sees at each position: of a dense one, the inputs.
+
+    A patch lists its offsets, and the channels at each.
+    """
+    start, first = _first_affine(steps)
     if start > 0:  # flattened
         x = x.reshape(len(x), math.prod(x.shape[1:]))
     features = jnp.moveaxis(x, 0, -1)
-    if first.windows is not None:
-        features = jnp.concatenate(shifted(features, first.windows, [[0], [1]]), axis=-2)
-    return first.w_std / math.sqrt(features.shape[-2]) * features, steps[start:]
+    if first.windows is None:
+        return features
+    return jnp.concatenate(shifted(features, first.windows, [[0], [1]]), axis=-2)
+
+
+def patch_scale(steps: Sequence[Step], size: int) -> float:
+    """Returns what patches of this size are multiplied by."""
+    return _first_affine(steps)[1].w_std / math.sqrt(size)
+
+
+def scales_of(
+    steps: Sequence[Step], features: Float[Array, "*positions k n"]
+) -> dict[Place, Scale]:
+    """Computes standard deviations before each nonlinearity, at each position of each example."""
+    if uses_variances_of_pools(steps):
+        return _scales_from_pairs(steps, features)
+    start, first = _first_affine(steps)
+    variance = jnp.sum(features**2, axis=-2) + first.bias_variance
+    scales: dict[Place, Scale] = {}
+    _variance_after(steps[start + 1 :], (variance, first.features), (), scales)
+    return scales
+
+
+def _first_affine(steps: Sequence[Step]) -> tuple[int, Affine]:
+    return next((i, step) for i, step in enumerate(steps) if isinstance(step, Affine))
 
 
 def _variance_after(

@@ -67,13 +67,19 @@ def _unchanged(x: Array) -> Array:
     return x
 
 
+def unwrapped(kernel: Callable) -> tuple[Callable, dict[str, Any]]:
+    """Returns the kernel inside of a `functools.partial` of settings, and these settings."""
+    inner, settings = kernel, {}
+    while isinstance(inner, functools.partial) and not inner.args:
+        inner, settings = inner.func, inner.keywords | settings
+    return inner, settings
+
+
 def stages_of(kernel: Callable, example: jax.ShapeDtypeStruct) -> Stages:
     """Returns a kernel's stages; of one that has none, inputs as they are and the kernel.
 
     A `functools.partial` of a staged kernel that sets settings of it has the stages they give.
     """
-    inner, settings = kernel, {}
-    while isinstance(inner, functools.partial) and not inner.args:
-        inner, settings = inner.func, inner.keywords | settings
+    inner, settings = unwrapped(kernel)
     stages = inner.stages(example, **settings) if isinstance(inner, StagedKernel) else None
     return stages or Stages(_unchanged, kernel)

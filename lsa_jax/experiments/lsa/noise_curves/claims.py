@@ -158,7 +158,7 @@ def _gap_claims(
     }
     claims = {}
     for (learner, name), series in (found | missing).items():
-        if LEARNERS[learner].follows:  # a kernel that has learned: the papers' are fixed
+        if LEARNERS[learner].is_learned_kernel:  # the papers' are fixed
             gaps = network.retained - series.retained
             item = f"points of accuracy retained {axis.end}, network minus {name}{where}"
             claims[name] = deciding.measured(item, "-", round(float(gaps.mean()), 2), gaps)
@@ -209,7 +209,7 @@ def _on_par_claims(
 
     That speaks for the paper where accuracies are above chance and noise parts them.
     """
-    fixed = rows[~rows["learner"].map(lambda learner: LEARNERS[learner].follows is not None)]
+    fixed = rows[~rows["learner"].map(lambda learner: LEARNERS[learner].is_learned_kernel)]
     accuracy = {
         series: own.set_index("seed")["test_accuracy"]
         for series, own in fixed[fixed["level"] == 0].groupby("series", sort=False)

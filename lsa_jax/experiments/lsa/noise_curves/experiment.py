@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from lsa_jax import kernels, models, parallel, training
-from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves import exact, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
@@ -190,7 +190,7 @@ def _train(
             own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
             kernel = kernels.finite_kernel(model.apply, own)
             scratch = directory / SCRATCH / point.id
-            outcome = _solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
+            outcome = exact.solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
             done += 1
             progress(share + (1 - share) * done / followers)
         outcomes.append(outcome)
@@ -226,52 +226,6 @@ def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -
     return make_kernel(init_key(run_key), model, input_shape)
 
 
-def _solve(
-    point: Point,
-    task: ImageTask,
-    make_kernel: Callable[[tuple[int, ...]], Callable],
-    scratch: Path,
-    progress: Callable[[float], None],
-) -> Outcome:
-    """Fits a kernel's ridge regression to one point's data, exactly.
-
-    The kernel's matrices are computed in files, so that a run that was killed goes on with them.
-    """
-    config, replica, epoch = point.config, tasks.replica_of(point), jnp.int32(0)
-    train, test = (
-        tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
-        for which, split in ((TRAIN, task.train), (TEST, task.test))
-    )
-    kernel = make_kernel(train.inputs.shape[1:])
-    # The symmetric matrix takes half the work of its size.
-    share = len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
-    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    scratch.mkdir(parents=True, exist_ok=True)
-    gram_train = gram(
-        train.inputs, path=scratch / "train.npy", progress=lambda f: progress(share * f)
-    )
-    gram_test = gram(
-        test.inputs,
-        train.inputs,
-        path=scratch / "test.npy",
-        progress=lambda f: progress(share + (1 - share) * f),
-    )
-    key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
-    targets = np.asarray(train.targets)
-    ridge = kernels.select_ridge(key, gram_train, targets, config[config.learner].ridge)
-    both = kernels.regress(
-        gram_train, targets, np.concatenate([gram_test, gram_train]), ridge=ridge
-    ).predictions
-    accuracies = {
-        name: float(np.mean(training.is_correct(outputs, split.targets)))
-        for name, outputs, split in (
-            ("test_accuracy", both[: len(gram_test)], test),
-            ("train_accuracy", both[len(gram_test) :], train),
-        )
-    }
-    return Outcome({**accuracies, "ridge": ridge}, [{"ridge": ridge, **accuracies}])
-
-
 def run(
     group: list[Point],
     data: dict[str, ImageTask],
@@ -282,7 +236,7 @@ def run(
     task = tasks.task_of(group[0], data)
     if is_exact(group[0].config):
         make_kernel = functools.partial(_fixed_kernel, group[0], task)
-        outcomes = [_solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
+        outcomes = [exact.solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
     else:
         outcomes = _train(group, task, directory, progress)
     return [

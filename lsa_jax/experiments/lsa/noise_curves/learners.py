@@ -4,11 +4,12 @@ Settings, runs and reports all go by these entries. Nothing here imports jax bef
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.checks import Kind, integer, number, one_of, tuple_of
+from lsa_jax.checks import Kind, boolean, integer, number, one_of, tuple_of
 from lsa_jax.sweep.fields import Field
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Learner(NamedTuple):
         kernel: `(key, model, input_shape) -> kernel` of one that solves for its predictions.
         follows: the learner that it takes the trained parameters of: its kernel is the finite NTK
             there. The other's settings say how that is trained.
+        learn: of one whose kernel learns from the training examples before it solves:
+            `(kernel, settings, task) -> kernels`, one after each update; the last is its own.
         model: of one that trains: what it trains, made of the network that all learners share.
         frozen: the parts of its parameters that training leaves as they are.
     """
@@ -45,8 +48,34 @@ class Learner(NamedTuple):
     fields: Mapping[str, Field]
     kernel: Callable[["Array", "Model", tuple[int, ...]], Callable] | None = None
     follows: str | None = None
+    learn: Callable[..., list[Callable]] | None = None
     model: Callable[["Model"], "Model"] = _network_itself
     frozen: tuple[str, ...] = ()
+
+    @property
+    def is_learned_kernel(self) -> bool:
+        """Whether it is a kernel that has learned features, of which the papers claim nothing."""
+        return self.follows is not None or self.learn is not None
+
+
+class LearningTask(NamedTuple):
+    """What a kernel learns from, and how.
+
+    Attributes:
+        key: draws what is random in it.
+        inputs: training images.
+        targets: theirs, one-hot.
+        memory: bytes that a tile may take; None leaves the choice.
+        directory: keeps what is done.
+        progress: called with the fraction done.
+    """
+
+    key: "Array"
+    inputs: "Array"
+    targets: "Array"
+    memory: float | None
+    directory: Path
+    progress: Callable[[float], None]
 
 
 def training_fields(**defaults: object) -> dict[str, Field]:
@@ -115,6 +144,30 @@ def _finite_ntk(key: "Array", model: "Model", input_shape: tuple[int, ...]) -> C
     return kernels.finite_kernel(model.apply, model.init(key, input_shape))
 
 
+def _machine(
+    kernel: Callable, settings: ml_collections.ConfigDict, task: LearningTask
+) -> list[Callable]:
+    """Returns the kernels of a recursive feature machine, from that before the first update on."""
+    from lsa_jax import kernels
+
+    assert isinstance(kernel, kernels.InfiniteKernel)
+    found = kernels.recursive_feature_machine(
+        kernel.transformed,
+        task.inputs,
+        task.targets,
+        key=task.key,
+        size=kernel.transform_size(task.inputs.shape[1:]),
+        updates=settings.updates,
+        points=settings.points,
+        ridge=settings.ridge[0],
+        power=settings.power,
+        memory_limit=task.memory,
+        directory=task.directory,
+        progress=task.progress,
+    )
+    return list(map(kernel.transformed, found.transforms[:-1])) + [found.kernel]
+
+
 LEARNERS: dict[str, Learner] = {
     "network": Learner(
         label="network",
@@ -167,6 +220,22 @@ LEARNERS: dict[str, Learner] = {
         colors=("#882255",),
         fields=ridge_field("as ntk_infinite.ridge, of the trained network's kernel"),
         follows="network",
+    ),
+    "rfm": Learner(
+        label="recursive feature machine",
+        colors=("#56B4E9",),
+        fields={
+            "parameterization": Field("ntk", _PARAMETERIZATION[0], "where the scale sits"),
+            "updates": Field(4, integer(0), "how often the kernel's features are learned anew"),
+            "points": Field(200, integer(1), "training examples at which gradients are averaged"),
+            "power": Field(0.5, number(0, above=True), "of the average gradient outer product"),
+            "every_update": Field(
+                False, boolean(), "report the accuracy after each update, not just the last"
+            ),
+            **ridge_field("as ntk_infinite.ridge; of several, updates take the first"),
+        },
+        kernel=lambda key, model, input_shape: model.kernel,
+        learn=_machine,
     ),
 }
 

@@ -1,0 +1,118 @@
+"""Learners that solve for their predictions: kernel ridge regression, of kernels that may learn."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lsa_jax import kernels, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
+from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
+from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.points import Point
+
+
+def solve(
+    point: Point,
+    task: ImageTask,
+    make_kernel: Callable[[tuple[int, ...]], Callable],
+    scratch: Path,
+    progress: Callable[[float], None],
+) -> Outcome:
+    """Fits a kernel's ridge regression to one point's data, exactly; before it, the kernel learns.
+
+    The kernel's matrices are computed in files, so that a run that was killed goes on with them.
+    """
+    config, replica, epoch = point.config, tasks.replica_of(point), jnp.int32(0)
+    train, test = (
+        tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
+        for which, split in ((TRAIN, task.train), (TEST, task.test))
+    )
+    kernel = make_kernel(train.inputs.shape[1:])
+    if LEARNERS[config.learner].learn is None:
+        return _regress(point, kernel, train, test, scratch, progress)
+    # An update takes about the time of the matrices after the last one.
+    updates = config[config.learner].updates
+    share = updates / (updates + 1)
+    learned = _learn(point, kernel, train, scratch / "learned", lambda f: progress(share * f))
+    if not config[config.learner].every_update:
+        learned = learned[-1:]
+    outcomes = [
+        _regress(
+            point,
+            after,
+            train,
+            test,
+            scratch / f"update_{update}",
+            lambda f, update=update: progress(share + (1 - share) * (update + f) / len(learned)),
+        )
+        for update, after in enumerate(learned)
+    ]
+    if len(outcomes) == 1:
+        return outcomes[0]
+    rows = [{"update": update, **outcome.metrics} for update, outcome in enumerate(outcomes)]
+    after = {f"test_accuracy_update_{row['update']}": row["test_accuracy"] for row in rows}
+    return Outcome({**outcomes[-1].metrics, **after}, rows)
+
+
+def _learn(
+    point: Point,
+    kernel: Callable,
+    train: Dataset,
+    directory: Path,
+    progress: Callable[[float], None],
+) -> list[Callable]:
+    """Returns the kernels that a kernel becomes by learning, from itself on."""
+    config = point.config
+    learn = LEARNERS[config.learner].learn
+    assert learn is not None, config.learner
+    key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.POINTS)
+    given = LearningTask(
+        key, train.inputs, train.targets, config.kernel_memory, directory, progress
+    )
+    return learn(kernel, config[config.learner], given)
+
+
+def _regress(
+    point: Point,
+    kernel: Callable,
+    train: Dataset,
+    test: Dataset,
+    scratch: Path,
+    progress: Callable[[float], None],
+) -> Outcome:
+    """Fits the regression of one kernel."""
+    config = point.config
+    # The symmetric matrix takes half the work of its size.
+    share = len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
+    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
+    scratch.mkdir(parents=True, exist_ok=True)
+    gram_train = gram(
+        train.inputs, path=scratch / "train.npy", progress=lambda f: progress(share * f)
+    )
+    gram_test = gram(
+        test.inputs,
+        train.inputs,
+        path=scratch / "test.npy",
+        progress=lambda f: progress(share + (1 - share) * f),
+    )
+    key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
+    targets = np.asarray(train.targets)
+    ridge = kernels.select_ridge(key, gram_train, targets, config[config.learner].ridge)
+    both = kernels.regress(
+        gram_train, targets, np.concatenate([gram_test, gram_train]), ridge=ridge
+    ).predictions
+    accuracies = {
+        name: float(np.mean(training.is_correct(outputs, split.targets)))
+        for name, outputs, split in (
+            ("test_accuracy", both[: len(gram_test)], test),
+            ("train_accuracy", both[len(gram_test) :], train),
+        )
+    }
+    return Outcome({**accuracies, "ridge": ridge}, [{"ridge": ridge, **accuracies}])

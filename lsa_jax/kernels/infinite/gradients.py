@@ -1,0 +1,152 @@
+"""Gradients of a kernel predictor with respect to the patches that its first layer sees.
+
+The kernel of two examples depends on their patches p and p' through the products <p, p'> at each
+position, and on each side through the standard deviations before the nonlinearities. So one
+backward pass through a tile, with the deviations of its rows held for every pair, gives what each
+pair's kernel changes by; the predictor's gradients are products of that with patches and weights,
+for all outputs together:
+
+    grad f_c(p_i) = sum_j a_jc (dK_ij / d<p_i, p_j> p_j + dK_ij / dscales_i . dscales_i / dp_i).
+
+No more is held than for one tile, and of its rows the gradients themselves.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite.covariances import Place, covariances_of_product, first_layout, run
+from lsa_jax.kernels.infinite.recursion import Examples
+from lsa_jax.kernels.infinite.steps import Scale, Step
+
+_HIGHEST = lax.Precision.HIGHEST
+
+
+class Gradients(NamedTuple):
+    """Sums over training examples, for the rows of a tile and every output.
+
+    Attributes:
+        features: [*positions, rows, k, c], through the products.
+        scales: [*positions, rows, c], with respect to standard deviations, by their place.
+    """
+
+    features: Float[Array, "*positions rows k c"]
+    scales: dict[Place, Scale]
+
+
+def zeros(
+    steps: tuple[Step, ...], points: Float[np.ndarray, "rows ..."], outputs: int
+) -> Gradients:
+    """Returns the gradients before the first block."""
+    form = jax.eval_shape(partial(recursion.examples, steps), points)
+    *positions, size, rows = form.features.shape
+    return Gradients(
+        np.zeros((*positions, rows, size, outputs), np.float32),
+        jax.tree.map(lambda a: np.zeros((*a.shape, outputs), np.float32), form.scales),
+    )
+
+
+@partial(jax.jit, static_argnames=("steps", "get", "columns"))
+def add_block(
+    steps: tuple[Step, ...],
+    get: str,
+    columns: int,
+    transform: Float[Array, "k k"] | None,
+    points: Float[Array, "rows ..."],
+    x: Float[Array, "n ..."],
+    weights: Float[Array, "n c"],
+    before: Gradients,
+) -> Gradients:
+    """Adds what one block of training examples makes of the gradients at a tile's points.
+
+    Args:
+        steps: the network; `network_shape.is_supported` must hold.
+        get: "ntk" or "nngp".
+        columns: training examples worked off at a time; n is a multiple.
+        transform: what patches are multiplied by; None leaves them.
+        points: where the gradients are taken.
+        x: training examples.
+        weights: theirs, for each output.
+        before: of the blocks before; `zeros` for the first.
+    """
+    rows = recursion.examples(steps, points, transform)
+    others = recursion.examples(steps, x, transform)
+
+    def split(array: Array) -> Array:
+        array = array.reshape(*array.shape[:-1], -1, columns)
+        return jnp.moveaxis(array, -2, 0)
+
+    def add(total: Gradients, part: tuple) -> tuple[Gradients, None]:
+        own = _of_tile(steps, get, rows, *part)
+        return jax.tree.map(jnp.add, total, own), None
+
+    parts = jax.tree.map(split, others), weights.reshape(-1, columns, weights.shape[1])
+    return lax.scan(add, before, parts)[0]
+
+
+def _of_tile(
+    steps: Sequence[Step],
+    get: str,
+    rows: Examples,
+    columns: Examples,
+    weights: Float[Array, "columns c"],
+) -> Gradients:
+    """Returns the gradients that one tile makes."""
+    layout = first_layout(steps, rows.features)
+    product = layout.covariances(rows.features, columns.features)
+    size, width = columns.features.shape[-2:]
+
+    def kernel(product: Array, scales: dict[Place, Scale]) -> Array:
+        state = covariances_of_product(steps, get, layout, product, size)
+        state = run(steps, state, lambda place, *_: (scales[place], columns.scales[place]))
+        return state.nngp if get == "nngp" else state.ntk
+
+    def for_each_pair(scale: Array) -> Array:
+        return jnp.broadcast_to(scale[..., None], (*scale.shape, width))
+
+    values, pull = jax.vjp(kernel, product, jax.tree.map(for_each_pair, rows.scales))
+    by_product, by_scales = pull(jnp.ones_like(values))
+    weighted = jnp.einsum("...kb,bc->...bkc", columns.features, weights, precision=_HIGHEST)
+    return Gradients(
+        layout.weigh(by_product, weighted),
+        jax.tree.map(lambda a: jnp.einsum("...ab,bc->...ac", a, weights), by_scales),
+    )
+
+
+@partial(jax.jit, static_argnames="steps")
+def outer_product(
+    steps: tuple[Step, ...],
+    transform: Float[Array, "k k"] | None,
+    points: Float[Array, "rows ..."],
+    count: Any,
+    gradients: Gradients,
+) -> Float[Array, "k k"]:
+    """Sums the outer products of gradients over points, positions and outputs.
+
+    Args:
+        steps: the network.
+        transform: as in `add_block`.
+        points: the tile's.
+        count: how many of the points count; those behind only fill the tile.
+        gradients: at these points.
+
+    Returns:
+        With respect to patches as the network scales them, after their transform.
+    """
+    features = recursion.examples(steps, points, transform).features
+    total = gradients.features
+    if gradients.scales:
+        _, pull = jax.vjp(partial(recursion.scales_of, steps), features)
+        through_scales = jax.vmap(lambda scales: pull(scales)[0], -1, -1)(gradients.scales)
+        total = total + jnp.swapaxes(through_scales, -3, -2)
+    total = jnp.moveaxis(total, -2, 0)  # [k, *positions, rows, c]
+    total = jnp.where(lax.broadcasted_iota(int, total.shape, total.ndim - 2) < count, total, 0)
+    total = total.reshape(len(total), -1)
+    return jnp.matmul(total, total.T, precision=_HIGHEST)

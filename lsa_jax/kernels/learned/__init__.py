@@ -1,0 +1,1 @@
+"""Kernels that learn features from the data, without any network."""

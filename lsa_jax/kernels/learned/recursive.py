@@ -1,0 +1,224 @@
+"""Recursive feature machines: kernels that learn which directions of their inputs matter."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from lsa_jax import backend
+from lsa_jax.checks import integer, number, require
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
+from lsa_jax.kernels.matrices import file as gram_file
+from lsa_jax.kernels.matrices.gram import gram
+from lsa_jax.kernels.solve.regression import fitted_weights
+from lsa_jax.reporting import files
+
+# Of the time of an update, about what the kernel matrix takes.
+_GRAM_SHARE = 0.7
+
+
+class FeatureMachine(NamedTuple):
+    """A kernel that has learned its features.
+
+    Attributes:
+        kernel: with the transform after the last update, to be given to `gram` and `regress`.
+        transforms: [updates + 1, k, k], symmetric; the first is the identity, each of its Frobenius
+            norm.
+    """
+
+    kernel: Callable[..., Array]
+    transforms: Float[np.ndarray, "updates_and_first k k"]
+
+
+class _Settings(NamedTuple):
+    """What decides the transforms beside kernel and examples."""
+
+    points: int
+    ridge: float
+    power: float
+
+
+def recursive_feature_machine(
+    kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]],
+    x: Float[Array | np.ndarray, "n ..."],
+    y: Float[Array | np.ndarray, "_n ..."],
+    *,
+    key: Key[Array, ""],
+    size: int | None = None,
+    updates: int = 4,
+    points: int = 200,
+    ridge: float = 1e-3,
+    power: float = 0.5,
+    memory_limit: float | None = None,
+    directory: Path | str | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
+) -> FeatureMachine:
+    """Lets a kernel learn a linear transform of its inputs, or of its first layer's patches.
+
+    From T = I on, each update (1) fits kernel ridge regression with the kernel of T to the targets,
+    less their mean; (2) averages the outer products of the fitted predictor's gradients at some of
+    the training examples, M; and (3) takes T = M^power, scaled to the Frobenius norm of I, so that
+    the kernel's size does not drift.
+
+    An update takes the time of a Gram matrix of n (n + 1) / 2 pairs, of about three times points n
+    pairs, and O(n^3). Memory as `gram` and `regress` need it.
+
+    With `directory` each transform is kept there when it is done, and the matrix of the update that
+    is running as far as it is: a call that was killed goes on, and ends with the same bits. More
+    updates go on from fewer. A directory of other examples, settings or kernel is refused.
+
+    Args:
+        kernel_of_transform: `(T [k, k]) -> kernel`, `kernel(x1 [n1, ...], x2=None) -> [n1, n2]`:
+            `model.kernel.transformed`, or `lambda T: lambda x1, x2: k(x1 @ T, x2 @ T)`.
+        x: training examples.
+        y: targets.
+        key: draws the examples at which gradients are taken.
+        size: k. None takes the inputs' size; a network's is
+            `model.kernel.transform_size(x.shape[1:])`.
+        updates: how many times the transform is learned anew; 0 leaves the kernel as it is.
+        points: training examples at which gradients are taken; all where there are fewer.
+        ridge: over the kernel's mean diagonal.
+        power: of M; 1/2 makes K the kernel of <x, M x'>.
+        memory_limit: bytes, as in `gram`.
+        directory: where what is done is kept.
+        progress: called with the fraction done.
+
+    Returns:
+        The kernel after the last update, and every transform.
+
+    Raises:
+        InputError: an argument is not accepted, or the directory is another machine's.
+        NumericalError: a kernel, its solution or the gradients are not finite, or all gradients 0.
+
+    Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks,
+    algorithm 1; Beaglehole et al. (2023), Mechanism of feature learning in convolutional networks,
+    algorithm 1, for patches.
+    """
+    require("updates", updates, integer(0))
+    require("points", points, integer(1))
+    require("ridge", ridge, number(0))
+    require("power", power, number(0, above=True))
+    x, y = np.asarray(x), np.asarray(y)
+    if y.ndim != 2 or len(x) != len(y) or not len(x):
+        raise InputError(
+            f"x is {x.shape} and y {y.shape}; accepted: (n, ...) and (n, c), n 1 or more"
+        )
+    size = int(np.prod(x.shape[1:])) if size is None else size
+    settings = _Settings(min(points, len(x)), float(ridge), float(power))
+    folder = None if directory is None else Path(directory)
+    chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
+    if folder is not None and backend.dry_run() is None:
+        _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
+    transforms = [np.eye(size)]
+    for number_of in range(1, updates + 1):
+        kept = folder and folder / f"transform_{number_of}.npy"
+        if kept is not None and kept.exists():
+            transforms.append(np.load(kept))
+            continue
+
+        def report(share: float, before: int = number_of - 1) -> None:
+            progress((before + share) / updates)
+
+        matrix = folder and folder / f"gram_{number_of}.npy"
+        machine = kernel_of_transform, transforms[-1], x, y, chosen, settings
+        transforms.append(_update(*machine, memory_limit, matrix, report))
+        if kept is not None:
+            _keep(kept, transforms[-1])
+            for used in folder.glob(f"{matrix.name}*"):
+                used.unlink()
+    progress(1.0)
+    return FeatureMachine(kernel_of_transform(transforms[-1]), np.stack(transforms))
+
+
+def _update(
+    kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]],
+    transform: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    chosen: np.ndarray,
+    settings: _Settings,
+    memory_limit: float | None,
+    matrix: Path | None,
+    progress: Callable[[float], None],
+) -> np.ndarray:
+    """Returns the transform that the predictor over the kernel of this one asks for."""
+    kernel = kernel_of_transform(transform)
+    if matrix is not None:
+        matrix.parent.mkdir(parents=True, exist_ok=True)
+    gram_train = gram(
+        kernel,
+        x,
+        memory_limit=memory_limit,
+        path=matrix,
+        progress=lambda done: progress(_GRAM_SHARE * done),
+    )
+    if backend.dry_run() is not None:  # nothing was computed
+        return transform
+    outer = average_gradient_outer_product(
+        kernel,
+        fitted_weights(gram_train, y, ridge=settings.ridge),
+        x,
+        x[chosen],
+        memory_limit=memory_limit,
+        progress=lambda done: progress(_GRAM_SHARE + (1 - _GRAM_SHARE) * done),
+    )
+    return _power(outer, settings.power)
+
+
+def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, "k k"]:
+    """Returns a positive semidefinite matrix to a power, scaled to the norm of the identity."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    if not values[-1] > 0:
+        raise InputError(
+            "the predictor's gradients are all 0, so there is nothing to learn from; accepted: "
+            "targets that differ, a smaller ridge"
+        )
+    # Before the power, so that none over- or underflows; rounding leaves values below 0.
+    values = np.maximum(values / values[-1], 0) ** power
+    values *= np.sqrt(len(values)) / np.linalg.norm(values)
+    return (vectors * values) @ vectors.T
+
+
+def _claim(
+    folder: Path,
+    kernel: Callable[..., Array],
+    x: np.ndarray,
+    y: np.ndarray,
+    chosen: np.ndarray,
+    settings: _Settings,
+) -> None:
+    """Notes in a new directory whose it is; raises InputError in another machine's.
+
+    The kernel is told by its values for the first examples, as they come out on any machine.
+    """
+    arrays = "".join(map(gram_file.digest, (x, y, chosen)))
+    mine = {**settings._asdict(), "examples": hashlib.sha256(arrays.encode()).hexdigest()}
+    probe = np.asarray(gram(kernel, x[:2]), float)
+    path = folder / "machine.json"
+    if not path.exists():
+        files.write_json(path, mine | {"probe": probe.tolist()})
+        return
+    found = json.loads(path.read_text())
+    probe_found = np.asarray(found.pop("probe"))
+    tolerance = 1e-4 * np.abs(probe).max()
+    differs = [name for name in mine if found.get(name) != mine[name]]
+    if probe_found.shape != probe.shape or np.abs(probe_found - probe).max() > tolerance:
+        differs.append("kernel")
+    if differs:
+        raise InputError(
+            f"directory is {str(folder)!r}, of a machine with other {', '.join(differs)}; "
+            "accepted: an empty one, or that of the same call"
+        )
+
+
+def _keep(path: Path, transform: np.ndarray) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, transform)
+    files.write_bytes(path, buffer.getvalue())

@@ -1,0 +1,199 @@
+"""Gradients of kernel predictors against closed forms, autodiff in float64 and differences."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax import kernels, models
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite.steps import Affine, serial
+from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Leaves most optimisations out: these tests compile a great deal and compute little."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+RESIDUAL = models.Residual((Relu(), Conv(3, strides=(2, 2))), (Conv(3, (1, 1), (2, 2)),))
+NETS = {
+    "convolutional": (
+        [Conv(4, strides=(2, 2), padding="VALID", w_std=1.4), Relu(), Conv(4), Relu(), Flatten()],
+        (7, 6, 2),
+    ),
+    "fully connected": ([Flatten(), Dense(4, 1.4, 0.3), Relu(), Dense(4), Erf()], (3, 2, 2)),
+    "pools": (
+        [Conv(3, b_std=0.3), Relu(), AvgPool((2, 2), (2, 1)), Conv(2), Gelu(), GlobalAvgPool()],
+        (4, 3, 2),
+    ),
+    "residual": ([Conv(3, w_std=1.4), RESIDUAL, LayerNorm(), Relu(), Flatten()], (4, 3, 2)),
+}
+
+
+def make(name, parameterization="ntk"):
+    layers, shape = NETS[name]
+    return models.network([*layers, Dense(2)], parameterization=parameterization), shape
+
+
+def draw(shape, n, m, outputs=3):
+    rng = np.random.default_rng(0)
+    x, points = (rng.normal(size=(count, *shape)).astype(np.float32) for count in (n, m))
+    return x, points, rng.normal(size=(n, outputs))
+
+
+def a_transform(size):
+    noise = np.random.default_rng(1).normal(size=(size, size))
+    return np.float32(np.eye(size) + 0.1 * (noise + noise.T))
+
+
+def patches_of(steps, x):
+    return np.moveaxis(np.asarray(recursion.patches(steps, jnp.asarray(x))), -1, 0)
+
+
+def of_patches(steps, get):
+    """neural-tangents' kernel of the same network, of patches already cut out."""
+    start = next(i for i, step in enumerate(steps) if isinstance(step, Affine))
+    kernel = serial((dataclasses.replace(steps[start], windows=None), *steps[start + 1 :]))[2]
+    return lambda p1, p2: kernel(p1, p2, get)
+
+
+@jax.default_matmul_precision("highest")
+def dense_reference(kernel, weights, x, points, transform, get):
+    """Every gradient by jax in float64, through neural-tangents."""
+    of = of_patches(kernel.steps, get)
+    with jax.enable_x64(True):
+        own, others = (jnp.asarray(patches_of(kernel.steps, z).astype(float)) for z in (points, x))
+        wide = jnp.asarray(transform, jnp.float64)
+
+        def predict(p):
+            return of((p @ wide)[None], others @ wide)[0] @ jnp.asarray(weights)
+
+        slopes = jax.jit(jax.jacrev(predict))
+        grads = np.concatenate([np.asarray(slopes(p)).reshape(-1, p.shape[-1]) for p in own])
+    return grads.T @ grads / len(points)
+
+
+@pytest.mark.filterwarnings("ignore:`FanIn` layers assume:UserWarning")
+@pytest.mark.parametrize(
+    ("name", "get", "parameterization"),
+    [
+        ("convolutional", "ntk", "standard"),
+        ("convolutional", "nngp", "ntk"),
+        ("fully connected", "ntk", "ntk"),
+        ("pools", "ntk", "ntk"),
+        ("residual", "ntk", "ntk"),
+    ],
+)
+def test_gradients_through_the_recursion_are_those_of_autodiff_in_float64(
+    name, get, parameterization
+):
+    model, shape = make(name, parameterization)
+    x, points, weights = draw(shape, 7, 3)
+    transform = a_transform(model.kernel.transform_size(shape))
+    kernel = functools.partial(model.kernel.transformed(transform), get=get)
+    found = kernels.average_gradient_outer_product(kernel, weights, x, points)
+    reference = dense_reference(model.kernel, weights, x, points, transform, get)
+    np.testing.assert_allclose(found, reference, rtol=0, atol=5e-6 * np.abs(reference).max())
+
+
+def test_gradients_are_slopes_of_the_predictor():
+    """Of dense inputs, by differences in float64."""
+    model, shape = make("fully connected")
+    x, points, weights = draw(shape, 5, 1)
+    (start,) = np.asarray(points, float)
+    grads = np.zeros((3, start.size))
+    with jax.enable_x64(True):
+
+        def predict(flat):
+            z = jnp.asarray(flat.reshape(1, *shape))
+            return np.asarray(model.kernel(z, jnp.asarray(x, jnp.float64)))[0] @ weights
+
+        for place in range(start.size):
+            step = 1e-5 * np.eye(start.size)[place]
+            slope = predict(start.ravel() + step) - predict(start.ravel() - step)
+            grads[:, place] = slope / 2e-5
+    found = kernels.average_gradient_outer_product(model.kernel, weights, x, points)
+    np.testing.assert_allclose(found, grads.T @ grads, rtol=0, atol=5e-6 * np.abs(found).max())
+
+
+def linear(x1, x2):
+    return x1.reshape(len(x1), -1) @ x2.reshape(len(x2), -1).T
+
+
+def test_of_a_linear_kernel_it_is_the_product_of_the_coefficients():
+    x, points, weights = draw((4, 2), 300, 70)
+    coefficients = x.reshape(300, -1).T @ weights
+    for at in (points, None):
+        found = kernels.average_gradient_outer_product(linear, weights, x, at)
+        np.testing.assert_allclose(found, coefficients @ coefficients.T, rtol=1e-4, atol=1e-3)
+
+
+def test_of_a_linear_network_it_is_the_product_of_the_coefficients():
+    model = models.network([Dense(5, 1.5), Dense(1, 0.5)])
+    x, points, weights = draw((6,), 20, 4)
+    transform = a_transform(6)
+    kernel = model.kernel.transformed(transform)
+    # Two layers' tangent kernels, of equal size, over inputs' product by their number.
+    coefficients = 2 * (1.5 * 0.5) ** 2 / 6 * transform @ transform.T @ x.T @ weights
+    found = kernels.average_gradient_outer_product(kernel, weights, x, points)
+    np.testing.assert_allclose(found, coefficients @ coefficients.T, rtol=1e-4)
+
+
+def test_blocks_and_tiles_leave_no_trace(monkeypatch):
+    """More examples and points than a block holds, against the same by jax's own gradients."""
+    model = models.network([Dense(5, 1.4), Erf(), Dense(1)])
+    x, points, weights = draw((3,), 37, 21)
+    whole = kernels.average_gradient_outer_product(model.kernel, weights, x, points)
+    for name, block in (("_BLOCK", 8), ("_POINTS", 8)):
+        monkeypatch.setattr(f"lsa_jax.kernels.learned.outer_product.{name}", block)
+    monkeypatch.setattr(recursion, "tile_size", lambda *_, **__: (4, 8))
+    fractions = []
+    for kernel in (model.kernel, lambda z, x: model.kernel(z, x)):
+        found = kernels.average_gradient_outer_product(
+            kernel, weights, x, points, progress=fractions.append
+        )
+        np.testing.assert_allclose(found, whole, rtol=1e-4, atol=1e-5 * np.abs(whole).max())
+    assert fractions[:6] == sorted(fractions[:6]) and fractions[5] == fractions[-1] == 1.0
+
+
+def test_a_transformed_kernel_is_that_of_transformed_patches():
+    model, shape = make("convolutional")
+    x, others, _ = draw(shape, 5, 4)
+    transform = a_transform(model.kernel.transform_size(shape))
+    kernel = model.kernel.transformed(transform)
+    by_tiles, at_once = kernels.gram(kernel, x, others, tile=2), np.asarray(kernel(x, others))
+    np.testing.assert_allclose(by_tiles, at_once, rtol=1e-6)
+    with jax.enable_x64(True):
+        pairs = (
+            jnp.asarray(patches_of(model.kernel.steps, z) @ transform, jnp.float64)
+            for z in (x, others)
+        )
+        reference = np.asarray(of_patches(model.kernel.steps, "ntk")(*pairs))
+    np.testing.assert_allclose(at_once, reference, rtol=2e-6)
+    same = np.asarray(model.kernel.transformed(np.eye(len(transform)))(x, others))
+    np.testing.assert_allclose(same, np.asarray(model.kernel(x, others)), rtol=1e-6)
+
+
+def test_what_does_not_fit_is_refused_in_a_line():
+    model, shape = make("convolutional")
+    x, points, weights = draw(shape, 4, 2)
+    of = kernels.average_gradient_outer_product
+    with pytest.raises(InputError, match=r"weights are \(4, 3\) and x is \(3, 7, 6, 2\)"):
+        of(model.kernel, jnp.asarray(weights), x[:3])
+    with pytest.raises(InputError, match=r"points are \(2, 7, 6, 1\)"):
+        of(model.kernel, weights, x, points[..., :1])
+    with pytest.raises(InputError, match=r"transform is \(2, 2\); accepted .* \(18, 18\)"):
+        kernels.gram(model.kernel.transformed(np.eye(2)), x)
+    with pytest.raises(NumericalError, match="gradients are not finite"):
+        of(model.kernel, weights * np.inf, x)
+    only_there = kernels.infinite_kernel(serial(model.kernel.steps)[2])
+    with pytest.raises(InputError, match="patches cannot be transformed: .*neural-tangents alone"):
+        only_there.transform_size(shape)

@@ -1,0 +1,145 @@
+"""Recursive feature machines: what they learn, and that they go on where they were."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax import kernels, models
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.learned import recursive
+
+
+def gaussian(x1, x2):
+    squares = jnp.sum((x1[:, None] - x2[None]) ** 2, axis=-1)
+    return jnp.exp(-squares / 20)
+
+
+def of_gaussian(transform):
+    transform = np.asarray(transform, np.float32)
+    return lambda x1, x2: gaussian(x1 @ transform, x2 @ transform)
+
+
+@pytest.fixture(scope="module")
+def one_direction():
+    """Inputs in 6 dimensions, of which a single direction decides the target."""
+    x = np.random.default_rng(0).normal(size=(90, 6)).astype(np.float32)
+    direction = np.array([1, 2, 0, 0, 0, -1]) / 6**0.5
+    return x, np.sin(2 * x @ direction)[:, None], direction
+
+
+def machine(data, *, kernel=of_gaussian, **settings):
+    x, y, _ = data
+    defaults = {"updates": 3, "points": 40, "key": jax.random.key(0)}
+    return kernels.recursive_feature_machine(kernel, x[:60], y[:60], **defaults | settings)
+
+
+def test_it_finds_the_direction_that_decides_and_predicts_better(one_direction):
+    x, y, direction = one_direction
+    found = machine(one_direction)
+    values, vectors = np.linalg.eigh(found.transforms[-1])
+    assert abs(vectors[:, -1] @ direction) > 0.95
+    assert values[-1] > 2 * values[-2]
+
+    def error(kernel):
+        gram_test = kernels.gram(kernel, x[60:], x[:60])
+        fit = kernels.regress(kernels.gram(kernel, x[:60]), y[:60], gram_test, ridge=1e-3)
+        return np.mean((fit.predictions - y[60:]) ** 2)
+
+    assert error(found.kernel) < 0.5 * error(gaussian)
+
+
+def test_each_update_is_the_rule_written_out(one_direction):
+    """Against the same by hand: dense gradients of all examples, one after the other."""
+    x, y, _ = one_direction
+    found = machine(one_direction, updates=2, points=60, ridge=1e-2, power=0.25)
+    transform = np.eye(6)
+    for learned in found.transforms[1:]:
+        kernel = of_gaussian(transform)
+        gram = np.asarray(kernel(x[:60], x[:60]), float)
+        centred = y[:60] - y[:60].mean(0)
+        weights = np.linalg.solve(gram + 1e-2 * np.trace(gram) / 60 * np.eye(60), centred)
+        slope = jax.grad(lambda z, k=kernel, a=weights: (k(z[None], x[:60]) @ a)[0, 0])
+        grads = np.stack([np.asarray(slope(z), float) for z in jnp.asarray(x[:60])])
+        values, vectors = np.linalg.eigh(grads.T @ grads)
+        transform = vectors @ np.diag(values**0.25) @ vectors.T
+        transform *= 6**0.5 / np.linalg.norm(transform)
+        np.testing.assert_allclose(learned, transform, atol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(found.transforms, axis=(1, 2)), 6**0.5)
+
+
+def test_patches_of_a_convolution_learn_where_the_signal_is(key):
+    """Only the middle of every patch carries the target."""
+    conv = models.Conv(4, (3, 3), (3, 3), "VALID", 2**0.5)
+    model = models.network([conv, models.Relu(), models.Flatten(), models.Dense(1)])
+    x = np.array(jax.random.normal(key, (60, 6, 6, 1)))
+    signs = np.sign(x[:, 1, 1, 0])
+    x[:, 1::3, 1::3, 0] = signs[:, None, None]
+    size = model.kernel.transform_size((6, 6, 1))
+    settings = {"kernel": model.kernel.transformed, "size": size, "updates": 1}
+    found = machine((x, signs[:, None], None), **settings)
+    assert size == 9 and found.transforms.shape == (2, 9, 9)
+    assert np.argmax(np.diagonal(found.transforms[-1])) == 4
+
+
+def test_no_updates_leave_the_kernel_as_it_is(one_direction):
+    x, _, _ = one_direction
+    found = machine(one_direction, updates=0)
+    np.testing.assert_array_equal(found.transforms, np.eye(6)[None])
+    np.testing.assert_array_equal(found.kernel(x, x), gaussian(x, x))
+
+
+class _Killed(Exception):
+    pass
+
+
+def test_a_killed_machine_goes_on_with_the_same_bits(one_direction, tmp_path, monkeypatch):
+    where = "fitted_weights"
+    whole = machine(one_direction, directory=tmp_path / "whole")
+    calls, real = [], getattr(recursive, where)
+
+    def killed(*arguments, **options):
+        calls.append(where)
+        if len(calls) == 2:
+            raise _Killed
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(recursive, where, killed)
+    with pytest.raises(_Killed):
+        machine(one_direction, directory=tmp_path / "killed")
+    assert (tmp_path / "killed" / "transform_1.npy").exists()
+    resumed = machine(one_direction, directory=tmp_path / "killed")
+    assert len(calls) == 4  # the first update was not done again
+    np.testing.assert_array_equal(resumed.transforms, whole.transforms)
+    assert sorted(path.name for path in (tmp_path / "killed").glob("*")) == [
+        "machine.json",
+        *(f"transform_{update}.npy" for update in (1, 2, 3)),
+    ]
+    more = machine(one_direction, directory=tmp_path / "killed", updates=4)
+    np.testing.assert_array_equal(more.transforms[:4], whole.transforms)
+
+
+def test_another_machines_directory_is_refused(one_direction, tmp_path):
+    machine(one_direction, directory=tmp_path, updates=1)
+    x, y, direction = one_direction
+    for others, settings in (
+        ("ridge", {"ridge": 0.1}),
+        ("examples", {"key": jax.random.key(1)}),
+        ("kernel", {"kernel": lambda t: lambda x1, x2: of_gaussian(t)(x1, x2) ** 2}),
+    ):
+        with pytest.raises(InputError, match=f"of a machine with other {others}; accepted: an"):
+            machine(one_direction, directory=tmp_path, **settings)
+    with pytest.raises(InputError, match="other examples"):
+        machine((x + 1, y, direction), directory=tmp_path)
+
+
+def test_what_cannot_be_learned_from_is_refused(one_direction):
+    x, y, _ = one_direction
+    with pytest.raises(InputError, match="gradients are all 0"):
+        machine((x, np.zeros_like(y), None))
+    with pytest.raises(InputError, match="power is 0; accepted"):
+        machine(one_direction, power=0)
+    with pytest.raises(InputError, match="updates is -1; accepted"):
+        machine(one_direction, updates=-1)
+    with pytest.raises(InputError, match=r"x is \(60, 6\) and y \(60,\)"):
+        machine((x, y[:, 0], None))
