@@ -1,6 +1,12 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
 from lsa_jax.kernels.finite.expansion import linearize, linearize_on
+from lsa_jax.kernels.finite.layer_gradients import (
+    LayerGradients,
+    last_layer_inputs,
+    layer_gradients,
+    leaf_names,
+)
 from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
 from lsa_jax.kernels.infinite.kernel import infinite_kernel
 from lsa_jax.kernels.matrices.gram import gram
@@ -21,6 +27,7 @@ from lsa_jax.kernels.solve.spectral import (
 __all__ = [
     "Flow",
     "IterativeRegression",
+    "LayerGradients",
     "Posterior",
     "Regression",
     "Spectrum",
@@ -31,6 +38,9 @@ __all__ = [
     "gradient_flow",
     "gram",
     "infinite_kernel",
+    "last_layer_inputs",
+    "layer_gradients",
+    "leaf_names",
     "leave_one_out",
     "leave_one_out_ridge",
     "linearize",
