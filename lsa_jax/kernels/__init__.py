@@ -1,6 +1,12 @@
 """Kernels of networks at finite and infinite width, their Gram matrices, and exact regression."""
 
 from lsa_jax.kernels.finite.expansion import linearize, linearize_on
+from lsa_jax.kernels.finite.layer_gradients import (
+    LayerGradients,
+    last_layer_inputs,
+    layer_gradients,
+    leaf_names,
+)
 from lsa_jax.kernels.finite.monte_carlo import MonteCarlo, monte_carlo_kernel
 from lsa_jax.kernels.finite.ntk import empirical_ntk, finite_kernel
 from lsa_jax.kernels.finite.taylor import taylor_expand
@@ -28,6 +34,7 @@ __all__ = [
     "Flow",
     "InfiniteKernel",
     "IterativeRegression",
+    "LayerGradients",
     "MonteCarlo",
     "Posterior",
     "Regression",
@@ -43,6 +50,9 @@ __all__ = [
     "gram",
     "infinite_kernel",
     "infinite_of",
+    "last_layer_inputs",
+    "layer_gradients",
+    "leaf_names",
     "leave_one_out",
     "leave_one_out_ridge",
     "linearize",

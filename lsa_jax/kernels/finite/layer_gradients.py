@@ -1,0 +1,119 @@
+"""What the dense layers of any network see: their weights, inputs and gradients.
+
+A convolution of images is a dense layer at the positions of its windows. See `dense_layers` for how
+layers are found in the program that jax traces a network to, whatever library it is of.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from lsa_jax.kernels.finite.dense_layers import Dense, Scaled, dense_layers, run, trace
+from lsa_jax.kernels.finite.layerwise import factors_of_one
+
+
+class LayerGradients(NamedTuple):
+    """A dense layer, and how the network's outputs depend on its inputs.
+
+    Attributes:
+        name: where its weight is among the parameters, such as "Conv_0/weight".
+        weight: [fan_in, fan_out], as it acts: with the factors that the network gives it.
+        outer_product: [fan_in, fan_in], sum over outputs and positions and mean over examples of
+            df_c/da df_c/da^T, where a is what the layer sees at a position.
+    """
+
+    name: str
+    weight: Float[Array, "k f"]
+    outer_product: Float[Array, "k k"]
+
+
+def leaf_names(params: PyTree[Any]) -> list[str]:
+    """Returns a name of every leaf: its place in the tree, such as "Conv_0/weight"."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(params)
+    return [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in paths]
+
+
+@jax.default_matmul_precision("highest")
+def layer_gradients(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
+) -> list[LayerGradients]:
+    """Computes each dense layer's average gradient outer product with respect to its inputs.
+
+    Costs a forward pass and c backward ones an example, and keeps [fan_out, fan_out] a layer: with
+    y = a W, df/da = df/dy W^T, so only the outer products of df/dy are summed over examples.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
+        params: where to differentiate.
+        x: the examples.
+
+    Returns:
+        The layers, in the order in which the network computes them.
+
+    Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), which
+    calls it AGOP; over positions: Beaglehole et al. (arXiv 2309.00570).
+    """
+    layers, weights = _found(apply, params, x)
+    factors_of = factors_of_one(apply, params, layers, layers, x, by_output=True)
+
+    def add(sums: list[Array], example: Array) -> tuple[list[Array], None]:
+        pairs = factors_of(example).pairs
+        products = [jnp.einsum("pof,pog->fg", g, g) for _, g in pairs]
+        return [s + product for s, product in zip(sums, products, strict=True)], None
+
+    empty = [jnp.zeros((layer.fan_out, layer.fan_out), x.dtype) for layer in layers]
+    sums, _ = lax.scan(add, empty, jnp.asarray(x))
+    names = leaf_names(params)
+    return [
+        LayerGradients(names[layer.leaf], w, w @ (s / len(x)) @ w.T)
+        for layer, w, s in zip(layers, weights, sums, strict=True)
+    ]
+
+
+@jax.default_matmul_precision("highest")
+def last_layer_inputs(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Shaped[Array | np.ndarray, "n ..."],
+) -> Float[Array, "n k"]:
+    """Returns what the last dense layer sees: the network's features, flattened over positions."""
+    program, _ = trace(apply, params, x.shape[1:], x.dtype)
+
+    def of_one(example: Array) -> Array:
+        seen = []
+
+        def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
+            del scaled, weight
+            seen.append(data.reshape(-1))
+            return result
+
+        run(program, jax.tree.leaves(params), example[None], note, lambda leaf: None)
+        return seen[-1]
+
+    return lax.map(of_one, jnp.asarray(x))
+
+
+def _found(
+    apply: Callable, params: PyTree[Any], x: Shaped[Array | np.ndarray, "n ..."]
+) -> tuple[list[Dense], list[Array]]:
+    """Returns the dense layers and their weights as they act."""
+    layers, _ = dense_layers(apply, params, x.shape[1:], x.dtype)
+    program, _ = trace(apply, params, x.shape[1:], x.dtype)
+    weights = {}
+
+    def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
+        del data
+        weights[scaled.leaf] = weight
+        return result
+
+    # What the program computes beside the weights is not used, and not compiled.
+    example = jnp.zeros((1, *x.shape[1:]), x.dtype)
+    run(program, jax.tree.leaves(params), example, note, lambda leaf: None)
+    return layers, [weights[layer.leaf] for layer in layers]

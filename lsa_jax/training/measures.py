@@ -1,0 +1,256 @@
+"""How far training has gone from the kernel at its start: measures of lazy and rich.
+
+Each is a pure function of a network of any library: `apply(params, inputs [n, ...]) -> [n, c]`, its
+parameters at the start and now, and a sub-sample of inputs, with targets where they count:
+
+    measures.kernel_distance(apply, params_0, params_t, inputs)
+    measures.target_alignment(apply, params_0, params_t, inputs, targets)
+
+`MEASURES` holds them by name, all with the same five arguments, and `measure` computes several at
+once with what they share. All numbers are functions of the sub-sample: 64 to 256 examples tell a
+run's course. A tangent kernel takes n^2 c P operations at most for P parameters, in tiles of
+`TILE` x `TILE` examples, whose derivatives are all that is in memory; `apply` is compiled once a
+function, so hand the same one over each time.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, PyTree, Shaped
+
+from lsa_jax import kernels
+from lsa_jax.checks import one_of, require
+from lsa_jax.errors import InputError
+
+Params = PyTree[Float[Array | np.ndarray, "..."]]
+Inputs = Shaped[Array | np.ndarray, "n ..."]
+Matrix = Float[Array | np.ndarray, "n n"]
+Number = Float[Array, ""]
+
+# Examples a side of a tile of the tangent kernel.
+TILE = 32
+
+# Singular values of the outputs below this share of the largest are rounding.
+_ROUNDING = 1e-5
+
+
+# --- of kernel matrices -------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnums=0)
+def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Array, "n n"]:
+    """Returns the finite NTK of a sub-sample, its mean over outputs, in tiles.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
+        params: where to differentiate.
+        inputs: the sub-sample.
+    """
+    count = len(inputs)
+    blocks = -(-count // TILE)
+    rows = jnp.minimum(jnp.arange(blocks * TILE), count - 1).reshape(blocks, TILE)
+    first, second = np.triu_indices(blocks)
+
+    def tile(pair: tuple[Array, Array]) -> Array:
+        x1, x2 = (jnp.asarray(inputs)[rows[side]] for side in pair)
+        return kernels.empirical_ntk(apply, params, x1, x2)
+
+    found = lax.map(tile, (jnp.asarray(first), jnp.asarray(second)))
+    matrix = jnp.zeros((blocks, blocks, TILE, TILE), found.dtype).at[first, second].set(found)
+    matrix = matrix.transpose(0, 2, 1, 3).reshape(blocks * TILE, blocks * TILE)[:count, :count]
+    return jnp.triu(matrix) + jnp.triu(matrix, 1).T
+
+
+def cosine(first: Matrix, second: Matrix) -> Number:
+    """Returns <A, B> / (|A| |B|), with Frobenius products."""
+    a, b = (jnp.asarray(m) / jnp.linalg.norm(m) for m in (first, second))
+    return jnp.sum(a * b)
+
+
+def centred_alignment(first: Matrix, second: Matrix) -> Number:
+    """Returns the centred kernel alignment (CKA) of two kernel matrices: 1 where they are alike.
+
+    Source: Cortes, Mohri and Rostamizadeh, JMLR 2012, definition 4; Kornblith et al., ICML 2019.
+    """
+    return cosine(*(_centred(_centred(m).T) for m in (first, second)))
+
+
+def _centred(rows: Float[Array | np.ndarray, "n _"]) -> Float[Array, "n _"]:
+    return rows - jnp.mean(rows, axis=0, keepdims=True)
+
+
+# --- of networks --------------------------------------------------------------------------------
+
+
+def kernel_distance(apply: Callable, params_0: Params, params_t: Params, inputs: Inputs) -> Number:
+    """Returns S = 1 - <K_t, K_0> / (|K_t| |K_0|) of the tangent kernels: 0 in the lazy limit.
+
+    Between two times of training it is the kernel's velocity; see `kernel_velocity`.
+
+    Source: Fort et al., 2020 (arXiv 2010.15110), section 3.
+    """
+    return 1 - cosine(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
+
+
+def kernel_velocity(
+    apply: Callable, params_before: Params, params_t: Params, inputs: Inputs, elapsed: float
+) -> Number:
+    """Returns the distance of the kernel from an earlier one, by the time between the two.
+
+    Source: Fort et al., 2020, section 3; `elapsed` is in epochs there.
+    """
+    return kernel_distance(apply, params_before, params_t, inputs) / elapsed
+
+
+def kernel_alignment(apply: Callable, params_0: Params, params_t: Params, inputs: Inputs) -> Number:
+    """Returns the CKA of the tangent kernel now to the one at the start."""
+    return centred_alignment(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
+
+
+def target_alignment(
+    apply: Callable,
+    params_0: Params,
+    params_t: Params,
+    inputs: Inputs,
+    targets: Float[Array | np.ndarray, "n ..."],
+) -> Number:
+    """Returns the CKA of the tangent kernel now to that of the targets, y y^T."""
+    del params_0
+    return centred_alignment(tangent_kernel(apply, params_t, inputs), _kernel_of(targets))
+
+
+def _kernel_of(features: Float[Array | np.ndarray, "n ..."]) -> Float[Array, "n n"]:
+    rows = jnp.asarray(features).reshape(len(features), -1)
+    return jnp.matmul(rows, rows.T, precision="highest")
+
+
+def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
+    """Returns |W_t - W_0| / |W_0| of each layer: all arrays in one place of the parameters' tree.
+
+    Infinite for a layer that starts at zero and moves.
+
+    Source: Chizat, Oyallon and Bach, 2019.
+    """
+    squares: dict[str, list[Array]] = {}
+    start, now = (jax.tree.leaves(params) for params in (params_0, params_t))
+    names = kernels.leaf_names(params_0)
+    for name, a, b in zip(names, start, now, strict=True):
+        layer = name.rpartition("/")[0] or name
+        moved, size = squares.setdefault(layer, [jnp.float32(0), jnp.float32(0)])
+        change = jnp.asarray(b) - jnp.asarray(a)
+        squares[layer] = [moved + jnp.sum(change**2), size + jnp.sum(jnp.asarray(a) ** 2)]
+    return {layer: jnp.sqrt(moved / size) for layer, (moved, size) in squares.items()}
+
+
+def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[str, Number]:
+    """Returns how W^T W of each dense layer and its average gradient outer product correlate.
+
+    The neural feature ansatz has them proportional in networks that learned features. Pearson's
+    correlation of the two matrices' entries, by layer; a convolution's inputs are its windows.
+
+    Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881).
+
+    Raises:
+        InputError: no dense layer or convolution is found in the network.
+    """
+    found = kernels.layer_gradients(apply, params_t, inputs)
+    if not found:
+        raise InputError("the network has no dense layer or convolution; accepted: one or more")
+    return {layer.name: _correlation(layer.weight, layer.outer_product) for layer in found}
+
+
+@jax.default_matmul_precision("highest")
+def _correlation(weight: Float[Array, "k f"], outer_product: Float[Array, "k k"]) -> Number:
+    gram = weight @ weight.T
+    return cosine(gram - jnp.mean(gram), outer_product - jnp.mean(outer_product))
+
+
+@jax.default_matmul_precision("highest")
+def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
+    """Returns D_LR: how far the last layer's features are from the least that its outputs need.
+
+    1 - CKA(K, P) with K the kernel of the features that the last dense layer sees, and P the
+    projection onto the span of the centred outputs: 0 where the features are the learned functions
+    and no more, each as large (neural collapse), near 1 in the lazy limit. No comparison with the
+    start.
+
+    Source: Nam et al., 2024 (arXiv 2410.04264): "low-rank measure".
+    """
+    features = kernels.last_layer_inputs(apply, params_t, inputs)
+    basis, sizes, _ = jnp.linalg.svd(_centred(apply(params_t, inputs)), full_matrices=False)
+    spanned = basis * (sizes > _ROUNDING * sizes[0])[None]
+    return 1 - centred_alignment(features @ features.T, spanned @ spanned.T)
+
+
+@jax.default_matmul_precision("highest")
+def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
+    """Returns the effective rank of the centred features that the last dense layer sees.
+
+    exp(-sum_i p_i log p_i) with p_i the singular values over their sum: from 1 to the number of
+    features.
+
+    Source: Roy and Vetterli, EUSIPCO 2007, definition 1.
+    """
+    features = _centred(kernels.last_layer_inputs(apply, params_t, inputs))
+    sizes = jnp.linalg.svd(features, compute_uv=False)
+    share = sizes / jnp.sum(sizes)
+    return jnp.exp(-jnp.sum(share * jnp.log(jnp.where(share > 0, share, 1))))
+
+
+# --- by name ------------------------------------------------------------------------------------
+
+# Each: (apply, params_0, params_t, inputs, targets) -> a number, or numbers by layer.
+MEASURES: dict[str, Callable] = {
+    "kernel_distance": lambda apply, p0, pt, x, y: kernel_distance(apply, p0, pt, x),
+    "kernel_alignment": lambda apply, p0, pt, x, y: kernel_alignment(apply, p0, pt, x),
+    "target_alignment": target_alignment,
+    "weight_movement": lambda apply, p0, pt, x, y: weight_movement(p0, pt),
+    "agop_correlation": lambda apply, p0, pt, x, y: agop_correlation(apply, pt, x),
+    "low_rank_distance": lambda apply, p0, pt, x, y: low_rank_distance(apply, pt, x),
+    "effective_rank": lambda apply, p0, pt, x, y: effective_rank(apply, pt, x),
+}
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _compute(names: tuple[str, ...], apply: Callable, *arguments: Any) -> dict[str, Any]:
+    # Within one program the kernels that several measures ask for are computed once.
+    return {name: MEASURES[name](apply, *arguments) for name in names}
+
+
+def measure(
+    names: Sequence[str],
+    apply: Callable,
+    params_0: Params,
+    params_t: Params,
+    inputs: Inputs,
+    targets: Float[Array | np.ndarray, "n ..."],
+) -> dict[str, float]:
+    """Computes several measures at once.
+
+    Args:
+        names: of `MEASURES`.
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
+        params_0: at the start.
+        params_t: now.
+        inputs: the sub-sample.
+        targets: its targets.
+
+    Returns:
+        Numbers by name; those of layers as "weight_movement/Conv_0".
+
+    Raises:
+        InputError: a name is not one of these.
+    """
+    for name in names:
+        require("measures", name, one_of(*MEASURES))
+    found = _compute(tuple(names), apply, params_0, params_t, inputs, targets)
+    numbers = {}
+    for name, value in found.items():
+        layers = {f"/{layer}": v for layer, v in value.items()} if isinstance(value, dict) else None
+        numbers |= {f"{name}{layer}": float(v) for layer, v in (layers or {"": value}).items()}
+    return numbers
