@@ -17,8 +17,10 @@ from lsa_jax import backend, processes
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory, prepared
+from lsa_jax.kernels.matrices import packed as packed_tiles
 from lsa_jax.kernels.matrices import programs as tile_programs
 from lsa_jax.kernels.matrices.file import Place, Tile
+from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.matrices.programs import TileProgram
 from lsa_jax.kernels.matrices.staged import Stages, stages_of
 from lsa_jax.reporting.progress import Progress
@@ -43,6 +45,7 @@ class _Job(NamedTuple):
     memory_limit: float | None
     devices: tuple[jax.Device, ...]
     crew: processes.ProcessGroup
+    packed: bool = False
 
     @property
     def own(self) -> list[jax.Device]:
@@ -68,7 +71,10 @@ class _Job(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the matrix."""
+        """Bytes of the matrix; for one that is packed, in the largest tiles there may be."""
+        if self.packed:
+            side = self.tile or tile_programs.largest_side(len(self.x1))
+            return math.prod(packed_tiles.stored_shape(len(self.x1), side)) * self.dtype.itemsize
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -81,11 +87,12 @@ def gram(
     tile: int | None = None,
     dtype: Literal["float32", "float64"] = "float32",
     path: Path | str | None = None,
+    packed: bool = False,
     devices: Sequence[jax.Device] | None = None,
     process_index: int = 0,
     process_count: int = 1,
     progress: Callable[[float], None] | bool = False,
-) -> Float[np.ndarray, "n1 n2"] | None:
+) -> Float[np.ndarray, "n1 n2"] | PackedMatrix | None:
     """Computes a kernel of all pairs of inputs, tile by tile.
 
     All tiles have one shape, so one program serves all: a tile that sticks out is filled up with
@@ -128,6 +135,8 @@ def gram(
             it are float32's; its infinite-width `kernel` is float64 then.
         path: file that keeps the matrix, a name that ends in .npy. Beside it lie a record of what
             it is (.json), and for each writer a journal of its tiles and a lock.
+        packed: keep the tiles on and above the diagonal alone, in half the memory or disk, as a
+            `PackedMatrix`, which `regress_cg` takes; without `x2` only.
         devices: where to compute; None means all there are, or this process's own where
             `process_count` is given. On a CPU None means its cores, by threads that share the
             memory limit: one for each 1e8 bytes of it at most.
@@ -155,7 +164,9 @@ def gram(
         second = None if x2 is None else _as_numpy("x2", x2, dtype)
         devices = tuple(devices or _everywhere(memory_limit, process_count))
         crew = processes.group_of(devices)
-        job = _Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, crew)
+        job = _Job(
+            kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, crew, packed
+        )
         _check_shapes(job)
         if path is None:
             return _in_memory(job, progress)
@@ -208,18 +219,32 @@ def _check_shapes(job: _Job) -> None:
             f"x1 is {job.x1.shape} and x2 is {job.columns.shape}; accepted: equal shapes but for "
             "the first axis"
         )
+    if job.packed and not job.symmetric:
+        raise InputError("packed is True and x2 is given; accepted: one of them")
+    if job.packed and job.crew.size > 1:
+        raise InputError(
+            "packed is True in a job of several processes, which would each hold the matrix; "
+            "accepted: process_index and process_count, with a path"
+        )
 
 
-def _in_memory(job: _Job, progress: Callable[[float], None] | bool) -> np.ndarray:
+def _in_memory(job: _Job, progress: Callable[[float], None] | bool) -> np.ndarray | PackedMatrix:
     job.crew.in_each(lambda: memory.check_fits_host(job.shape, job.size))
     program = _make_program(job, None, held=job.size)
-    result = np.empty(job.shape, job.dtype)
+    stored = packed_tiles.stored_shape(len(job.x1), program.sides[0])
+    result = np.zeros(stored, job.dtype) if job.packed else np.empty(job.shape, job.dtype)
+    put = _writer(job) or functools.partial(gram_file.put, symmetric=job.symmetric)
     places = _places(job.shape, program.sides, symmetric=job.symmetric)
     with _reporter(job, progress, 0, len(places)) as report:
         for done, tile in enumerate(_tiles(job, program, places), start=1):
-            gram_file.put(result, tile, symmetric=job.symmetric)
+            put(result, tile)
             report(done)
-    return result
+    return PackedMatrix(result, len(job.x1)) if job.packed else result
+
+
+def _writer(job: _Job) -> Callable[[np.ndarray, Tile], None] | None:
+    """Returns how tiles are put into a packed matrix; None for another."""
+    return functools.partial(packed_tiles.put, n=len(job.x1)) if job.packed else None
 
 
 def _in_file(
@@ -228,7 +253,7 @@ def _in_file(
     process_index: int,
     process_count: int,
     progress: Callable[[float], None] | bool,
-) -> np.ndarray | None:
+) -> np.ndarray | PackedMatrix | None:
     crew = job.crew
     record, program = crew.from_first(lambda: _checked_record(job, path)), None
     # What the first process keeps in the file, the others hold in memory.
@@ -244,7 +269,9 @@ def _in_file(
     with contextlib.ExitStack() as stack:
         file = crew.on_first(
             lambda: stack.enter_context(
-                gram_file.opened(path, _identity(job, sides), process_index, process_count)
+                gram_file.opened(
+                    path, _identity(job, sides), process_index, process_count, _writer(job)
+                )
             )
         )
         places = _places(job.shape, sides, symmetric=job.symmetric)
@@ -259,7 +286,9 @@ def _in_file(
                     report(done)
             crew.on_first(lambda: file.flush())
         whole = crew.from_first(lambda: file.done().issuperset(places))
-    return _read(job, path) if whole else None
+    if not whole:
+        return None
+    return packed_tiles.load(path) if job.packed else _read(job, path)
 
 
 def _checked_record(job: _Job, path: Path) -> dict[str, Any] | None:
@@ -320,7 +349,8 @@ def _identity(job: _Job, sides: tuple[int, int]) -> dict[str, Any]:
     lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, sides)
     program = "".join(stage.as_text() for stage in lowered)
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
-    return {
+    stored = packed_tiles.stored_shape(len(job.x1), sides[0])
+    return ({"stored": stored} if job.packed else {}) | {
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
         "program": hashlib.sha256(program.encode()).hexdigest(),
         "x1": gram_file.digest(job.x1),
