@@ -14,7 +14,7 @@ structure 49.88 ± 0.50 %. Cosines 0.998.
 Two Step, at descent's 600 updates, is below the NTK. The best classifier on its features
 (two_step_exact) has not been run.
 
-The NTK's rate is 1e-4 here, at which it oscillates; at the 1e-5 of table 1 it has not been run.
+The NTK's rate is 1e-4 here; at the 1e-5 of table 1 it has not been run.
 """
 
 import ml_collections

@@ -17,8 +17,8 @@ theory's.
 Train %, test % and cosine of five seeds, 10 min on one core of a 2-core CPU (all rows, all rates):
 
     Network        100.00 ± 0.00  100.00 ± 0.00  0.9997 ± 0.0002
-    NTK             84.22 ± 0.47   84.19 ± 0.39  (paper 86.4; 82.35 ± 1.51 at a rate of 1e-4, which
-                                                  oscillates; first 500 test examples 83.04 ± 1.26)
+    NTK             84.22 ± 0.47   84.19 ± 0.39  (paper 86.4; 82.35 ± 1.51 at a rate of
+                                                  1e-4; first 500 test examples 83.04 ± 1.26)
     random feat.    79.24 ± 0.70   78.71 ± 1.06  0.125 ± 0.004  (75.0 at a rate of 0.3)
     One Step        50.21 ± 0.31   50.23 ± 0.39  0.900 ± 0.013
     1 step, best    84.50 ± 0.41   84.51 ± 0.34  0.900 ± 0.013

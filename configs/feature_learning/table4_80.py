@@ -18,7 +18,7 @@ Weighting and the rate of random features were chosen by how near the paper seed
 Other class weights (in the first two steps alone, F.1.1) are rows of the sweep that have not been
 run since they are there.
 
-The NTK's rate is 1e-4 here, at which it oscillates; at the 1e-5 of table 1 it has not been run.
+The NTK's rate is 1e-4 here; at the 1e-5 of table 1 it has not been run.
 """
 
 import ml_collections

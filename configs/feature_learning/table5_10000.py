@@ -6,7 +6,7 @@ m = 50 (100 neurons), as in the paper.
 
 Test accuracy of five seeds, 3 min on one core of a 2-core CPU: Network and Two Step 100 %, cosines
 0.9999 ± 0.0001 and 0.9961 ± 0.0007; NTK 76.04 ± 1.16 (paper 75.0; 75.04 ± 2.04 on the first 500
-test examples; 81.01 ± 1.40 at a rate of 1e-4, which oscillates), random features 72.20 ± 0.43
+test examples; 81.01 ± 1.40 at a rate of 1e-4), random features 72.20 ± 0.43
 (74.3), One Step 49.81 ± 0.42 (50.3), without structure, to the end, 49.72 ± 0.62 (52.2).
 
 At 1e-5 the NTK has not converged after 600 updates: after 6,000 two seeds have 82.16 ± 1.24, at

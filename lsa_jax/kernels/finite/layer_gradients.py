@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax.kernels.finite.dense_layers import Dense, Scaled, dense_layers, run, trace
+from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.finite.layerwise import factors_of_one
 
 
@@ -102,7 +102,7 @@ def last_layer_inputs(
 
 def _found(
     apply: Callable, params: PyTree[Any], x: Shaped[Array | np.ndarray, "n ..."]
-) -> tuple[list[Dense], list[Array]]:
+) -> tuple[list[DenseLayer], list[Array]]:
     """Returns the dense layers and their weights as they act."""
     layers, _ = dense_layers(apply, params, x.shape[1:], x.dtype)
     program, _ = trace(apply, params, x.shape[1:], x.dtype)

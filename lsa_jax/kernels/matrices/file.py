@@ -10,11 +10,12 @@ a host writes whole pages back, with old bytes where another one's tiles have go
 """
 
 import contextlib
+import functools
 import hashlib
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,15 +108,21 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def opened(
-    path: Path, identity: dict[str, Any], process_index: int, process_count: int
+    path: Path,
+    identity: dict[str, Any],
+    process_index: int,
+    process_count: int,
+    write: Callable[[np.ndarray, Tile], None] | None = None,
 ) -> Iterator["GramFile"]:
     """Opens a matrix to write tiles into, or lays out an empty one.
 
     Args:
         path: where it is; a name that ends in .npy.
-        identity: what it is, as JSON can hold it, with its `shape`, `dtype` and `symmetric`.
+        identity: what it is, as JSON can hold it, with its `shape`, `dtype` and `symmetric`, and
+            with the shape that is `stored` where that is another.
         process_index: which of the writers this is.
         process_count: how many writers share the work; a single one must be alone.
+        write: puts a tile into the mapped array; None where that is the matrix.
 
     Raises:
         InputError: the file there is another matrix, or another process is writing it.
@@ -137,14 +144,21 @@ def opened(
             raise InputError(f"path is {path}: it cannot be written: {error.strerror}") from None
         _lay_out(path, identity)
         opening.release()
-        file = GramFile(path, identity["symmetric"], _beside(path, f".{process_index}.journal"))
+        file = GramFile(
+            path, write or _writer(identity), _beside(path, f".{process_index}.journal")
+        )
         stack.callback(file.close)
         yield file
 
 
+def _writer(identity: dict[str, Any]) -> Callable[[np.ndarray, Tile], None]:
+    return functools.partial(put, symmetric=identity["symmetric"])
+
+
 def _lay_out(path: Path, identity: dict[str, Any]) -> None:
     """Makes an empty matrix, unless there is this one already."""
-    found, shape, dtype = read_record(path), tuple(identity["shape"]), np.dtype(identity["dtype"])
+    found, dtype = read_record(path), np.dtype(identity["dtype"])
+    shape = tuple(identity.get("stored", identity["shape"]))
     if found is not None:
         wanted = files.plain(identity)
         names = [name for name in wanted if found.get(name) != wanted[name]]
@@ -181,7 +195,7 @@ def _reserve(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def _check_matrix(path: Path, shape: tuple[int, int], dtype: np.dtype) -> None:
+def _check_matrix(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> None:
     try:
         matrix = np.lib.format.open_memmap(path, "r")
         found = f"{matrix.shape} of {matrix.dtype}"
@@ -202,9 +216,11 @@ class GramFile:
     at most `_LONGEST_QUEUE` that it is writing and as many that wait, beside those being computed.
     """
 
-    def __init__(self, path: Path, symmetric: bool, journal: Path) -> None:
-        """Opens what `_lay_out` has made; tiles are journalled in `journal`."""
-        self._path, self._symmetric = path, symmetric
+    def __init__(
+        self, path: Path, write: Callable[[np.ndarray, Tile], None], journal: Path
+    ) -> None:
+        """Opens what `_lay_out` has made; `write` puts tiles in, `journal` has their list."""
+        self._path, self._put = path, write
         self._matrix = np.load(path, mmap_mode="r+")
         self._journal = open(journal, "ab", buffering=0)
         self._cut_torn_line(journal)
@@ -245,7 +261,7 @@ class GramFile:
 
     def _write(self, tiles: list[Tile]) -> None:
         for tile in tiles:
-            put(self._matrix, tile, symmetric=self._symmetric)
+            self._put(self._matrix, tile)
         lines = b"".join(b"%d %d\n" % tile.place for tile in tiles)
         with files.storing(self._path, self._matrix.nbytes):
             self._matrix.flush()

@@ -15,6 +15,7 @@ hosts that write at the same time need a file system that keeps mapped files coh
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,8 @@ from jaxtyping import Array, Float, Shaped
 from lsa_jax import backend
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory
+from lsa_jax.kernels.matrices import packed as packed_tiles
+from lsa_jax.kernels.matrices.file import Tile
 from lsa_jax.kernels.matrices.job import (
     EVERYWHERE,
     Job,
@@ -34,6 +37,7 @@ from lsa_jax.kernels.matrices.job import (
     identity,
     make_job,
 )
+from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.matrices.rounds import make_program, places_of, tiles
 from lsa_jax.reporting.progress import Progress
 
@@ -50,9 +54,10 @@ def gram(
     tile: int | None = None,
     dtype: Literal["float32", "float64"] = "float32",
     path: Path | str | None = None,
+    packed: bool = False,
     workers: Workers = EVERYWHERE,
     progress: Callable[[float], None] | bool = False,
-) -> Float[np.ndarray, "n1 n2"] | None:
+) -> Float[np.ndarray, "n1 n2"] | PackedMatrix | None:
     """Computes a kernel of all pairs of inputs, tile by tile.
 
     Without `x2` only the tiles on and above the diagonal are computed, and the matrix is exactly
@@ -78,6 +83,8 @@ def gram(
             less: finite kernels of `models.network` do, its infinite-width `kernel` does not.
         path: file that keeps the matrix, a name that ends in .npy. Beside it lie a record of what
             it is (.json), and for each writer a journal of its tiles and a lock.
+        packed: keep the tiles on and above the diagonal alone, in half the memory or disk, as a
+            `PackedMatrix`, which `regress_cg` takes; without `x2` only.
         workers: on which devices, and with which processes that know nothing of each other.
         progress: called with the fraction of tiles done, after each; or True for a bar with the
             time left.
@@ -97,27 +104,34 @@ def gram(
     path = None if path is None else Path(path)
     check_options(memory_limit, tile, dtype, path, workers)
     with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
-        job = make_job(kernel, x1, x2, dtype, tile, memory_limit, workers)
+        job = make_job(kernel, x1, x2, dtype, tile, memory_limit, workers, packed=packed)
         if path is None:
             return _in_memory(job, progress)
         return _in_file(job, path, workers, progress)
 
 
-def _in_memory(job: Job, progress: Callable[[float], None] | bool) -> np.ndarray:
+def _in_memory(job: Job, progress: Callable[[float], None] | bool) -> np.ndarray | PackedMatrix:
     job.group.in_each(lambda: memory.check_fits_host(job.shape, job.size))
     program = make_program(job, None, held=job.size)
-    result = np.empty(job.shape, job.dtype)
+    stored = packed_tiles.stored_shape(len(job.x1), program.shape[0])
+    result = np.zeros(stored, job.dtype) if job.packed else np.empty(job.shape, job.dtype)
+    put = _writer(job) or functools.partial(gram_file.put, symmetric=job.symmetric)
     places = places_of(job.shape, program.shape, symmetric=job.symmetric)
     with _reporter(job, progress, 0, len(places)) as report:
         for done, tile in enumerate(tiles(job, program, places), start=1):
-            gram_file.put(result, tile, symmetric=job.symmetric)
+            put(result, tile)
             report(done)
-    return result
+    return PackedMatrix(result, len(job.x1)) if job.packed else result
+
+
+def _writer(job: Job) -> Callable[[np.ndarray, Tile], None] | None:
+    """Returns how tiles are put into a packed matrix; None for another."""
+    return functools.partial(packed_tiles.put, n=len(job.x1)) if job.packed else None
 
 
 def _in_file(
     job: Job, path: Path, workers: Workers, progress: Callable[[float], None] | bool
-) -> np.ndarray | None:
+) -> np.ndarray | PackedMatrix | None:
     group = job.group
     record, program = group.from_first(lambda: _checked_record(job, path)), None
     # What the first process keeps in the file, the others hold in memory.
@@ -133,7 +147,7 @@ def _in_file(
     with contextlib.ExitStack() as stack:
         file = group.on_first(
             lambda: stack.enter_context(
-                gram_file.opened(path, identity(job, tile_shape), *workers[1:])
+                gram_file.opened(path, identity(job, tile_shape), *workers[1:], _writer(job))
             )
         )
         places = places_of(job.shape, tile_shape, symmetric=job.symmetric)
@@ -149,7 +163,9 @@ def _in_file(
                     report(done)
             group.on_first(lambda: file.flush())
         whole = group.from_first(lambda: file.done().issuperset(places))
-    return _read(job, path) if whole else None
+    if not whole:
+        return None
+    return packed_tiles.load(path) if job.packed else _read(job, path)
 
 
 def _checked_record(job: Job, path: Path) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from lsa_jax import processes
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory
+from lsa_jax.kernels.matrices import packed as packed_tiles
 from lsa_jax.kernels.matrices import programs as tile_programs
 from lsa_jax.kernels.matrices.staged import Stages, stages_of
 
@@ -60,6 +61,7 @@ class Job(NamedTuple):
     memory_limit: float | None
     devices: tuple[jax.Device, ...]
     group: processes.ProcessGroup
+    packed: bool = False
 
     @property
     def own(self) -> list[jax.Device]:
@@ -88,7 +90,10 @@ class Job(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the matrix."""
+        """Bytes of the matrix; for one that is packed, in the largest tiles there may be."""
+        if self.packed:
+            side = self.tile or tile_programs.largest_side(len(self.x1))
+            return math.prod(packed_tiles.stored_shape(len(self.x1), side)) * self.dtype.itemsize
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -120,6 +125,8 @@ def make_job(
     tile: int | None,
     memory_limit: float | None,
     workers: Workers,
+    *,
+    packed: bool = False,
 ) -> Job:
     """Returns the job of these arguments.
 
@@ -135,7 +142,14 @@ def make_job(
         )
     devices = tuple(workers.found(memory_limit))
     group = processes.group_of(devices)
-    return Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, group)
+    if packed and second is not None:
+        raise InputError("packed is True and x2 is given; accepted: one of them")
+    if packed and group.size > 1:
+        raise InputError(
+            "packed is True in a job of several processes, which would each hold the matrix; "
+            "accepted: workers with a process_index and a process_count, and a path"
+        )
+    return Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, group, packed)
 
 
 def _as_numpy(name: str, x: Any, dtype: str) -> np.ndarray:
@@ -152,7 +166,8 @@ def identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
     lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, tile_shape)
     program = "".join(stage.as_text() for stage in lowered)
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
-    return {
+    stored = packed_tiles.stored_shape(len(job.x1), tile_shape[0])
+    return ({"stored": stored} if job.packed else {}) | {
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
         "program": hashlib.sha256(program.encode()).hexdigest(),
         "x1": gram_file.digest(job.x1),

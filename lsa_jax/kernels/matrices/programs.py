@@ -69,8 +69,7 @@ def choose(
         return compile_tile(stages, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
 
     on_cpu = backend.is_cpu()
-    largest = _LARGEST_SIDE["cpu"] if on_cpu else _LARGEST_SIDE_ELSEWHERE
-    program = at_most(min(largest, _share(longer, num_devices)))
+    program = at_most(min(largest_side(longer), _share(longer, num_devices)))
     while program.memory > memory_limit:
         if program.shape == (1, 1):
             check_memory(program, memory_limit, "a higher limit")
@@ -85,6 +84,11 @@ def choose(
         if smaller.memory / program.memory < share_of_pairs**0.75:
             program = smaller
     return program
+
+
+def largest_side(longer: int) -> int:
+    """Returns the side of the largest tile that is tried, for so many examples."""
+    return min(longer, _LARGEST_SIDE["cpu"] if backend.is_cpu() else _LARGEST_SIDE_ELSEWHERE)
 
 
 def _share(longer: int, num_devices: int) -> int:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from lsa_jax.kernels.matrices.packed import PackedMatrix
+
 # Bytes of a block of rows, widened to float64: few blocks, and little beside the matrix.
 _ROWS = 64e6
 
@@ -20,22 +22,33 @@ def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
 
 
 def multiply(
-    matrix: Shaped[np.ndarray, "m n"], vectors: Float[np.ndarray, "n c"]
+    matrix: Shaped[np.ndarray, "m n"] | PackedMatrix, vectors: Float[np.ndarray, "n c"]
 ) -> Float[np.ndarray, "m c"]:
     """Returns the product in float64, without a copy of the matrix in float64."""
+    if isinstance(matrix, PackedMatrix):
+        return matrix.multiply(vectors)
     product = np.empty((len(matrix), vectors.shape[1]))
     for rows in row_blocks(matrix.shape):
         product[rows] = np.asarray(matrix[rows], dtype=float) @ vectors
     return product
 
 
-def is_finite(matrix: Shaped[np.ndarray, "m n"]) -> bool:
+def is_finite(matrix: Shaped[np.ndarray, "m n"] | PackedMatrix) -> bool:
     """Says whether all entries are finite."""
+    if isinstance(matrix, PackedMatrix):
+        return matrix.is_finite()
     return all(np.isfinite(matrix[rows]).all() for rows in row_blocks(matrix.shape))
 
 
-def asymmetry(matrix: Shaped[np.ndarray, "n n"]) -> float:
+def mean_diagonal(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:
+    """Returns trace(K) / n in float64."""
+    return float(np.mean(matrix.diagonal(), dtype=float))
+
+
+def asymmetry(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:
     """Returns the largest difference of a matrix from its transpose."""
+    if isinstance(matrix, PackedMatrix):
+        return 0.0
     starts = range(0, len(matrix), _SIDE)
     return max(
         float(

@@ -1,14 +1,23 @@
 """Kernel ridge regression by conjugate gradients, for matrices that do not fit memory."""
 
+import hashlib
+import io
+import time
 from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Array, Float
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.solve import blocks, problem
+from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
+from lsa_jax.kernels.solve import blocks, preconditioner, problem
+from lsa_jax.reporting import files
+
+# Seconds between two states that are kept.
+_SAVE_EVERY = 60.0
 
 # The residual that is updated drifts away from the true one, by less than this factor.
 _DRIFT = 10.0
@@ -31,52 +40,69 @@ class IterativeRegression(NamedTuple):
 
 
 def regress_cg(
-    gram_train: Float[Array | np.ndarray, "n n"],
+    gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
     targets: Float[Array | np.ndarray, "n c"],
     gram_test: Float[Array | np.ndarray, "m n"],
     *,
     ridge: float,
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
-    rank: int = 100,
+    rank: int | None = None,
+    checkpoint: Path | str | None = None,
+    progress: Callable[[int, float], None] | None = None,
 ) -> IterativeRegression:
     """Solves what `regress` solves by preconditioned conjugate gradients.
 
     Each iteration reads the matrix once, for all targets together, block by block: matrices may be
     memory-mapped from files. The preconditioner is a partial Cholesky factorisation with pivots, of
     the kernel's largest directions, plus a multiple of the identity for the others. The more the
-    eigenvalues spread above the ridge, the more iterations.
+    eigenvalues spread above the ridge, the more iterations. It stops once the residual of every
+    target is within the tolerance, and gives no predictions of a system that was not solved.
+
+    With `checkpoint` a call that was killed goes on from a state of the last minute, and ends with
+    the same bits on the same kind of machine.
 
     O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs.
 
     Args:
-        gram_train: K, symmetric; may be memory-mapped.
+        gram_train: K, symmetric; may be memory-mapped, or packed as `gram` gives it.
         targets: Y.
         gram_test: K_test, test against training examples; may be memory-mapped.
         ridge: ridge over the mean diagonal of K, 0 or more.
         tolerance: residual at which to stop, over the size of the target.
         max_iterations: after which to give up.
-        rank: of the preconditioner; 0 leaves it out.
+        rank: of the preconditioner; 0 leaves it out, None chooses by examples and memory.
+        checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
+        progress: called with the iterations that are done and the largest residual, after each.
 
     Raises:
         InputError: sizes or options are not accepted, or a K that is not symmetric.
         NumericalError: entries that are not finite, a matrix that proves not to be positive
             definite, or a residual above the tolerance after all iterations.
 
-    Source: Gardner et al., GPyTorch, 2018, sections 4 and 5 (preconditioner).
+    Source: Gardner et al., GPyTorch, 2018, sections 4 and 5 (preconditioner); `preconditioner`.
     """
-    gram_train, targets, gram_test = map(np.asanyarray, (gram_train, targets, gram_test))
+    if (recorder := backend.dry_run()) is not None:
+        return IterativeRegression(recorder.solve(gram_train, targets, gram_test), ridge, 0, 0.0)
+    if not isinstance(gram_train, PackedMatrix):
+        gram_train = np.asanyarray(gram_train)
+    targets, gram_test = map(np.asanyarray, (targets, gram_test))
     problem.check_ridge(ridge)
+    rank = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
     _check_options(tolerance, max_iterations, rank)
     problem.check(gram_train, targets, gram_test)
-    shift = ridge * np.trace(gram_train, dtype=float) / len(gram_train)
+    shift = ridge * blocks.mean_diagonal(gram_train)
     mean = targets.mean(axis=0, dtype=float)
+    rank = min(rank, len(gram_train))
+    ends = pick(gram_train, np.array([0, len(gram_train) - 1]))
+    system = gram_train.diagonal(), ends, targets, ridge, rank
     weights, iterations, residual = _conjugate_gradients(
         lambda vectors: blocks.multiply(gram_train, vectors) + shift * vectors,
         targets - mean,
-        _preconditioner(gram_train, shift, min(rank, len(gram_train))),
-        tolerance,
-        max_iterations,
+        lambda: preconditioner.make(gram_train, shift, rank),
+        _Limits(tolerance, max_iterations),
+        _Checkpoint(checkpoint, *system),
+        progress,
     )
     if residual > _DRIFT * tolerance:
         if iterations < max_iterations:
@@ -101,50 +127,75 @@ def _check_options(tolerance: float, max_iterations: int, rank: int) -> None:
         raise InputError(f"rank is {rank!r}; accepted: 0 or more")
 
 
-def _partial_cholesky(
-    gram_train: np.ndarray, rank: int
-) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, " n"]]:
-    """Returns L with L^T L near K, row by row of the largest pivots, and the diagonal left over."""
-    left = np.array(np.diagonal(gram_train), dtype=float)
-    rows = np.zeros((rank, len(left)))
-    # Whole numbers have no rounding of their own.
-    rounding = np.finfo(np.result_type(gram_train.dtype, np.float32)).eps
-    floor = len(left) * rounding * left.max()
-    for index in range(rank):
-        pivot = int(np.argmax(left))
-        if left[pivot] <= floor:
-            return rows[:index], left
-        row = np.asarray(gram_train[pivot], dtype=float) - rows[:index, pivot] @ rows[:index]
-        rows[index] = row / np.sqrt(left[pivot])
-        left = np.maximum(left - rows[index] ** 2, 0.0)
-        left[pivot] = 0.0
-    return rows, left
+class _Limits(NamedTuple):
+    """When to stop: the residual over the target that is enough, and after how many iterations."""
+
+    tolerance: float
+    iterations: int
 
 
-def _preconditioner(
-    gram_train: np.ndarray, shift: float, rank: int
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns v -> (L^T L + d I)^{-1} v, where d stands for the ridge and what L leaves over."""
-    rows, left = _partial_cholesky(gram_train, rank)
-    rest = shift + left.mean()
-    if not len(rows) or not rest > 0:
-        return lambda vectors: vectors
-    inner = rows @ rows.T
-    inner[np.diag_indices_from(inner)] += rest
-    factor = scipy.linalg.cho_factor(inner, lower=True)
+class _State(NamedTuple):
+    """What conjugate gradients carry from one iteration to the next, [n, c] but for the last two.
 
-    def apply(vectors: np.ndarray) -> np.ndarray:
-        return (vectors - rows.T @ scipy.linalg.cho_solve(factor, rows @ vectors)) / rest
+    Attributes:
+        solution: so far.
+        residual: right-hand sides less the product with it, as it was updated.
+        direction: of the next step.
+        product: of residual and conditioned residual, [c].
+        iterations: done.
+    """
 
-    return apply
+    solution: np.ndarray
+    residual: np.ndarray
+    direction: np.ndarray
+    product: np.ndarray
+    iterations: np.ndarray
+
+
+class _Checkpoint:
+    """A file with the last state, of one system alone."""
+
+    def __init__(self, path: Path | str | None, *system: Any) -> None:
+        """Takes where the state is kept, None for nowhere, and what tells the system apart."""
+        self._path = None if path is None else Path(path)
+        told = hashlib.sha256()
+        for part in system:
+            told.update(np.ascontiguousarray(part).tobytes())
+        self._system, self._saved = told.hexdigest(), time.monotonic()
+
+    def read(self) -> _State | None:
+        """Returns the state to go on from.
+
+        Raises:
+            InputError: the file is of another system.
+        """
+        if self._path is None or not self._path.exists():
+            return None
+        with np.load(self._path) as content:
+            if str(content["system"]) != self._system:
+                raise InputError(
+                    f"checkpoint is {self._path}, of another matrix, targets, ridge or rank; "
+                    "accepted: another path, or the same system"
+                )
+            return _State(*(content[name] for name in _State._fields))
+
+    def write(self, state: _State, *, now: bool = False) -> None:
+        """Keeps a state, where the last one was kept long ago."""
+        if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
+            return
+        content = io.BytesIO()
+        np.savez(content, system=np.array(self._system), **state._asdict())
+        files.write_bytes(self._path, content.getvalue())
+        self._saved = time.monotonic()
 
 
 def _conjugate_gradients(
     multiply: Callable[[np.ndarray], np.ndarray],
     right: Float[np.ndarray, "n c"],
-    precondition: Callable[[np.ndarray], np.ndarray],
-    tolerance: float,
-    max_iterations: int,
+    make_preconditioner: Callable[[], Callable[[np.ndarray], np.ndarray]],
+    limits: _Limits,
+    checkpoint: _Checkpoint,
+    progress: Callable[[int, float], None] | None,
 ) -> tuple[Float[np.ndarray, "n c"], int, float]:
     """Solves for every column at a time, so that one pass over the matrix serves all of them.
 
@@ -155,30 +206,53 @@ def _conjugate_gradients(
     """
     scale = np.linalg.norm(right, axis=0)
     scale[scale == 0] = 1.0
-    solution, residual = np.zeros_like(right), right.copy()
-    conditioned = precondition(residual)
-    direction, product = conditioned, np.sum(residual * conditioned, axis=0)
-    iterations = 0
-    while iterations < max_iterations:
-        active = np.linalg.norm(residual, axis=0) > tolerance * scale
-        if not active.any():
+    precondition = None
+    state = checkpoint.read()
+    if state is None:
+        precondition = make_preconditioner()
+        conditioned = precondition(right)
+        product = np.sum(right * conditioned, axis=0)
+        state = _State(np.zeros_like(right), right.copy(), conditioned, product, np.array(0))
+    while True:
+        sizes = np.linalg.norm(state.residual, axis=0) / scale
+        active = sizes > limits.tolerance
+        if progress is not None:
+            progress(int(state.iterations), float(sizes.max()))
+        if not active.any() or state.iterations >= limits.iterations:
             break
-        image = multiply(direction)
-        curvature = np.sum(direction * image, axis=0)
-        if (curvature[active] <= 0).any():
-            raise NumericalError(
-                f"the kernel matrix of {len(right)} examples is not positive definite: conjugate "
-                f"gradients met a direction of curvature {curvature[active].min():.2g} in "
-                f"iteration {iterations + 1}; use a larger ridge, or remove examples that are equal"
-            )
-        step = np.where(active, product / np.where(active, curvature, 1.0), 0.0)
-        solution += step * direction
-        residual -= step * image
-        conditioned = precondition(residual)
-        before, product = product, np.sum(residual * conditioned, axis=0)
-        direction = conditioned + np.where(active, product / np.where(active, before, 1.0), 0) * (
-            direction
+        precondition = precondition or make_preconditioner()
+        state = _iterate(state, active, multiply, precondition)
+        checkpoint.write(state)
+    checkpoint.write(state, now=True)
+    true = np.linalg.norm(right - multiply(state.solution), axis=0) / scale
+    return state.solution, int(state.iterations), float(true.max())
+
+
+def _iterate(
+    state: _State,
+    active: np.ndarray,
+    multiply: Callable[[np.ndarray], np.ndarray],
+    precondition: Callable[[np.ndarray], np.ndarray],
+) -> _State:
+    """Takes a step in the columns that are active."""
+    image = multiply(state.direction)
+    curvature = np.sum(state.direction * image, axis=0)
+    if (curvature[active] <= 0).any():
+        raise NumericalError(
+            f"the kernel matrix of {len(image)} examples is not positive definite: conjugate "
+            f"gradients met a direction of curvature {curvature[active].min():.2g} in "
+            f"iteration {state.iterations + 1}; use a larger ridge, or remove examples that are "
+            "equal"
         )
-        iterations += 1
-    true = np.linalg.norm(right - multiply(solution), axis=0) / scale
-    return solution, iterations, float(true.max())
+    step = np.where(active, state.product / np.where(active, curvature, 1.0), 0.0)
+    residual = state.residual - step * image
+    conditioned = precondition(residual)
+    product = np.sum(residual * conditioned, axis=0)
+    turn = np.where(active, product / np.where(active, state.product, 1.0), 0.0)
+    return _State(
+        state.solution + step * state.direction,
+        residual,
+        conditioned + turn * state.direction,
+        product,
+        state.iterations + 1,
+    )

@@ -6,6 +6,7 @@ import numpy as np
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import memory
+from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.solve import blocks
 
 # Rounding of a float32 kernel stays far below this share of the mean diagonal; mistakes do not.
@@ -26,7 +27,7 @@ def check_ridges(ridges: Sequence[float]) -> None:
         check_ridge(ridge)
 
 
-def check_kernel(gram_train: np.ndarray) -> None:
+def check_kernel(gram_train: np.ndarray | PackedMatrix) -> None:
     """Raises unless a matrix is square, finite, symmetric to rounding, with a positive trace.
 
     Raises:
@@ -36,7 +37,7 @@ def check_kernel(gram_train: np.ndarray) -> None:
     if gram_train.ndim != 2 or gram_train.shape[0] != gram_train.shape[1] or not len(gram_train):
         raise InputError(f"gram_train is {gram_train.shape}; accepted: (n, n) with n 1 or more")
     _check_finite("gram_train", gram_train)
-    trace = np.trace(gram_train, dtype=float)
+    trace = blocks.mean_diagonal(gram_train) * len(gram_train)
     if not trace > 0:
         raise InputError(f"gram_train has trace {trace:g}; accepted: more than 0")
     asymmetry = blocks.asymmetry(gram_train) / (trace / len(gram_train))
@@ -65,7 +66,9 @@ def check_targets(n: int, targets: np.ndarray, gram_test: np.ndarray | None = No
         _check_finite("gram_test", gram_test)
 
 
-def check(gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray) -> None:
+def check(
+    gram_train: np.ndarray | PackedMatrix, targets: np.ndarray, gram_test: np.ndarray
+) -> None:
     """Raises unless the three belong to one problem that can be solved.
 
     Raises:
@@ -84,7 +87,7 @@ def check(gram_train: np.ndarray, targets: np.ndarray, gram_test: np.ndarray) ->
     check_kernel(gram_train)
 
 
-def _check_finite(name: str, values: np.ndarray) -> None:
+def _check_finite(name: str, values: np.ndarray | PackedMatrix) -> None:
     if not blocks.is_finite(values):
         raise NumericalError(f"{name} has entries that are not finite; check the kernel")
 

@@ -5,7 +5,9 @@ import pytest
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import regress, regress_cg
-from lsa_jax.kernels.solve import conjugate_gradients
+from lsa_jax.kernels.matrices import packed
+from lsa_jax.kernels.matrices.file import Place, Tile
+from lsa_jax.kernels.solve import conjugate_gradients, preconditioner
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_the_preconditioner_saves_iterations(given):
 
 def test_the_partial_factorisation_is_the_kernels_part(given):
     gram_train = given[0]
-    rows, left = conjugate_gradients._partial_cholesky(gram_train, 40)
+    rows, left = preconditioner.partial_cholesky(gram_train, 40)
     rest = gram_train - rows.T @ rows
     np.testing.assert_allclose(np.diagonal(rest), left, atol=1e-5)
     # What is left over is a kernel again, and small.
@@ -47,6 +49,38 @@ def test_a_matrix_in_a_file_need_not_be_in_memory(given, tmp_path):
     mapped = np.load(tmp_path / "train.npy", mmap_mode="r")
     fit = regress_cg(mapped, *given[1:], ridge=0.1)
     np.testing.assert_array_equal(fit.predictions, regress_cg(*given, ridge=0.1).predictions)
+
+
+def test_a_packed_matrix_is_solved_as_the_whole_one(given):
+    gram_train, targets, gram_test = given
+    tiles = np.zeros(packed.stored_shape(300, 64), np.float32)
+    for row in range(0, 300, 64):
+        for column in range(row, 300, 64):
+            values = gram_train[row : row + 64, column : column + 64]
+            packed.put(tiles, Tile(Place(row, column), values), 300)
+    half = packed.PackedMatrix(tiles, 300)
+    fit = regress_cg(half, targets, gram_test, ridge=0.03, tolerance=1e-10)
+    expected = regress(*given, ridge=0.03).predictions
+    np.testing.assert_allclose(fit.predictions, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_call_that_was_stopped_goes_on_with_the_same_bits(given, tmp_path, monkeypatch):
+    monkeypatch.setattr(conjugate_gradients, "_SAVE_EVERY", -1.0)
+    options = {"ridge": 0.01, "rank": 10}
+    whole = regress_cg(*given, **options)
+    path, seen = tmp_path / "state.npz", []
+
+    def stop(iterations, residual):
+        if iterations == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        regress_cg(*given, **options, checkpoint=path, progress=stop)
+    again = regress_cg(*given, **options, checkpoint=path, progress=lambda *done: seen.append(done))
+    assert seen[0][0] == 4 and seen[-1][1] <= 1e-8
+    np.testing.assert_array_equal(again.predictions, whole.predictions)
+    with pytest.raises(InputError, match="of another matrix, targets, ridge or rank"):
+        regress_cg(*given, ridge=0.02, rank=10, checkpoint=path)
 
 
 def test_equal_examples_are_solved_with_a_ridge(given):

@@ -1,8 +1,8 @@
 """The best linear model on the features after one step or two: least squares, in float64.
 
 Shi, Wei and Liang (2022), appendix E.1, train "the best classifier" on frozen features. After a
-step as small as theirs features differ by a millionth of themselves: no number of descent's updates
-at a rate that is stable finds a classifier in them, and float32 does not tell them apart.
+step as small as theirs features differ by a millionth of themselves, which float32 hardly tells
+apart; descent on them, tried at one rate, stays at chance.
 """
 
 import functools
