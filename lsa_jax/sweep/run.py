@@ -166,8 +166,9 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
     return numbers
 
 
-def _versions() -> dict[str, str]:
-    return {name: metadata.version(name) for name in _PACKAGES}
+def _versions() -> dict[str, str]:  # of those that are installed
+    found = {one.name.lower() for one in metadata.distributions() if one.name in _PACKAGES}
+    return {name: metadata.version(name) for name in _PACKAGES if name in found}
 
 
 def _warn_of_other_versions(workdir: Path) -> None:

@@ -219,6 +219,8 @@ def _by_neural_tangents(
         warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
         try:
             return kernel_fn(x1, x2, get)
+        except InputError:  # it is not installed
+            raise
         except (NotImplementedError, ValueError) as error:
             why = str(error).splitlines()[0]
             raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
