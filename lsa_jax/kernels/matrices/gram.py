@@ -62,8 +62,8 @@ def gram(
 
     Without `x2` only the tiles on and above the diagonal are computed, and the matrix is exactly
     symmetric. Time for n1 n2 pairs, without `x2` for little more than half of them, shared by the
-    devices. On each device, memory for a tile and for what is in flight of another; on the host, 4
-    or 8 n1 n2 bytes, in memory or in the file.
+    devices. On each device, memory for a tile and for what is in flight of another; on the host or
+    in the file, 4 or 8 n1 n2 bytes.
 
     With `path`, a call that was killed goes on where it was, and computes again only the tiles that
     were in flight: the matrix ends bit-identical on the same kind of machine. A matrix that is
@@ -86,17 +86,15 @@ def gram(
         packed: keep the tiles on and above the diagonal alone, in half the memory or disk, as a
             `PackedMatrix`, which `regress_cg` takes; without `x2` only.
         workers: on which devices, and with which processes that know nothing of each other.
-        progress: called with the fraction of tiles done, after each; or True for a bar with the
-            time left.
+        progress: called with the fraction of tiles done; or True for a bar with the time left.
 
     Returns:
         The matrix; with `path`, mapped from the file and read-only, but in memory in the processes
         of jax.distributed after the first. None if tiles of other writers are still missing.
 
     Raises:
-        InputError: shapes or options are not accepted; the kernel gives less than float64 where
-            that is asked for; matrix or tile do not fit the memory, the disk or the limit; or the
-            file is another matrix, or being written.
+        InputError: shapes or options are not accepted; float64 is not what the kernel gives; matrix
+            or tile do not fit the memory, the disk or the limit; or the file is another's.
         NumericalError: the kernel of some pair is not finite.
     """
     if (recorder := backend.dry_run()) is not None:
