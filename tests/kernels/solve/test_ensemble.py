@@ -37,9 +37,9 @@ def test_the_mean_is_that_of_neural_tangents(given, get, time, ridge):
 def test_last_layers_trained_from_many_starts_have_the_mean_of_the_nngp(given):
     """Least squares on the hidden units of drawn networks, from drawn outputs, to the end."""
     _, inputs, targets, test_inputs = given
-    wide = models.network([models.Dense(2048), models.Relu(), models.Dense(2)])
+    wide = models.network([models.Dense(1024), models.Relu(), models.Dense(2)])
     predictions = []
-    for seed in range(24):
+    for seed in range(10):
         params = wide.init(jax.random.key(seed), (6,))
         f = [np.asarray(wide.apply(params, x), float) for x in (inputs, test_inputs)]
         k, k_test = (
@@ -58,7 +58,7 @@ def test_last_layers_trained_from_many_starts_have_the_mean_of_the_nngp(given):
         predictions.append(f[1] + k_test @ np.linalg.solve(k, targets - f[0]))
     error = np.std(predictions, axis=0, ddof=1) / len(predictions) ** 0.5
     ours = kernels.ensemble_mean(wide.nngp, inputs, targets, test_inputs)
-    assert np.all(np.abs(np.mean(predictions, axis=0) - ours) < 4 * error + 0.03)
+    assert np.all(np.abs(np.mean(predictions, axis=0) - ours) < 4 * error + 0.05)
 
 
 def test_a_kernel_that_cannot_be_inverted_is_refused(given):
