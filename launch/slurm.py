@@ -23,6 +23,7 @@ import contextlib
 import functools
 import importlib.util
 import io
+import os
 import shlex
 import shutil
 import subprocess
@@ -87,7 +88,8 @@ def _preflight(data_dir: Path | None) -> None:
     data = [f"--data_dir={data_dir}"] if data_dir else []
     topology = f"--topology={_PREFLIGHT.value}"
     command = [sys.executable, "-m", "launch.preflight", *given, topology, *data]
-    if subprocess.run(command, check=False, cwd=_ROOT).returncode:
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    if subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": path}).returncode:
         raise InputError(
             f"--preflight is {_PREFLIGHT.value!r}, and the programs were not shown to fit it; "
             "nothing is submitted"

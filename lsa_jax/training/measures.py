@@ -153,7 +153,8 @@ def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[
     The neural feature ansatz has them proportional in networks that learned features. Pearson's
     correlation of the two matrices' entries, by layer; a convolution's inputs are its windows.
 
-    Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881).
+    Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), for the
+    ansatz; that means are taken out of both is our choice.
 
     Raises:
         InputError: no dense layer or convolution is found in the network.
@@ -179,7 +180,7 @@ def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Numb
     and no more, each as large (neural collapse), near 1 in the lazy limit. No comparison with the
     start.
 
-    Source: Nam et al., 2024 (arXiv 2410.04264): "low-rank measure".
+    After Nam et al., 2024 (arXiv 2410.04264); by alignment and a projection is our choice.
     """
     features = kernels.last_layer_inputs(apply, params_t, inputs)
     basis, sizes, _ = jnp.linalg.svd(_centred(apply(params_t, inputs)), full_matrices=False)

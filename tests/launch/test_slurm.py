@@ -293,20 +293,28 @@ def test_what_sbatch_refuses_is_one_line(cluster, tmp_path):
     assert_refused(launch("slurm", *SWEEP, *arguments, **cluster), "partition")
 
 
-def test_what_is_not_shown_to_fit_is_not_submitted(monkeypatch):
-    commands = []
+@pytest.mark.parametrize("fits", [True, False])
+def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits):
+    call, submitted, workdir = submit
+    _set_data(monkeypatch, present=True)
+    commands, run = [], subprocess.run
 
-    def run(command, **options):
+    def stand_in(command, **options):
+        if "launch.preflight" not in command:
+            return run(command, **options)
         commands.append(command)
-        return subprocess.CompletedProcess(command, returncode=1)
+        assert "cwd" not in options  # paths are as the caller has them
+        return subprocess.CompletedProcess(command, returncode=0 if fits else 1)
 
-    monkeypatch.setattr(slurm.subprocess, "run", run)
+    monkeypatch.setattr(slurm.subprocess, "run", stand_in)
     monkeypatch.setattr(sys, "argv", ["slurm", *SWEEP, "--workdir=runs/x", "--gpus=1"])
-    with (
-        flagsaver.flagsaver(preflight="h100:1"),
-        pytest.raises(InputError, match="h100:1.*nothing is submitted"),
-    ):
-        slurm._preflight(Path("data"))
+    with flagsaver.flagsaver(preflight="h100:1"):
+        if fits:
+            call()
+        else:
+            with pytest.raises(InputError, match="h100:1.*nothing is submitted"):
+                call()
     (command,) = commands
     start = [sys.executable, "-m", "launch.preflight"]
-    assert command == [*start, *SWEEP, "--topology=h100:1", "--data_dir=data"]
+    assert command == [*start, *SWEEP, "--topology=h100:1", f"--data_dir={workdir.parent / 'data'}"]
+    assert len(submitted) == (2 if fits else 0) and workdir.exists() == fits

@@ -82,7 +82,15 @@ def monte_carlo_kernel(
             outputs = [apply(params, x) for x in (x1, x1 if x2 is None else x2)]
             return jnp.matmul(outputs[0], outputs[1].T) / outputs[0].shape[1]
 
-    draw_some = jax.jit(lambda numbers: jax.lax.map(draw, numbers))
+    return _averaged(
+        jax.jit(lambda numbers: jax.lax.map(draw, numbers)), tolerance, min_draws, max_draws
+    )
+
+
+def _averaged(
+    draw_some: Callable[[Array], Array], tolerance: float, min_draws: int, max_draws: int
+) -> MonteCarlo:
+    """Averages what draws of these numbers give, until their mean is known well enough."""
     mean = squares = np.zeros(())
     n, look = 0, min_draws
     while True:

@@ -1,4 +1,17 @@
-"""Recursive feature machines: kernels that learn which directions of their inputs matter."""
+"""Recursive feature machines: kernels that learn which directions of their inputs matter.
+
+From T = I on, each update (1) fits kernel ridge regression with the kernel of T to the targets,
+less their mean; (2) averages the outer products of the fitted predictor's gradients at some of the
+training examples, M; and (3) takes T = M^power, scaled to the Frobenius norm of I, so that the
+kernel's size does not drift.
+
+An update takes the time of a Gram matrix of n (n + 1) / 2 pairs, of about three times points n
+pairs, and O(n^3). Memory as `gram` and `regress` need it.
+
+Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks, algorithm 1;
+Beaglehole et al. (2023), Mechanism of feature learning in convolutional networks, algorithm 1, for
+patches.
+"""
 
 import hashlib
 import io
@@ -13,7 +26,7 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax import backend
 from lsa_jax.checks import integer, number, require
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices.gram import gram
@@ -62,14 +75,6 @@ def recursive_feature_machine(
 ) -> FeatureMachine:
     """Lets a kernel learn a linear transform of its inputs, or of its first layer's patches.
 
-    From T = I on, each update (1) fits kernel ridge regression with the kernel of T to the targets,
-    less their mean; (2) averages the outer products of the fitted predictor's gradients at some of
-    the training examples, M; and (3) takes T = M^power, scaled to the Frobenius norm of I, so that
-    the kernel's size does not drift.
-
-    An update takes the time of a Gram matrix of n (n + 1) / 2 pairs, of about three times points n
-    pairs, and O(n^3). Memory as `gram` and `regress` need it.
-
     With `directory` each transform is kept there when it is done, and the matrix of the update that
     is running as far as it is: a call that was killed goes on, and ends with the same bits. More
     updates go on from fewer. A directory of other examples, settings or kernel is refused.
@@ -97,19 +102,11 @@ def recursive_feature_machine(
         InputError: an argument is not accepted, or the directory is another machine's.
         NumericalError: a kernel, its solution or the gradients are not finite, or all gradients 0.
 
-    Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks,
-    algorithm 1; Beaglehole et al. (2023), Mechanism of feature learning in convolutional networks,
-    algorithm 1, for patches.
+    Source: see the module.
     """
     require("updates", updates, integer(0))
-    require("points", points, integer(1))
-    require("ridge", ridge, number(0))
-    require("power", power, number(0, above=True))
     x, y = np.asarray(x), np.asarray(y)
-    if y.ndim != 2 or len(x) != len(y) or not len(x):
-        raise InputError(
-            f"x is {x.shape} and y {y.shape}; accepted: (n, ...) and (n, c), n 1 or more"
-        )
+    _check(x, y, points, ridge, power)
     size = int(np.prod(x.shape[1:])) if size is None else size
     settings = _Settings(min(points, len(x)), float(ridge), float(power))
     folder = None if directory is None else Path(directory)
@@ -135,6 +132,16 @@ def recursive_feature_machine(
                 used.unlink()
     progress(1.0)
     return FeatureMachine(kernel_of_transform(transforms[-1]), np.stack(transforms))
+
+
+def _check(x: np.ndarray, y: np.ndarray, points: int, ridge: float, power: float) -> None:
+    require("points", points, integer(1))
+    require("ridge", ridge, number(0))
+    require("power", power, number(0, above=True))
+    if y.ndim != 2 or len(x) != len(y) or not len(x):
+        raise InputError(
+            f"x is {x.shape} and y {y.shape}; accepted: (n, ...) and (n, c), n 1 or more"
+        )
 
 
 def _update(
@@ -176,9 +183,9 @@ def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, 
     """Returns a positive semidefinite matrix to a power, scaled to the norm of the identity."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     if not values[-1] > 0:
-        raise InputError(
-            "the predictor's gradients are all 0, so there is nothing to learn from; accepted: "
-            "targets that differ, a smaller ridge"
+        raise NumericalError(
+            "the predictor's gradients are all 0, so there is nothing to learn from; use targets "
+            "that differ, or a smaller ridge"
         )
     # Before the power, so that none over- or underflows; rounding leaves values below 0.
     values = np.maximum(values / values[-1], 0) ** power

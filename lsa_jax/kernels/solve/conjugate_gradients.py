@@ -1,4 +1,10 @@
-"""Kernel ridge regression by conjugate gradients, for matrices that do not fit memory."""
+"""Kernel ridge regression by conjugate gradients, for matrices that do not fit memory.
+
+Each iteration reads the matrix once, for all targets together, block by block: matrices may be
+memory-mapped from files. The preconditioner is a partial Cholesky factorisation with pivots, of the
+kernel's largest directions, plus a multiple of the identity for the others. The more the
+eigenvalues spread above the ridge, the more iterations.
+"""
 
 import hashlib
 import io
@@ -53,10 +59,7 @@ def regress_cg(
 ) -> IterativeRegression:
     """Solves what `regress` solves by preconditioned conjugate gradients.
 
-    Each iteration reads the matrix once, for all targets together, block by block: matrices may be
-    memory-mapped from files. The preconditioner is a partial Cholesky factorisation with pivots, of
-    the kernel's largest directions, plus a multiple of the identity for the others. The more the
-    eigenvalues spread above the ridge, the more iterations. It stops once the residual of every
+    It stops once the residual of every
     target is within the tolerance, and gives no predictions of a system that was not solved.
 
     With `checkpoint` a call that was killed goes on from a state of the last minute, and ends with
@@ -105,17 +108,21 @@ def regress_cg(
         progress,
     )
     if residual > _DRIFT * tolerance:
-        if iterations < max_iterations:
-            advice = ": rounding allows no less; use a larger ridge or tolerance"
-        else:
-            advice = "; use a larger ridge, rank or max_iterations"
-        raise NumericalError(
-            f"conjugate gradients on {len(gram_train)} examples with ridge {ridge:g} have a "
-            f"residual of {residual:.2g} after {iterations} iterations, above the tolerance "
-            f"{tolerance:g}{advice}"
-        )
+        told = f"{len(gram_train)} examples with ridge {ridge:g}"
+        raise _unsolved(told, residual, iterations, _Limits(tolerance, max_iterations))
     predictions = blocks.multiply(gram_test, weights) + mean
     return IterativeRegression(predictions, float(ridge), iterations, residual)
+
+
+def _unsolved(system: str, residual: float, iterations: int, limits: "_Limits") -> NumericalError:
+    if iterations < limits.iterations:
+        advice = ": rounding allows no less; use a larger ridge or tolerance"
+    else:
+        advice = "; use a larger ridge, rank or max_iterations"
+    return NumericalError(
+        f"conjugate gradients on {system} have a residual of {residual:.2g} after {iterations} "
+        f"iterations, above the tolerance {limits.tolerance:g}{advice}"
+    )
 
 
 def _check_options(tolerance: float, max_iterations: int, rank: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned import recursive
 
 
@@ -135,7 +135,7 @@ def test_another_machines_directory_is_refused(one_direction, tmp_path):
 
 def test_what_cannot_be_learned_from_is_refused(one_direction):
     x, y, _ = one_direction
-    with pytest.raises(InputError, match="gradients are all 0"):
+    with pytest.raises(NumericalError, match="gradients are all 0"):
         machine((x, np.zeros_like(y), None))
     with pytest.raises(InputError, match="power is 0; accepted"):
         machine(one_direction, power=0)
