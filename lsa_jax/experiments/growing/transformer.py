@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.checks import boolean, integer, number, one_of, require
 from lsa_jax.errors import InputError
+from lsa_jax.models import Model
 
 Params = dict[str, Any]
 
@@ -77,6 +78,20 @@ class Transformer(NamedTuple):
     ) -> Float[Array, "b p vocabulary"]:
         """Returns the logits of the asked positions: reads, then answers."""
         return self.answer(params, self.read(params, tokens, prefix, positions))
+
+    def model(self, num_layers: int) -> Model:
+        """Returns the network of one depth, tokens [b, n] to logits [b, n, vocabulary].
+
+        With the whole text asked for and no prefix: what trains, linearises or takes the tangent
+        kernel of a `Model` does it with this one.
+        """
+
+        def apply(params: Params, tokens: Int[Array, "b n"]) -> Float[Array, "b n vocabulary"]:
+            count, length = tokens.shape
+            positions = jnp.broadcast_to(jnp.arange(length), (count, length))
+            return self.apply(params, tokens, jnp.zeros(count, int), positions)
+
+        return Model(lambda key, input_shape: self.init(key, num_layers), apply, None)
 
 
 def _check(sizes: Sizes) -> None:

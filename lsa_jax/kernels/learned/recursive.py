@@ -13,6 +13,7 @@ Beaglehole et al. (2023), Mechanism of feature learning in convolutional network
 patches.
 """
 
+import functools
 import hashlib
 import io
 import json
@@ -58,6 +59,17 @@ class _Settings(NamedTuple):
     power: float
 
 
+class _Machine(NamedTuple):
+    """What all updates share."""
+
+    kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]]
+    x: np.ndarray
+    y: np.ndarray
+    chosen: np.ndarray
+    settings: _Settings
+    memory_limit: float | None
+
+
 def recursive_feature_machine(
     kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]],
     x: Float[Array | np.ndarray, "n ..."],
@@ -75,9 +87,9 @@ def recursive_feature_machine(
 ) -> FeatureMachine:
     """Lets a kernel learn a linear transform of its inputs, or of its first layer's patches.
 
-    With `directory` each transform is kept there when it is done, and the matrix of the update that
-    is running as far as it is: a call that was killed goes on, and ends with the same bits. More
-    updates go on from fewer. A directory of other examples, settings or kernel is refused.
+    With `directory` each transform is kept, and the running update's matrix as far as it is: a call
+    that was killed goes on, and ends with the same bits; more updates go on from fewer. A directory
+    of other examples, settings or kernel is refused.
 
     Args:
         kernel_of_transform: `(T [k, k]) -> kernel`, `kernel(x1 [n1, ...], x2=None) -> [n1, n2]`:
@@ -101,40 +113,52 @@ def recursive_feature_machine(
     Raises:
         InputError: an argument is not accepted, or the directory is another machine's.
         NumericalError: a kernel, its solution or the gradients are not finite, or all gradients 0.
-
-    Source: see the module.
     """
-    require("updates", updates, integer(0))
     x, y = np.asarray(x), np.asarray(y)
-    _check(x, y, points, ridge, power)
+    _check(x, y, updates, points, ridge, power)
     size = int(np.prod(x.shape[1:])) if size is None else size
     settings = _Settings(min(points, len(x)), float(ridge), float(power))
-    folder = None if directory is None else Path(directory)
+    folder = None if directory is None or backend.dry_run() is not None else Path(directory)
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
-    if folder is not None and backend.dry_run() is None:
+    if folder is not None:
         _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
+    machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
     transforms = [np.eye(size)]
-    for number_of in range(1, updates + 1):
-        kept = folder and folder / f"transform_{number_of}.npy"
-        if kept is not None and kept.exists():
-            transforms.append(np.load(kept))
-            continue
-
-        def report(share: float, before: int = number_of - 1) -> None:
-            progress((before + share) / updates)
-
-        matrix = folder and folder / f"gram_{number_of}.npy"
-        machine = kernel_of_transform, transforms[-1], x, y, chosen, settings
-        transforms.append(_update(*machine, memory_limit, matrix, report))
-        if kept is not None:
-            _keep(kept, transforms[-1])
-            for used in folder.glob(f"{matrix.name}*"):
-                used.unlink()
+    for done in range(updates):
+        report = _reporter(progress, done, updates)
+        update = functools.partial(_update, machine, transforms[-1], report)
+        transforms.append(_kept(folder, done + 1, update))
     progress(1.0)
     return FeatureMachine(kernel_of_transform(transforms[-1]), np.stack(transforms))
 
 
-def _check(x: np.ndarray, y: np.ndarray, points: int, ridge: float, power: float) -> None:
+def _reporter(
+    progress: Callable[[float], None], done: int, updates: int
+) -> Callable[[float], None]:
+    """Returns what is told the fraction of the update that follows those done."""
+    return lambda fraction: progress((done + fraction) / updates)
+
+
+def _kept(
+    folder: Path | None, number_of: int, update: Callable[[Path | None], np.ndarray]
+) -> np.ndarray:
+    """Returns an update's transform: read where it is kept, or computed and kept there."""
+    if folder is None:
+        return update(None)
+    path, matrix = folder / f"transform_{number_of}.npy", folder / f"gram_{number_of}.npy"
+    if path.exists():
+        return np.load(path)
+    transform = update(matrix)
+    _keep(path, transform)
+    for used in folder.glob(f"{matrix.name}*"):
+        used.unlink()
+    return transform
+
+
+def _check(
+    x: np.ndarray, y: np.ndarray, updates: int, points: int, ridge: float, power: float
+) -> None:
+    require("updates", updates, integer(0))
     require("points", points, integer(1))
     require("ridge", ridge, number(0))
     require("power", power, number(0, above=True))
@@ -145,24 +169,19 @@ def _check(x: np.ndarray, y: np.ndarray, points: int, ridge: float, power: float
 
 
 def _update(
-    kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]],
+    machine: _Machine,
     transform: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    chosen: np.ndarray,
-    settings: _Settings,
-    memory_limit: float | None,
-    matrix: Path | None,
     progress: Callable[[float], None],
+    matrix: Path | None,
 ) -> np.ndarray:
     """Returns the transform that the predictor over the kernel of this one asks for."""
-    kernel = kernel_of_transform(transform)
+    kernel, x, limit = machine.kernel_of_transform(transform), machine.x, machine.memory_limit
     if matrix is not None:
         matrix.parent.mkdir(parents=True, exist_ok=True)
     gram_train = gram(
         kernel,
         x,
-        memory_limit=memory_limit,
+        memory_limit=limit,
         path=matrix,
         progress=lambda done: progress(_GRAM_SHARE * done),
     )
@@ -170,13 +189,13 @@ def _update(
         return transform
     outer = average_gradient_outer_product(
         kernel,
-        fitted_weights(gram_train, y, ridge=settings.ridge),
+        fitted_weights(gram_train, machine.y, ridge=machine.settings.ridge),
         x,
-        x[chosen],
-        memory_limit=memory_limit,
+        x[machine.chosen],
+        memory_limit=limit,
         progress=lambda done: progress(_GRAM_SHARE + (1 - _GRAM_SHARE) * done),
     )
-    return _power(outer, settings.power)
+    return _power(outer, machine.settings.power)
 
 
 def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, "k k"]:

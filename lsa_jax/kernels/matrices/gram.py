@@ -61,9 +61,8 @@ def gram(
     """Computes a kernel of all pairs of inputs, tile by tile.
 
     Without `x2` only the tiles on and above the diagonal are computed, and the matrix is exactly
-    symmetric. Time for n1 n2 pairs, without `x2` for little more than half of them, shared by the
-    devices. On each device, memory for a tile and for what is in flight of another; on the host or
-    in the file, 4 or 8 n1 n2 bytes.
+    symmetric: little more than half of the time, which the devices share. Memory of each device for
+    a tile and what is in flight of another; on the host or in the file, 4 or 8 n1 n2 bytes.
 
     With `path`, a call that was killed goes on where it was, and computes again only the tiles that
     were in flight: the matrix ends bit-identical on the same kind of machine. A matrix that is
@@ -71,16 +70,16 @@ def gram(
     program, constants included, so also by another version of jax), other inputs or options.
 
     Args:
-        kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`; a pure function that jax can
-            trace. It is compiled once for each function object: pass the same one again.
+        kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`, which jax can trace. It is
+            compiled once for each function object: pass the same one again.
         x1: first inputs.
         x2: second inputs; None means x1 against itself.
         memory_limit: bytes that computing may take on a device: a tile, by the compiled program's
             own account, and examples that are kept. None takes half of what an accelerator has
             free; on a CPU 1e9, or half of what is available if that is less, shared by the devices.
         tile: examples a side of a tile, instead of the size chosen from the memory.
-        dtype: "float64" widens the inputs and computes in float64. The kernel must not cast to
-            less: finite kernels of `models.network` do, its infinite-width `kernel` does not.
+        dtype: "float64" widens the inputs and computes in float64; not for finite kernels of
+            `models.network`, which cast to less.
         path: file that keeps the matrix, a name that ends in .npy. Beside it lie a record of what
             it is (.json), and for each writer a journal of its tiles and a lock.
         packed: keep the tiles on and above the diagonal alone, in half the memory or disk, as a

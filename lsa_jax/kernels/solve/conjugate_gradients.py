@@ -59,11 +59,9 @@ def regress_cg(
 ) -> IterativeRegression:
     """Solves what `regress` solves by preconditioned conjugate gradients.
 
-    It stops once the residual of every
-    target is within the tolerance, and gives no predictions of a system that was not solved.
-
-    With `checkpoint` a call that was killed goes on from a state of the last minute, and ends with
-    the same bits on the same kind of machine.
+    It stops once the residual of every target is within the tolerance, and gives no predictions of
+    a system that was not solved. With `checkpoint` a call that was killed goes on from a state of
+    the last minute, and ends with the same bits on the same kind of machine.
 
     O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs.
 
@@ -94,24 +92,39 @@ def regress_cg(
     rank = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
     _check_options(tolerance, max_iterations, rank)
     problem.check(gram_train, targets, gram_test)
-    shift = ridge * blocks.mean_diagonal(gram_train)
     mean = targets.mean(axis=0, dtype=float)
-    rank = min(rank, len(gram_train))
-    ends = pick(gram_train, np.array([0, len(gram_train) - 1]))
-    system = gram_train.diagonal(), ends, targets, ridge, rank
-    weights, iterations, residual = _conjugate_gradients(
-        lambda vectors: blocks.multiply(gram_train, vectors) + shift * vectors,
-        targets - mean,
-        lambda: preconditioner.make(gram_train, shift, rank),
-        _Limits(tolerance, max_iterations),
-        _Checkpoint(checkpoint, *system),
-        progress,
+    limits = _Limits(tolerance, max_iterations)
+    weights, iterations, residual = _solve(
+        gram_train, targets - mean, ridge, min(rank, len(gram_train)), limits, checkpoint, progress
     )
-    if residual > _DRIFT * tolerance:
-        told = f"{len(gram_train)} examples with ridge {ridge:g}"
-        raise _unsolved(told, residual, iterations, _Limits(tolerance, max_iterations))
     predictions = blocks.multiply(gram_test, weights) + mean
     return IterativeRegression(predictions, float(ridge), iterations, residual)
+
+
+def _solve(
+    gram_train: np.ndarray | PackedMatrix,
+    targets: np.ndarray,
+    ridge: float,
+    rank: int,
+    limits: "_Limits",
+    checkpoint: Path | str | None,
+    progress: Callable[[int, float], None] | None,
+) -> tuple[np.ndarray, int, float]:
+    """Returns weights, iterations and the residual, which is within the tolerance."""
+    shift = ridge * blocks.mean_diagonal(gram_train)
+    ends = pick(gram_train, np.array([0, len(gram_train) - 1]))
+    weights, iterations, residual = _conjugate_gradients(
+        lambda vectors: blocks.multiply(gram_train, vectors) + shift * vectors,
+        targets,
+        lambda: preconditioner.make(gram_train, shift, rank),
+        limits,
+        _Checkpoint(checkpoint, gram_train.diagonal(), ends, targets, ridge, rank),
+        progress,
+    )
+    if residual > _DRIFT * limits.tolerance:
+        system = f"{len(gram_train)} examples with ridge {ridge:g}"
+        raise _unsolved(system, residual, iterations, limits)
+    return weights, iterations, residual
 
 
 def _unsolved(system: str, residual: float, iterations: int, limits: "_Limits") -> NumericalError:

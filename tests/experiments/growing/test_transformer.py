@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lsa_jax import kernels
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Sizes, decoder, rotate
 from lsa_jax.training.growth import Operator, grow, layer_map
@@ -42,6 +43,23 @@ def test_encoders_see_all_and_decoders_the_past_and_their_prefix(kind, tokens):
     assert seen == ([everywhere] * 2 if name == "encoder" else [everywhere, [4, 5]])
     if name == "decoder":
         assert changed_positions(model, params, tokens, 1, 0) == [1, 2, 3, 4, 5]
+
+
+def test_one_depth_is_a_model_whose_kernel_is_that_of_its_jacobians(kind, tokens):
+    _, transformer, params = kind
+    model = transformer.model(3)
+    drawn = model.init(jax.random.key(0), (6,))
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), drawn, params))
+    np.testing.assert_array_equal(model.apply(params, tokens), run(transformer, params, tokens))
+
+    def last(params, tokens):
+        return model.apply(params, tokens)[:, -1]
+
+    jacobians = jax.tree.leaves(jax.jacrev(last)(params, tokens))
+    flat = jnp.concatenate([j.reshape(len(tokens), 20, -1) for j in jacobians], axis=2)
+    expected = np.einsum("ncp,mcp->nm", flat, flat) / 20
+    actual = kernels.empirical_ntk(last, params, tokens)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4)
 
 
 def test_new_layers_that_add_nothing_leave_a_decoder_as_it_was(tokens):
