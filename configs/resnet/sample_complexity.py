@@ -24,13 +24,14 @@ _SMALL = SMALL_RUNGS | {
     "search.weight_decays": (0.001, 0.005, 0.01),
     "sweep.seed": (0,),
     "sweep.num_train": (100, 250, 500, 1000),
-    "sweep.limit_num_train": (100, 250, 500, 1000, 2000, 4000),
+    "sweep.limit_num_train": (100, 250, 500, 1000, 2000, 4000, 5800),
 }
 
 _QUICK = QUICK | {
     "ridges": (1e-2,),
     "bandwidths": (1.0,),
-    "sweep.tasks": ((8, 2, 2),),
+    "sweep.tasks": ((8, 2, 2), (14, 1, 7, 7)),
+    "sweep.exact_width": (3,),
     "sweep.num_train": (40,),
     "sweep.limit_num_train": (40,),
     "sweep.limits": (("none", "gaussian"), ("none", "arc_cosine")),
@@ -47,8 +48,10 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "question": "samples",
             "search.learning_rates": (0.02, 0.05, 0.1),
             "search.weight_decays": (0.0005, 0.001, 0.002, 0.005, 0.01),
-            "sweep.tasks": ((30, 2, 4), (16, 2, 2)),
+            "sweep.tasks": ((30, 1, 8, 8), (16, 1, 4, 4), (30, 2, 4), (16, 2, 2)),
             "sweep.series": (("3resnet", "all"),),
+            "sweep.exact": (("2layer", "last_exact"), ("3layer", "last_exact")),
+            "sweep.exact_width": (1000,),
             "sweep.seed": (0, 1, 2),
             "sweep.width": (200,),
             "sweep.num_train": (100, 200, 350, 500, 750, 1000, 2000),
@@ -59,7 +62,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
                 ("none", "gaussian"),
                 ("none", "arc_cosine"),
             ),
-            "sweep.limit_num_train": (100, 200, 500, 1000, 2000, 4000, 8000),
+            "sweep.limit_num_train": (100, 200, 500, 1000, 2000, 4000, 5800, 8000),
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})

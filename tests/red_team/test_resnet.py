@@ -21,7 +21,8 @@ def configure(**fields):
 
 
 def row(net, learner, error, seed=0, **changes):
-    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "alpha": 0.3, "beta": 1.0}
+    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15}
+    task |= {"alpha": 0.3, "beta": 1.0}
     return {**task, "net": net, "learner": learner, "test_error": error, "width": 200} | {
         "seed": seed,
         "least_error": error,
@@ -76,7 +77,7 @@ def test_figure_3_of_1_3_against_50_answers_0_equal_and_exchanged(nothing_shown)
 def samples(kernel, network):
     rows = [row("none", "gaussian", e, num_train=n) for n, e in kernel.items()]
     rows += [row("3resnet", "all", e, num_train=n) for n, e in network.items()]
-    return pd.DataFrame(rows).assign(d=16, composite_degree=2)
+    return pd.DataFrame(rows)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,9 @@ def samples(kernel, network):
     ],
 )
 def test_kernels_that_need_many_where_the_network_does_too(kernel, network, nothing_shown):
-    nothing_shown(hierarchical.sample_claims(samples(kernel, network)))
+    for task in ({}, {"base_degree": 1, "composite_degree": 8, "outputs": 8}):
+        rows = samples(kernel, network).assign(**task)
+        nothing_shown(hierarchical.sample_claims(configure(), rows))
 
 
 def test_signals_that_nobody_learns_or_in_any_order(nothing_shown):

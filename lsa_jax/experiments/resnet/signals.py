@@ -50,19 +50,25 @@ def parities(
 
 
 def paper_parities(
-    d: int, base_degree: int, composite_degree: int, alpha: float, beta: float = 1.0
+    d: int,
+    base_degree: int,
+    composite_degree: int,
+    alpha: float,
+    beta: float = 1.0,
+    k: int | None = None,
 ) -> Hierarchy:
     """Returns F of the products of neighbours, and G of one product with alternating signs.
 
-    With p = base_degree and q = composite_degree, F_i = x_{(i-1)p+1} ... x_{ip} for i = 1 to k, the
-    whole part of d / p, and G_i(y) = (-1)^i y_1 ... y_q.
+    With p = base_degree and q = composite_degree, F_i = x_{(i-1)p+1} ... x_{ip} for i = 1 to k, and
+    G_i(y) = (-1)^i y_1 ... y_q. None takes all outputs that there are: k is the whole part of d/p.
 
     Raises:
         InputError: F has fewer outputs than G needs.
 
-    Source: Allen-Zhu and Li (2019), section 8.1, with d = 30, p = 2, q = 4, alpha = 0.3.
+    Source: Allen-Zhu and Li (2019), section 8.1, with d = 30, p = 2, q = 4, alpha = 0.3; and,
+    but for the signs, eq. 7.1 of the arXiv version, with p = 1 and q = k.
     """
-    k = d // base_degree
+    k = d // base_degree if k is None else k
     if composite_degree > k:
         raise InputError(
             f"composite_degree is {composite_degree}; accepted: at most {k}, the outputs of a base "

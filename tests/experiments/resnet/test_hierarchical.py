@@ -14,6 +14,7 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     beta_claims,
     early_claims,
     epoch_claims,
+    most_samples,
     net_claims,
     sample_claims,
     width_claims,
@@ -22,6 +23,7 @@ from lsa_jax.experiments.resnet.hierarchical.kernels import full_ntk
 from lsa_jax.experiments.resnet.hierarchical.report import make_report
 from lsa_jax.experiments.resnet.hierarchical.signals import readout_error, share_missed
 from lsa_jax.experiments.resnet.shallow import shallow
+from lsa_jax.experiments.resnet.signals import paper_parities
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
@@ -83,7 +85,8 @@ def test_what_is_missed_is_none_of_the_signal_itself_and_all_of_another(key):
 
 
 def row(net, learner, error, **settings):
-    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "alpha": 0.3, "beta": 1.0}
+    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15}
+    task |= {"alpha": 0.3, "beta": 1.0}
     return {**task, "net": net, "learner": learner, "test_error": error, "width": 200, **settings}
 
 
@@ -176,7 +179,7 @@ def test_a_spread_is_that_of_the_seeds_at_the_width_which_is_claimed():
 def samples(errors, **task):
     """Returns rows of errors by (net, learner) and N."""
     return pd.DataFrame(
-        row(net, learner, error, num_train=n, width=np.nan, **task)
+        row(net, learner, error, num_train=n, **{"width": np.nan} | task)
         for (net, learner), of in errors.items()
         for n, error in of.items()
     )
@@ -188,33 +191,59 @@ def test_kernels_of_different_nets_are_not_averaged():
         ("3layer", "ntk_infinite"): {100: 0.1, 1000: 0.1},
         ("3resnet", "all"): {100: 0.1, 1000: 0.1},
     }
-    found = sample_claims(samples(errors, d=16, composite_degree=2))
+    found = sample_claims(settings.default_config(), samples(errors))
     assert [claim.ours for claim in found] == ["100", "100"]
-    assert statuses(found) == ["not shown", "not shown"]
+    assert statuses(found) == ["measured", "not shown"]
 
 
 def test_kernels_that_do_not_learn_show_no_more_than_the_largest_n_that_was_run():
-    kernel = ("none", "gaussian")
+    kernel, config = ("none", "gaussian"), settings.default_config()
     errors = {kernel: {100: 1.5, 8000: 1.5}, ("3resnet", "all"): {100: 1.5, 1000: 0.1}}
-    of_kernels, of_nets = sample_claims(samples(errors))
-    assert of_kernels.paper.startswith("at least about d^(degree / 2) = 810000")
-    assert (of_kernels.ours, of_kernels.status) == ("not below N = 8,000", "not shown")
+    of_kernels, of_nets = sample_claims(config, samples(errors))
+    assert (of_kernels.ours, of_kernels.status) == ("not below N = 8,000", "measured")
     assert (of_nets.ours, of_nets.status) == ("1000", "shown")
-    within = sample_claims(samples(errors, d=16, composite_degree=2))  # 256 at least
-    assert within[0].status == "shown"
     fewer = errors | {kernel: {100: 1.5, 500: 1.5}}  # the network gets there with 1,000
-    assert statuses(sample_claims(samples(fewer))) == ["not shown", "not shown"]
+    assert statuses(sample_claims(config, samples(fewer))) == ["measured", "not shown"]
+
+
+LINEAR = {"base_degree": 1, "composite_degree": 8, "outputs": 8}
+
+
+def test_theorem_2_is_about_as_many_examples_as_its_number_of_parities_over_1000():
+    assert [most_samples(30, 8), most_samples(16, 4)] == [5852, 1]  # C(30, 8) = 5,852,925
+    kernel, config = ("none", "gaussian"), set_fields(settings.default_config(), {"num_test": 2000})
+    # The risk is 0.3^2 / 16 = 0.0056, and without G the error is 0.72.
+    errors = {kernel: {500: 0.7, 5800: 0.7, 8000: 0.001}, ("3resnet", "all"): {100: 1, 500: 0.001}}
+    features = samples({("2layer", "last_exact"): {500: 0.8}}, **LINEAR, width=1000.0)
+    found = sample_claims(config, pd.concat([samples(errors, **LINEAR), features]))
+    assert statuses(found) == ["shown", "shown", "shown", "measured", "shown"]
+    assert [found[0].ours, found[2].ours] == [0.7, "500"] and "5,852" in found[0].paper
+    better = {kernel: {500: 0.7, 5800: 0.001}, ("3resnet", "all"): {500: 1, 5800: 0.1}}
+    found = sample_claims(config, samples(better, **LINEAR))
+    assert statuses(found)[:3] == ["not shown", "not run", "not shown"]
+    # A task that the theorem is not about, and one of which it says nothing.
+    for task in ({"outputs": 15}, LINEAR | {"d": 16, "composite_degree": 4, "outputs": 4}):
+        assert len(sample_claims(config, samples(errors, **task))) == 2
+
+
+def test_fewer_outputs_are_the_first_and_no_more_than_there_are(key):
+    x = jax.random.rademacher(key, (5, 8), jnp.float32)
+    hierarchy = paper_parities(8, 1, 3, 0.3, k=3)
+    np.testing.assert_array_equal(hierarchy.base(x), x[:, :3])
+    product = np.prod(x[:, :3], axis=1)
+    np.testing.assert_array_equal(
+        hierarchy.composite(x[:, :3]), np.stack([-product, product, -product], axis=1)
+    )
+    with pytest.raises(InputError, match="config.outputs is 5; accepted: at most 4"):
+        settings.validate(set_fields(settings.default_config(), TINY | {"outputs": 5}))
 
 
 def test_sample_and_epoch_claims_compare_networks_with_kernels():
     sizes = (100, 10_000)
-    task = {"d": 16, "composite_degree": 2}
-    rows = [row("3resnet", "all", 0.1, num_train=n, **task) for n in sizes]
-    rows += [
-        row("none", "gaussian", e, num_train=n, **task) for n, e in ((100, 1.0), (10_000, 0.1))
-    ]
-    found = sample_claims(pd.DataFrame(rows))
-    assert statuses(found) == ["shown", "shown"] and found[1].ours == "100"
+    rows = [row("3resnet", "all", 0.1, num_train=n) for n in sizes]
+    rows += [row("none", "gaussian", e, num_train=n) for n, e in ((100, 1.0), (10_000, 0.1))]
+    found = sample_claims(settings.default_config(), pd.DataFrame(rows))
+    assert statuses(found) == ["measured", "shown"] and found[1].ours == "100"
     config, _ = make(
         question="epochs", num_test=10_000, sweep__series=(("3resnet", "all"), ("2layer", "ntk"))
     )

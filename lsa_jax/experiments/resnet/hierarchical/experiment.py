@@ -197,7 +197,8 @@ def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
     """Returns what a point is, also where it was not swept."""
     names = ["net", "learner", "d", "base_degree", "composite_degree", "alpha", "beta", "num_train"]
     has_width = config.learner not in INPUT_LEARNERS and not config.learner.endswith("infinite")
-    return {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}
+    settings = {name: config[name] for name in (*names, *(["width"] if has_width else []), "seed")}
+    return settings | {"outputs": num_outputs(config)}
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

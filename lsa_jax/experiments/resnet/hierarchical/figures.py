@@ -7,7 +7,7 @@ import pandas as pd
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
 
 _STYLES = ("-", "--", ":")
-_TASK = ["d", "base_degree", "composite_degree"]
+_TASK = ["d", "base_degree", "composite_degree", "outputs"]
 
 _SIGNALS = {
     "first_layer_error": "base signal, first layer's read-out",
@@ -64,10 +64,10 @@ def draw_samples(fine: pd.DataFrame) -> Any:
     figure, axes = plt.subplots(
         1, len(tasks), figsize=(1.5 + 4.5 * len(tasks), 4), layout="constrained", squeeze=False
     )
-    for axis, ((d, base, composite), rows) in zip(axes[0], tasks, strict=True):
-        bound = (d // base) * rows["alpha"].iloc[0] ** 2
+    for axis, ((d, base, composite, outputs), rows) in zip(axes[0], tasks, strict=True):
+        bound = outputs * rows["alpha"].iloc[0] ** 2
         _draw_series(axis, rows, "num_train", bound)
-        axis.set(xlabel="N", title=f"d = {d:g}, degree {base * composite:g}")
+        axis.set(xlabel="N", title=f"d = {d:g}, degree {base:g} x {composite:g}")
     axes[0, -1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 

@@ -95,7 +95,9 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     question = config.question
     columns = ["width", "test_error", *TASK, "num_train", "net", "learner", "beta", "alpha"]
     fine = fine.reindex(columns=list(dict.fromkeys([*fine.columns, *columns])))
-    fine = fine.assign(series=_series_column(fine, question))
+    # Results of before there was the setting have all the outputs that there are.
+    outputs = fine["outputs"].fillna(fine["d"] // fine["base_degree"])
+    fine = fine.assign(series=_series_column(fine, question), outputs=outputs)
     curves = _curves(fine, workdir)
     if question == "width":
         least = curves.groupby("id")["test_error"].min() if len(curves) else {}
@@ -104,7 +106,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         "width": lambda: width_claims(config, fine) + early_claims(config, fine),
         "beta": lambda: beta_claims(config, fine),
         "nets": lambda: net_claims(config, fine),
-        "samples": lambda: sample_claims(fine),
+        "samples": lambda: sample_claims(config, fine),
         "epochs": lambda: epoch_claims(config, fine),
     }[question]()
     tables, draw = [], functools.partial(figures.draw_empty)
@@ -115,7 +117,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         draw = functools.partial(figures.draw_epochs, curves)
     elif len(fine) and question == "samples":
         for task, rows in fine.groupby(TASK):
-            heading = "Test error against N, (d, base degree, composite degree) = "
+            heading = "Test error against N, (d, base degree, composite degree, outputs) = "
             tables.append((heading + str(tuple(map(int, task))), error_table(rows, "num_train")))
         draw = functools.partial(figures.draw_samples, fine)
     elif len(fine):

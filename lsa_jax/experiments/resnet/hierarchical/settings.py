@@ -5,7 +5,7 @@ Sources of the defaults: Allen-Zhu and Li (2019), section 8.1.
 
 import ml_collections
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
@@ -29,6 +29,7 @@ NETS_WITH_LIMIT = ("2layer", "3layer", "3resnet", "3resnet_full")
 # A full kernel of more numbers on a side than this is refused.
 MAX_SIDE = 20_000
 
+_TASK = ("d", "base_degree", "composite_degree", "outputs")
 _SEED, _WIDTH, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), number(0)
 _SIZE, _BETA = integer(1), number(0)
 
@@ -45,7 +46,8 @@ FIELDS: dict[str, Field] = {
     # The target.
     "target": Field("parity", one_of("parity", "smooth"), "products of inputs, or polynomials"),
     "d": Field(30, integer(2), "inputs"),
-    "base_degree": Field(2, integer(1), "of F; it has d / base_degree outputs"),
+    "base_degree": Field(2, integer(1), "of F"),
+    "outputs": Field(None, optional(integer(1)), "k, of F; None takes d / base_degree"),
     "composite_degree": Field(4, integer(1), "of G in F's outputs"),
     "alpha": Field(0.3, number(0, above=True), "weight of G(F)"),
     "beta": Field(1.0, _BETA, "weight of F"),
@@ -98,7 +100,7 @@ FIELDS: dict[str, Field] = {
     "sweep.num_train": Field((), tuple_of(_SIZE), "N of the series and baselines; likewise"),
     "sweep.limit_num_train": Field((), tuple_of(_SIZE), "N of the limits; likewise"),
     "sweep.tasks": Field(
-        (), tuple_of(tuple_of(_SIZE)), "(d, base_degree, composite_degree); likewise"
+        (), tuple_of(tuple_of(_SIZE)), "(d, base_degree, composite_degree[, outputs]); likewise"
     ),
 }
 
@@ -106,6 +108,11 @@ FIELDS: dict[str, Field] = {
 def default_config() -> ml_collections.ConfigDict:
     """Returns the configuration with every field at its default."""
     return _default_config(FIELDS)
+
+
+def num_outputs(config: ml_collections.ConfigDict) -> int:
+    """Returns k."""
+    return config.outputs or config.d // config.base_degree
 
 
 def _series(pairs: tuple[tuple[str, ...], ...], field: str) -> list[dict[str, object]]:
@@ -143,11 +150,12 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     )
     tasks = []
     for task in axes.tasks:
-        if len(task) != 3:
+        if len(task) not in (3, 4):
             raise InputError(
-                f"config.sweep.tasks has {task!r}; accepted: (d, base_degree, composite_degree)"
+                f"config.sweep.tasks has {task!r}; accepted: (d, base_degree, composite_degree) or "
+                "(d, base_degree, composite_degree, outputs)"
             )
-        tasks.append(dict(zip(("d", "base_degree", "composite_degree"), task, strict=True)))
+        tasks.append(dict(zip(_TASK, task, strict=False)))
     points = []
     for task in tasks or [{}]:
         for settings, widths, seeds, sizes in parts:
@@ -164,7 +172,9 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
-    outputs = config.d // config.base_degree
+    most, outputs = config.d // config.base_degree, num_outputs(config)
+    if outputs > most:
+        raise InputError(f"config.outputs is {outputs}; accepted: at most {most}, d / base_degree")
     if not outputs or config.composite_degree > outputs and config.target == "parity":
         raise InputError(
             f"config.composite_degree is {config.composite_degree}; accepted: at most the "

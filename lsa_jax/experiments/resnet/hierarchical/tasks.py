@@ -9,6 +9,7 @@ from jaxtyping import Array, Key
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.resnet.hierarchical.settings import num_outputs
 from lsa_jax.experiments.resnet.shallow import last_features, shallow
 from lsa_jax.experiments.resnet.signals import (
     Hierarchy,
@@ -59,17 +60,12 @@ def order_key(config: ml_collections.ConfigDict) -> Key[Array, ""]:
     return stream(config, Hierarchical.ORDER)
 
 
-def num_outputs(config: ml_collections.ConfigDict) -> int:
-    """Returns k."""
-    return config.d // config.base_degree
-
-
 def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
     """Returns the target; smooth ones are drawn from the seed."""
     degrees = (config.base_degree, config.composite_degree)
     weights = (config.alpha, config.beta)
     if config.target == "parity":
-        return paper_parities(config.d, *degrees, *weights)
+        return paper_parities(config.d, *degrees, *weights, num_outputs(config))
     key = stream(config, Hierarchical.TARGET)
     return smooth_hierarchy(key, config.d, num_outputs(config), *degrees, *weights)
 
