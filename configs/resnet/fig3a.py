@@ -21,6 +21,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         variant,
         panel="a",
         trained="all",
+        num_train=(500, 1000),
         weight_decays=(0.0005, 0.001, 0.002, 0.005),
         learning_rates=(0.02, 0.05, 0.1, 0.2),
         small_rates=(0.05, 0.1),

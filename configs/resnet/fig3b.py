@@ -21,6 +21,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         variant,
         panel="b",
         trained="hidden",
+        num_train=(1000,),
         weight_decays=(0.0002, 0.0005, 0.001, 0.002),
         learning_rates=(0.1, 0.2, 0.5, 1.0),
         small_rates=(0.2, 0.5),

@@ -21,7 +21,7 @@ def configure(**fields):
 
 
 def row(net, learner, error, seed=0, **changes):
-    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15}
+    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15, "num_train": 500}
     task |= {"alpha": 0.3, "beta": 1.0}
     return {**task, "net": net, "learner": learner, "test_error": error, "width": 200} | {
         "seed": seed,

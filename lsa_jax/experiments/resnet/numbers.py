@@ -17,11 +17,11 @@ HIERARCHY_CLAIMS: dict[str, tuple[str, str]] = {
         "does not learn: above k alpha^2 = {bound:g}",
     ),
     "beta_above": (
-        "least median error over m, beta = {beta:g} (half of G(F): {learned:g})",
+        "least median error over m, N = {num_train:,}, beta = {beta:g} (half of G(F): {learned:g})",
         "learns: below k alpha^2 = {bound:g}",
     ),
     "beta_below": (
-        "least median error over m, beta = {beta:g}",
+        "least median error over m, N = {num_train:,}, beta = {beta:g}",
         "does not learn: above k alpha^2 = {bound:g}",
     ),
     "skip_alone": (

@@ -85,7 +85,7 @@ def test_what_is_missed_is_none_of_the_signal_itself_and_all_of_another(key):
 
 
 def row(net, learner, error, **settings):
-    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15}
+    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15, "num_train": 500}
     task |= {"alpha": 0.3, "beta": 1.0}
     return {**task, "net": net, "learner": learner, "test_error": error, "width": 200, **settings}
 
@@ -97,6 +97,7 @@ def statuses(claims):
 def test_claims_follow_the_medians():
     config, _ = make(
         d=30,
+        num_train=500,
         num_test=10_000,
         sweep__series=(("3resnet", "all"), ("3layer_bottleneck", "all")),
         sweep__baselines=(("3layer", "all"), ("2layer", "ntk")),

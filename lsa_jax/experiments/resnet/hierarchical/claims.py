@@ -207,8 +207,21 @@ def beta_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[C
     At beta = alpha the paper's "about" leaves it open, and there is no claim.
     """
     nets = _of(fine, *config.sweep.series[0])  # the ResNet
+    sizes = config.sweep.num_train or (config.num_train,)
+    return [
+        c for size in sizes for c in _beta_claims(config, nets[nets["num_train"] == size], size)
+    ]
+
+
+def _beta_claims(
+    config: ml_collections.ConfigDict, nets: pd.DataFrame, num_train: int
+) -> list[Claim]:
+    """Returns the same of one N."""
+    words = {"num_train": num_train}
     above = {
-        beta: _learns("beta_above", config, nets[nets["beta"] == beta], pd.Series.idxmin, beta=beta)
+        beta: _learns(
+            "beta_above", config, nets[nets["beta"] == beta], pd.Series.idxmin, beta=beta, **words
+        )
         for beta in config.sweep.beta
         if beta > config.alpha
     }
@@ -219,7 +232,7 @@ def beta_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[C
             zero, unless = threshold(config) * (1 + (beta / config.alpha) ** 2), control
             if _at_extreme(rows, pd.Series.idxmin).median() > DIVERGED * zero:
                 unless = control or "it is far worse than the answer 0"
-            below[beta] = _does_not("beta_below", config, rows, unless, beta=beta)
+            below[beta] = _does_not("beta_below", config, rows, unless, beta=beta, **words)
     judge, found = _parted(above.values(), below.values()), above | below
     return [judge(found[beta]) for beta in config.sweep.beta if beta in found]
 

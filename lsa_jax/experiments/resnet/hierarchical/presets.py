@@ -65,6 +65,7 @@ def figure3(
     *,
     panel: str,
     trained: str,
+    num_train: tuple[int, ...],
     weight_decays: tuple[float, ...],
     learning_rates: tuple[float, ...],
     small_rates: tuple[float, ...],
@@ -75,6 +76,7 @@ def figure3(
         variant: "full", "small" (one width and seed) or "quick" (tests).
         panel: "a" or "b".
         trained: which layers: "all" or "hidden".
+        num_train: N, one or more.
         weight_decays: that are searched.
         learning_rates: likewise.
         small_rates: learning rates that the small variant searches.
@@ -89,7 +91,7 @@ def figure3(
         | {
             "title": title,
             "question": "beta",
-            "num_train": 1000,
+            "sweep.num_train": num_train,
             "search.learning_rates": learning_rates,
             "search.weight_decays": weight_decays,
             "sweep.series": (("3resnet", trained),),
@@ -103,4 +105,5 @@ def figure3(
         "sweep.seed": (0,),
         "sweep.width": (200,),
     }
-    return choose(config, variant, {"small": small, "quick": QUICK | {"sweep.beta": (1.0, 0.0)}})
+    quick = QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)}
+    return choose(config, variant, {"small": small, "quick": quick})

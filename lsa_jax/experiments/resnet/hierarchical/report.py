@@ -27,6 +27,8 @@ def _series_column(fine: pd.DataFrame, question: str) -> pd.Series:
     names = [series_name(n, o) for n, o in zip(fine["net"], fine["learner"], strict=True)]
     if question == "beta":
         names = [f"{n}, beta = {b:g}" for n, b in zip(names, fine["beta"], strict=True)]
+        if fine["num_train"].nunique() > 1:
+            names = [f"{n}, N = {size:g}" for n, size in zip(names, fine["num_train"], strict=True)]
     return pd.Series(names, index=fine.index, dtype=object)
 
 
