@@ -38,7 +38,7 @@ def _lines(module, variant: str) -> list[str]:
     settings = load_settings(config.experiment)
     get_sweep = getattr(module, "get_sweep", settings.sweep)
     points = make_points(config, get_sweep(config), settings.validate)
-    assert len(points) > 1
+    assert points
     fields = [f"{name} = {value!r}" for name, value in sorted(flatten(config).items())]
     return [*fields, f"points: {len(points)}, {points[0].id} to {points[-1].id}"]
 

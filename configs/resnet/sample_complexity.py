@@ -23,7 +23,7 @@ _SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.001, 0.005, 0.01),
     "sweep.seed": (0,),
-    "sweep.num_train": (100, 250, 500, 1000),
+    "sweep.num_train": (100, 250, 500, 1000, 2000),
     "sweep.limit_num_train": (100, 250, 500, 1000, 2000, 4000, 5800),
 }
 
@@ -54,7 +54,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.exact_width": (1000,),
             "sweep.seed": (0, 1, 2),
             "sweep.width": (200,),
-            "sweep.num_train": (100, 200, 350, 500, 750, 1000, 2000),
+            "sweep.num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000),
             "sweep.limits": (
                 ("2layer", "ntk_infinite"),
                 ("3layer", "ntk_infinite"),

@@ -15,6 +15,7 @@ from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
 from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_machine
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers
+from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
@@ -36,6 +37,7 @@ __all__ = [
     "IterativeRegression",
     "LayerGradients",
     "MonteCarlo",
+    "PackedMatrix",
     "Posterior",
     "Regression",
     "Spectrum",

@@ -100,7 +100,10 @@ def _variants(path: Path, published: Mapping[str, Published]) -> list[Variant]:
 
 
 def _of_no_paper(configs: Path) -> Iterator[tuple[str, Path]]:
-    return (("", path) for path in sorted(configs.glob("*.py")))
+    of_papers = {folder for paper in papers.PAPERS.values() for folder in paper.folders}
+    for path in [*sorted(configs.glob("*.py")), *sorted(configs.glob("*/*.py"))]:
+        if path.parent.name not in of_papers:
+            yield "", path
 
 
 def _of_papers(configs: Path, paper: str | None) -> Iterator[tuple[str, Path]]:

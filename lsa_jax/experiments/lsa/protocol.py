@@ -130,3 +130,31 @@ def growing_background(variant: str) -> ml_collections.ConfigDict:
     small = {"sweep.size": ((16, 16), (16, 32), (16, 48))}
     quick = {"sweep.size": ((16, 16), (16, 24))}
     return choose(config, variant, {"small": _SMALLER | small, "quick": _QUICK | quick})
+
+
+def whole_mnist(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
+    """Returns the regression of figure 6's infinite NTK on all of MNIST, half a matrix on disk.
+
+    Args:
+        variant: "full", "small" (10,000 images) or "quick" (tests).
+        fields: what differs: title, background.
+
+    Raises:
+        InputError: there is no such variant, or no such field.
+    """
+    config = set_fields(
+        settings.default_config(),
+        {
+            "data.dataset": "mnist",
+            "data.image_size": 28,
+            "model.name": "cnn",
+            "model.channels": (8, 16),
+            "ntk_infinite.ridge": (1e-4,),
+            "ntk_infinite.solver": "conjugate_gradients",
+            "sweep.learner": ("ntk_infinite",),
+            "sweep.seed": (0,),
+            **fields,
+        },
+    )
+    small, quick = {"data.num_train": 10_000}, {"data.num_train": 200, "data.num_test": 100}
+    return choose(config, variant, {"small": small, "quick": quick})

@@ -34,12 +34,14 @@ class IterativeRegression(NamedTuple):
 
     Attributes:
         predictions: [m, c], float64.
+        weights: [n, c] of the training examples; other predictions are mean target + K(x, X) w.
         ridge: ridge over the mean diagonal that was used.
         iterations: passes over the matrix that it took.
         residual: largest |Y - y0 - (K + lambda I) weights| over |Y - y0| of a target.
     """
 
     predictions: Float[np.ndarray, "m c"]
+    weights: Float[np.ndarray, "n c"]
     ridge: float
     iterations: int
     residual: float
@@ -84,7 +86,8 @@ def regress_cg(
     Source: Gardner et al., GPyTorch, 2018, sections 4 and 5 (preconditioner); `preconditioner`.
     """
     if (recorder := backend.dry_run()) is not None:
-        return IterativeRegression(recorder.solve(gram_train, targets, gram_test), ridge, 0, 0.0)
+        predictions = recorder.solve(gram_train, targets, gram_test)
+        return IterativeRegression(predictions, np.zeros(targets.shape), ridge, 0, 0.0)
     if not isinstance(gram_train, PackedMatrix):
         gram_train = np.asanyarray(gram_train)
     targets, gram_test = map(np.asanyarray, (targets, gram_test))
@@ -98,7 +101,7 @@ def regress_cg(
         gram_train, targets - mean, ridge, min(rank, len(gram_train)), limits, checkpoint, progress
     )
     predictions = blocks.multiply(gram_test, weights) + mean
-    return IterativeRegression(predictions, float(ridge), iterations, residual)
+    return IterativeRegression(predictions, weights, float(ridge), iterations, residual)
 
 
 def _solve(

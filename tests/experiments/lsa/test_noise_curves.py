@@ -364,3 +364,20 @@ def test_failed_runs_are_left_out_of_means_and_listed():
     assert len(table) == len(results) - 1
     report = make_report(settings.default_config(), results, Path())
     assert "nan" not in report.tables[0][1].to_string()
+
+
+def test_conjugate_gradients_from_half_a_matrix_on_disk_are_the_factorisation(tmp_path):
+    fields = {"ntk_infinite.ridge": (1e-2,), "ntk_infinite.tolerance": 1e-10}
+    sweep = [{"learner": "ntk_infinite", "noise": 0.5, "seed": 0}]
+
+    def outcome(solver):
+        points = make_small(sweep, **fields, **{"ntk_infinite.solver": solver})
+        return run(points, tmp_path / solver)[points[0].id].metrics
+
+    exact, iterated = outcome("cholesky"), outcome("conjugate_gradients")
+    for name in ("test_accuracy", "train_accuracy"):
+        assert iterated[name] == exact[name]
+    assert 0 < iterated["residual"] <= 1e-9
+    with pytest.raises(InputError, match="conjugate gradients take one ridge"):
+        fields["ntk_infinite.ridge"] = (1e-2, 1e-3)
+        outcome("conjugate_gradients")

@@ -32,8 +32,8 @@ class Learner(NamedTuple):
         label: its name in tables and figures.
         colors: of its curves, one for each of its widths.
         fields: its own settings, with `parameterization` but for one that follows another. One that
-            solves has `ridge`, one that trains has `training_fields`, one that may do both has a
-            `method` besides.
+            solves has `ridge_fields`, one that trains has `training_fields`, one that may do both
+            has a `method` besides.
         kernel: `(key, model, input_shape) -> kernel` of one that solves for its predictions.
         follows: the learner that it takes the trained parameters of: its kernel is the finite NTK
             there. The other's settings say how that is trained.
@@ -112,9 +112,19 @@ def training_fields(**defaults: object) -> dict[str, Field]:
     return {name: Field(values[name], kind, doc) for name, (kind, doc) in kinds.items()}
 
 
-def ridge_field(doc: str) -> dict[str, Field]:
-    """Returns the field of a learner that solves a ridge regression."""
-    return {"ridge": Field((1e-5,), tuple_of(number(0)), doc)}
+def ridge_fields(doc: str) -> dict[str, Field]:
+    """Returns the fields of a learner that solves a ridge regression."""
+    return {
+        "ridge": Field((1e-5,), tuple_of(number(0)), doc),
+        "solver": Field(
+            "cholesky",
+            one_of("cholesky", "conjugate_gradients"),
+            "factorise the matrix in memory, or keep half of it on disk and solve by iterations",
+        ),
+        "tolerance": Field(
+            1e-6, number(0, 1, above=True), "conjugate_gradients: residual over the targets' size"
+        ),
+    }
 
 
 def linearized_model(model: "Model") -> "Model":
@@ -198,7 +208,7 @@ LEARNERS: dict[str, Learner] = {
                 decay_epochs=(140.0, 170.0),
                 batch_size=50,
             ),
-            **ridge_field("regression: as ntk_infinite.ridge"),
+            **ridge_fields("regression: as ntk_infinite.ridge"),
         },
         kernel=_finite_ntk,
         model=linearized_model,
@@ -209,7 +219,7 @@ LEARNERS: dict[str, Learner] = {
         colors=("#009E73",),
         fields={
             "parameterization": Field("ntk", _PARAMETERIZATION[0], "where the scale sits"),
-            **ridge_field(
+            **ridge_fields(
                 "ridge over the kernel's mean diagonal; of several, the best on held-out examples"
             ),
         },
@@ -218,7 +228,7 @@ LEARNERS: dict[str, Learner] = {
     "ntk_trained": Learner(
         label="NTK after training",
         colors=("#882255",),
-        fields=ridge_field("as ntk_infinite.ridge, of the trained network's kernel"),
+        fields=ridge_fields("as ntk_infinite.ridge, of the trained network's kernel"),
         follows="network",
     ),
     "rfm": Learner(
@@ -232,7 +242,7 @@ LEARNERS: dict[str, Learner] = {
             "every_update": Field(
                 False, boolean(), "report the accuracy after each update, not just the last"
             ),
-            **ridge_field("as ntk_infinite.ridge; of several, updates take the first"),
+            **ridge_fields("as ntk_infinite.ridge; of several, updates take the first"),
         },
         kernel=lambda key, model, input_shape: model.kernel,
         learn=_machine,

@@ -125,14 +125,29 @@ def _paper_table(paper_item: str | None) -> list[tuple[str, pd.DataFrame]]:
     return [("Test accuracy (%) in the paper", pd.DataFrame(rows))] if rows else []
 
 
+def _seeds(table: pd.DataFrame) -> str:
+    """Says how many seeds there are, and which series have fewer."""
+    counts = table.groupby("series", sort=False)["seed"].nunique()
+    most = int(counts.max()) if len(counts) else 0
+    fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
+    return f"{most} seed(s)" + (f" ({fewer})" if fewer else "")
+
+
+def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Returns how systems were solved by iterations; none if none was."""
+    columns = ["series", "level", "seed", "ridge", "iterations", "residual", "kernel_gigabytes"]
+    if "residual" not in table:
+        return []
+    return [("What was solved by iterations", table.loc[table["residual"].notna(), columns])]
+
+
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep over learners, noise or size, and seeds."""
     del workdir  # everything is in the results
     table, axis = curves(results, config.figure_axis), AXES[config.figure_axis]
     label = _axis_label(config)
-    seeds = table["seed"].nunique()
     notes = [
-        f"Means over {seeds} seed(s), ± their standard deviation. A difference counts as shown "
+        f"Means over {_seeds(table)}, ± their standard deviation. A difference counts as shown "
         "when its 95 % interval, over seeds and test images, is above zero, a number when its "
         f"interval is within {TOLERANCE:g} points of the paper's and nearer to it than to another "
         "learner's."
@@ -149,6 +164,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
                 f"Percentage of {axis.start} accuracy retained",
                 _wide_table(table, "retained", 1.0, axis.unit),
             ),
+            *_solved_table(table),
         ],
         claims=make_claims(table, config.paper_item, config.figure_axis, examples_of(config.data)),
         figures={"noise_curves": functools.partial(draw, table, label)},

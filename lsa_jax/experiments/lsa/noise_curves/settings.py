@@ -107,6 +107,9 @@ FIELDS: dict[str, Field] = {
     ),
     "sweep.noise": Field((0.0, 0.5, 1.0, 1.5, 2.0), tuple_of(_NOISE), "noise levels"),
     "sweep.seed": Field((0,), tuple_of(_SEED), "seeds"),
+    "sweep.learned_seed": Field(
+        (), tuple_of(_SEED), "seeds of the kernels that learn; empty takes sweep.seed"
+    ),
     "sweep.ntk_width_factor": Field(
         (), tuple_of(integer(1)), "widths of the finite NTK; empty takes width_factor"
     ),
@@ -128,7 +131,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns every point: learner (and width) x noise x seed (x placement x size, if swept).
 
     The infinite-width kernel is the same for every seed but for the data, so it has its seeds too:
-    learners are compared on the same placements and backgrounds.
+    learners are compared on the same placements and backgrounds. Kernels that learn, which cost the
+    most, may have seeds of their own.
     """
     axes = config.sweep
     learners: list[dict[str, object]] = []
@@ -142,9 +146,14 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
         {**learner, "noise": noise, "seed": seed}
         for learner in learners
         for noise in axes.noise
-        for seed in axes.seed
+        for seed in _seeds(axes, learner["learner"])
     ]
     return [{**point, **arrangement} for arrangement in _arrangements(axes) for point in points]
+
+
+def _seeds(axes: ml_collections.ConfigDict, learner: object) -> tuple[int, ...]:
+    learned = LEARNERS[str(learner)].is_learned_kernel
+    return (learned and axes.learned_seed) or axes.seed
 
 
 def _arrangements(axes: ml_collections.ConfigDict) -> list[dict[str, object]]:
@@ -215,6 +224,10 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.fresh_backgrounds", f"{why}; accepted: False, with data.copies")
     if exact and not config[config.learner].ridge:
         raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
+    if exact and config[config.learner].solver != "cholesky":
+        if len(config[config.learner].ridge) > 1:
+            why = "conjugate gradients take one ridge, as choosing among several factorises"
+            raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
     trained = follows or config.learner
     if not is_exact(config) and config[trained].schedule == "steps":
         if not config[trained].decay_epochs:

@@ -1,0 +1,27 @@
+r"""All of MNIST on noise, exactly: the infinite NTK of figure 6's CNN on 60,000 images of 42 x 42.
+
+    python -m launch.sweep --config=configs/scale/mnist_noise_exact.py --workdir=runs/mnist_noise \
+        --data_dir=DIR
+
+As `mnist_exact.py`, with each image at a random location of a 42 x 42 background of Gaussian noise
+of standard deviation 1, as in the right panel of figure 6, which has no infinite NTK. ":small":
+10,000 images.
+"""
+
+import ml_collections
+
+from lsa_jax.experiments.lsa import protocol
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the regression in one of the variants full, small, quick."""
+    return protocol.whole_mnist(
+        variant,
+        {
+            "title": "All of MNIST on Gaussian noise: the infinite NTK of a CNN, solved exactly",
+            "data.background": "gaussian",
+            "data.background_size": 42,
+            "data.placement": "random_location",
+            "sweep.noise": (1.0,),
+        },
+    )
