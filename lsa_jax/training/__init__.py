@@ -1,6 +1,6 @@
 """Training: the one loop, losses, optimisers and schedules, checkpoints."""
 
-from lsa_jax.training import growth, lag, steps
+from lsa_jax.training import growth, lag, measures, steps
 from lsa_jax.training.loop import Evaluation, History, train
 from lsa_jax.training.losses import (
     LOSSES,
@@ -31,6 +31,7 @@ __all__ = [
     "logistic",
     "make_optimizer",
     "make_schedule",
+    "measures",
     "softmax_cross_entropy",
     "squared_error",
     "steps",

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.lsa import numbers
+from lsa_jax.experiments.lsa.noise_curves import verdict
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves
 
@@ -118,3 +119,52 @@ def test_kernels_that_learn_neither_make_nor_break_a_claim_of_fixed_ones(item):
     for kept in (0.1, 0.8, 1.0):
         accuracy = rows["test_accuracy"].where(~learned | (rows["noise"] == 0), kept)
         assert of_fixed_ones(rows.assign(test_accuracy=accuracy)) == alone
+
+
+LEARNERS = ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite")
+
+
+def judged(accuracy, seeds=5, num_test=500):
+    """Returns the verdict on accuracies (learner, seed) at the largest number of examples."""
+    sizes = {"num_train": 2000, "num_test": num_test, "num_classes": 5, "kernel_distance": 0.8}
+    rows = [
+        {"learner": learner, "seed": seed, "test_accuracy": accuracy(learner, seed)} | sizes
+        for learner in LEARNERS
+        for seed in range(seeds)
+    ]
+    return verdict.decide(pd.DataFrame(rows))
+
+
+def test_no_verdict_of_rich_where_all_are_equal_constant_exchanged_or_noise():
+    rng, spread = np.random.default_rng(0), (-0.08, -0.04, 0.0, 0.05, 0.08)
+    for accuracy in (
+        lambda learner, seed: 0.8,
+        lambda learner, seed: 0.2,
+        lambda learner, seed: rng.binomial(500, 0.2) / 500,
+        lambda learner, seed: rng.binomial(500, 0.7) / 500,
+        lambda learner, seed: 0.5 if learner == "network" else 0.8,
+        lambda learner, seed: 0.9 if learner.startswith("ntk_") else 0.5,
+        lambda learner, seed: 0.6 + (0.03 + spread[seed]) * (learner in LEARNERS[:2]),
+        # Above chance by less than can be told, and above kernels that are below it.
+        lambda learner, seed: 0.21 if learner in LEARNERS[:2] else 0.1,
+    ):
+        assert judged(accuracy).word != "rich"
+    # A network that is ahead although its kernel has not learned anything.
+    assert judged(lambda learner, seed: 0.7 + 0.2 * (learner == "network")).word == "undecided"
+    # A gain of 5 points that 30 test examples cannot tell.
+    small = judged(lambda learner, seed: 0.7 + 0.05 * (learner in LEARNERS[:2]), num_test=30)
+    assert small.word == "undecided"
+
+
+def test_verdicts_follow_their_rules_and_name_their_numbers():
+    rich = judged(lambda learner, seed: 0.9 if learner in LEARNERS[:2] else 0.7, num_test=2000)
+    assert rich.word == "rich"
+    assert "the kernel moved by 0.80" in rich.sentence
+    assert "the network is +20.0 ± " in rich.sentence and "at 2,000 examples" in rich.sentence
+    lazy = judged(lambda learner, seed: 0.7, num_test=10_000)
+    assert lazy.word == "lazy" and [c.status for c in lazy.claims] == ["undecided"] * 2
+    after = judged(lambda learner, seed: 0.7 + 0.2 * (learner == "ntk_trained"), num_test=10_000)
+    assert after.word == "rich kernel, no gain"
+    alone = pd.DataFrame([{"learner": "ntk_infinite", "seed": 0, "test_accuracy": 0.7}])
+    alone = alone.assign(num_train=10, num_test=10, num_classes=2)
+    assert verdict.decide(alone).sentence == "undecided: no network was trained"

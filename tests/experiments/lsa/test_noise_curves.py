@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax import training
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, make_claims
@@ -381,3 +382,32 @@ def test_conjugate_gradients_from_half_a_matrix_on_disk_are_the_factorisation(tm
     with pytest.raises(InputError, match="conjugate gradients take one ridge"):
         fields["ntk_infinite.ridge"] = (1e-2, 1e-3)
         outcome("conjugate_gradients")
+
+
+def test_measures_are_named_as_training_names_them():
+    assert set(learners.MEASURES) == set(training.measures.MEASURES)
+
+
+def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
+    fields = {
+        "figure_axis": "num_train",
+        "sweep.learner": ("network", "ntk_trained", "ntk_finite"),
+        "sweep.noise": (0.5,),
+        "sweep.num_train": (12, 24),
+        "sweep.seed": (0,),
+        "ntk_finite.method": "regression",
+        "ntk_trained.measures": ("kernel_distance", "weight_movement"),
+        "ntk_trained.measured_examples": 8,
+    }
+    config = set_fields(settings.default_config(), SMALL | fields)
+    points = make_points(config, settings.sweep(config), settings.validate)
+    rows = [outcome.metrics | {"status": "ok"} for outcome in run(points, tmp_path).values()]
+    table = pd.DataFrame(rows)
+    assert sorted(table["num_train"].unique()) == [12, 24] and set(table["num_test"]) == {12}
+    trained = table[table["learner"] == "ntk_trained"]
+    assert (trained["kernel_distance"] > 0).all() and (trained["weight_movement/Conv_0"] > 0).all()
+    report = make_report(config, table, tmp_path)
+    assert report.notes[0].startswith("Verdict: undecided")
+    assert list(report.tables[0][1].columns) == ["series", "12 examples", "24 examples"]
+    with pytest.raises(InputError, match="config.sweep.num_train is \\(\\); accuracy is drawn"):
+        settings.validate(set_fields(config, {"sweep.num_train": ()}))

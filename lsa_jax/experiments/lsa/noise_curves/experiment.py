@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import optax
+from jaxtyping import Array
 
 from lsa_jax import kernels, models, parallel, training
 from lsa_jax.experiments.lsa.noise_curves import exact, tasks
@@ -191,10 +192,32 @@ def _train(
             kernel = kernels.finite_kernel(model.apply, own)
             scratch = directory / SCRATCH / point.id
             outcome = exact.solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
+            measured = _measure(point, task, model, own)
+            outcome = outcome._replace(metrics=outcome.metrics | measured)
             done += 1
             progress(share + (1 - share) * done / followers)
         outcomes.append(outcome)
     return outcomes
+
+
+def _measure(point: Point, task: ImageTask, model: Model, params: Any) -> dict[str, float]:
+    """Returns how far a trained network is from its start, by the measures that are asked for."""
+    config = point.config
+    settings = config[config.learner]
+    if not settings.measures:
+        return {}
+    index = jnp.arange(min(settings.measured_examples, len(task.train.targets)))
+    replica, epoch = tasks.replica_of(point), jnp.int32(0)
+    examples = tasks.compose(config, TRAIN, task.train, replica, index, epoch)
+    start = model.init(_init_key(config), examples.inputs.shape[1:])
+    return training.measures.measure(
+        settings.measures, model.apply, start, params, examples.inputs, examples.targets
+    )
+
+
+def _init_key(config: ml_collections.ConfigDict) -> Array:
+    """Returns the key that draws the initial parameters of a point's network."""
+    return init_key(jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN))
 
 
 def training_outcome(
@@ -220,10 +243,9 @@ def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -
     """Returns the kernel of a learner that has it before any training."""
     config = point.config
     model = build_model(config, config.learner, task.train.targets.shape[1])
-    run_key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RUN)
     make_kernel = LEARNERS[config.learner].kernel
     assert make_kernel is not None, config.learner
-    return make_kernel(init_key(run_key), model, input_shape)
+    return make_kernel(_init_key(config), model, input_shape)
 
 
 def run(
@@ -240,9 +262,17 @@ def run(
     else:
         outcomes = _train(group, task, directory, progress)
     return [
-        outcome._replace(metrics=describe(point.config) | outcome.metrics)
+        outcome._replace(metrics=describe(point.config) | _sizes(point, task) | outcome.metrics)
         for point, outcome in zip(group, outcomes, strict=True)
     ]
+
+
+def _sizes(point: Point, task: ImageTask) -> dict[str, int]:
+    """Returns the sizes of a task where accuracy is drawn against one of them."""
+    if point.config.figure_axis != "num_train":
+        return {}
+    num_test, classes = task.test.targets.shape
+    return {"num_train": len(task.train.targets), "num_test": num_test, "num_classes": classes}
 
 
 def describe(config: ml_collections.ConfigDict) -> dict[str, Any]:

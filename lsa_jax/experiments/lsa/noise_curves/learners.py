@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from lsa_jax.models.model import Model
 
 _PARAMETERIZATION = (one_of("ntk", "standard"), "where the weights' scale sits")
+# The names of `training.measures.MEASURES`, which imports jax.
+MEASURES = (
+    "kernel_distance",
+    "kernel_alignment",
+    "target_alignment",
+    "weight_movement",
+    "agop_correlation",
+    "low_rank_distance",
+    "effective_rank",
+)
 _LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
 
 
@@ -228,7 +238,17 @@ LEARNERS: dict[str, Learner] = {
     "ntk_trained": Learner(
         label="NTK after training",
         colors=("#882255",),
-        fields=ridge_fields("as ntk_infinite.ridge, of the trained network's kernel"),
+        fields={
+            "measures": Field(
+                (),
+                tuple_of(one_of(*MEASURES)),
+                "how far the network is from its start; see training.measures",
+            ),
+            "measured_examples": Field(
+                128, integer(2), "first training images that measures are taken on"
+            ),
+            **ridge_fields("as ntk_infinite.ridge, of the trained network's kernel"),
+        },
         follows="network",
     ),
     "rfm": Learner(

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
+from lsa_jax.experiments.lsa.noise_curves import learning_curves
 from lsa_jax.experiments.lsa.noise_curves.claims import (
     AXES,
     TOLERANCE,
@@ -144,6 +145,8 @@ def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep over learners, noise or size, and seeds."""
     del workdir  # everything is in the results
+    if config.figure_axis == "num_train":
+        return learning_curves.make_report(config, results)
     table, axis = curves(results, config.figure_axis), AXES[config.figure_axis]
     label = _axis_label(config)
     notes = [

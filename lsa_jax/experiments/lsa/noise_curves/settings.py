@@ -27,7 +27,7 @@ FIELDS: dict[str, Field] = {
         None, optional(one_of(*PAPER_ITEMS)), "key of the paper's numbers to put beside ours"
     ),
     "figure_axis": Field(
-        "noise", one_of("noise", "background_size"), "what accuracy is drawn against"
+        "noise", one_of("noise", "background_size", "num_train"), "what accuracy is drawn against"
     ),
     # What one point is.
     "learner": Field("network", _LEARNER, "who learns"),
@@ -114,6 +114,9 @@ FIELDS: dict[str, Field] = {
         (), tuple_of(integer(1)), "widths of the finite NTK; empty takes width_factor"
     ),
     "sweep.placement": Field((), tuple_of(_PLACEMENT), "placements; empty takes data.placement"),
+    "sweep.num_train": Field(
+        (), tuple_of(integer(1)), "numbers of training images; empty takes data.num_train"
+    ),
     "sweep.size": Field(
         (),
         tuple_of(_SIZE),
@@ -128,7 +131,7 @@ def default_config() -> ml_collections.ConfigDict:
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: learner (and width) x noise x seed (x placement x size, if swept).
+    """Returns every point: learner (and width) x noise x seed (x what else is swept of the data).
 
     The infinite-width kernel is the same for every seed but for the data, so it has its seeds too:
     learners are compared on the same placements and backgrounds. Kernels that learn, which cost the
@@ -157,10 +160,11 @@ def _seeds(axes: ml_collections.ConfigDict, learner: object) -> tuple[int, ...]:
 
 
 def _arrangements(axes: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept placements and sizes; one empty dictionary where neither is swept."""
+    """Returns the swept placements, sizes and numbers of images; one {} where none is swept."""
     sizes = [{"data.image_size": a, "data.background_size": b} for a, b in axes.size] or [{}]
     places = [{"data.placement": placement} for placement in axes.placement] or [{}]
-    return [{**place, **size} for size in sizes for place in places]
+    counts = [{"data.num_train": count} for count in axes.num_train] or [{}]
+    return [{**place, **size, **count} for count in counts for size in sizes for place in places]
 
 
 def _refuse(config: ml_collections.ConfigDict, name: str, why: str) -> InputError:
@@ -242,9 +246,13 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
-    if config.figure_axis == "background_size" and len(set(config.sweep.noise)) > 1:
-        why = "accuracy is drawn against the size of the background; accepted: one noise level"
+    if config.figure_axis != "noise" and len(set(config.sweep.noise)) > 1:
+        why = f"accuracy is drawn against {config.figure_axis}; accepted: one noise level"
         raise _refuse(config, "sweep.noise", why)
+    if (config.figure_axis == "num_train") != bool(config.sweep.num_train):
+        why = f"accuracy is drawn against {config.figure_axis}"
+        accepted = "one number or more" if config.figure_axis == "num_train" else "()"
+        raise _refuse(config, "sweep.num_train", f"{why}; accepted: {accepted}")
     check_network(config)
 
 

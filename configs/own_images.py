@@ -1,0 +1,65 @@
+"""Your own images, in a folder a class: does a network learn their features, or fit a kernel?
+
+    python -m launch.sweep --config=configs/own_images.py --config.data.folder=NAME \
+        --data_dir=DIR --workdir=runs/own_images
+
+DIR/NAME holds a folder of pictures a class, or train/ and test/ with such folders; pictures are of
+one size, and are shrunk to 32 x 32 (`--config.data.image_size`). Learning curves of a CNN, of its
+fixed kernels (finite and infinite NTK) and of the two that learn (NTK after training, recursive
+feature machine), and a verdict in words with its numbers, by the rules of docs/running.md. Numbers
+of examples are `--config.sweep.num_train="(100, 200)"`; each larger set contains the smaller ones.
+":small": up to 500 images, one seed.
+"""
+
+import ml_collections
+
+from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.sweep.variants import choose, set_fields
+
+_SMALL = {"sweep.num_train": (125, 250, 500), "sweep.seed": (0,)}
+
+_QUICK = {
+    "network.epochs": 1,
+    "ntk_finite.epochs": 1,
+    "rfm.updates": 1,
+    "rfm.points": 10,
+    "sweep.num_train": (20, 40),
+    "sweep.seed": (0,),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the curves in one of the variants full, small, quick."""
+    config = set_fields(
+        settings.default_config(),
+        {
+            "title": "Lazy or rich",
+            "figure_axis": "num_train",
+            "data.dataset": "folder",
+            "data.folder": "own_images",
+            "data.image_size": 32,
+            "data.background_size": 32,
+            "data.background": "none",
+            "data.placement": "fixed_corner",
+            "model.name": "cnn",
+            "model.channels": (32, 64),
+            "network.epochs": 60,
+            "network.batch_size": 50,
+            "network.learning_rate": 0.05,
+            "network.warmup_epochs": 5.0,
+            "network.schedule": "cosine",
+            "ntk_finite.method": "regression",
+            "ntk_finite.ridge": (1e-3,),
+            "ntk_infinite.ridge": (1e-3,),
+            "ntk_trained.ridge": (1e-3,),
+            "ntk_trained.measures": ("kernel_distance", "target_alignment", "effective_rank"),
+            "rfm.updates": 3,
+            "rfm.points": 50,
+            "rfm.ridge": (1e-3,),
+            "sweep.learner": ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite"),
+            "sweep.noise": (0.0,),
+            "sweep.num_train": (125, 250, 500, 1000, 2000),
+            "sweep.seed": (0, 1, 2),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})

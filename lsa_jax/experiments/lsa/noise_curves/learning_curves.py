@@ -1,0 +1,76 @@
+"""The report on learning curves: accuracy against the number of examples, with the verdict."""
+
+import functools
+from typing import Any
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.experiments.lsa.noise_curves import verdict
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, MEASURES
+from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.report import Report
+
+
+def _accuracies(fine: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row a learner, one column a number of examples: mean ± standard deviation."""
+    cells = (100 * fine["test_accuracy"]).groupby([fine["series"], fine["num_train"]], sort=False)
+    wide = cells.apply(deciding.cell, ".2f").unstack("num_train").sort_index(axis=1)
+    wide = wide.reindex(fine["series"].drop_duplicates())
+    wide.columns = [f"{count:,.0f} examples" for count in wide.columns]
+    return wide.fillna("").reset_index()
+
+
+def _measures(fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the measures of the trained network by the number of examples; none if none."""
+    columns = [name for name in fine if name.split("/")[0] in MEASURES]
+    rows = fine[fine["learner"] == "ntk_trained"]
+    if not columns or rows.empty:
+        return []
+    means = rows.groupby("num_train")[columns].agg(deciding.cell).reset_index()
+    return [("The trained network against its start", means)]
+
+
+def _draw(fine: pd.DataFrame) -> Any:
+    """Draws test accuracy against the number of examples; bands are ± 1 standard deviation."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    for (learner, series), rows in fine.groupby(["learner", "series"], sort=False):
+        style = {"color": LEARNERS[learner].colors[0], "label": series, "marker": "o"}
+        draw_mean(axis, 100 * rows["test_accuracy"], rows["num_train"], **style, markersize=4)
+    counts = sorted(fine["num_train"].unique())
+    axis.set(xscale="log", xlabel="training examples", ylabel="test accuracy (%)")
+    axis.set_xticks(counts, [f"{count:,.0f}" for count in counts])
+    axis.minorticks_off()
+    tidy(axis)
+    axis.legend(frameon=False)
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Report:
+    """Returns table, verdict and figure of a sweep over the number of training examples."""
+    fine = results[results["status"] == "ok"].reset_index(drop=True)
+    fine = fine.assign(series=[LEARNERS[name].label for name in fine["learner"]])
+    of_user = config.data.dataset == "folder"
+    title = f"{config.title}: {config.data.folder}" if of_user else config.title
+    if fine.empty:
+        return Report(title, [], [], {}, {}, ["No run has finished."])
+    found = verdict.decide(fine[fine["num_train"] == fine["num_train"].max()])
+    word = deciding.measured("verdict, at the largest number of examples", "-", found.word)
+    return Report(
+        title=title,
+        tables=[("Test accuracy (%)", _accuracies(fine)), *_measures(fine)],
+        claims=[word._replace(note=found.sentence), *found.claims],
+        figures={"learning_curves": functools.partial(_draw, fine)},
+        extra_tables={},
+        notes=[
+            f"Verdict: {found.sentence}.",
+            f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
+            f"{fine['num_test'].iloc[0]:,.0f} test images of {fine['num_classes'].iloc[0]:.0f} "
+            "classes. Rich: the network above its best fixed kernel, and its kernel after training "
+            "above that at the start, by 95 % intervals over seeds and test images. Lazy: neither "
+            f"by more than {verdict.MARGIN:g} points.",
+        ],
+    )
