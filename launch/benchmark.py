@@ -4,6 +4,7 @@ Examples:
     python -m launch.benchmark --suite=kernels
     python -m launch.benchmark --suite=kernels --quick --json=kernels.json
     python -m launch.benchmark --suite=stability
+    python -m launch.benchmark --list
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
 difference of the results, and how much memory each took. On a CPU every core is a device, unless
@@ -17,20 +18,31 @@ from pathlib import Path
 from absl import flags
 
 from launch import _cli
+from lsa_jax.benchmarks.works import WORKS
 from lsa_jax.errors import InputError
 
-_SUITES = ("kernels", "stability")
+_SUITES = tuple(WORKS)
 _SUITE = flags.DEFINE_enum("suite", None, _SUITES, "What to measure.")
 _JSON = flags.DEFINE_string("json", None, "File to write the rows to, as a list of objects.")
 _QUICK = flags.DEFINE_bool("quick", False, "Tiny sizes, to see that everything runs.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Turns of each.", lower_bound=1)
 _ONLY = flags.DEFINE_string("only", None, "Only works whose name holds this.")
+_LIST = flags.DEFINE_bool("list", False, "Print the suite's works, or all suites', and end.")
 
 
 def main() -> None:
     """Measures, prints a line for each, and writes --json."""
+    if _LIST.value:
+        for suite in [_SUITE.value] if _SUITE.value else _SUITES:
+            print(*(f"--suite={suite} --only={work!r}" for work in WORKS[suite]), sep="\n")
+        return
     if _SUITE.value is None:
         raise InputError(f"--suite is missing; accepted: one of {', '.join(_SUITES)}")
+    if _ONLY.value is not None and not any(_ONLY.value in work for work in WORKS[_SUITE.value]):
+        raise InputError(
+            f"--only is {_ONLY.value!r}, which is part of no work's name; accepted: part of one "
+            f"that --suite={_SUITE.value} --list prints"
+        )
     file = Path(_JSON.value) if _JSON.value else None
     if file is not None and not file.parent.is_dir():
         raise InputError(f"--json is {_JSON.value!r}; accepted: a file in a folder that exists")
@@ -48,8 +60,6 @@ def main() -> None:
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)
-    if not rows:
-        raise InputError(f"--only is {_ONLY.value!r}, which is part of no work's name")
 
 
 def _make_cores_devices() -> None:

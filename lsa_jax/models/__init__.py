@@ -9,6 +9,7 @@ listed in `MODELS`. Any other is a sequence of layers:
     gram = model.kernel(images, get="ntk")  # [n, n]
 """
 
+from lsa_jax.models.adapters import from_equinox, from_flax_linen, from_haiku, from_nnx
 from lsa_jax.models.cnn import cnn
 from lsa_jax.models.layers import (
     ABRelu,
@@ -71,6 +72,10 @@ __all__ = [
     "Sin",
     "SumPool",
     "cnn",
+    "from_equinox",
+    "from_flax_linen",
+    "from_haiku",
+    "from_nnx",
     "mlp",
     "network",
     "wide_resnet",

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from lsa_jax.benchmarks import kernels
+from lsa_jax.benchmarks import kernels, stability
 from lsa_jax.benchmarks.measure import Contest, measure
+from lsa_jax.benchmarks.works import WORKS
 from lsa_jax.errors import NumericalError
 
 ROW = [
@@ -73,7 +74,9 @@ def test_results_that_are_not_finite_do_not_count():
 
 def test_every_work_is_listed_at_two_sizes_and_all_sizes_can_be_batched():
     contests = list(kernels.contests(quick=True))
-    assert len({contest.work for contest in contests}) == 16
+    assert tuple(dict.fromkeys(contest.work for contest in contests)) == WORKS["kernels"]
+    of_stability = stability.contests(quick=True)
+    assert tuple(dict.fromkeys(c.work for c in of_stability)) == WORKS["stability"]
     rows = [(contest.work, *contest.peers) for contest in contests]
     assert len(set(rows)) == len(rows) == 20  # the finite NTK meets two methods, each by itself
     assert all(contest.peers for contest in contests)

@@ -33,6 +33,7 @@ def launch(*arguments):
         (["--suite=lunch"], "kernels"),
         (["--suite=kernels", "--json=/nonexistent/rows.json"], "/nonexistent/rows.json"),
         (["--suite=kernels", "--rounds=0"], "rounds"),
+        (["--suite=kernels", "--only=lunch"], "--only is 'lunch', which is part of no work's name"),
     ],
 )
 def test_a_mistake_is_one_line(arguments, words):
@@ -40,6 +41,12 @@ def test_a_mistake_is_one_line(arguments, words):
     assert result.returncode == 2
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stderr.startswith("error: ") and words in result.stderr
+
+
+def test_works_are_listed_with_what_selects_them():
+    lines = launch("--list", "--suite=stability").stdout.splitlines()
+    assert lines == ['--suite=stability --only="logistic regression on S and S\'"']
+    assert len(launch("--list").stdout.splitlines()) == 17
 
 
 def test_every_core_is_a_device_unless_the_environment_has_a_number_of_them():
