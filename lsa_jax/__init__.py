@@ -5,4 +5,19 @@ Importing the package itself is cheap: jax comes in with the subpackages that ne
 configuration is answered before it.
 """
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lsa_jax.diagnosis import diagnose
+
 __version__ = "0.1.0"
+__all__ = ["diagnose"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports `diagnose`, and jax with it, when it is first asked for."""
+    if name == "diagnose":
+        from lsa_jax.diagnosis import diagnose
+
+        return diagnose
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,9 @@ from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 
+# Of a run that solves by iterations, what its matrices take.
+_MATRICES = 0.8
+
 
 def solve(
     point: Point,
@@ -90,11 +93,12 @@ def _regress(
 ) -> Outcome:
     """Fits the regression of one kernel."""
     config, settings = point.config, point.config[point.config.learner]
+    iterative = settings.solver == "conjugate_gradients"
+    both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
-    share = len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
+    share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
     gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
     scratch.mkdir(parents=True, exist_ok=True)
-    iterative = settings.solver == "conjugate_gradients"
     gram_train = gram(
         train.inputs,
         path=scratch / "train.npy",
@@ -105,19 +109,19 @@ def _regress(
         test.inputs,
         train.inputs,
         path=scratch / "test.npy",
-        progress=lambda f: progress(share + (1 - share) * f),
+        progress=lambda f: progress(share + (both - share) * f),
     )
     targets = np.asarray(train.targets)
     if iterative:
-        checkpoint = scratch / "solution.npz"
-        outputs, solved = _iterate(gram_train, targets, gram_test, settings, checkpoint)
+        outputs, solved = _iterate(
+            gram_train, targets, gram_test, settings, scratch / "solution.npz", progress
+        )
     else:
         key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
         ridge = kernels.select_ridge(key, gram_train, targets, settings.ridge)
-        both = kernels.regress(
-            gram_train, targets, np.concatenate([gram_test, gram_train]), ridge=ridge
-        ).predictions
-        outputs, solved = np.split(both, [len(gram_test)]), {"ridge": ridge}
+        rows = np.concatenate([gram_test, gram_train])
+        predictions = kernels.regress(gram_train, targets, rows, ridge=ridge).predictions
+        outputs, solved = np.split(predictions, [len(gram_test)]), {"ridge": ridge}
     accuracies = {
         name: float(np.mean(training.is_correct(predictions, split.targets)))
         for name, predictions, split in zip(
@@ -133,8 +137,15 @@ def _iterate(
     gram_test: np.ndarray,
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
+    progress: Callable[[float], None],
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, float]]:
     """Returns the predictions for test and training examples, and how the system was solved."""
+
+    def report(iterations: int, residual: float) -> None:
+        del iterations  # the residual falls about evenly on a logarithmic scale
+        done = np.log(np.clip(residual, settings.tolerance, 1.0)) / np.log(settings.tolerance)
+        progress(_MATRICES + (1 - _MATRICES) * float(done))
+
     fit = kernels.regress_cg(
         gram_train,
         targets,
@@ -142,6 +153,7 @@ def _iterate(
         ridge=settings.ridge[0],
         tolerance=settings.tolerance,
         checkpoint=checkpoint,
+        progress=report,
     )
     # K w = Y - y0 - lambda w, as far as the system is solved: no other pass over the matrix.
     shift = fit.ridge * float(np.mean(gram_train.diagonal(), dtype=float))

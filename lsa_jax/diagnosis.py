@@ -1,0 +1,180 @@
+"""Lazy or rich, of any network and data: one call in a notebook, one verdict.
+
+model = models.from_flax_linen(module)
+found = lsa_jax.diagnose(model.apply, model.init, train, test)
+found.table, found.verdict.sentence, found.figure()
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pandas as pd
+from jaxtyping import Array, Key
+
+from lsa_jax import kernels, training
+from lsa_jax.checks import integer, number, require
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
+from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict, decide
+from lsa_jax.models.model import Model
+from lsa_jax.reporting import claims
+
+# Of all, the numbers whose cost does not depend on what layers the network has.
+MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment", "weight_movement")
+_WARMUP = 0.1  # of all steps
+
+
+class Diagnosis(NamedTuple):
+    """What a network and its kernels reached.
+
+    Attributes:
+        rows: one a learner and seed: `test_accuracy`; of the NTK after training also the measures
+            of how far the network went from its start.
+        verdict: lazy or rich, with its numbers.
+    """
+
+    rows: pd.DataFrame
+    verdict: Verdict
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Test accuracy in percent by learner, mean ± standard deviation over seeds."""
+        cells = (100 * self.rows["test_accuracy"]).groupby(self.rows["learner"], sort=False)
+        cells = cells.apply(claims.cell, ".2f").rename("test accuracy (%)").reset_index()
+        return cells.assign(learner=[LEARNERS[name].label for name in cells["learner"]])
+
+    def figure(self) -> Any:
+        """Returns a figure of the learners' test accuracies, a point a seed."""
+        import matplotlib.pyplot as plt
+
+        figure, axis = plt.subplots(figsize=(5, 3), layout="constrained")
+        for learner, rows in self.rows.groupby("learner", sort=False):
+            names = [LEARNERS[learner].label] * len(rows)
+            axis.plot(100 * rows["test_accuracy"], names, "o", color=LEARNERS[learner].colors[0])
+        axis.set(xlabel="test accuracy (%)", title=self.verdict.word)
+        axis.invert_yaxis()
+        return figure
+
+
+def diagnose(
+    apply: Callable[[Any, Array], Array],
+    init: Callable[[Key[Array, ""], tuple[int, ...]], Any],
+    train: Dataset,
+    test: Dataset,
+    *,
+    key: Key[Array, ""] | None = None,
+    params: Sequence[tuple[Any, Any]] = (),
+    kernel: Callable[..., Array] | None = None,
+    seeds: int = 3,
+    epochs: int = 40,
+    batch_size: int = 50,
+    optimizer: optax.GradientTransformation | None = None,
+    ridge: float = 1e-3,
+    measured_examples: int = 128,
+) -> Diagnosis:
+    """Tells whether a network learns features of some data, or only fits a kernel.
+
+    It trains the network, and fits exact ridge regressions with its finite NTK at the start and
+    after training, and with its infinite-width kernel where there is one. By the verdict's rules
+    the two kernels that do not learn are the fixed ones. Kernels take O(n^2 c P) operations for P
+    parameters and c outputs, and O(n^3): a few thousand examples.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
+        init: `(key, input_shape) -> params`.
+        train: examples with one-hot targets.
+        test: likewise.
+        key: draws initial parameters and the order of examples; None is `jax.random.key(0)`.
+        params: pairs (at the start, trained) of networks that are there already: nothing is
+            trained, and each pair is a seed.
+        kernel: `(x1, x2=None) -> [n1, n2]` at infinite width, such as `model.ntk`.
+        seeds: how many networks are trained.
+        epochs: passes over the training examples.
+        batch_size: examples a step.
+        optimizer: None is Adam with a peak rate of 1e-3 and a cosine's half.
+        ridge: of the regressions, over the kernels' mean diagonal.
+        measured_examples: first training examples that measures are taken on.
+
+    Raises:
+        InputError: an argument is not accepted.
+        NumericalError: a kernel or its solution is not finite.
+    """
+    require("seeds", seeds, integer(1))
+    require("ridge", ridge, number(0))
+    require("measured_examples", measured_examples, integer(2))
+    if np.ndim(train.targets) != 2 or np.shape(train.targets)[1] < 2:
+        raise InputError(f"train.targets is {np.shape(train.targets)}; accepted: one-hot, (n, c)")
+    key = jax.random.key(0) if key is None else key
+    model, rows = Model(init, apply, None), []
+    if not params:
+        optimizer = optimizer or _adam(-(-len(train.targets) // batch_size) * epochs)
+        params = [
+            _train(model, train, optimizer, jax.random.fold_in(key, seed), epochs, batch_size)
+            for seed in range(seeds)
+        ]
+    for seed, (start, trained) in enumerate(params):
+        outputs = {"network": apply(trained, jnp.asarray(test.inputs))}
+        for name, at in (("ntk_trained", trained), ("ntk_finite", start)):
+            outputs[name] = _regress(kernels.finite_kernel(apply, at), train, test, ridge)
+        if kernel is not None and seed == 0:  # the same for all
+            infinite = _regress(kernel, train, test, ridge)
+        if kernel is not None:
+            outputs["ntk_infinite"] = infinite
+        few = jnp.asarray(train.inputs[:measured_examples])
+        targets = train.targets[:measured_examples]
+        measured = training.measures.measure(MEASURES, apply, start, trained, few, targets)
+        for name, predictions in outputs.items():
+            correct = float(np.mean(training.is_correct(predictions, test.targets)))
+            own = measured if name == "ntk_trained" else {}
+            rows.append({"learner": name, "seed": seed, "test_accuracy": correct, **own})
+    table = pd.DataFrame(rows).assign(
+        num_train=len(train.targets),
+        num_test=len(test.targets),
+        num_classes=np.shape(train.targets)[1],
+    )
+    return Diagnosis(table, decide(table))
+
+
+def _adam(steps: int) -> optax.GradientTransformation:
+    warmup = max(1, round(_WARMUP * steps))
+    return optax.adam(optax.warmup_cosine_decay_schedule(0.0, 1e-3, warmup, max(steps, warmup + 1)))
+
+
+def _train(
+    model: Model,
+    train: Dataset,
+    optimizer: optax.GradientTransformation,
+    key: Key[Array, ""],
+    epochs: int,
+    batch_size: int,
+) -> tuple[Any, Any]:
+    """Returns a network's parameters at the start and after training."""
+    draw, order = jax.random.split(key)
+    start = model.init(draw, np.shape(train.inputs)[1:])
+    drawn = model._replace(init=lambda key, input_shape: start)
+    trained, history = training.train(
+        order,
+        drawn,
+        train,
+        training.softmax_cross_entropy,
+        optimizer,
+        epochs=epochs,
+        batch_size=batch_size,
+    )
+    if history.failures:
+        raise InputError(
+            f"optimizer: training failed ({next(iter(history.failures.values()))}); accepted: one "
+            "with a smaller learning rate"
+        )
+    return start, trained
+
+
+def _regress(kernel: Callable[..., Array], train: Dataset, test: Dataset, ridge: float) -> Any:
+    gram_train = kernels.gram(kernel, train.inputs)
+    gram_test = kernels.gram(kernel, test.inputs, train.inputs)
+    return kernels.regress(gram_train, train.targets, gram_test, ridge=ridge).predictions

@@ -1,0 +1,93 @@
+"""One call tells lazy from rich: made-up tasks whose answer is known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import lsa_jax
+from lsa_jax import kernels, models
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+
+WIDTH = 30
+
+
+def parity(key, num_examples, d=20, k=2):
+    """Labels are the sign of a product of k of d inputs: fixed kernels take many examples."""
+    x = jax.random.rademacher(key, (num_examples, d), jnp.float32)
+    labels = (jnp.prod(x[:, :k], axis=1) > 0).astype(int)
+    return Dataset(np.asarray(x), np.eye(2, dtype=np.float32)[np.asarray(labels)])
+
+
+def network(width=WIDTH, scale=1.0):
+    """A two-layer network whose outputs are a multiple of themselves, less those at the start."""
+
+    def init(key, input_shape):
+        one, two = jax.random.split(key)
+        return {
+            "w": jax.random.normal(one, (*input_shape, width)) / np.sqrt(input_shape[0]),
+            "a": jax.random.normal(two, (width, 2)) / np.sqrt(width),
+        }
+
+    return lambda params, x: scale * jax.nn.relu(x @ params["w"]) @ params["a"], init
+
+
+@pytest.fixture(scope="module")
+def split():
+    return parity(jax.random.key(0), 150), parity(jax.random.key(1), 400)
+
+
+@pytest.fixture(scope="module")
+def found(split):
+    apply, init = network(100)
+    return lsa_jax.diagnose(
+        apply, init, *split, seeds=3, epochs=300, optimizer=optax.adam(1e-2), ridge=1e-2
+    )
+
+
+def test_a_network_that_learns_a_parity_which_its_kernel_cannot_is_rich(found):
+    assert found.verdict.word == "rich", found.verdict.sentence
+    rows = found.rows.set_index(["learner", "seed"])["test_accuracy"]
+    assert rows["network"].min() > rows["ntk_finite"].max()
+    assert "the kernel moved by" in found.verdict.sentence
+    assert list(found.table["learner"]) == ["network", "NTK after training", "finite NTK"]
+    assert found.figure().axes[0].get_title() == "rich"
+
+
+def test_networks_that_did_not_move_are_never_rich(split):
+    apply, init = network()
+    start = init(jax.random.key(0), (20,))
+    found = lsa_jax.diagnose(apply, init, *split, params=[(start, start)], ridge=1e-2)
+    assert found.verdict.word != "rich"
+    trained = found.rows.set_index("learner").loc["ntk_trained"]
+    assert trained["kernel_distance"] == pytest.approx(0, abs=1e-5)
+    accuracy = found.rows.set_index("learner")["test_accuracy"]
+    assert accuracy["ntk_trained"] == accuracy["ntk_finite"]
+
+
+def test_its_kernels_are_the_exact_regressions_of_the_parameters_that_are_given(split):
+    model = models.mlp(widths=(8,), num_classes=2)
+    start, trained = (model.init(jax.random.key(seed), (20,)) for seed in (0, 1))
+    train, test = split
+    found = lsa_jax.diagnose(
+        model.apply, model.init, train, test, params=[(start, trained)], kernel=model.ntk
+    )
+    accuracy = found.rows.set_index("learner")["test_accuracy"]
+    for name, params in (("ntk_finite", start), ("ntk_trained", trained)):
+        gram = kernels.empirical_ntk(model.apply, params, train.inputs)
+        cross = kernels.empirical_ntk(model.apply, params, test.inputs, train.inputs)
+        fit = kernels.regress(gram, train.targets, cross, ridge=1e-3).predictions
+        expected = np.mean(fit.argmax(axis=1) == test.targets.argmax(axis=1))
+        assert accuracy[name] == pytest.approx(expected, abs=1 / len(test.targets))
+    assert 0 <= accuracy["ntk_infinite"] <= 1
+
+
+def test_targets_that_are_no_classes_and_bad_numbers_are_refused(split):
+    apply, init = network()
+    train, test = split
+    with pytest.raises(InputError, match="train.targets is"):
+        lsa_jax.diagnose(apply, init, Dataset(train.inputs, train.targets[:, 0]), test)
+    with pytest.raises(InputError, match="seeds is 0"):
+        lsa_jax.diagnose(apply, init, train, test, seeds=0)
