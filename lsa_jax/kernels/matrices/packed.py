@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 
 from lsa_jax.kernels.matrices.file import Tile, read_record
 
-# Bytes of the tiles that are widened to float64 at a time. Many at once make one long product, which
-# took less than a tenth of the time of as many short ones.
+# Bytes of the tiles that are widened to float64 at a time. Many at once make one long product,
+# which took less than a tenth of the time of as many short ones.
 _WIDENED = 64e6
 
 
