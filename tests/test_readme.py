@@ -138,6 +138,12 @@ def test_a_verdict_on_a_network_of_another_library_runs():
     assert "points from its best fixed kernel" in verdict.sentence
 
 
+def test_an_output_scale_is_a_model_that_starts_at_nought():
+    namespace = run_page("docs/lazy_rich.md")
+    outputs = namespace["lazy"].apply(namespace["params"], np.ones((2, 16, 16, 1), np.float32))
+    np.testing.assert_array_equal(outputs, np.zeros((2, 10)))
+
+
 @pytest.mark.filterwarnings("ignore:`FanIn` layers assume independent inputs")
 def test_what_stands_beside_neural_tangents_agrees_with_it():
     differences = run_page("docs/migrate.md")["differences"]
@@ -162,7 +168,7 @@ def test_everything_of_neural_tangents_is_on_the_page_of_those_who_come_from_it(
 def test_all_python_is_on_a_page_that_runs():
     run = {
         "README.md",
-        *(f"docs/{name}.md" for name in ("extend", "kernels", "migrate", "running")),
+        *(f"docs/{name}.md" for name in ("extend", "kernels", "lazy_rich", "migrate", "running")),
     }
     assert {page for page in PAGES if blocks(page, "python")} == run
 

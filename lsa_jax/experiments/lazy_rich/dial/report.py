@@ -191,8 +191,8 @@ def _draw_row(axes: Any, rows: pd.DataFrame, against: str) -> None:
     networks = rows[rows["learner"] == "network"]
     for axis, (column, factor, label, logarithmic) in zip(axes, _PANELS, strict=True):
         for name, own in networks.groupby("parameterization", sort=False):
-            label = None if against == "output_scale" else _LABELS[name]
-            style = {"color": _COLORS[name], "label": label, "marker": "o"}
+            named = None if against == "output_scale" else _LABELS[name]
+            style = {"color": _COLORS[name], "label": named, "marker": "o"}
             draw_mean(axis, factor * own[column], own[against], **style, markersize=4)
         mark_logarithmic(axis, networks[against])
         if logarithmic:
