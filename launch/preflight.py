@@ -59,6 +59,10 @@ def _check_topology() -> str:
     return _TOPOLOGY.value
 
 
+def _say_group(done: int, total: int) -> None:
+    print(f"going through kind {done + 1} of {total} of its groups", file=sys.stderr)
+
+
 def main() -> int:
     """Compiles, prints a table, and returns the exit status."""
     name = _check_topology()
@@ -85,7 +89,8 @@ def main() -> int:
     with backend.built_for(chip.platform, chip.memory, machine.count, devices[0]):
         print(f"looking for the programs of {len(points)} points", file=sys.stderr)
         experiment = load_experiment(config.experiment)
-        found, solved = report.split_solves(dry_run.run(experiment, points, data_dir))
+        noted = dry_run.run(experiment, points, data_dir, _say_group)
+        found, solved = report.split_solves(noted)
         if not found:
             raise InputError(
                 f"--config is {_cli.CONFIG.value!r}, which compiles nothing for a device: all is "

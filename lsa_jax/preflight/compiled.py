@@ -72,9 +72,7 @@ def compile_program(
 
 
 def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip: Chip) -> Compiled:
-    count = operations.count(
-        program.function, *program.forms, axis_name=program.axis_name, parts=program.num_devices
-    )
+    count = operations.count_traced(program.traced, parts=program.num_devices)
     start, peak, refusal, collectives = time.monotonic(), None, "", {}
     mapped = parallel.map_devices(
         program.function,

@@ -56,7 +56,8 @@ def test_a_part_of_a_batch_counts_its_own_operations_alone():
     def work(a):
         return lax.psum(a @ a, "parts")
 
-    found = operations.count(work, shape(5, 4, 4), axis_name="parts", parts=5)
+    traced = jax.make_jaxpr(jax.vmap(work, axis_name="parts"))(shape(5, 4, 4))
+    found = operations.count_traced(traced, parts=5)
     assert found.products == {"default": 2 * 4**3}
 
 
