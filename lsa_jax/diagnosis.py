@@ -33,7 +33,7 @@ class Diagnosis(NamedTuple):
     """What a network and its kernels reached.
 
     Attributes:
-        rows: one a learner and seed: `test_accuracy`; of the NTK after training also the measures
+        rows: one a learner and seed: `test_accuracy`; of the network also the measures
             of how far the network went from its start.
         verdict: lazy or rich, with its numbers.
     """
@@ -130,7 +130,7 @@ def diagnose(
         measured = training.measures.measure(MEASURES, apply, start, trained, few, targets)
         for name, predictions in outputs.items():
             correct = float(np.mean(training.is_correct(predictions, test.targets)))
-            own = measured if name == "ntk_trained" else {}
+            own = measured if name == "network" else {}
             rows.append({"learner": name, "seed": seed, "test_accuracy": correct, **own})
     table = pd.DataFrame(rows).assign(
         num_train=len(train.targets),
