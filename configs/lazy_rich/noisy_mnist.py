@@ -9,8 +9,8 @@ average gradient outer product (Beaglehole et al., 2023, who print 52.0, 54.5, 5
 no, one, two and three updates). Three seeds draw placements and backgrounds. Claims: either the
 first or the last accuracy is at least the published one, and the updates gain.
 The network of the kernel is theirs: three convolutions 3 x 3 of stride 1 without padding. ":small"
-has the first 2,000 of the training images and 1,000 of the test images, and a network of two
-convolutions 7 x 7 of stride 2, whose kernel takes a fraction of the time.
+has all 4,000 training images, 1,000 of the test images, and a network of two convolutions 7 x 7 of
+stride 2, whose kernel takes a fraction of the time.
 
 Cost: COST.
 Result: RESULT.
@@ -22,7 +22,6 @@ from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
-    "data.num_train": 2000,
     "data.num_test": 1000,
     "model.channels": (32, 64),
     "model.window": 7,

@@ -99,7 +99,8 @@ def recursive_feature_machine(
         y: targets.
         key: draws the examples at which gradients are taken.
         size: k. None takes the inputs' size; a network's is
-            `model.kernel.transform_size(x.shape[1:])`.
+            `model.kernel.transform_size(x.shape[1:])`. That of the inputs' last axis alone makes
+            gradients those of rows.
         updates: how many times the transform is learned anew; 0 leaves the kernel as it is.
         points: training examples at which gradients are taken; all where there are fewer.
         ridge: over the kernel's mean diagonal.
@@ -199,6 +200,7 @@ def _update(
         fitted_weights(gram_train, machine.y, ridge=machine.settings.ridge),
         x,
         x[machine.chosen],
+        rows=len(transform) != x[0].size,
         memory_limit=limit,
         progress=lambda done: progress(_GRAM_SHARE + (1 - _GRAM_SHARE) * done),
     )
