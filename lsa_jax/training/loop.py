@@ -35,7 +35,7 @@ from lsa_jax.training.programs import (
     make_init,
 )
 from lsa_jax.training.segments import NOWHERE, Checkpoints, run_segments
-from lsa_jax.training.throughput import Throughput, batch_flops, measure_throughput
+from lsa_jax.training.throughput import Throughput, measure_throughput
 
 
 class History(NamedTuple):
@@ -116,10 +116,6 @@ class _Run:
             own = jax.tree.map(lambda a: a[replica], given)
             return source.fetch(source.arrays, own, index, jnp.int32(0))
 
-        def operations() -> float:
-            of_batch = batch_flops(recipe, source, starts, given) or 0.0
-            return of_batch * self.steps_per_epoch * epochs
-
         self.course = course_of(
             measuring,
             recipe.model.apply,
@@ -127,7 +123,7 @@ class _Run:
             fetch,
             source.num_examples,
             range(epochs + 1),
-            operations,
+            epochs * source.num_examples,
         )
 
     def measure(self, state: ReplicaState, epoch: int) -> None:

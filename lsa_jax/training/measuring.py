@@ -37,11 +37,13 @@ class Measuring(NamedTuple):
             for which measuring takes about a tenth of training's operations at most.
         apply: the network, `(params, x [n, ...]) -> [n, c]`, each example by itself; None takes
             that which is trained.
+        targets: of what is fetched as targets, those that kernels are aligned with; None takes all.
     """
 
     names: tuple[str, ...] = ()
     examples: int | None = None
     apply: Callable | None = None
+    targets: Callable[[Array], Array] | None = None
 
 
 NOTHING = Measuring()
@@ -79,18 +81,18 @@ def subsample(num_examples: int, count: int) -> Array:
     return jax.random.permutation(jax.random.key(0), num_examples)[:count]
 
 
-def affordable(apply: Callable, params: PyTree, example: Any, times: int, budget: float) -> int:
-    """Returns a number of examples for which measuring keeps to a budget, as far as 16 do.
+def affordable(apply: Callable, params: PyTree, example: Any, times: int, seen: int) -> int:
+    """Returns a number of examples that measuring takes no more than `SHARE` of training for.
 
-    A kernel of n examples takes n (c + 1) passes through the network, of about two operations a
-    parameter at each position, and n^2 c P operations.
+    At least 16. Training takes about three passes through the network for an example; the kernel of
+    a tile two for each of its examples and outputs c, and n^2 c P operations.
 
     Args:
         apply: `(params, x [n, ...]) -> [n, c]`.
         params: of one replica, arrays or their shapes.
         example: one input, or its shape.
         times: kernels to be computed.
-        budget: operations.
+        seen: examples that a replica is trained on, in all.
     """
     form = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     outputs = jax.eval_shape(apply, params, form).shape[1]
@@ -104,7 +106,7 @@ def affordable(apply: Callable, params: PyTree, example: Any, times: int, budget
         return times * blocks * (blocks + 1) / 2 * a_tile
 
     count = _MOST
-    while count > _FEWEST and operations(count) > budget:
+    while count > _FEWEST and operations(count) > SHARE * 3 * forward * seen:
         count //= 2
     return count
 
@@ -201,6 +203,14 @@ class Course:
             kept[1] = now
         return row | measures.measure(self._names, self._apply, *given, known)
 
+    def table(self, steps: Sequence[int]) -> dict[str, Float[np.ndarray, "steps replicas"]]:
+        """Returns what was measured by column, NaN at steps that are none of the marks."""
+        found = np.full((len(steps), *self.values["measures"].shape[1:]), np.nan)
+        for place, step in enumerate(steps):
+            if step in self.marks:
+                found[place] = self.values["measures"][self.marks.index(step)]
+        return dict(zip(self.columns, np.moveaxis(found, 1, 0), strict=True))
+
     def row(self, mark: int) -> dict[str, np.ndarray]:
         """Returns what was measured at a mark, [replicas] by column; nothing elsewhere."""
         if mark not in self.marks:
@@ -228,7 +238,7 @@ def course_of(
     fetch: Callable[[int, Array], tuple[Any, Any]],
     num_examples: int,
     marks: Sequence[int],
-    operations: Callable[[], float],
+    seen: int,
 ) -> Course:
     """Returns the course of a run that is measured.
 
@@ -239,7 +249,7 @@ def course_of(
         fetch: `(replica, index [n]) -> (inputs, targets)` of training examples.
         num_examples: how many of those there are.
         marks: at which the run stops, increasing, the first that of the start.
-        operations: counts those that training a replica takes.
+        seen: examples that a replica is trained on, in all.
     """
     apply, marks = measuring.apply or apply, log_spaced(marks)
     count = measuring.examples
@@ -247,10 +257,12 @@ def course_of(
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), starts)
         example = np.asarray(fetch(0, jnp.arange(1))[0])
         form = jax.ShapeDtypeStruct(example.shape[1:], example.dtype)
-        count = affordable(apply, one, form, len(marks), SHARE * operations())
+        count = affordable(apply, one, form, len(marks), seen)
     index = subsample(num_examples, min(count, num_examples))
     replicas = len(jax.tree.leaves(starts)[0])
     fetched = [fetch(replica, index) for replica in range(replicas)]
+    if measuring.targets is not None:
+        fetched = [(inputs, measuring.targets(targets)) for inputs, targets in fetched]
     inputs, targets = (
         np.stack([np.asarray(part) for part in parts]) for parts in zip(*fetched, strict=True)
     )

@@ -90,24 +90,6 @@ def gradient_flops(recipe: Recipe, params: Any, batch: Dataset) -> float | None:
     return count_flops(jax.vmap(gradient, axis_name=BATCH_AXIS), *one_part)
 
 
-def batch_flops(recipe: Recipe, source: Source, params: Any, replicas: Any) -> float | None:
-    """Returns the operations of one replica's batch, as `gradient_flops` counts them.
-
-    Args:
-        recipe: how a replica is trained.
-        source: the training examples.
-        params: of all replicas, arrays [replicas, ...].
-        replicas: what varies between replicas, arrays [replicas, ...].
-    """
-    params, replica = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), (params, replicas)
-    )
-    index = jax.ShapeDtypeStruct((recipe.batch_size,), jnp.int32)
-    epoch = jax.ShapeDtypeStruct((), jnp.int32)
-    batch = jax.eval_shape(source.fetch, source.arrays, replica, index, epoch)
-    return gradient_flops(recipe, params, batch)
-
-
 def measure_throughput(
     recipe: Recipe, source: Source, state: ReplicaState, replicas: Any, seconds: list[float]
 ) -> Throughput | None:
@@ -127,5 +109,11 @@ def measure_throughput(
     peaks = _total_peaks(recipe.layout.device_kinds)
     if peaks is None:
         return Throughput(pace, None, None)
-    flops = batch_flops(recipe, source, state.params, replicas)
+    params, replica = jax.tree.map(
+        lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), (state.params, replicas)
+    )
+    index = jax.ShapeDtypeStruct((recipe.batch_size,), jnp.int32)
+    epoch = jax.ShapeDtypeStruct((), jnp.int32)
+    batch = jax.eval_shape(source.fetch, source.arrays, replica, index, epoch)
+    flops = gradient_flops(recipe, params, batch)
     return Throughput(pace, None if flops is None else flops * pace / recipe.batch_size, peaks)

@@ -28,6 +28,7 @@ from lsa_jax.training.programs import init_key
 
 MODEL = models.mlp(widths=(8,), num_classes=3)
 ALL = tuple(measure_names.NAMES)
+FEW = ("kernel_distance", "kernel_velocity", "weight_movement")
 
 
 class _Killed(Exception):
@@ -91,10 +92,10 @@ def test_measures_along_a_run_are_those_of_its_parameters_there(key, data, run):
 
 def test_training_does_not_see_that_it_is_measured(key, run):
     keys = jax.random.split(key, 3)
-    plain, measured_run = run(keys), run(keys, evaluation=measured())
+    plain, measured_run = run(keys), run(keys, evaluation=measured(FEW))
     assert same_bits(plain[0], measured_run[0]) and plain[1].measured is None
     assert same_bits(plain[1].rows[-1]["batch_loss"], measured_run[1].rows[-1]["batch_loss"])
-    alone = run(keys[1], evaluation=measured())[1].rows
+    alone = run(keys[1], evaluation=measured(FEW))[1].rows
     for one, all_of_them in zip(alone, measured_run[1].rows, strict=True):
         for name in measure_names.NAMES & one.keys():
             np.testing.assert_allclose(one[name], all_of_them[name][1], rtol=1e-5, atol=1e-6)
@@ -102,7 +103,7 @@ def test_training_does_not_see_that_it_is_measured(key, run):
 
 def test_a_killed_run_goes_on_with_the_same_measures(key, run, tmp_path):
     keys = jax.random.split(key, 2)
-    whole = run(keys, evaluation=measured())
+    whole = run(keys, evaluation=measured(FEW))
 
     def kill(fraction):
         if fraction > 0.5:
@@ -110,8 +111,8 @@ def test_a_killed_run_goes_on_with_the_same_measures(key, run, tmp_path):
 
     kept = Checkpoints(tmp_path)
     with pytest.raises(_Killed):
-        run(keys, evaluation=measured(), checkpoints=kept, progress=kill)
-    params, history = run(keys, evaluation=measured(), checkpoints=kept)
+        run(keys, evaluation=measured(FEW), checkpoints=kept, progress=kill)
+    params, history = run(keys, evaluation=measured(FEW), checkpoints=kept)
     assert same_bits((whole[0], whole[1].rows), (params, history.rows))
 
 
@@ -128,11 +129,11 @@ def test_measures_are_taken_at_the_start_the_end_and_powers_of_two(marks, expect
     assert measuring.log_spaced(marks) == expected
 
 
-def test_an_open_number_of_examples_follows_the_budget(key):
+def test_an_open_number_of_examples_follows_the_length_of_training(key):
     params, example = MODEL.init(key, (5,)), jax.ShapeDtypeStruct((5,), jnp.float32)
     counts = [
-        measuring.affordable(MODEL.apply, params, example, 8, budget)
-        for budget in (0, 1e6, 3e6, 1e7, 1e12)
+        measuring.affordable(MODEL.apply, params, example, 8, seen)
+        for seen in (0, 2e4, 1e5, 3e5, 1e12)
     ]
     assert counts == sorted(counts) and counts[0] == 16 and counts[-1] == 128
     assert len(set(counts)) > 2
