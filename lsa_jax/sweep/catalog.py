@@ -15,7 +15,7 @@ from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
 
 _NOTHING = Published("", "", "", "", "")
-_BUNDLED = ("digits", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
+_BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
 _SIZE_FOR_TESTS = "quick"
 
 

@@ -24,6 +24,7 @@ from lsa_jax.experiments.feature_learning.input_structure.tasks import Material,
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models import Model
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 
@@ -163,6 +164,13 @@ def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array,
     return Dataset(arrays[rows], jnp.concatenate([label, injected[:, None]], axis=1))
 
 
+def _measuring(
+    config: ml_collections.ConfigDict, targets: Callable[[Array], Array] | None = None
+) -> training.Measuring:
+    """Returns what is measured of networks that are trained on L, and of students."""
+    return training.Measuring(config.measures, config.measured_examples, targets=targets)
+
+
 def _student_loss(outputs: Array, targets: Array) -> Array:
     return training.LOSSES["softmax_cross_entropy"](outputs, targets[:, :-1])
 
@@ -209,7 +217,12 @@ def _train_students(
         lambda replica: _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(sources["test"], _student_metrics(), config.eval_every),
+        evaluation=training.Evaluation(
+            sources["test"],
+            _student_metrics(),
+            config.eval_every,
+            measuring=_measuring(config, lambda targets: targets[:, :-1]),
+        ),
         replicas=jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas),
         checkpoints=training.Checkpoints(directory),
         progress=progress,
@@ -230,7 +243,9 @@ def _train_directly(
         _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(splits[1], every=config.eval_every),
+        evaluation=training.Evaluation(
+            splits[1], every=config.eval_every, measuring=_measuring(config)
+        ),
         checkpoints=training.Checkpoints(directory),
         progress=progress,
     )
@@ -263,8 +278,11 @@ def _outcome(
     failure = extra.pop("failure", None) or history.failures.get(replica)
     if failure:
         return Outcome({}, rows, "failed", failure)
-    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_"))}
-    return Outcome(described | last, rows)
+    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_")) or is_measure(n)}
+    cost = history.measured
+    if cost is None:
+        return Outcome(described | last, rows)
+    return Outcome(described | last | {EXAMPLES: cost.examples}, rows, timings={SHARE: cost.share})
 
 
 def run(
