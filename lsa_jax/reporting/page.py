@@ -42,6 +42,12 @@ def _broken(text: str) -> markupsafe.Markup:
     return markupsafe.Markup(_SEAM.sub(r"\1<wbr>", str(markupsafe.escape(text))))
 
 
+def _plain(text: str) -> markupsafe.Markup:
+    """Returns a text in which Markdown finds neither emphasis nor HTML."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    return markupsafe.Markup(re.sub(r"([*_])", r"\\\1", escaped))
+
+
 def environment() -> jinja2.Environment:
     """Returns what fills the templates beside this module."""
     made = jinja2.Environment(
@@ -51,7 +57,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["broken"] = _broken
+    made.filters |= {"broken": _broken, "plain": _plain}
     made.globals |= {
         "tone": lambda status: _TONES.get(status, ""),
         "width": courses.WIDTH,
