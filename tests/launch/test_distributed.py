@@ -57,7 +57,11 @@ def alone(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "count, mapped_by",
-    [(2, "pmap"), (2, "shard_map"), pytest.param(4, "pmap", marks=pytest.mark.slow)],
+    [
+        (2, "pmap"),
+        pytest.param(2, "shard_map", marks=pytest.mark.slow),
+        pytest.param(4, "pmap", marks=pytest.mark.slow),
+    ],
 )
 def test_processes_give_together_what_one_gives(count, mapped_by, alone, tmp_path):
     for index in range(count):
