@@ -99,10 +99,21 @@ def test_a_browser_shows_every_figure_table_and_path_whole(site, page, width, tm
 @pytest.mark.slow
 def test_the_choices_leave_the_cards_that_all_of_them_accept(site, tmp_path):
     folder, address = site
-    choose = """const [paper, status] = d.querySelectorAll(".gallery-filter select");
-    paper.value = paper.options[3].value; status.value = "shown";
-    status.dispatchEvent(new Event("change", {bubbles: true}));"""
-    seen = browser.look(folder, address, "gallery/", 1280, tmp_path, choose)
     title = papers.PAPERS["resnet"].title
+    choose = f"""const [paper, status] = d.querySelectorAll(".gallery-filter select");
+    paper.value = "{title}"; status.value = "shown";
+    status.dispatchEvent(new Event("change", {{bubbles: true}}));"""
+    seen = browser.look(folder, address, "gallery/", 1280, tmp_path, choose)
     assert seen["cards"] and all(card["paper"] == title for card in seen["cards"])
     assert all("shown" in card["status"].split("|") for card in seen["cards"])
+
+
+@pytest.mark.slow
+def test_a_browser_sees_what_is_broken(site, tmp_path):
+    folder, address = site
+    spoil = """d.querySelector("article").insertAdjacentHTML("beforeend", `<img src="none.svg">
+    <table style="min-width: 500px"><tr><td>wide</td></tr></table><a href="none/">dead</a>
+    <p style="width: 50px; word-break: break-all">configs/transformers.py</p>`);"""
+    seen = browser.look(folder, address, "gallery/beyond/", 390, tmp_path, spoil)
+    assert seen["broken"] == ["none.svg"] and len(seen["wide"]) == 1
+    assert "transformers" in seen["split"] and seen["dead"] == [f"{address}/gallery/beyond/none/"]

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import lsa_jax
 from lsa_jax.reporting import files
 from lsa_jax.sweep import config_files
 
-_ROOT = Path(lsa_jax.__file__).parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _ROOM = Path("lsa_jax/experiments")
 # Of what papers share, these decide what a report says.
 _RULES = {Path("lsa_jax/reporting/claims.py"), Path("lsa_jax/reporting/curves.py")}

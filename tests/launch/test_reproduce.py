@@ -216,14 +216,15 @@ def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
 
 def test_a_gallery_and_reports_that_are_not_there_are_refused_before_anything_runs(paper, tmp_path):
     flags, workdir = paper("works")
-    reproduction = tmp_path / "quick"
+    reproduction, gallery = tmp_path / "quick", tmp_path / "gallery"
     reproduction.mkdir()
+    gallery.mkdir()
     record = {"paper": "lsa", "scale": "quick", "title": "", "command": "", "sweeps": []}
     (reproduction / "report.json").write_text(json.dumps(record))
     for options, message in [
         ([f"--gallery={tmp_path / 'typo'}"], "typo is no folder"),
-        ([f"--gallery={tmp_path}", "--reports=typo"], "typo/report.json cannot be read: No"),
-        ([f"--gallery={tmp_path}", f"--reports={reproduction}"], "shows no claim; accepted"),
+        ([f"--gallery={gallery}", "--reports=typo"], "typo/report.json cannot be read: No"),
+        ([f"--gallery={gallery}", f"--reports={reproduction}"], "shows no claim; accepted"),
         (["--reports=typo"], "--reports is given without --gallery"),
     ]:
         assert message in reproduce(*flags, *options, status=2)

@@ -11,11 +11,14 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 # The page in a frame of some width; what it looks like goes into the outer document.
 _FRAME = """<!doctype html><iframe id="f" style="width:{width}px;height:900px;border:0"
 {source}></iframe><pre id="measured"></pre><script>
-onload = async () => {{
-  const d = document.getElementById("f").contentDocument;
+const look = async (d) => {{
   {act}
   {look}
-  document.getElementById("measured").textContent = JSON.stringify(measured);
+  return measured;
+}};
+onload = async () => {{
+  const seen = await look(document.getElementById("f").contentDocument).catch((e) => e.stack);
+  document.getElementById("measured").textContent = JSON.stringify(seen);
 }};
 </script>"""
 
@@ -34,7 +37,9 @@ _LOOK = """
   const all = [...d.querySelectorAll("article img")], broken = [], split = [], dead = [];
   for (const image of all) {
     image.loading = "eager";
-    await image.decode().catch(() => broken.push(image.getAttribute("src")));
+    const loaded = new Promise((done) => { image.onload = image.onerror = done; });
+    if (!image.complete) await loaded;
+    if (!image.naturalWidth) broken.push(image.getAttribute("src"));
   }
   for (const details of d.querySelectorAll("details")) details.open = true;
   const width = d.documentElement.clientWidth;
