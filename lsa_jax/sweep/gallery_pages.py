@@ -24,34 +24,11 @@ def command(variant: Variant) -> str:
     return f"{begin} \\\n    --workdir=runs/{name}{data}"
 
 
-def _interval(claim: Mapping[str, Any]) -> str:
-    ends = [page.value_cell(claim.get(name)).text for name in ("low", "high")]
-    if "" in ends:
-        return ""
-    return " to ".join(dict.fromkeys(ends))
-
-
-def _claim(claim: Mapping[str, Any]) -> dict[str, str]:
-    ours = page.value_cell(claim["ours"]).text
-    if claim["spread"] is not None:
-        ours += f" ± {claim['spread']:.2g}"
-    paper = page.value_cell(claim["paper"]).text
-    return {
-        "status": claim["status"],
-        "claim": claim["item"],
-        "paper": "" if paper == "-" else paper,
-        "ours": ours,
-        "95 % interval": _interval(claim),
-        "note": claim.get("note", ""),
-    }
-
-
-def _claims(claims: Sequence[Mapping[str, Any]]) -> list[list[dict[str, str]]]:
-    """Returns the rows of claims, without columns that are empty in all: the first, and others."""
-    rows = [_claim(claim) for claim in claims]
-    used = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
-    kept = [{name: row[name] for name in used} for row in rows]
-    return [part for part in (kept[:_FIRST_CLAIMS], kept[_FIRST_CLAIMS:]) if part]
+def _claims(claims: Sequence[Mapping[str, Any]]) -> list[list[dict[str, page.Cell]]]:
+    """Returns the rows of claims in up to two parts: the first, and the others."""
+    columns, cells = page.claim_table(claims)
+    rows = [dict(zip(columns, row, strict=True)) for row in cells]
+    return [part for part in (rows[:_FIRST_CLAIMS], rows[_FIRST_CLAIMS:]) if part]
 
 
 def _machine(item: Item) -> str:
