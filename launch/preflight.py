@@ -65,7 +65,7 @@ def _check_topology() -> str:
 
 
 def _say_group(done: int, total: int) -> None:
-    print(f"going through kind {done + 1} of {total} of its groups", file=sys.stderr)
+    print(f"looking for programs: group {done + 1} of {total} that differ", file=sys.stderr)
 
 
 def main() -> int:
@@ -94,7 +94,6 @@ def main() -> int:
         shares = calibration.measured(Path(_CALIBRATE.value), chip, _EFFICIENCY.value)
     devices = machines.compile_devices(machine)
     with backend.built_for(chip.platform, chip.memory, machine.count, devices[0]):
-        print(f"looking for the programs of {len(points)} points", file=sys.stderr)
         experiment = load_experiment(config.experiment)
         noted = dry_run.run(experiment, points, data_dir, _say_group)
         found, solved = report.split_solves(noted)

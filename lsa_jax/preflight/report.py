@@ -141,16 +141,15 @@ def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:
         if fits(program, machine):
             continue
         if program.refusal:
-            found.append(f"{program.name} does not compile: {program.refusal}")
+            is_memory = "RESOURCE_EXHAUSTED" in program.refusal or "memory" in program.refusal
+            fix = f"; what helps: {_fix(program, 2)}" if is_memory else ""
+            found.append(f"{program.name} does not compile: {program.refusal}{fix}")
         else:
             assert program.peak is not None and machine.chip.memory is not None
             there, taken = machine.chip.memory, program.peak
-            times = math.ceil(taken / there)
             found.append(
-                f"{program.name} takes {taken / 1e9:.1f} GB of {there / 1e9:.1f}: "
-                f"{times} times as many chips with the batch dealt out, a batch {times} times "
-                "smaller, fewer replicas, or layers computed twice (model.remat) where there is "
-                "that setting"
+                f"{program.name} takes {taken / 1e9:.1f} GB of {there / 1e9:.1f}; what helps: "
+                f"{_fix(program, math.ceil(taken / there))}"
             )
     used = max((_used(program, machine) for program in programs), default=machine.count)
     if used < machine.count:
@@ -158,6 +157,16 @@ def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:
     if any(program.count.has_open_loop for program in programs):
         found.append("+: a loop runs as often as the data say; it is counted once")
     return found
+
+
+def _fix(program: Compiled, times: int) -> str:
+    """Returns what makes a program that takes so many times the memory there is fit."""
+    if _is_tile(program):
+        return "a smaller tile (a lower config.kernel_memory)"
+    return (
+        f"{times} times as many chips with the batch dealt out, a batch {times} times smaller, "
+        "fewer replicas, or layers computed twice (config.model.remat) where there is that setting"
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -1,5 +1,6 @@
 """Programs of a machine that is not there: found without computing, counted, compiled."""
 
+import importlib.util
 import json
 import math
 import subprocess
@@ -11,8 +12,12 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 from jax import lax
 
+import launch.preflight
+from launch import _cli
 from lsa_jax import backend, kernels, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import calibration, compiled, dry_run, machines, operations, report
@@ -151,6 +156,44 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 
 
+def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
+    ran = []
+
+    def run(group, data, directory, progress):
+        ran.append([(point.config.seed, point.config.m) for point in group])
+        parallel.map_devices(lambda x: x + 1, jax.devices()[:1])(np.zeros((1, group[0].config.m)))
+
+    def load(points, data_dir):
+        return None
+
+    def point(seed, m):
+        config = ml_collections.ConfigDict({"experiment": "lsa/lemmas", "seed": seed, "m": m})
+        return Point(f"{seed}-{m}", {}, config)
+
+    points = [point(seed, m) for seed in (3, 4, 5) for m in (1, 2)] + [point(9, 1), point(9, 1)]
+    grouped = [[one] for one in points[:-2]] + [points[-2:]]
+    found = dry_run.run(Experiment(load, lambda points: grouped, run, None), points, None)
+    assert ran == [[(3, 1)], [(3, 2)], [(9, 1), (9, 1)]]
+    assert [calls for _, calls in found] == [3 + 1, 3]
+
+
+def test_one_of_several_seeds_counts_for_all_and_a_function_of_one_device_gives_zeros():
+    made = []
+
+    def make(seed):
+        made.append(seed)
+        return parallel.compile_function(lambda x: x[None] + seed)(jnp.ones(3))
+
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        found = backend.for_each(make, [5, 6, 7])
+    assert made == [5] and list(found) == [5, 6, 7]
+    np.testing.assert_array_equal(found[7], np.zeros((1, 3)))
+    assert [(p.num_devices, calls) for p, calls in recorder.found] == [(1, 3)]
+    real = backend.for_each(make, [5, 6])
+    np.testing.assert_array_equal(real[6], np.full((1, 3), 7.0))
+
+
 def _program(**fields):
     count = operations.Count({"default": 1e12}, 0, 1e9, False)
     plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
@@ -162,11 +205,15 @@ def test_what_does_not_fit_is_said_with_what_would_help():
     large = _program(peak=40e9)
     assert report.fits(_program(), machine) and not report.fits(large, machine)
     text = report.as_text(machine, [large], [], ASSUMED, 1)
-    assert "step takes 40.0 GB of 16.9: 3 times as many chips" in text
+    assert "step takes 40.0 GB of 16.9; what helps: 3 times as many chips" in text
+    assert "model.remat" in text and "fewer replicas" in text
+    tile = _program(name="tile 8 x 8 of kernel", num_devices=1, peak=40e9)
+    assert "what helps: a smaller tile" in report.as_text(machine, [tile], [], ASSUMED, 1)
     refused = _program(peak=None, refusal="RESOURCE_EXHAUSTED: too large")
     assert not report.fits(refused, machine)
-    assert "does not compile: RESOURCE_EXHAUSTED" in report.as_text(
-        machine, [refused], [], ASSUMED, 1
+    assert (
+        "does not compile: RESOURCE_EXHAUSTED: too large; what helps: 2 times as many"
+        in report.as_text(machine, [refused], [], ASSUMED, 1)
     )
 
 
@@ -280,6 +327,43 @@ def test_mistakes_cost_one_line(flags, named):
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ") and named in line
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Runs the command in this process, with the devices that it has."""
+    flags.FLAGS.mark_as_parsed()
+    monkeypatch.setattr(launch.preflight, "_set_up_compilers", lambda: None)
+    monkeypatch.setattr(launch.preflight, "_simulate_devices", lambda count: None)
+
+    def run(config, *overrides):
+        monkeypatch.setattr(_cli, "_overrides", list(overrides))
+        with flagsaver.flagsaver(config=config, topology="cpu"):
+            return launch.preflight.main()
+
+    return run
+
+
+def test_a_configuration_that_compiles_nothing_is_a_mistake(here, capsys):
+    with pytest.raises(InputError, match="compiles nothing for a device.*; accepted: "):
+        here("configs/lsa/lemmas.py:quick")
+    assert not any(capsys.readouterr())
+
+
+def test_what_does_not_fit_ends_with_status_1(here, capsys, monkeypatch):
+    small = machines.CHIPS["cpu"]._replace(memory=1e4)
+    monkeypatch.setitem(machines.CHIPS, "cpu", small)
+    assert here("configs/quickstart.py:quick", "--config.sweep.learner=('network',)") == 1
+    said = capsys.readouterr()
+    assert "train_epoch takes" in said.out and "what helps: " in said.out
+    assert "looking for programs: group 1 of " in said.err and "compiling 1 of " in said.err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")
+def test_a_compiler_that_is_missing_costs_one_line_with_its_installation():
+    done = _preflight("--config=configs/quickstart.py:quick", "--topology=v5e:2x2")
+    (line,) = done.stderr.strip().splitlines()
+    assert done.returncode == 2 and "pip install 'lsa_jax[preflight_tpu]'" in line
 
 
 def test_what_the_host_computes_is_counted_and_not_run():

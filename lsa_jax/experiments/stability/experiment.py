@@ -16,6 +16,7 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array
 
+from lsa_jax import parallel
 from lsa_jax.data import images
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability import linear, networks
@@ -143,10 +144,12 @@ def _network_programs(config: ml_collections.ConfigDict, data: Data) -> PairProg
     inputs, targets = data.pool
     learner = networks.make_learner(config, inputs.shape[1:], targets.shape[1])
     init = functools.partial(networks.init, config, learner)
-    start = jax.jit(init)(start_key(config.seed))
+    start = parallel.compile_function(init)(start_key(config.seed))
     count = min(data.num_train, config.training.batch_size * config.model.statistics_batches)
     first = jnp.asarray(inputs[:count], jnp.float32) * networks.unpacked_scale(inputs)
-    fixed = jax.jit(learner.fixed)(jax.tree.map(lambda a: a[0], start.params), first)
+    fixed = parallel.compile_function(learner.fixed)(
+        jax.tree.map(lambda a: a[0], start.params), first
+    )
     connect = functools.partial(networks.connect, config, learner, data.num_train)
     return PairPrograms(
         start,
