@@ -133,7 +133,7 @@ def test_an_open_number_of_examples_follows_the_length_of_training(key):
     params, example = MODEL.init(key, (5,)), jax.ShapeDtypeStruct((5,), jnp.float32)
     counts = [
         measuring.affordable(MODEL.apply, params, example, 8, seen)
-        for seen in (0, 2e4, 1e5, 3e5, 1e12)
+        for seen in (0, 20_000, 100_000, 300_000, 10**12)
     ]
     assert counts == sorted(counts) and counts[0] == 16 and counts[-1] == 128
     assert len(set(counts)) > 2
