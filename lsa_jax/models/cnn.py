@@ -16,7 +16,7 @@ def cnn(
     channels: tuple[int, ...] = (8, 16),
     window: int = 3,
     stride: int = 2,
-    parameterization: Literal["ntk", "standard"] = "ntk",
+    parameterization: Literal["ntk", "standard", "mup"] = "ntk",
     dtype: Literal["float32", "bfloat16"] = "float32",
     w_std: float = sqrt(2),
     b_std: float | None = None,
@@ -29,7 +29,7 @@ def cnn(
         channels: channels of each convolution at width factor 1.
         window: side of the windows.
         stride: step between windows.
-        parameterization: see `network`.
+        parameterization: see `network`; the base of "mup" is the width factor 1.
         dtype: see `network`.
         w_std: scale of the convolutions' weights; sqrt(2) keeps the variance through ReLUs. The
             readout's is 1.
@@ -48,10 +48,15 @@ def cnn(
     require("channels", channels, tuple_of(integer(1)))
     require("window", window, integer(1))
     require("stride", stride, integer(1))
-    layers: list[Layer] = []
-    for features in channels:
-        size, steps = (window, window), (stride, stride)
-        conv = Conv(features * width_factor, size, steps, "VALID", w_std, b_std)
-        layers += [conv, Relu()]
-    layers += [Flatten(), Dense(num_classes, b_std=b_std)]
-    return network(layers, parameterization=parameterization, dtype=dtype)
+
+    def layers(factor: int) -> list[Layer]:
+        hidden: list[Layer] = []
+        for features in channels:
+            size, steps = (window, window), (stride, stride)
+            conv = Conv(features * factor, size, steps, "VALID", w_std, b_std)
+            hidden += [conv, Relu()]
+        return [*hidden, Flatten(), Dense(num_classes, b_std=b_std)]
+
+    return network(
+        layers(width_factor), parameterization=parameterization, dtype=dtype, base=layers(1)
+    )

@@ -147,6 +147,31 @@ def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
     return {layer: jnp.sqrt(moved / size) for layer, (moved, size) in squares.items()}
 
 
+def activation_change(
+    activations: Callable, params_0: Params, params_t: Params, inputs: Inputs
+) -> dict[str, Number]:
+    """Returns the root mean square of what each ReLU's output, and the network's, changed by.
+
+    The coordinate check compares it over widths: where features are learned at any width alike, it
+    does not depend on the width; in the lazy limit it falls with it.
+
+    Args:
+        activations: of a `Model`: `(params, x) -> (outputs, {layer: [n, ...]})`.
+        params_0: at the start.
+        params_t: now.
+        inputs: the sub-sample.
+
+    Returns:
+        Numbers by the layer's path; those of the network's outputs as "outputs".
+
+    Source: Yang et al., Tensor Programs V, 2022 (arXiv 2203.03466), appendix D.1.
+    """
+    start, now = (activations(params, inputs) for params in (params_0, params_t))
+    pairs = {layer: (start[1][layer], now[1][layer]) for layer in start[1]}
+    pairs["outputs"] = (start[0], now[0])
+    return {layer: jnp.sqrt(jnp.mean((b - a) ** 2)) for layer, (a, b) in pairs.items()}
+
+
 def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[str, Number]:
     """Returns how W^T W of each dense layer and its average gradient outer product correlate.
 

@@ -58,7 +58,10 @@ def placed(layout: Layout, tree: Tree) -> Tree:
 
 @functools.lru_cache(maxsize=16)
 def _placing(layout: Layout) -> Callable[[Tree], Tree]:
-    return layout.map(lambda tree: tree, 1)
+    def place(tree: Tree) -> Tree:
+        return tree
+
+    return layout.map(place, 1)
 
 
 def _write_into(table: Tree, saved: Tree) -> None:

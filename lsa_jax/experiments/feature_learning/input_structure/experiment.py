@@ -17,7 +17,7 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from lsa_jax import training
+from lsa_jax import backend, parallel, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.tasks import Material, load, mix
@@ -89,7 +89,11 @@ def _labels(
     model: Model, params: Any, inputs: Float[np.ndarray, "n h w c"], batch_size: int
 ) -> Int[np.ndarray, " n"]:
     """Returns the classes that a network gives, in batches of one size: those of training."""
-    apply = jax.jit(lambda params, x: jnp.argmax(model.apply(params, x), axis=1))
+
+    def classify(params: Any, x: Array) -> Int[Array, " batch"]:
+        return jnp.argmax(model.apply(params, x), axis=1)
+
+    apply = parallel.compile_function(classify)
     padded = np.arange(-(-len(inputs) // batch_size) * batch_size) % len(inputs)
     labels = [np.asarray(apply(params, inputs[rows])) for rows in padded.reshape(-1, batch_size)]
     return np.concatenate(labels)[: len(inputs)]
@@ -118,28 +122,37 @@ def _teach(
         checkpoints=training.Checkpoints(directory / "teacher"),
         progress=progress,
     )
-    labels, measures = {}, {}
-    truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
     generator = np.random.default_rng(config.data.seed)
-    for place, seed in enumerate(seeds):
-        own = jax.tree.map(lambda leaf, place=place: leaf[place], params)
-        labels[seed] = {}
+
+    def taught(place: int) -> tuple[dict[str, Int[np.ndarray, " n"]], dict[str, Any]]:
+        own, given = jax.tree.map(lambda leaf: leaf[place], params), {}
         for name, part in data._asdict().items():
             # Both kinds of inputs in every batch, as in training: it matters to batch statistics.
             order = generator.permutation(len(part.inputs))
-            given = _labels(model, own, part.inputs[order], 2 * config.batch_size)
-            labels[seed][name] = given[np.argsort(order)].astype(np.int32)
-        counts = np.bincount(labels[seed]["train"][len(data.train.inputs) // 2 :], minlength=1)
-        used = np.zeros(data.train.targets.shape[1])
-        used[: len(counts)] = counts / counts.sum()
-        measures[seed] = {
-            "teacher_accuracy": float(np.mean(labels[seed]["test"][: len(truth)] == truth)),
-            "least_used_class": float(used.min()),
-            "most_used_class": float(used.max()),
-        }
-        if place in history.failures:
-            measures[seed]["failure"] = history.failures[place]
-    return labels, measures
+            found = _labels(model, own, part.inputs[order], 2 * config.batch_size)
+            given[name] = found[np.argsort(order)].astype(np.int32)
+        failure = history.failures.get(place)
+        return given, _teacher_measures(given, data) | ({"failure": failure} if failure else {})
+
+    places = backend.for_each(taught, range(len(seeds)))
+    by_seed = dict(zip(seeds, places.values(), strict=True))
+    return (
+        {seed: given for seed, (given, _) in by_seed.items()},
+        {seed: measures for seed, (_, measures) in by_seed.items()},
+    )
+
+
+def _teacher_measures(labels: dict[str, Int[np.ndarray, " n"]], data: Material) -> dict[str, float]:
+    """Returns how often a teacher is right, and how it spreads the injected inputs over classes."""
+    truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
+    counts = np.bincount(labels["train"][len(data.train.inputs) // 2 :], minlength=1)
+    used = np.zeros(data.train.targets.shape[1])
+    used[: len(counts)] = counts / counts.sum()
+    return {
+        "teacher_accuracy": float(np.mean(labels["test"][: len(truth)] == truth)),
+        "least_used_class": float(used.min()),
+        "most_used_class": float(used.max()),
+    }
 
 
 def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array, epoch: Array):
