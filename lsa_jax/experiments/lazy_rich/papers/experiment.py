@@ -19,13 +19,11 @@ from lsa_jax import kernels, training
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask
+from lsa_jax.experiments.lazy_rich.streams import Papers
 from lsa_jax.reporting.claims import binomial_error
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.programs import init_key
-
-# Of a seed's key, after those of the data.
-_RUN, _RIDGE, _POINTS = range(10, 13)
 
 # Test examples that a network sees at a time.
 _PART = 500
@@ -66,7 +64,7 @@ class _Group:
 
     def __init__(self, config: ml_collections.ConfigDict, task: PaperTask, directory: Path) -> None:
         self._config, self._task, self._directory = config, task, directory
-        self._run_key = _stream(config, _RUN)
+        self._run_key = _stream(config, Papers.RUN)
         self._trained: Any = None
         self._wide: tuple[np.ndarray, float] | None = None
 
@@ -98,7 +96,7 @@ class _Group:
             self._task.wide.of_transform,
             train.inputs,
             _columns(train.targets),
-            key=_stream(self._config, _POINTS),
+            key=_stream(self._config, Papers.POINTS),
             size=self._task.wide.size,
             updates=settings.updates,
             points=settings.points,
@@ -113,7 +111,7 @@ class _Group:
         gram_train = kernels.gram(kernel, train.inputs)
         gram_test = kernels.gram(kernel, test.inputs, train.inputs)
         targets = _columns(train.targets)
-        key = _stream(self._config, _RIDGE)
+        key = _stream(self._config, Papers.RIDGE)
         ridge = kernels.select_ridge(key, gram_train, targets, self._config.ridge)
         return kernels.regress(gram_train, targets, gram_test, ridge=ridge).predictions, ridge
 

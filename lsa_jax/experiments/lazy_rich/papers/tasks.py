@@ -21,6 +21,7 @@ from lsa_jax import models, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning import settings as pattern_settings
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task as draw_patterns
+from lsa_jax.experiments.lazy_rich.streams import Papers
 from lsa_jax.experiments.lsa.noise_curves import settings as noise_settings
 from lsa_jax.experiments.lsa.noise_curves import tasks as noise_tasks
 from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
@@ -32,9 +33,6 @@ from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
-
-# Of a seed's key.
-_TRAIN, _TEST, _FILTERS = range(3)
 
 _BATCH = 50
 
@@ -120,10 +118,10 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
     law = sparse_signal(sparse.k, d, noise_std(sparse.k, 1.0))
     train, test = (
         Dataset(*map(np.asarray, sample(_stream(config, place), count, law)))
-        for place, count in ((_TRAIN, sparse.num_train), (_TEST, sparse.num_test))
+        for place, count in ((Papers.TRAIN, sparse.num_train), (Papers.TEST, sparse.num_test))
     )
     model = threshold_filters(sparse.filters)
-    params = model.init(_stream(config, _FILTERS), train.inputs.shape[1:])
+    params = model.init(_stream(config, Papers.FILTERS), train.inputs.shape[1:])
 
     def of_transform(transform: np.ndarray) -> StagedKernel:
         seen = jnp.asarray(transform, jnp.float32)
@@ -132,7 +130,7 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
             slope = jax.grad(lambda own: model.apply(own, x[None] @ seen)[0, 0])(params)
             return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(slope)])
 
-        def derivatives(x: Float[Array, "n p d"]) -> Float[Array, "n parameters"]:
+        def derivatives(x: Float[Array | np.ndarray, "n p d"]) -> Float[Array, "n parameters"]:
             return jax.vmap(of_one)(jnp.asarray(x))
 
         @jax.default_matmul_precision("highest")
