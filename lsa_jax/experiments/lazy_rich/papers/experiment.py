@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import kernels, training
+from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask
@@ -109,6 +110,8 @@ class _Group:
         """Returns an exact regression's predictions, and the ridge that held-out examples chose."""
         train, test = self._task.train, self._task.test
         gram_train = kernels.gram(kernel, train.inputs)
+        if not gram_train.any():
+            raise NumericalError("the kernel is 0 on all training examples: no unit is active")
         gram_test = kernels.gram(kernel, test.inputs, train.inputs)
         targets = _columns(train.targets)
         key = _stream(self._config, Papers.RIDGE)
@@ -135,9 +138,13 @@ def run(
     shared, outcomes = _Group(group[0].config, task, directory), []
     classes = 0 if task.is_regression else max(2, _columns(task.test.targets).shape[1])
     for done, point in enumerate(group, start=1):
-        outputs, ridge = shared.predict(point.config.learner)
-        found, error = score(task, outputs)
         own = {name: point.config[name] for name in ("task", "learner", "seed")}
+        try:
+            outputs, ridge = shared.predict(point.config.learner)
+        except NumericalError as error:  # of this learner; others of the group go on
+            outcomes.append(Outcome(own, [], "failed", str(error)))
+            continue
+        found, error = score(task, outputs)
         sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
         solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
         outcomes.append(Outcome(own | sizes | solved, [{"score": found}]))

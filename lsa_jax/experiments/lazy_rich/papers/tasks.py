@@ -150,7 +150,8 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
         network=patch_cnn(init_scale=0.3),
         wide=WideKernel(of_transform, d),
         loss=training.logistic,
-        optimizer=functools.partial(_adam, 0.02),
+        # At 0.02 the threshold outruns the filter, until nothing passes it any more.
+        optimizer=functools.partial(_adam, 0.005),
         epochs=sparse.epochs,
     )
 
