@@ -12,8 +12,11 @@ The network of the kernel is theirs: three convolutions 3 x 3 of stride 1 withou
 has all 4,000 training images, 1,000 of the test images, and a network of two convolutions 7 x 7 of
 stride 2, whose kernel takes a fraction of the time.
 
-Cost: COST.
-Result: RESULT.
+Cost of ":small": 7 min on 2 shared CPU cores; a kernel matrix of the 4,000 images took 15 s, where
+the published one took 6.7 s on a GPU that is not named. The full size was not run.
+Result of ":small" (mean and standard deviation over three seeds, 1,000 test images): 69.40 +- 2.52,
+78.03 +- 2.50, 83.07 +- 1.97 and 85.70 +- 1.40 % after no, one, two and three updates. All three
+claims are shown, with a network of ours. With 2,000 training images: 56.83, 66.13, 71.87, 76.90 %.
 """
 
 import ml_collections

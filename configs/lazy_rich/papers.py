@@ -24,7 +24,6 @@ from lsa_jax.experiments.lazy_rich.papers import settings
 from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
-    "sparse.k": 500,
     "sparse.num_train": 500,
     "sparse.num_test": 1000,
     "mnist.num_train": 1000,

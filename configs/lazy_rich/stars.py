@@ -9,8 +9,10 @@ of their own; a thousand test images, each on four backgrounds. Claims: either a
 the published one, and the update gains.
 ":small": the same.
 
-Cost: COST.
-Result: RESULT.
+Cost: 22 min of wall time and 3 min 36 s of processor time on 2 shared CPU cores (load 10 to 20).
+Result (mean and standard deviation over three seeds, 4,000 test images): 83.31 +- 2.50 % before and
+93.81 +- 5.42 % after the update (87.6, 96.4 and 97.4 %). The first is at least the published one and
+the update gains; of the second three seeds leave it undecided.
 """
 
 import ml_collections

@@ -76,9 +76,8 @@ def _cost(results: pd.DataFrame) -> str:
     taken = results[results[EXAMPLES].notna()]
     counts = sorted({int(count) for count in taken[EXAMPLES]})
     words = f"Measures are taken on {' to '.join(map(str, counts[:: max(len(counts) - 1, 1)]))}"
-    words += (
-        " training examples of each run, at its start and end and at steps a factor of two apart"
-    )
+    words += " training examples of each run, at its start, its end and steps between on a"
+    words += " logarithmic scale"
     if SHARE in taken and taken[SHARE].notna().any():
         words += f"; that took {100 * taken[SHARE].median():.1f} % of the time of training"
     return f"{words}."

@@ -52,6 +52,9 @@ def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Arr
         inputs: the sub-sample.
     """
     count = len(inputs)
+    if count <= TILE:  # one tile, whose sides are the same
+        matrix = kernels.empirical_ntk(apply, params, jnp.asarray(inputs))
+        return jnp.triu(matrix) + jnp.triu(matrix, 1).T
     blocks = -(-count // TILE)
     rows = jnp.minimum(jnp.arange(blocks * TILE), count - 1).reshape(blocks, TILE)
     first, second = np.triu_indices(blocks)

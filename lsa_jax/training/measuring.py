@@ -1,8 +1,8 @@
 """Measures of lazy and rich along training: when they are taken, on what, and what they cost.
 
-They are taken at the start, at the end and at steps a factor of two apart, as far as the run stops
-there, on one fixed sub-sample of its training examples. Training does not see them: a run ends with
-the same bits with and without.
+They are taken at the start, at the end and at steps evenly spaced on a logarithmic scale, as far as
+the run stops there, on one fixed sub-sample of its training examples. Training does not see them: a
+run ends with the same bits with and without.
 """
 
 import math
@@ -23,8 +23,9 @@ from lsa_jax.training.measures import MEASURES, OF_KERNELS, tangent_kernel
 VELOCITY = "kernel_velocity"
 NAMES = (*MEASURES, VELOCITY)
 
-# Of training's operations, what measuring may take where the number of examples is left open.
-SHARE = 0.1
+# Of training's operations, what measuring may take where the number of examples is left open. On
+# CPUs its operations take up to twice the time of training's: a tenth of the time in all.
+SHARE = 0.05
 _FEWEST, _MOST = 16, 128
 
 
@@ -33,8 +34,9 @@ class Measuring(NamedTuple):
 
     Attributes:
         names: of `NAMES`; none measures nothing.
-        examples: training examples that it is measured on; None takes a power of two, 16 to 128,
-            for which measuring takes about a tenth of training's operations at most.
+        examples: training examples that it is measured on, at steps a factor of two apart; None
+            takes a power of two, 16 to 128, for which measuring takes a tenth of training's time,
+            about. Where 16 take more, steps are a factor of four apart, or start and end alone.
         apply: the network, `(params, x [n, ...]) -> [n, c]`, each example by itself; None takes
             that which is trained.
         targets: of what is fetched as targets, those that kernels are aligned with; None takes all.
@@ -62,14 +64,15 @@ class Cost(NamedTuple):
     share: float | None
 
 
-def log_spaced(marks: Sequence[int]) -> list[int]:
+def log_spaced(marks: Sequence[int], factor: int | None = 2) -> list[int]:
     """Returns those of increasing marks at which measures are taken.
 
-    The first and the last, and the first at or above each power of two.
+    The first and the last, and the first at or above each power of a factor; None for those alone.
     """
-    marks, chosen = list(marks), {marks[0], marks[-1]}
-    for power in range(marks[-1].bit_length()):
-        chosen.add(next(mark for mark in (*marks, marks[-1]) if mark >= min(2**power, marks[-1])))
+    marks, chosen, power = list(marks), {marks[0], marks[-1]}, 1
+    while factor is not None and power <= marks[-1]:
+        chosen.add(next(mark for mark in marks if mark >= power))
+        power *= factor
     return sorted(chosen)
 
 
@@ -81,17 +84,20 @@ def subsample(num_examples: int, count: int) -> Array:
     return jax.random.permutation(jax.random.key(0), num_examples)[:count]
 
 
-def affordable(apply: Callable, params: PyTree, example: Any, times: int, seen: int) -> int:
-    """Returns a number of examples that measuring takes no more than `SHARE` of training for.
+def affordable(
+    apply: Callable, params: PyTree, example: Any, marks: Sequence[int], seen: int
+) -> tuple[int, list[int]]:
+    """Returns examples and marks that measuring takes no more than `SHARE` of training for.
 
-    At least 16. Training takes about three passes through the network for an example; the kernel of
-    a tile two for each of its examples and outputs c, and n^2 c P operations.
+    Where none do, the fewest of both. Training takes about three passes through the network for an
+    example; the kernel of a tile two for each of its examples and outputs c, and n^2 c P
+    operations.
 
     Args:
         apply: `(params, x [n, ...]) -> [n, c]`.
         params: of one replica, arrays or their shapes.
         example: one input, or its shape.
-        times: kernels to be computed.
+        marks: at which the run stops, increasing.
         seen: examples that a replica is trained on, in all.
     """
     form = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
@@ -100,15 +106,18 @@ def affordable(apply: Callable, params: PyTree, example: Any, times: int, seen: 
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
     def operations(n: int) -> float:
-        blocks = -(-n // measures.TILE)
-        side = min(n, measures.TILE)
-        a_tile = 2 * side * 2 * outputs * forward + 2 * side**2 * outputs * size
-        return times * blocks * (blocks + 1) / 2 * a_tile
+        blocks, side = -(-n // measures.TILE), min(n, measures.TILE)
+        passes = side * (1 if blocks == 1 else 2)  # derivatives of either side of a tile
+        a_tile = 2 * passes * outputs * forward + 2 * side**2 * outputs * size
+        return blocks * (blocks + 1) / 2 * a_tile
 
-    count = _MOST
-    while count > _FEWEST and operations(count) > SHARE * 3 * forward * seen:
-        count //= 2
-    return count
+    for factor in (2, 4, None):
+        chosen, count = log_spaced(marks, factor), _MOST
+        while count >= _FEWEST:
+            if len(chosen) * operations(count) <= SHARE * 3 * forward * seen:
+                return count, chosen
+            count //= 2
+    return _FEWEST, chosen
 
 
 class Course:
@@ -251,13 +260,12 @@ def course_of(
         marks: at which the run stops, increasing, the first that of the start.
         seen: examples that a replica is trained on, in all.
     """
-    apply, marks = measuring.apply or apply, log_spaced(marks)
-    count = measuring.examples
+    apply, count, chosen = measuring.apply or apply, measuring.examples, log_spaced(marks)
     if count is None:
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), starts)
         example = np.asarray(fetch(0, jnp.arange(1))[0])
         form = jax.ShapeDtypeStruct(example.shape[1:], example.dtype)
-        count = affordable(apply, one, form, len(marks), seen)
+        count, chosen = affordable(apply, one, form, marks, seen)
     index = subsample(num_examples, min(count, num_examples))
     replicas = len(jax.tree.leaves(starts)[0])
     fetched = [fetch(replica, index) for replica in range(replicas)]
@@ -266,4 +274,4 @@ def course_of(
     inputs, targets = (
         np.stack([np.asarray(part) for part in parts]) for parts in zip(*fetched, strict=True)
     )
-    return Course(measuring.names, apply, starts, inputs, targets, marks)
+    return Course(measuring.names, apply, starts, inputs, targets, chosen)

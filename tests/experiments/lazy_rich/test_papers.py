@@ -44,7 +44,7 @@ def test_learners_of_a_task_and_seed_share_the_data_and_one_training(tmp_path, m
     by_name = {outcome.metrics["learner"]: outcome.metrics for outcome in found}
     assert set(by_name) == set(learners)
     # The kernel at the start against a plain solution with Jacobians.
-    task, key = made[0], jax.random.fold_in(jax.random.key(0), experiment._RUN)
+    task, key = made[0], jax.random.fold_in(jax.random.key(0), experiment.Papers.RUN)
     start = task.network.init(experiment.init_key(key), (21, 4))
     ntk = kernels.empirical_ntk(task.network.apply, start, task.train.inputs, method="jacobian")
     cross = kernels.empirical_ntk(

@@ -111,7 +111,7 @@ def _course(
     if config.learner not in ("network", "memorise") or not config.measures:
         return None
 
-    def fetch(replica: int, index: Array) -> tuple[Array, Array]:
+    def fetch(replica: int, index: Array) -> tuple[Any, Any]:
         train = replicas[replica].train
         return train.inputs[index], train.targets[index]
 

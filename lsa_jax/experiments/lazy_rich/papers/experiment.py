@@ -16,16 +16,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import kernels, training
+from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask
+from lsa_jax.experiments.lazy_rich.streams import Papers
 from lsa_jax.reporting.claims import binomial_error
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.programs import init_key
-
-# Of a seed's key, after those of the data.
-_RUN, _RIDGE, _POINTS = range(10, 13)
 
 # Test examples that a network sees at a time.
 _PART = 500
@@ -66,7 +65,7 @@ class _Group:
 
     def __init__(self, config: ml_collections.ConfigDict, task: PaperTask, directory: Path) -> None:
         self._config, self._task, self._directory = config, task, directory
-        self._run_key = _stream(config, _RUN)
+        self._run_key = _stream(config, Papers.RUN)
         self._trained: Any = None
         self._wide: tuple[np.ndarray, float] | None = None
 
@@ -98,7 +97,7 @@ class _Group:
             self._task.wide.of_transform,
             train.inputs,
             _columns(train.targets),
-            key=_stream(self._config, _POINTS),
+            key=_stream(self._config, Papers.POINTS),
             size=self._task.wide.size,
             updates=settings.updates,
             points=settings.points,
@@ -111,9 +110,11 @@ class _Group:
         """Returns an exact regression's predictions, and the ridge that held-out examples chose."""
         train, test = self._task.train, self._task.test
         gram_train = kernels.gram(kernel, train.inputs)
+        if not gram_train.any():
+            raise NumericalError("the kernel is 0 on all training examples: no unit is active")
         gram_test = kernels.gram(kernel, test.inputs, train.inputs)
         targets = _columns(train.targets)
-        key = _stream(self._config, _RIDGE)
+        key = _stream(self._config, Papers.RIDGE)
         ridge = kernels.select_ridge(key, gram_train, targets, self._config.ridge)
         return kernels.regress(gram_train, targets, gram_test, ridge=ridge).predictions, ridge
 
@@ -137,9 +138,13 @@ def run(
     shared, outcomes = _Group(group[0].config, task, directory), []
     classes = 0 if task.is_regression else max(2, _columns(task.test.targets).shape[1])
     for done, point in enumerate(group, start=1):
-        outputs, ridge = shared.predict(point.config.learner)
-        found, error = score(task, outputs)
         own = {name: point.config[name] for name in ("task", "learner", "seed")}
+        try:
+            outputs, ridge = shared.predict(point.config.learner)
+        except NumericalError as error:  # of this learner; others of the group go on
+            outcomes.append(Outcome(own, [], "failed", str(error)))
+            continue
+        found, error = score(task, outputs)
         sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
         solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
         outcomes.append(Outcome(own | sizes | solved, [{"score": found}]))

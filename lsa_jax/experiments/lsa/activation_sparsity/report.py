@@ -33,6 +33,8 @@ def activity(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
                 for name, value in report.items()
                 if name.startswith(_PREFIX)
             }
+            if not layers:  # an epoch at which other things were measured
+                continue
             layers[_MEAN] = float(np.mean(list(layers.values())))
             rows += [
                 {
