@@ -7,8 +7,10 @@ Examples:
     python -m launch.benchmark --list
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
-difference of the results, and how much memory each took. On a CPU every core is a device, unless
-XLA_FLAGS has a number of devices; programs on one device use the other cores where XLA can.
+difference of the results, and how much memory each took. --json also says on which device, and the
+operations and bytes of what was computed: launch.preflight --calibrate has from it which share of
+the roofline's rate is reached there. On a CPU every core is a device, unless XLA_FLAGS has a number
+of devices; programs on one device use the other cores where XLA can.
 """
 
 import importlib
@@ -50,13 +52,15 @@ def main() -> None:
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()
     from lsa_jax.benchmarks.measure import measure
+    from lsa_jax.preflight import calibration
     from lsa_jax.reporting import files
 
     suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
     rows = []
     for contest in suite.contests(quick=_QUICK.value):
         if _ONLY.value is None or _ONLY.value in contest.work:
-            rows.append(measure(contest, _ROUNDS.value))
+            row = measure(contest, _ROUNDS.value)
+            rows.append(row | calibration.described(contest.traced))
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)

@@ -13,7 +13,7 @@ from lsa_jax.reporting.gallery import Item
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
 
-_BUNDLED = ("digits", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
+_BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
 _SIZE_FOR_TESTS = "quick"
 _TOLD = ("item", "paper", "ours", "status")  # of a claim
 

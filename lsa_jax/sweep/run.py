@@ -30,6 +30,7 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
+from lsa_jax.reporting.measured import with_measures
 from lsa_jax.reporting.progress import Progress
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import locks
@@ -343,6 +344,8 @@ def report_sweep(
                 f"--workdir {workdir} has no finished runs; start them with launch.sweep"
             )
         report = load_experiment(config.experiment).report(config, results, workdir)
+        varying = [name.split(".")[-1] for name in points[0].settings]
+        report = with_measures(report, workdir, results, varying)
         print(write_report(workdir, results, report))
     if len(results) < len(points):
         print(f"{len(points) - len(results)} of {len(points)} runs are missing")
