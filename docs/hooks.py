@@ -34,7 +34,7 @@ def _notice(item):
     changes = fingerprints.changed(str(ROOT / item.sweep.config), item.fingerprint)
     if not changes:
         return ""
-    return f'<p class="gallery-stale">Stale: {" and ".join(changes)} changed since.</p>'
+    return f'<p class="gallery-stale">Stale, as changed since: {" and ".join(changes)}.</p>'
 
 
 def on_page_markdown(markdown, page, config, files):

@@ -51,10 +51,12 @@ def test_the_build_marks_what_is_stale_and_nothing_else(monkeypatch):
         return hooks.on_page_markdown(text, page, None, None).splitlines()
 
     assert built(now) == ["a", "", '<a href="lsa/#b">']
-    told = '<p class="gallery-stale">Stale: {} changed since.</p>'
-    assert built(now | {"config": ""})[1] == told.format("the configuration")
+    told = '<p class="gallery-stale">Stale, as changed since: {}.</p>'
     assert built(now | {"report": ""})[1] == told.format("the code of the report")
-    assert built({})[1] == told.format("the configuration and the code of the report")
+    settings = now["settings"] | {"noise": 7.0}
+    assert built(now | {"settings": settings})[1] == told.format("the setting noise")
+    both = told.format("the setting noise and the code of the report")
+    assert built({"settings": settings, "points": "", "report": ""})[1] == both
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

@@ -27,7 +27,7 @@ class Item(NamedTuple):
 
     sweep: Sweep
     pictures: list[str]
-    fingerprint: dict[str, str]
+    fingerprint: dict[str, Any]
 
     @property
     def configuration(self) -> Path:

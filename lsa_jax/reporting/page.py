@@ -83,13 +83,15 @@ def _claim(claim: Mapping[str, Any]) -> dict[str, Cell]:
     ours, paper = value_cell(claim["ours"]), value_cell(claim["paper"])
     if claim["spread"] is not None:
         ours = ours._replace(text=f"{ours.text} ± {claim['spread']:.2g}")
-    ends = [value_cell(claim.get(name)).text for name in ("low", "high")]
+    low, high = (value_cell(claim.get(name)).text for name in ("low", "high"))
     return {
         "status": Cell(claim["status"], "status"),
         "claim": Cell(claim["item"], "long"),
         "paper": Cell("") if paper.text == "-" else paper,
         "ours": ours,
-        "95 % interval": Cell("" if "" in ends else " to ".join(dict.fromkeys(ends)), "interval"),
+        "95 % interval": Cell(
+            "" if "" in (low, high) or low == high else f"{low} to {high}", "interval"
+        ),
         "note": Cell(claim.get("note", ""), "long"),
     }
 

@@ -1,7 +1,7 @@
 """Tells whether what is published of a configuration is still what its code would make.
 
-A fingerprint has a hash of the settings and points, one of the code that makes the report of them,
-without its comments, docstrings and layout, and one of the results.
+A fingerprint has the settings, and hashes of the sweep's points, of the code that makes its report,
+without comments, docstrings and layout, and of the results.
 """
 
 import ast
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from lsa_jax.reporting import files
-from lsa_jax.sweep import config_files
+from lsa_jax.sweep import config_files, registry
+from lsa_jax.sweep.fields import flatten
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOM = Path("lsa_jax/experiments")
 # Of what papers share, these decide what a report says.
 _RULES = {Path("lsa_jax/reporting/claims.py"), Path("lsa_jax/reporting/curves.py")}
-CHANGES = {"config": "the configuration", "report": "the code of the report"}
 
 
 def _digest(content: bytes) -> str:
@@ -80,23 +80,28 @@ def report_modules(experiment: str) -> list[Path]:
     return sorted(found)
 
 
-def _of(config: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    settings = json.dumps(files.plain({"config": config, "sweep": list(points)}), sort_keys=True)
+def _of(config: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    registry.load_settings(config["experiment"])  # only to refuse what is gone
     sources = [code((_ROOT / path).read_text()) for path in report_modules(config["experiment"])]
     return {
-        "config": _digest(settings.encode()),
+        "settings": files.plain(flatten(config)),
+        "points": _digest(json.dumps(files.plain(list(points)), sort_keys=True).encode()),
         "report": _digest("\n".join(sources).encode()),
     }
 
 
-def of_folder(folder: Path) -> dict[str, str]:
-    """Returns the fingerprint of a finished sweep, with that of its results."""
+def of_folder(folder: Path) -> dict[str, Any]:
+    """Returns the fingerprint of a finished sweep, with that of its results.
+
+    Raises:
+        InputError: its experiment is gone.
+    """
     record = files.read_json(folder / "config.json")
     results = _digest((folder / "results.csv").read_bytes())
     return _of(record["config"], record["sweep"]) | {"results": results}
 
 
-def now(config: str) -> dict[str, str]:
+def now(config: str) -> dict[str, Any]:
     """Returns the fingerprint of what follows `--config=`, as it and its report are today.
 
     Raises:
@@ -108,9 +113,35 @@ def now(config: str) -> dict[str, str]:
     return _of(found.to_dict(), config_files.sweep_of(module, found))
 
 
-def changed(config: str, published: Mapping[str, str]) -> list[str]:
-    """Returns what has changed since a fingerprint was taken, in words; all of it if it is gone."""
+def _other_setting(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
+    """Returns the first setting that has changed; one that is new and at its default has not."""
+    settings = registry.load_settings(here["experiment"])
+    defaults = files.plain(flatten(settings.default_config().to_dict()))
+    for name in {**here, **there}:
+        before = there.get(name) if name in there else defaults.get(name)
+        if name not in here or here[name] != before:
+            return name
+    return None
+
+
+def changed(config: str, published: Mapping[str, Any]) -> list[str]:
+    """Returns what has changed since a fingerprint was taken, in words.
+
+    Args:
+        config: what follows `--config=`.
+        published: its fingerprint, from `of_folder`.
+
+    Raises:
+        InputError: its file cannot be loaded.
+    """
     if not Path(config.partition(":")[0]).is_file():
-        return list(CHANGES.values())
+        return ["the configuration is gone"]
     found = now(config)
-    return [words for name, words in CHANGES.items() if found[name] != published.get(name)]
+    words = []
+    if setting := _other_setting(published["settings"], found["settings"]):
+        words.append(f"the setting {setting}")
+    elif found["points"] != published["points"]:
+        words.append("the points of the sweep")
+    if found["report"] != published["report"]:
+        words.append("the code of the report")
+    return words

@@ -31,18 +31,26 @@ def finished(folders: Iterable[str | Path]) -> list[tuple[Sweep, Path]]:
     return found
 
 
-def _item(sweep: Sweep, folder: Path, remake: Callable[[Path], None]) -> Item:
-    """Returns what a sweep came to, after its report was made anew by today's code."""
+def _item(sweep: Sweep, folder: Path, remake: Callable[[Path], None]) -> tuple[Item, str]:
+    """Returns what a sweep came to, after its report was made anew by today's code.
+
+    Of a folder that this code cannot report on, the report as it lies there, which the pages mark
+    as stale, with the reason.
+    """
     if not Path(sweep.config.partition(":")[0]).is_file():
         raise InputError("its configuration is not here; accepted: one below this folder")
     typed = files.read_json(folder / "config.json")["command"]
     if changed := [word for word in typed if word.startswith("--config.")]:
         raise InputError(f"{folder} was run with {changed[0]}; accepted: a configuration as it is")
-    remake(folder)
+    fingerprint, reason = fingerprints.of_folder(folder), ""
+    try:
+        remake(folder)
+    except InputError as error:
+        fingerprint["report"], reason = "", f", with the report as it was: {error}"
     told = reproduction.finished(sweep, folder.parent, sweep.machine or {})
     # The command names folders of the machine that it ran on; figures are listed beside.
     told = told._replace(command="", pictures=[])
-    return Item(told, pictures.names(folder), fingerprints.of_folder(folder))
+    return Item(told, pictures.names(folder), fingerprint), reason
 
 
 def publish(
@@ -64,7 +72,8 @@ def publish(
             published = known.get(sweep.config)
             if published and published.fingerprint == fingerprints.of_folder(folder):
                 continue
-            gallery.keep(place, _item(sweep, folder, remake), folder)
-            yield f"published {sweep.config}"
+            item, reason = _item(sweep, folder, remake)
+            gallery.keep(place, item, folder)
+            yield f"published {sweep.config}{reason}"
         except InputError as error:
             yield f"left out {sweep.config}: {error}"

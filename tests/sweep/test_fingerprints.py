@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lsa_jax.experiments.lsa.lemmas import settings
 from lsa_jax.sweep import fingerprints
 
 SOURCE = '''"""A module."""
@@ -73,11 +74,28 @@ def test_nothing_has_changed_where_nothing_has(published):
 
 def test_another_value_another_size_and_a_file_that_is_gone_are_changes(published):
     path, fingerprint = published
-    assert fingerprints.changed(str(path), fingerprint) == ["the configuration"]
+    assert fingerprints.changed(str(path), fingerprint) == ["the setting sweep.k"]
     path.write_text(CONFIG.format(d=5))
-    assert fingerprints.changed(f"{path}:small", fingerprint) == ["the configuration"]
+    assert fingerprints.changed(f"{path}:small", fingerprint) == ["the setting d"]
     path.unlink()
-    assert len(fingerprints.changed(f"{path}:small", fingerprint)) == 2
+    assert fingerprints.changed(f"{path}:small", fingerprint) == ["the configuration is gone"]
+
+
+def test_a_setting_that_is_new_is_a_change_only_off_its_default(published):
+    path, fingerprint = published
+    del fingerprint["settings"]["d"]  # as before it was there; 4 is not its default
+    assert fingerprints.changed(f"{path}:small", fingerprint) == ["the setting d"]
+    default = settings.default_config().d
+    path.write_text(CONFIG.format(d=default))
+    assert default != 4 and fingerprints.changed(f"{path}:small", fingerprint) == []
+    fingerprint["settings"]["gone"] = 1
+    assert fingerprints.changed(f"{path}:small", fingerprint) == ["the setting gone"]
+
+
+def test_other_points_of_the_same_settings_are_a_change(published):
+    path, fingerprint = published
+    fingerprint["points"] = ""
+    assert fingerprints.changed(f"{path}:small", fingerprint) == ["the points of the sweep"]
 
 
 def test_another_rule_of_claims_is_a_change_of_the_report(published, tmp_path, monkeypatch):

@@ -103,20 +103,28 @@ def test_again_only_what_is_new_or_changed_is_published(place, monkeypatch):
 
 
 def test_one_that_cannot_be_published_does_not_stop_the_others(place):
-    def refuse(folder):
-        if folder.name == "a":
-            raise InputError("config.d is missing")
-        remake(folder)
-
-    lines, _ = publish(place, refuse)
-    assert lines[0] == "left out configs/lsa/a.py:small: config.d is missing"
-    assert lines[1:] == ["published configs/lsa/b.py:small"]
     finish(place[1], "a", ["sweep.py", "--config.k=3"])
-    (line,) = publish(place)[0]
+    line, other = publish(place)[0]
     assert "was run with --config.k=3; accepted: a configuration as it is" in line
+    assert other == "published configs/lsa/b.py:small"
     finish(place[1], "a")
     Path("configs/lsa/a.py").unlink()
     assert "its configuration is not here" in publish(place)[0][0]
+
+
+def test_a_report_that_cannot_be_made_anew_is_published_as_it_was_and_is_stale(place):
+    def refuse(folder):
+        raise InputError("config.d is missing")
+
+    remake(place[1] / "a")
+    remake(place[1] / "b")
+    lines, _ = publish(place, refuse)
+    ending = ", with the report as it was: config.d is missing"
+    assert lines == [f"published configs/lsa/{name}.py:small{ending}" for name in "ab"]
+    item = gallery.read(place[0])["configs/lsa/a.py:small"]
+    assert item.sweep.claims[0]["ours"] == 0.5 and item.fingerprint["report"] == ""
+    lines, remade = publish(place)  # by code that can
+    assert remade == ["a", "b"] and gallery.read(place[0])["configs/lsa/a.py:small"] != item
 
 
 def test_start_up_checks_are_not_published(place):
