@@ -16,7 +16,6 @@ from lsa_jax.experiments.lazy_rich import tasks
 from lsa_jax.experiments.lazy_rich.streams import Digits
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, Task
 from lsa_jax.models.model import Model
-from lsa_jax.models.scaled import FROZEN
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
 
@@ -51,16 +50,20 @@ def input_shape(config: ml_collections.ConfigDict, task: Task) -> tuple[int, ...
 
 
 def optimizer_of(
-    config: ml_collections.ConfigDict, model: Model, task: Task, rate: Any, name: str
+    config: ml_collections.ConfigDict,
+    model: Model,
+    task: Task,
+    rate: Any,
+    frozen: tuple[str, ...] = (),
 ) -> optax.GradientTransformation:
-    """Returns the optimiser of a point, with the factors of its parameterisation.
+    """Returns SGD with momentum for a point, with the factors of its parameterisation.
 
     Args:
         config: the point's.
         model: what is trained.
         task: its data.
         rate: at the end of the warm-up; may be traced.
-        name: of `training.OPTIMIZERS`.
+        frozen: parts of the model's parameters that are not trained.
     """
     schedule = training.make_schedule(
         config.schedule,
@@ -69,9 +72,13 @@ def optimizer_of(
         steps_per_epoch=-(-len(task.train.targets) // config.batch_size),
         warmup_epochs=config.warmup_epochs,
     )
-    factors = model.rate_factors and model.rate_factors(input_shape(config, task), name)
-    trained = factors and split(factors, FROZEN)[0]
-    return training.make_optimizer(name, schedule, momentum=config.momentum, rate_factors=trained)
+    factors = model.rate_factors and model.rate_factors(input_shape(config, task), "momentum")
+    return training.make_optimizer(
+        "momentum",
+        schedule,
+        momentum=config.momentum,
+        rate_factors=factors and split(factors, frozen)[0],
+    )
 
 
 def train(
@@ -82,6 +89,7 @@ def train(
     loss: Callable,
     directory: Path,
     progress: Callable[[float], None],
+    frozen: tuple[str, ...] = (),
 ) -> tuple[Any, training.History]:
     """Trains a model at every point of a group at once, by SGD with momentum.
 
@@ -93,6 +101,7 @@ def train(
         loss: `(outputs, targets) -> [n]`.
         directory: where checkpoints go.
         progress: called with the fraction done.
+        frozen: parts of the model's parameters that are not trained.
 
     Returns:
         The trained parameters and the course of training, with an axis of points.
@@ -108,12 +117,12 @@ def train(
         model,
         tasks.source(config, TRAIN, task.train),
         loss,
-        lambda replica: optimizer_of(config, model, task, replica["rate"], "momentum"),
+        lambda replica: optimizer_of(config, model, task, replica["rate"], frozen),
         epochs=config.epochs,
         batch_size=config.batch_size,
         evaluation=training.Evaluation(test, None, config.epochs),
         replicas=replicas,
-        frozen=FROZEN,
+        frozen=frozen,
         checkpoints=training.Checkpoints(directory, max(1, config.epochs // 4)),
         progress=progress,
     )

@@ -18,7 +18,7 @@ from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.dial.report import MEASURES, make_report
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, Task, load
 from lsa_jax.models.model import Model
-from lsa_jax.models.scaled import network_params
+from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
 
@@ -93,6 +93,7 @@ def _train(
         training.softmax_cross_entropy,
         directory,
         progress,
+        FROZEN,
     )
     outcomes = []
     for replica, point in enumerate(group):
