@@ -106,6 +106,7 @@ def run(
         progress,
         loss=lambda outputs, targets: loss(outputs[:, :num_classes], targets),
         metrics=metrics,
+        start=True,
     )
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))

@@ -126,6 +126,7 @@ def train_group(
     *,
     loss: Callable | None = None,
     metrics: dict[str, Callable] | None = None,
+    start: bool = False,
 ) -> tuple[Any, training.History]:
     """Trains a model at every point of a group at once, as the learner's settings say.
 
@@ -137,6 +138,7 @@ def train_group(
         progress: called with the fraction done.
         loss: `(outputs, targets) -> [n]`; None takes the settings'.
         metrics: as `training.train` takes them.
+        start: measure before the first epoch too.
 
     Returns:
         The trained parameters and the course of training, with an axis of points.
@@ -155,7 +157,7 @@ def train_group(
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         evaluation=training.Evaluation(
-            tasks.source(config, TEST, task.test), metrics, settings.eval_every
+            tasks.source(config, TEST, task.test), metrics, settings.eval_every, start=start
         ),
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
         frozen=LEARNERS[config.learner].frozen,
