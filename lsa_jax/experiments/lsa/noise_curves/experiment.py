@@ -76,6 +76,7 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
         "wide_resnet": {
             "depth": model.depth,
             "norm": model.norm,
+            "pool_window": model.pool_window,
             "batch_axis": parallel.BATCH_AXIS if config.parallel == "data" else None,
         },
     }
@@ -86,6 +87,7 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
         parameterization=config[learner].parameterization,
         dtype=model.dtype,
         w_std=model.w_std,
+        b_std=model.b_std,
         **own[model.name],
     )
 
