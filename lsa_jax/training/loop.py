@@ -43,8 +43,8 @@ class History(NamedTuple):
 
     Attributes:
         rows: one dictionary a report: `epoch` and `step` (how many are done), `batch_loss` (mean
-            over the epoch's batches while they were trained on), `train_loss`, `test_loss` and the
-            metrics likewise. Values are [replicas], or numbers for a single run.
+            over the epoch's batches while they were trained on; epoch 0 has none), `train_loss`,
+            `test_loss`, metrics likewise. Values are [replicas], or numbers for a single run.
         failures: by replica, why it stopped learning. Its parameters are those before the step
             whose loss was not finite.
         throughput: the pace of this process; None where all epochs were done before.
@@ -67,6 +67,7 @@ class Evaluation(NamedTuple):
         every: epochs between evaluations; the last epoch is always evaluated.
         batch_size: examples a step.
         measuring: how lazy or rich the run is, measured from the start on.
+        start: measure before the first epoch too.
     """
 
     test: Dataset | Source | None = None
@@ -74,6 +75,7 @@ class Evaluation(NamedTuple):
     every: int = 1
     batch_size: int = 512
     measuring: Measuring = NOTHING
+    start: bool = False
 
 
 BY_EPOCH = Evaluation()
@@ -163,10 +165,11 @@ class _Run:
 class _Table:
     """The reports of a run as one array [reports, columns, replicas], so that it can be saved."""
 
-    def __init__(self, run: _Run, epochs: int, eval_every: int) -> None:
+    def __init__(self, run: _Run, epochs: int, evaluation: Evaluation) -> None:
         self.columns = ["batch_loss", *run.measures]
         width = run.layout.num_replicas
-        self.epochs = [e for e in range(1, epochs + 1) if e % eval_every == 0 or e == epochs]
+        due = range(0 if evaluation.start else 1, epochs + 1)
+        self.epochs = [e for e in due if e % evaluation.every == 0 or e == epochs]
         self.values = np.full((len(self.epochs), len(self.columns), width), np.nan)
 
     def add(self, epoch: int, row: dict[str, np.ndarray]) -> None:
@@ -180,6 +183,8 @@ class _Table:
             row = {"epoch": epoch, "step": epoch * run.steps_per_epoch}
             if epoch in found:
                 row |= dict(zip(self.columns, found[epoch], strict=True))
+            if not epoch:  # before the first batch
+                row.pop("batch_loss", None)
             if run.course is not None:
                 row |= run.course.row(epoch)
             rows.append(row)
@@ -220,16 +225,19 @@ def _sources(data: Dataset | Source, test: Dataset | Source | None) -> dict[str,
 def _go_through(
     run: _Run,
     epochs: int,
-    eval_every: int,
+    evaluation: Evaluation,
     kept: Checkpoints,
     progress: Callable[[float], None] | None,
 ) -> tuple[PyTree, History]:
     """Trains from the last checkpoint to the end."""
-    table = _Table(run, epochs, eval_every)
+    table = _Table(run, epochs, evaluation)
 
     def advance(state: ReplicaState, done: int) -> ReplicaState:
         if done == 0:
             run.measure(state, 0)
+            if evaluation.start:
+                row = run.evaluate(state)
+                table.add(0, {"batch_loss": np.full_like(row["train_loss"], np.nan), **row})
         state, batch_loss = run.train_epoch(state)
         run.measure(state, done + 1)
         if done + 1 in table.epochs:
@@ -313,7 +321,7 @@ def train(
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     run = _Run(recipe, sources, key, replicas)
     run.watch(evaluation.measuring, epochs)
-    params, history = _go_through(run, epochs, evaluation.every, checkpoints, progress)
+    params, history = _go_through(run, epochs, evaluation, checkpoints, progress)
     return _single(params, history) if single else (params, history)
 
 

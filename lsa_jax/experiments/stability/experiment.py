@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lsa_jax import parallel
-from lsa_jax.data import images
+from lsa_jax.data import images, resize
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability import linear, networks
 from lsa_jax.experiments.stability.influence import run_influence
@@ -94,7 +94,8 @@ def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
         draws = np.random.default_rng(config.data.test_seed).random(len(test.targets))
         chosen = np.sort(np.argsort(draws)[:count])
         test = test._replace(inputs=test.inputs[chosen], targets=test.targets[chosen])
-    inputs = pack(np.concatenate([found.train.inputs, test.inputs]))
+    inputs = np.concatenate([found.train.inputs, test.inputs])
+    inputs = pack(inputs if config.data.size is None else resize(inputs, config.data.size))
     labels = np.concatenate([found.train.targets, test.targets])
     classes = len(found.class_names)
     if config.learner in LINEAR:

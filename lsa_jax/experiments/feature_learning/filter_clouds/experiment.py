@@ -209,7 +209,7 @@ def run(
 ) -> list[Outcome]:
     """Trains the networks of a width together and measures their filters."""
     config = group[0].config
-    model = resnet18(config.filters, 2)
+    model = resnet18(config.filters, 2, scale=config.init_scale)
     total, done = sum(config.epochs), 0
     trained = []
     for epochs in config.epochs:

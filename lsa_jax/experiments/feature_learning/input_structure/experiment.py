@@ -2,7 +2,9 @@
 
 Shi, Wei and Liang (ICLR 2022), appendix E.5, algorithm 1: a teacher learns the labelled inputs L,
 with a regulariser that keeps its labels of the inputs U even and sure; it then labels L and U, and
-a student learns a mixture of both. The teacher's size is that of the first minimum of the test loss
+a student learns the union of both, as far as the share of U allows. With a share of 0 it learns the
+teacher's labels of L alone: what the injected inputs cost, apart from whose labels are learned. The
+teacher's size is that of the first minimum of the test loss
 of networks trained on L directly, which are points of the same sweep.
 """
 
@@ -20,7 +22,12 @@ from jaxtyping import Array, Float, Int
 from lsa_jax import backend, parallel, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
-from lsa_jax.experiments.feature_learning.input_structure.tasks import Material, load, mix
+from lsa_jax.experiments.feature_learning.input_structure.tasks import (
+    Material,
+    load,
+    mix,
+    mixture_parts,
+)
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models import Model
@@ -193,14 +200,14 @@ def _train_students(
     directory: Path,
     progress: Callable[[float], None],
 ) -> training.History:
-    """Trains students of one size as replicas: seeds and shares."""
+    """Trains students of one size and share as replicas: seeds."""
     config, num_classes = points[0].config, data.train.targets.shape[1]
     replicas, sizes = [], {}
     for point in points:
         own = {}
         for which, (name, part) in enumerate(data._asdict().items()):
-            sizes[name] = len(part.inputs) // 2
-            own[f"{name}_rows"] = mix(point, which, sizes[name])
+            own[f"{name}_rows"] = mix(point, which, len(part.inputs) // 2)
+            sizes[name] = len(own[f"{name}_rows"])
             own[f"{name}_labels"] = labels[point.config.seed][name]
         replicas.append(own)
     sources = {
@@ -261,19 +268,25 @@ def num_parameters(config: ml_collections.ConfigDict, data: Material) -> int:
 
 
 def _outcome(
-    point: Point, history: training.History, replica: int, extra: dict[str, Any]
+    point: Point,
+    history: training.History,
+    replica: int,
+    counts: dict[str, int],
+    extra: dict[str, Any],
 ) -> Outcome:
+    """Returns what came out of one network; `counts` are the inputs of L by split."""
     config = point.config
     described = {"learner": config.learner, "size": config.size, "seed": config.seed} | extra
     rows = []
     for row in history.rows:
         plain = {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
-        for split in ("train", "test"):
+        for split, count in counts.items():
+            parts = mixture_parts(config.share, count)
             # Means over the whole mixture of what is counted in one part.
-            for part, share in (("labelled", 1 - config.share), ("injected", config.share)):
+            for part, size in zip(("labelled", "injected"), parts, strict=True):
                 name = f"{split}_{part}_part"
                 if name in plain:
-                    plain[name] = plain[name] / share if share else float("nan")
+                    plain[name] = plain[name] * sum(parts) / size if size else float("nan")
         rows.append(plain)
     failure = extra.pop("failure", None) or history.failures.get(replica)
     if failure:
@@ -288,10 +301,10 @@ def _outcome(
 def run(
     group: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    """Trains the teachers of a group, then its students by size; or networks on L, by size."""
+    """Trains the teachers of a group, then its students by size and share; or networks on L."""
     config = group[0].config
-    sizes = list(dict.fromkeys(point.config.size for point in group))
-    parts = len(sizes) + (config.learner == "student")
+    kinds = list(dict.fromkeys(map(_kind, group)))
+    parts = len(kinds) + (config.learner == "student")
 
     def part_of(done: int) -> Callable[[float], None]:
         return lambda fraction: progress((done + fraction) / parts)
@@ -300,10 +313,11 @@ def run(
     measures: dict[int, dict[str, Any]] = {}
     if config.learner == "student":
         labels, measures = _teach(group, data, directory, part_of(0))
+    counts = {name: len(part.inputs) // 2 for name, part in data._asdict().items()}
     outcomes: dict[str, Outcome] = {}
-    for done, size in enumerate(sizes, start=parts - len(sizes)):
-        points = [point for point in group if point.config.size == size]
-        place = directory / f"size_{size}"
+    for done, kind in enumerate(kinds, start=parts - len(kinds)):
+        points = [point for point in group if _kind(point) == kind]
+        place = directory / "_".join(f"{value:g}" for value in kind)
         if config.learner == "student":
             history = _train_students(points, labels, data, place, part_of(done))
         else:
@@ -313,8 +327,17 @@ def run(
             if config.learner == "student":
                 extra |= {"teacher_size": config.teacher_size, "share": point.config.share}
                 extra |= measures[point.config.seed]
-            outcomes[point.id] = _outcome(point, history, replica, extra)
+            outcomes[point.id] = _outcome(point, history, replica, counts, extra)
     return [outcomes[point.id] for point in group]
+
+
+def _kind(point: Point) -> tuple[float, ...]:
+    """Returns what networks have in common that are trained as replicas: size, share of a student.
+
+    Replicas have equally many examples.
+    """
+    config = point.config
+    return (config.size, config.share) if config.learner == "student" else (config.size,)
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

@@ -11,7 +11,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
-_SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1, above=True)
+_SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1)
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -24,7 +24,11 @@ FIELDS: dict[str, Field] = {
     ),
     "teacher_size": Field(9, _SIZE, "student: m of the teacher"),
     "size": Field(9, _SIZE, "m of the student, or of the network trained directly"),
-    "share": Field(0.5, _SHARE, "student: alpha, share of injected inputs"),
+    "share": Field(
+        0.5,
+        _SHARE,
+        "student: alpha, share of injected inputs; 0 for the teacher's labels of L alone",
+    ),
     "seed": Field(0, _SEED, "draws initial networks, order and mixtures"),
     # The data.
     "data.dataset": Field(

@@ -108,6 +108,7 @@ def run(
         metrics=metrics,
         # Of the network, whose outputs are those that its gradients are of.
         measuring=training.Measuring(config.measures, config.measured_examples, model.apply),
+        start=True,
     )
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))

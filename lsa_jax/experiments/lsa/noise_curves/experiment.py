@@ -81,6 +81,7 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
         "wide_resnet": {
             "depth": model.depth,
             "norm": model.norm,
+            "pool_window": model.pool_window,
             "batch_axis": parallel.BATCH_AXIS if config.parallel == "data" else None,
         },
     }
@@ -91,6 +92,7 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
         parameterization=config[learner].parameterization,
         dtype=model.dtype,
         w_std=model.w_std,
+        b_std=model.b_std,
         **own[model.name],
     )
 
@@ -132,6 +134,7 @@ def train_group(
     loss: Callable | None = None,
     metrics: dict[str, Callable] | None = None,
     measuring: training.Measuring | None = None,
+    start: bool = False,
 ) -> tuple[Any, training.History]:
     """Trains a model at every point of a group at once, as the learner's settings say.
 
@@ -144,6 +147,7 @@ def train_group(
         loss: `(outputs, targets) -> [n]`; None takes the settings'.
         metrics: as `training.train` takes them.
         measuring: as `training.train` takes it; None measures nothing.
+        start: measure before the first epoch too.
 
     Returns:
         The trained parameters and the course of training, with an axis of points.
@@ -166,6 +170,7 @@ def train_group(
             metrics,
             settings.eval_every,
             measuring=measuring or training.Measuring(),
+            start=start,
         ),
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
         frozen=LEARNERS[config.learner].frozen,

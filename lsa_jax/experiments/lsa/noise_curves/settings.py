@@ -77,6 +77,11 @@ FIELDS: dict[str, Field] = {
     "data.photographs": Field(
         None, optional(text()), "folder of photographs below the data folder"
     ),
+    "data.photograph_size": Field(
+        None,
+        optional(integer(1)),
+        "side of photographs of which several tile a background; None: one fills it",
+    ),
     "data.synset": Field(
         None,
         optional(one_of("plants")),
@@ -92,6 +97,14 @@ FIELDS: dict[str, Field] = {
     "model.widths": Field((512,), tuple_of(integer(1)), "mlp: hidden widths at width factor 1"),
     "model.depth": Field(10, integer(10), "wide_resnet: 6n + 4"),
     "model.norm": Field("batch", one_of("batch", "none"), "wide_resnet: normalisation"),
+    "model.pool_window": Field(
+        None,
+        optional(integer(1)),
+        "wide_resnet: side of the windows averaged before the readout, a pixel apart; None: all",
+    ),
+    "model.b_std": Field(
+        None, optional(number(0)), "scale of the biases at the start; None for no biases"
+    ),
     "model.w_std": Field(
         2**0.5, number(0, above=True), "scale of the hidden weights; sqrt(2) suits ReLU"
     ),
@@ -217,6 +230,12 @@ def check_data(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.task", f"on {data.dataset}; accepted: 'all'")
     if data.background == "photographs" and data.photographs is None:
         raise _refuse(config, "data.photographs", "accepted: a folder below the data folder")
+    tile = data.photograph_size
+    if tile is not None and (data.background != "photographs" or data.background_size % tile):
+        why = f"on {data.background!r} of side {data.background_size}; accepted: None"
+        if data.background == "photographs":
+            why += ", or a divisor of the side"
+        raise _refuse(config, "data.photograph_size", why)
     if data.synset is not None and data.background != "photographs":
         why = f"on background {data.background!r}; accepted: None"
         raise _refuse(config, "data.synset", why)
