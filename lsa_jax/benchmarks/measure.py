@@ -42,6 +42,18 @@ class Contest(NamedTuple):
     peers: dict[str, Callable[[], Any]]
 
 
+class Skipped(NamedTuple):
+    """One thing that cannot be measured here.
+
+    Attributes:
+        work: what would be computed.
+        reason: what is missing.
+    """
+
+    work: str
+    reason: str
+
+
 def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     """Runs a contest.
 
