@@ -45,7 +45,7 @@ def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
     """Yields what is to be measured, or why it is not; on few and tiny examples if `quick`."""
     rng = np.random.default_rng(_SEED)
     n, side = (3, 8) if quick else (64, 12)
-    images = rng.standard_normal((n, side, side, 3))
+    images, others = rng.standard_normal((2, n, side, side, 3))
     described = {f"layer {name}": _layer for name in LAYERS} | dict.fromkeys(NETWORKS, _network)
     for name, describe in described.items():
         for get in ("ntk", "nngp"):
@@ -53,7 +53,7 @@ def contests(*, quick: bool) -> Iterator[Contest | Skipped]:
             if importlib.util.find_spec("neural_tangents") is None:
                 yield Skipped(work, "neural-tangents is not installed; see docs/migrate.md")
             else:
-                yield _infinite(work, describe(name.removeprefix("layer ")), images, get)
+                yield _infinite(work, describe(name.removeprefix("layer ")), (images, others), get)
     for network, peer in itertools.product(_FINITE, FINITE_PEERS):
         yield _finite(network, peer, images[:16], rng)
 
@@ -69,7 +69,10 @@ def _in_float64(function: Callable[..., Array], *arguments: Any) -> Callable[[],
     return run
 
 
-def _infinite(work: str, described: Description, x: np.ndarray, get: str) -> Contest:
+def _infinite(
+    work: str, described: Description, x: tuple[np.ndarray, np.ndarray], get: str
+) -> Contest:
+    """Between different examples; one with itself has two dropout masks here, and one there."""
     kernel = models.network(described.ours).kernel
     _, _, kernel_fn = described.theirs
 
@@ -80,11 +83,11 @@ def _infinite(work: str, described: Description, x: np.ndarray, get: str) -> Con
 
     return Contest(
         work,
-        f"{len(x)} x {len(x)}, images {x.shape[1]} x {x.shape[2]}",
-        len(x) ** 2,
-        _in_float64(partial(kernel, get=get), x, x),
+        f"{len(x[0])} x {len(x[1])}, images {x[0].shape[1]} x {x[0].shape[2]}",
+        len(x[0]) * len(x[1]),
+        _in_float64(partial(kernel, get=get), *x),
         "neural-tangents",
-        {"stax": _in_float64(theirs, x, x)},
+        {"stax": _in_float64(theirs, *x)},
     )
 
 
