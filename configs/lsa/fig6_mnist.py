@@ -11,9 +11,9 @@ exactly, network of 40 epochs, 2 seeds; not run here.
 
 In a random corner, finite NTKs trained for 40 epochs (11 min on 2 CPU cores), percentage of
 zero-noise test accuracy retained at noise 2 (mean and standard deviation over 2 seeds): network
-90.4 +- 2.5, finite NTK of width 1 29.4 +- 8.2, of width 4 35.5 +- 1.3, infinite NTK 54.2 +- 0.9. The
-paper's claim is shown for all three. On a par with the network at zero noise is the infinite NTK
-(91.0 and 91.9 %), but not the finite ones (77.7, 85.7 %).
+90.4 +- 2.5, finite NTK of width 1 29.4 +- 8.2, of width 4 35.5 +- 1.3, infinite NTK 54.2 +- 0.9.
+The paper's claim is shown for all three. On a par with the network at zero noise is the infinite
+NTK (91.0 and 91.9 %), but not the finite ones (77.7, 85.7 %).
 """
 
 import ml_collections

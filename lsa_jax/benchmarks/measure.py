@@ -45,6 +45,18 @@ class Contest(NamedTuple):
     traced: Callable[[], Any] | None = None
 
 
+class Skipped(NamedTuple):
+    """One thing that cannot be measured here.
+
+    Attributes:
+        work: what would be computed.
+        reason: what is missing.
+    """
+
+    work: str
+    reason: str
+
+
 def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     """Runs a contest.
 
