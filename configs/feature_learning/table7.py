@@ -47,10 +47,10 @@ _QUICK = {
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the networks in one of the variants full, small, small_tenth, quick."""
+    """Returns the networks in one of the variants full, small, quick, small_tenth."""
     config = set_fields(
         settings.default_config(),
         {"title": "Filters of ResNet(m) on CIFAR-10 airplane/automobile (table 7)"},
     )
-    variants = {"small": _SMALL, "small_tenth": _SMALL_TENTH, "quick": _QUICK}
+    variants = {"small": _SMALL, "quick": _QUICK, "small_tenth": _SMALL_TENTH}
     return choose(config, variant, variants)

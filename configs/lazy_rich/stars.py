@@ -11,8 +11,8 @@ the published one, and the update gains.
 
 Cost: 22 min of wall time and 3 min 36 s of processor time on 2 shared CPU cores (load 10 to 20).
 Result (mean and standard deviation over three seeds, 4,000 test images): 83.31 +- 2.50 % before and
-93.81 +- 5.42 % after the update (87.6, 96.4 and 97.4 %). The first is at least the published one and
-the update gains; of the second three seeds leave it undecided.
+93.81 +- 5.42 % after the update (87.6, 96.4 and 97.4 %). The first is at least the published one
+and the update gains; of the second three seeds leave it undecided.
 """
 
 import ml_collections
