@@ -30,6 +30,7 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
+from lsa_jax.reporting.measured import with_measures
 from lsa_jax.reporting.progress import Progress
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import locks
@@ -39,6 +40,7 @@ from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.registry import load_experiment
 
 _PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy", "scipy")
+_Show = Callable[[str], None]
 
 
 def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[str, Any]:
@@ -247,8 +249,7 @@ def recorded_sweep(
     with locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
             record = {"command": command, "versions": _versions(), "devices": devices}
-            record["host"] = describe_host()
-            files.write_json(workdir / "config.json", {**record, **identity})
+            files.write_json(workdir / "config.json", record | {"host": describe_host()} | identity)
         yield
 
 
@@ -260,6 +261,7 @@ def run_sweep(
     data_dir: Path | None,
     command: list[str],
     watch: Watch = UNWATCHED,
+    show: _Show = print,
 ) -> pd.DataFrame:
     """Runs what is missing of a sweep and writes the report.
 
@@ -270,6 +272,7 @@ def run_sweep(
         data_dir: where data sets lie; None means the environment's or the cache.
         command: the command line, for the record.
         watch: what looks on; the first process alone calls it when results are stored.
+        show: is given the report's text.
 
     Returns:
         One row a point: its settings, metrics, `seconds` (its share of its group's time, of a group
@@ -289,7 +292,7 @@ def run_sweep(
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)
         everyone.on_first(lambda: stack.enter_context(held))
         _run_missing(experiment, experiment.groups(points), load, workdir, watch)
-        return everyone.from_first(lambda: report_sweep(config, points, workdir))
+        return everyone.from_first(lambda: report_sweep(config, points, workdir, show))
 
 
 def run_groups(
@@ -329,9 +332,9 @@ def run_groups(
 
 
 def report_sweep(
-    config: ml_collections.ConfigDict, points: list[Point], workdir: Path
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: _Show = print
 ) -> pd.DataFrame:
-    """Writes and prints the report on the points that are done and returns their table.
+    """Writes and shows the report on the points that are done and returns their table.
 
     Raises:
         InputError: none is done, or the folder cannot be written.
@@ -339,11 +342,11 @@ def report_sweep(
     with locks.reporting(workdir):
         results = files.read_results(workdir, [point.id for point in points])
         if results.empty:
-            raise InputError(
-                f"--workdir {workdir} has no finished runs; start them with launch.sweep"
-            )
+            raise InputError(f"--workdir {workdir} has no finished runs; launch.sweep starts them")
         report = load_experiment(config.experiment).report(config, results, workdir)
-        print(write_report(workdir, results, report))
+        varying = [name.split(".")[-1] for name in points[0].settings]
+        report = with_measures(report, workdir, results, varying)
+        show(write_report(workdir, results, report))
     if len(results) < len(points):
-        print(f"{len(points) - len(results)} of {len(points)} runs are missing")
+        show(f"{len(points) - len(results)} of {len(points)} runs are missing")
     return results

@@ -67,10 +67,16 @@ def choose(
     longer = max(len(x1), len(x2))
 
     def at_most(side: int) -> TileProgram:
+        """Compiles for the side, or for a quarter of it where the compiler finds no memory."""
         # An even share of the longer axis leaves little to fill up. The other axis follows, so that
         # the tiles of a train-train and of a test-train matrix are the same program.
         side = math.ceil(longer / math.ceil(longer / side))
-        return compile_tile(stages, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
+        try:
+            return compile_tile(stages, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error) or side == 1:
+                raise
+        return at_most(max(1, side // 4))
 
     on_cpu = backend.is_cpu()
     program = at_most(min(largest_side(longer), _share(longer, num_devices)))
@@ -229,8 +235,12 @@ def _in_threads(program: TileProgram, devices: Sequence[jax.Device]) -> DevicePr
         started = [start(prepare, block) for block in blocks]
         return [one.result() for one in started]
 
-    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Callable[[], np.ndarray]:
+    def between_each(
+        rows: Sequence[PyTree], columns: Sequence[PyTree]
+    ) -> Callable[[], Array | np.ndarray]:
         started = [start(program.between, *both) for both in zip(rows, columns, strict=True)]
+        if len(started) == 1:  # it may stay on its device on the way to other processes
+            return lambda: started[0].result()[None]
         return lambda: np.stack([one.result() for one in started])
 
     rows, columns = (functools.partial(prepare_each, prepare) for prepare in program.prepare)

@@ -1,0 +1,53 @@
+"""Settings: the change of activations in a few steps, by width and parameterisation."""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.points import product
+
+OPTIMIZERS = ("sgd", "adam")
+_OPTIMIZER = one_of(*OPTIMIZERS)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Coordinate check", text(), "heading of the report"),
+    "optimizer": Field("sgd", _OPTIMIZER, "update rule"),
+    **DATA,
+    **NETWORK,
+    "steps": Field(4, integer(1), "updates before activations are compared with the start"),
+    "rates.sgd": Field(0.05, number(0, above=True), "rate at width factor 1"),
+    "rates.adam": Field(0.001, number(0, above=True), "likewise"),
+    "ntk_factor": Field(
+        20.0, number(0, above=True), "what SGD's rate is multiplied by in the NTK parameterisation"
+    ),
+    # The axes of the sweep.
+    "sweep.optimizer": Field(OPTIMIZERS, tuple_of(_OPTIMIZER), "update rules"),
+    "sweep.parameterization": Field(
+        ("ntk", "standard", "mup"), tuple_of(PARAMETERIZATION), "parameterisations"
+    ),
+    "sweep.width_factor": Field((1, 2, 4, 8), tuple_of(integer(1)), "width factors"),
+    "sweep.seed": Field((0, 1, 2, 3, 4, 5, 6, 7), tuple_of(integer(0)), "seeds"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns every point: update rule x parameterisation x width x seed."""
+    names = ("optimizer", "parameterization", "width_factor", "seed")
+    return product({name: config.sweep[name] for name in names})
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)

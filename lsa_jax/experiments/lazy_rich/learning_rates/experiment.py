@@ -1,0 +1,45 @@
+"""Which learning rate is best, at every width: muP's stays where it is, the standard one falls.
+
+Yang et al., Tensor Programs V (arXiv 2203.03466), figure 1, on digits.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lsa_jax import training
+from lsa_jax.experiments.lazy_rich import networks, tasks
+from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
+from lsa_jax.experiments.lazy_rich.tasks import Task, load
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point, group_points, split_groups
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts points together that differ in rate and seed alone."""
+    return split_groups(group_points(points, lambda config: ("learning_rate", "seed")))
+
+
+def run(
+    group: list[Point],
+    data: dict[str, Task],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> list[Outcome]:
+    """Trains a group's points as replicas.
+
+    A loss that is not finite is an outcome like others here: the rate is too large.
+    """
+    task, model = tasks.task_of(group[0], data), networks.build(group[0].config)
+    rates = [point.config.learning_rate for point in group]
+    loss = training.softmax_cross_entropy
+    _, history = networks.train(group, task, model, rates, loss, directory, progress)
+    outcomes = []
+    for replica in range(len(group)):
+        row = networks.last_row(history, replica)
+        diverged = replica in history.failures
+        metrics = {"diverged": diverged} | ({} if diverged else row)
+        outcomes.append(Outcome(metrics, [row]))
+    return outcomes
+
+
+EXPERIMENT = Experiment(load, groups, run, make_report)
