@@ -209,11 +209,7 @@ def _run_missing(
 def missing_groups(
     config: ml_collections.ConfigDict, points: list[Point], workdir: Path
 ) -> list[int]:
-    """Returns the numbers of the sweep's groups of which a point is missing in a folder.
-
-    Raises:
-        InputError: the folder cannot take this sweep.
-    """
+    """Returns the numbers of the groups of which a point is missing; a wrong folder is refused."""
     _check_workdir(workdir, _identity(config, points))
     groups = load_experiment(config.experiment).groups(points)
     return [number for number, group in enumerate(groups) if _is_missing(group, workdir)]

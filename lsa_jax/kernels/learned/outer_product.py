@@ -54,8 +54,7 @@ def average_gradient_outer_product(
     Infinite-width kernels go through the recursion once for all outputs, tile by tile, in about
     three times the time of the kernel of m n pairs; where examples coincide and the kernel of a
     ReLU network has a cusp, the side of it that is without a direction counts 0. Other kernels are
-    differentiated by jax, an output at a time. Beside the examples, memory for tiles of points
-    alone: gradients of all points are never held.
+    differentiated by jax, an output at a time. Gradients of all points are never held.
 
     Args:
         kernel: `(z [m, ...], x [n, ...]) -> [m, n]`, that jax can differentiate by z.
@@ -82,16 +81,13 @@ def average_gradient_outer_product(
     _check(x, weights, points)
     inner, settings = unwrapped(kernel)
     if isinstance(inner, InfiniteKernel) and inner.steps:
-        total = _by_recursion(
-            inner, settings.get("get", "ntk"), weights, x, points, memory_limit, progress
-        )
+        get = settings.get("get", "ntk")
+        total = _by_recursion(inner, get, weights, x, points, memory_limit, progress)
     else:
         total = _by_jax(kernel, weights, x, points, memory_limit, progress, rows=rows)
     if not np.isfinite(total).all():
-        raise NumericalError(
-            "the predictor's gradients are not finite; look for weights or inputs that are not, or "
-            "are too large for float32"
-        )
+        why = "look for weights or inputs that are not, or are too large for float32"
+        raise NumericalError(f"the predictor's gradients are not finite; {why}")
     return total / len(points)
 
 

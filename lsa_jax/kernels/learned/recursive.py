@@ -89,8 +89,7 @@ def recursive_feature_machine(
     """Lets a kernel learn a linear transform of its inputs, or of its first layer's patches.
 
     With `directory` each transform is kept, and the running update's matrix as far as it is: a call
-    that was killed goes on, and ends with the same bits; more updates go on from fewer. A directory
-    of other examples, settings or kernel is refused.
+    that was killed goes on, and ends with the same bits; more updates go on from fewer.
 
     Args:
         kernel_of_transform: `(T [k, k]) -> kernel`, `kernel(x1 [n1, ...], x2=None) -> [n1, n2]`:
@@ -98,33 +97,33 @@ def recursive_feature_machine(
         x: training examples.
         y: targets.
         key: draws the examples at which gradients are taken.
-        size: k. None takes the inputs' size; a network's is
-            `model.kernel.transform_size(x.shape[1:])`. That of the inputs' last axis alone makes
-            gradients those of rows.
-        updates: how many times the transform is learned anew; 0 leaves the kernel as it is.
-        points: training examples at which gradients are taken; all where there are fewer.
+        size: k. None takes the inputs' size; a network's is `model.kernel.transform_size(shape)`.
+            That of the inputs' last axis alone makes gradients those of rows.
+        updates: how many times the transform is learned anew.
+        points: training examples at which gradients are taken, or all.
         ridge: over the kernel's mean diagonal.
         power: of M; 1/2 makes K the kernel of <x, M x'>.
         memory_limit: bytes, as in `gram`.
         directory: where what is done is kept.
         keep_matrices: leave the kernel matrices there for `gram` to find, `gram_1.npy` of the first
-            kernel, `gram_2.npy` of that after an update, and so on, but for the last kernel's.
+            kernel, and so on, but for the last kernel's.
         progress: called with the fraction done.
 
     Returns:
         The kernel after the last update, and every transform.
 
     Raises:
-        InputError: an argument is not accepted, or the directory is another machine's.
+        InputError: an argument is not accepted, or the directory is of other examples, settings or
+            kernel.
         NumericalError: a kernel, its solution or the gradients are not finite, or all gradients 0.
     """
     x, y = np.asarray(x), np.asarray(y)
     _check(x, y, updates, points, ridge, power)
     size = int(np.prod(x.shape[1:])) if size is None else size
     settings = _Settings(min(points, len(x)), float(ridge), float(power))
-    folder = None if directory is None or backend.dry_run() is not None else Path(directory)
+    folder = Path(directory) if directory is not None and backend.dry_run() is None else None
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
-    if folder is not None:
+    if folder:
         _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
     machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
     transforms = [np.eye(size)]
