@@ -27,8 +27,8 @@ Result of ":small" with one of its three seeds (--config.sweep.seed="(0,)"; 8 mi
 The NTK after training closes the gap wherever one is shown (theorem 2, figure 6, F + 0.3 G(F)). The
 machine does more than that on the sparse signal, where it is above the network, and less than the
 fixed kernels on F + 0.3 G(F); on figure 6 one seed leaves it undecided, as it is midway. No gap is
-shown on figure 3, whose wide kernel is as good as the network there, and on table 1, of whose 50,000
-examples there are 1,000: the network then memorises them.
+shown on figure 3, whose wide kernel is as good as the network there, and on table 1, of whose
+50,000 examples there are 1,000: the network then memorises them.
 """
 
 import ml_collections
