@@ -71,8 +71,8 @@ def network(
         return _read(Serial(tuple(layers)), parameterization, dtype)
     if base is None:
         raise InputError(
-            "base is None; accepted with parameterization='mup': the same layers at the width where "
-            "it is the standard parameterisation"
+            "base is None; accepted with parameterization='mup': the same layers at the width "
+            "where it is the standard parameterisation"
         )
     return _in_mup(*(_read(Serial(tuple(some)), "standard", dtype) for some in (layers, base)))
 

@@ -96,32 +96,30 @@ def recursive_feature_machine(
             `model.kernel.transformed`, or `lambda T: lambda x1, x2: k(x1 @ T, x2 @ T)`.
         x: training examples.
         y: targets.
-        key: draws the examples at which gradients are taken.
-        size: k. None takes the inputs' size; a network's is `model.kernel.transform_size(shape)`.
-            That of the inputs' last axis alone makes gradients those of rows.
+        key: draws the points.
+        size: k. None takes the inputs' size, for rows it is that of their last axis; a network's is
+            `model.kernel.transform_size(x.shape[1:])`.
         updates: how many times the transform is learned anew.
         points: training examples at which gradients are taken, or all.
         ridge: over the kernel's mean diagonal.
         power: of M; 1/2 makes K the kernel of <x, M x'>.
         memory_limit: bytes, as in `gram`.
-        directory: where what is done is kept.
-        keep_matrices: leave the kernel matrices there for `gram` to find, `gram_1.npy` of the first
-            kernel, and so on, but for the last kernel's.
+        directory: keeps what is done.
+        keep_matrices: leave all kernel matrices but the last there, as `gram_1.npy` and so on.
         progress: called with the fraction done.
 
     Returns:
         The kernel after the last update, and every transform.
 
     Raises:
-        InputError: an argument is not accepted, or the directory is of other examples, settings or
-            kernel.
+        InputError: an argument is not accepted, or the directory is another machine's.
         NumericalError: a kernel, its solution or the gradients are not finite, or all gradients 0.
     """
     x, y = np.asarray(x), np.asarray(y)
     _check(x, y, updates, points, ridge, power)
-    size = int(np.prod(x.shape[1:])) if size is None else size
+    size = size or int(np.prod(x.shape[1:]))
     settings = _Settings(min(points, len(x)), float(ridge), float(power))
-    folder = Path(directory) if directory is not None and backend.dry_run() is None else None
+    folder = Path(directory) if directory and backend.dry_run() is None else None
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
     if folder:
         _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
