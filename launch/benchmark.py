@@ -9,9 +9,10 @@ Examples:
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
 difference of the results, and how much memory each took. Works whose peer is not installed are
-skipped; `pip install torch nngeometry` brings those of the suite `agreement`. On a CPU every core
-is a device, unless XLA_FLAGS has a number of devices; programs on one device use the other cores
-where XLA can.
+skipped; `pip install torch nngeometry` brings those of the suite `agreement`. --json also says on
+which device, and the operations and bytes of what was computed: launch.preflight --calibrate has
+from it which share of the roofline's rate is reached there. On a CPU every core is a device, unless
+XLA_FLAGS has a number of devices; programs on one device use the other cores where XLA can.
 """
 
 import importlib
@@ -53,6 +54,7 @@ def main() -> None:
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()
     from lsa_jax.benchmarks.measure import Skipped, measure
+    from lsa_jax.preflight import calibration
     from lsa_jax.reporting import files
 
     suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
@@ -63,7 +65,8 @@ def main() -> None:
         if isinstance(contest, Skipped):
             print(f"{contest.work}: skipped, as {contest.reason}", flush=True)
         else:
-            rows.append(measure(contest, _ROUNDS.value))
+            row = measure(contest, _ROUNDS.value)
+            rows.append(row | calibration.described(contest.traced))
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)

@@ -34,7 +34,7 @@ class Diagnosis(NamedTuple):
     """What a network and its kernels reached.
 
     Attributes:
-        rows: one a learner and seed: `test_accuracy`; of the NTK after training also the measures
+        rows: one a learner and seed: `test_accuracy`; of the network also the measures
             of how far the network went from its start.
         verdict: lazy or rich, with its numbers.
     """
@@ -147,7 +147,7 @@ def _compare(
         measured = training.measures.measure(MEASURES, apply, start, trained, *few)
         for name, predictions in (outputs | known).items():
             correct = float(np.mean(training.is_correct(predictions, test.targets)))
-            own = measured if name == "ntk_trained" else {}
+            own = measured if name == "network" else {}
             rows.append({"learner": name, "seed": seed, "test_accuracy": correct, **own})
     classes = np.shape(train.targets)[1]
     sizes = {"num_train": len(train.targets), "num_test": len(test.targets), "num_classes": classes}

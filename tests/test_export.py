@@ -249,7 +249,8 @@ def test_kernels_lower_for_every_processor_in_full_precision(name, platform):
     with machine(platform):
         texts = [lowered(*one, platform) for one in KERNELS[name]()]
     found = [precision for text in texts for precision in products(text)]
-    assert found
+    # A GPU adds up the products of a few features number by number, in float32.
+    assert bool(found) != ((name, platform) == ("infinite", "cuda"))
     for precision in found:
         assert precision == ["HIGHEST", "HIGHEST"]
     for text in texts:

@@ -40,6 +40,7 @@ from lsa_jax.models.layers import (
 from lsa_jax.models.mlp import mlp
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
+from lsa_jax.models.scaled import scaled
 from lsa_jax.models.wide_resnet import wide_resnet
 
 MODELS = {"cnn": cnn, "wide_resnet": wide_resnet, "mlp": mlp}
@@ -78,5 +79,6 @@ __all__ = [
     "from_nnx",
     "mlp",
     "network",
+    "scaled",
     "wide_resnet",
 ]

@@ -17,7 +17,7 @@ def mlp(
     *,
     widths: tuple[int, ...] = (512,),
     activation: Literal["relu", "erf"] = "relu",
-    parameterization: Literal["ntk", "standard"] = "ntk",
+    parameterization: Literal["ntk", "standard", "mup"] = "ntk",
     dtype: Literal["float32", "bfloat16"] = "float32",
     w_std: float = sqrt(2),
     b_std: float | None = None,
@@ -29,7 +29,7 @@ def mlp(
         num_classes: outputs.
         widths: units of each hidden layer at width factor 1; none for a linear model.
         activation: "relu" or "erf".
-        parameterization: see `network`.
+        parameterization: see `network`; the base of "mup" is the width factor 1.
         dtype: see `network`.
         w_std: scale of the hidden layers' weights; sqrt(2) keeps the variance through ReLUs. The
             readout's is 1.
@@ -45,8 +45,13 @@ def mlp(
     require("num_classes", num_classes, integer(1))
     require("widths", widths, tuple_of(integer(1)))
     require("activation", activation, one_of(*_ACTIVATIONS))
-    layers: list[Layer] = [Flatten()]
-    for features in widths:
-        layers += [Dense(features * width_factor, w_std, b_std), _ACTIVATIONS[activation]]
-    layers += [Dense(num_classes, b_std=b_std)]
-    return network(layers, parameterization=parameterization, dtype=dtype)
+
+    def layers(factor: int) -> list[Layer]:
+        hidden: list[Layer] = [Flatten()]
+        for features in widths:
+            hidden += [Dense(features * factor, w_std, b_std), _ACTIVATIONS[activation]]
+        return [*hidden, Dense(num_classes, b_std=b_std)]
+
+    return network(
+        layers(width_factor), parameterization=parameterization, dtype=dtype, base=layers(1)
+    )

@@ -21,12 +21,16 @@ class Model(NamedTuple):
             `method`: see `kernels.infinite_kernel`. None where there is no such limit.
         activations: `(params, inputs [n, ...]) -> (outputs [n, c], {layer: [n, ...]})`, with what
             every ReLU gives, by the layer's path in the network. None where it is not known.
+        rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, what the
+            learning rate of each parameter is multiplied by under an optimiser of this name
+            (`training.make_optimizer` takes them). None where it is the same for all.
     """
 
     init: Callable
     apply: Callable
     kernel: Callable | None
     activations: Callable | None = None
+    rate_factors: Callable | None = None
 
     @property
     def ntk(self) -> Callable | None:

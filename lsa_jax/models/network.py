@@ -14,6 +14,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
 from lsa_jax.kernels.infinite.steps import Step
 from lsa_jax.kernels.matrices.staged import StagedKernel
+from lsa_jax.models import mup
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
@@ -35,31 +36,47 @@ _INPUT_SHAPE = Kind(
 def network(
     layers: Sequence[Layer],
     *,
-    parameterization: Literal["ntk", "standard"] = "ntk",
+    parameterization: Literal["ntk", "standard", "mup"] = "ntk",
     dtype: Literal["float32", "bfloat16"] = "float32",
+    base: Sequence[Layer] | None = None,
 ) -> Model:
     """Reads a sequence of layers as a flax network and as an infinite-width kernel.
 
     Both readings come from the same description, so they cannot drift apart. In the "ntk"
     parameterisation the kernel is the limit of the finite NTK as all widths grow. In the "standard"
     one the NTK grows with the widths, and `kernel` is its leading part at the widths given
-    (Sohl-Dickstein et al., 2020). The NNGP is the same in both.
+    (Sohl-Dickstein et al., 2020). The NNGP is the same in both. In "mup" there is no kernel: in its
+    limit features move.
 
     Args:
         layers: what to compute, in order; outputs must be [n, c].
-        parameterization: "ntk" (parameters are N(0, 1), factors are part of the computation) or
-            "standard" (parameters hold the factors).
+        parameterization: "ntk" (parameters are N(0, 1), factors are part of the computation),
+            "standard" (parameters hold the factors) or "mup" (so they do, scaled with the width;
+            it needs the learning rates of `rate_factors` too: see `models.mup`).
         dtype: what to compute in; parameters and outputs are float32 either way.
+        base: for "mup", which it is defined by: the same layers at the width where "mup" is
+            "standard". The other parameterisations have no use for it.
 
     Returns:
         The network. `init`, `apply` and `activations` raise InputError on inputs that the layers
-        do not fit; `kernel` is None if a layer (BatchNorm) has no infinite-width limit.
+        do not fit; `kernel` is None if a layer (BatchNorm) has no infinite-width limit, and in
+        "mup"; `rate_factors` is there in "mup" alone.
 
     Raises:
         InputError: an argument is not accepted.
     """
     require("parameterization", parameterization, PARAMETERIZATIONS)
     require("dtype", dtype, DTYPES)
+    if parameterization == "mup":
+        if base is None:
+            raise InputError(
+                "base is None; accepted with parameterization='mup': the same layers at the width "
+                "where it is the standard parameterisation"
+            )
+        return _in_mup(
+            network(layers, parameterization="standard", dtype=dtype),
+            network(base, parameterization="standard", dtype=dtype),
+        )
     description = Serial(tuple(layers))
     module = LayerModule(description, parameterization, dtype)
 
@@ -92,6 +109,22 @@ def network(
 
     limit = description.infinite(parameterization)
     return Model(init, apply, limit and _checked_kernel(limit, init), activations)
+
+
+def _in_mup(model: Model, base: Model) -> Model:
+    """Returns a network of the standard parameterisation in muP, beside its base."""
+
+    def shapes(model: Model, input_shape: tuple[int, ...]) -> dict[str, Any]:
+        return jax.eval_shape(lambda key: model.init(key, input_shape), jax.random.key(0))
+
+    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
+        return mup.scale_initial(model.init(key, input_shape), shapes(base, input_shape))
+
+    def rate_factors(input_shape: tuple[int, ...], optimizer: str) -> dict[str, Any]:
+        of = shapes(model, input_shape), shapes(base, input_shape)
+        return mup.rate_factors(*of, optimizer)
+
+    return model._replace(init=init, kernel=None, rate_factors=rate_factors)
 
 
 def _checked_kernel(limit: tuple[Step, ...], init: Callable) -> StagedKernel:

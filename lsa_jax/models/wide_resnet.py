@@ -34,7 +34,7 @@ def wide_resnet(
     depth: int = 10,
     norm: Literal["batch", "none"] = "batch",
     batch_axis: str | None = None,
-    parameterization: Literal["ntk", "standard"] = "ntk",
+    parameterization: Literal["ntk", "standard", "mup"] = "ntk",
     dtype: Literal["float32", "bfloat16"] = "float32",
     w_std: float = sqrt(2),
     b_std: float | None = None,
@@ -58,7 +58,7 @@ def wide_resnet(
         depth: number of convolutions: the stem, three in shortcuts, two in each of 3 n blocks.
         norm: "batch", or "none" for a network with an infinite-width kernel.
         batch_axis: with "batch": name of the `pmap` axis over which batches are split, if they are.
-        parameterization: see `network`.
+        parameterization: see `network`; the base of "mup" is the width factor 1.
         dtype: see `network`.
         w_std: scale of the convolutions' weights. The readout's is 1.
         b_std: scale of all biases; None for no biases.
@@ -80,13 +80,14 @@ def wide_resnet(
 
     scales = {"w_std": w_std, "b_std": b_std}
     activation = (BatchNorm(batch_axis), Relu()) if norm == "batch" else (Relu(),)
-    layers = [
-        *_body(width_factor, (depth - 4) // 6, activation, scales),
-        *activation,
-        GlobalAvgPool(),
-        Dense(num_classes, b_std=b_std),
-    ]
-    return network(layers, parameterization=parameterization, dtype=dtype)
+
+    def layers(factor: int) -> list[Layer]:
+        body = _body(factor, (depth - 4) // 6, activation, scales)
+        return [*body, *activation, GlobalAvgPool(), Dense(num_classes, b_std=b_std)]
+
+    return network(
+        layers(width_factor), parameterization=parameterization, dtype=dtype, base=layers(1)
+    )
 
 
 def _body(

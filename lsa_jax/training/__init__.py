@@ -11,7 +11,14 @@ from lsa_jax.training.losses import (
     softmax_cross_entropy,
     squared_error,
 )
-from lsa_jax.training.optimizers import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from lsa_jax.training.measuring import Measuring
+from lsa_jax.training.optimizers import (
+    OPTIMIZERS,
+    SCHEDULES,
+    make_optimizer,
+    make_schedule,
+    scale_by_parameter,
+)
 from lsa_jax.training.programs import Source
 from lsa_jax.training.segments import Checkpoints
 
@@ -20,6 +27,7 @@ __all__ = [
     "Evaluation",
     "History",
     "LOSSES",
+    "Measuring",
     "OPTIMIZERS",
     "SCHEDULES",
     "Source",
@@ -32,6 +40,7 @@ __all__ = [
     "make_optimizer",
     "make_schedule",
     "measures",
+    "scale_by_parameter",
     "softmax_cross_entropy",
     "squared_error",
     "steps",

@@ -1,7 +1,9 @@
 """Optax optimisers and learning-rate schedules by name, with durations in epochs."""
 
 from collections.abc import Callable
+from typing import Any
 
+import jax
 import optax
 from jaxtyping import ArrayLike, Float
 
@@ -58,12 +60,24 @@ def make_schedule(
     raise InputError(f"schedule is {name!r}; accepted: {', '.join(SCHEDULES)}")
 
 
+def scale_by_parameter(factors: Any) -> optax.GradientTransformation:
+    """Returns the transformation that multiplies each parameter's update by a number of its own.
+
+    Args:
+        factors: numbers in the structure of the parameters that are trained.
+    """
+    return optax.stateless(
+        lambda updates, params: jax.tree.map(lambda u, factor: factor * u, updates, factors)
+    )
+
+
 def make_optimizer(
     name: str,
     learning_rate: Float[ArrayLike, ""] | Callable,
     *,
     momentum: float = 0.9,
     weight_decay: float = 0.0,
+    rate_factors: Any = None,
 ) -> optax.GradientTransformation:
     """Returns an optimiser.
 
@@ -73,10 +87,15 @@ def make_optimizer(
         momentum: mass of "momentum".
         weight_decay: lambda of the penalty lambda/2 |theta|^2 on all parameters, whose gradient is
             added to the loss's ("sgd", "momentum", "adam"); for "adamw" the decoupled decay.
+        rate_factors: what the rate is multiplied by, parameter by parameter, as `rate_factors` of
+            a `Model` gives it for this name; None for one rate. The weight decay is not multiplied:
+            weights shrink by the same share at any width.
 
     Raises:
-        InputError: the name is not one of these.
+        InputError: the name is not one of these, or "adam" has factors beside a weight decay.
     """
+    if rate_factors is not None:
+        return _by_parameter(name, learning_rate, momentum, weight_decay, rate_factors)
     if name == "adamw":
         return optax.adamw(learning_rate, weight_decay=weight_decay)
     if name == "adam":
@@ -90,3 +109,26 @@ def make_optimizer(
     if not weight_decay:
         return optimizer
     return optax.chain(optax.add_decayed_weights(weight_decay), optimizer)
+
+
+def _by_parameter(
+    name: str,
+    learning_rate: Float[ArrayLike, ""] | Callable,
+    momentum: float,
+    weight_decay: float,
+    rate_factors: Any,
+) -> optax.GradientTransformation:
+    """Returns an optimiser with a rate for each parameter."""
+    scale = scale_by_parameter(rate_factors)
+    decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
+    if name in ("sgd", "momentum"):  # linear in the gradient, which may be scaled first
+        return optax.chain(scale, *decay, make_optimizer(name, learning_rate, momentum=momentum))
+    if name == "adam" and weight_decay:
+        raise InputError(
+            f"weight_decay is {weight_decay} where adam has a rate for each parameter; accepted: "
+            "0, or adamw"
+        )
+    if name in ("adam", "adamw"):
+        last = optax.scale_by_learning_rate(learning_rate)
+        return optax.chain(optax.scale_by_adam(), scale, *decay, last)
+    return make_optimizer(name, learning_rate)

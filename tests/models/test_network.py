@@ -343,7 +343,7 @@ MISTAKES = {
     "depth is 4;": lambda: wide_resnet(depth=4),
     "norm is 'layer'; accepted: one of 'batch', 'none'": lambda: wide_resnet(norm="layer"),
     "batch_axis is 'i'": lambda: wide_resnet(norm="none", batch_axis="i"),
-    "parameterization is 'mup'; accepted: one of 'ntk'": lambda: cnn(parameterization="mup"),
+    "parameterization is 'mean'; accepted: one of 'ntk'": lambda: cnn(parameterization="mean"),
     "dtype is 'float16'; accepted: one of 'float32'": lambda: cnn(dtype="float16"),
     "w_std is -1": lambda: cnn(w_std=-1.0),
     "b_std is nan; accepted: None or": lambda: mlp(b_std=float("nan")),

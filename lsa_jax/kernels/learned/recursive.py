@@ -83,6 +83,7 @@ def recursive_feature_machine(
     power: float = 0.5,
     memory_limit: float | None = None,
     directory: Path | str | None = None,
+    keep_matrices: bool = False,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> FeatureMachine:
     """Lets a kernel learn a linear transform of its inputs, or of its first layer's patches.
@@ -98,13 +99,16 @@ def recursive_feature_machine(
         y: targets.
         key: draws the examples at which gradients are taken.
         size: k. None takes the inputs' size; a network's is
-            `model.kernel.transform_size(x.shape[1:])`.
+            `model.kernel.transform_size(x.shape[1:])`. That of the inputs' last axis alone makes
+            gradients those of rows.
         updates: how many times the transform is learned anew; 0 leaves the kernel as it is.
         points: training examples at which gradients are taken; all where there are fewer.
         ridge: over the kernel's mean diagonal.
         power: of M; 1/2 makes K the kernel of <x, M x'>.
         memory_limit: bytes, as in `gram`.
         directory: where what is done is kept.
+        keep_matrices: leave the kernel matrices there for `gram` to find, `gram_1.npy` of the first
+            kernel, `gram_2.npy` of that after an update, and so on, but for the last kernel's.
         progress: called with the fraction done.
 
     Returns:
@@ -127,7 +131,7 @@ def recursive_feature_machine(
     for done in range(updates):
         report = _reporter(progress, done, updates)
         update = functools.partial(_update, machine, transforms[-1], report)
-        transforms.append(_kept(folder, done + 1, update))
+        transforms.append(_kept(folder, done + 1, update, keep_matrix=keep_matrices))
     progress(1.0)
     return FeatureMachine(kernel_of_transform(transforms[-1]), np.stack(transforms))
 
@@ -140,7 +144,11 @@ def _reporter(
 
 
 def _kept(
-    folder: Path | None, number_of: int, update: Callable[[Path | None], np.ndarray]
+    folder: Path | None,
+    number_of: int,
+    update: Callable[[Path | None], np.ndarray],
+    *,
+    keep_matrix: bool,
 ) -> np.ndarray:
     """Returns an update's transform: read where it is kept, or computed and kept there."""
     if folder is None:
@@ -150,7 +158,7 @@ def _kept(
         return np.load(path)
     transform = update(matrix)
     _keep(path, transform)
-    for used in folder.glob(f"{matrix.name}*"):
+    for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
         used.unlink()
     return transform
 
@@ -192,6 +200,7 @@ def _update(
         fitted_weights(gram_train, machine.y, ridge=machine.settings.ridge),
         x,
         x[machine.chosen],
+        rows=len(transform) != x[0].size,
         memory_limit=limit,
         progress=lambda done: progress(_GRAM_SHARE + (1 - _GRAM_SHARE) * done),
     )

@@ -222,8 +222,12 @@ def _in_threads(program: TileProgram, devices: Sequence[jax.Device]) -> DevicePr
         started = [start(prepare, block) for block in blocks]
         return [one.result() for one in started]
 
-    def between_each(rows: Sequence[PyTree], columns: Sequence[PyTree]) -> Callable[[], np.ndarray]:
+    def between_each(
+        rows: Sequence[PyTree], columns: Sequence[PyTree]
+    ) -> Callable[[], Array | np.ndarray]:
         started = [start(program.between, *both) for both in zip(rows, columns, strict=True)]
+        if len(started) == 1:  # it may stay on its device on the way to other processes
+            return lambda: started[0].result()[None]
         return lambda: np.stack([one.result() for one in started])
 
     rows, columns = (functools.partial(prepare_each, prepare) for prepare in program.prepare)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from lsa_jax.checks import one_of
 from lsa_jax.kernels.infinite import steps
 
-PARAMETERIZATIONS = one_of("ntk", "standard")
+PARAMETERIZATIONS = one_of("ntk", "standard", "mup")
 DTYPES = one_of("float32", "bfloat16")
 
 

@@ -17,13 +17,14 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from lsa_jax import training
+from lsa_jax import backend, parallel, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.tasks import Material, load, mix
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models import Model
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 
@@ -88,7 +89,11 @@ def _labels(
     model: Model, params: Any, inputs: Float[np.ndarray, "n h w c"], batch_size: int
 ) -> Int[np.ndarray, " n"]:
     """Returns the classes that a network gives, in batches of one size: those of training."""
-    apply = jax.jit(lambda params, x: jnp.argmax(model.apply(params, x), axis=1))
+
+    def classify(params: Any, x: Array) -> Int[Array, " batch"]:
+        return jnp.argmax(model.apply(params, x), axis=1)
+
+    apply = parallel.compile_function(classify)
     padded = np.arange(-(-len(inputs) // batch_size) * batch_size) % len(inputs)
     labels = [np.asarray(apply(params, inputs[rows])) for rows in padded.reshape(-1, batch_size)]
     return np.concatenate(labels)[: len(inputs)]
@@ -117,28 +122,37 @@ def _teach(
         checkpoints=training.Checkpoints(directory / "teacher"),
         progress=progress,
     )
-    labels, measures = {}, {}
-    truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
     generator = np.random.default_rng(config.data.seed)
-    for place, seed in enumerate(seeds):
-        own = jax.tree.map(lambda leaf, place=place: leaf[place], params)
-        labels[seed] = {}
+
+    def taught(place: int) -> tuple[dict[str, Int[np.ndarray, " n"]], dict[str, Any]]:
+        own, given = jax.tree.map(lambda leaf: leaf[place], params), {}
         for name, part in data._asdict().items():
             # Both kinds of inputs in every batch, as in training: it matters to batch statistics.
             order = generator.permutation(len(part.inputs))
-            given = _labels(model, own, part.inputs[order], 2 * config.batch_size)
-            labels[seed][name] = given[np.argsort(order)].astype(np.int32)
-        counts = np.bincount(labels[seed]["train"][len(data.train.inputs) // 2 :], minlength=1)
-        used = np.zeros(data.train.targets.shape[1])
-        used[: len(counts)] = counts / counts.sum()
-        measures[seed] = {
-            "teacher_accuracy": float(np.mean(labels[seed]["test"][: len(truth)] == truth)),
-            "least_used_class": float(used.min()),
-            "most_used_class": float(used.max()),
-        }
-        if place in history.failures:
-            measures[seed]["failure"] = history.failures[place]
-    return labels, measures
+            found = _labels(model, own, part.inputs[order], 2 * config.batch_size)
+            given[name] = found[np.argsort(order)].astype(np.int32)
+        failure = history.failures.get(place)
+        return given, _teacher_measures(given, data) | ({"failure": failure} if failure else {})
+
+    places = backend.for_each(taught, range(len(seeds)))
+    by_seed = dict(zip(seeds, places.values(), strict=True))
+    return (
+        {seed: given for seed, (given, _) in by_seed.items()},
+        {seed: measures for seed, (_, measures) in by_seed.items()},
+    )
+
+
+def _teacher_measures(labels: dict[str, Int[np.ndarray, " n"]], data: Material) -> dict[str, float]:
+    """Returns how often a teacher is right, and how it spreads the injected inputs over classes."""
+    truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
+    counts = np.bincount(labels["train"][len(data.train.inputs) // 2 :], minlength=1)
+    used = np.zeros(data.train.targets.shape[1])
+    used[: len(counts)] = counts / counts.sum()
+    return {
+        "teacher_accuracy": float(np.mean(labels["test"][: len(truth)] == truth)),
+        "least_used_class": float(used.min()),
+        "most_used_class": float(used.max()),
+    }
 
 
 def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array, epoch: Array):
@@ -148,6 +162,13 @@ def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array,
     label = jax.nn.one_hot(replica[f"{name}_labels"][rows], num_classes)
     injected = (rows >= len(arrays) // 2).astype(jnp.float32)
     return Dataset(arrays[rows], jnp.concatenate([label, injected[:, None]], axis=1))
+
+
+def _measuring(
+    config: ml_collections.ConfigDict, targets: Callable[[Array], Array] | None = None
+) -> training.Measuring:
+    """Returns what is measured of networks that are trained on L, and of students."""
+    return training.Measuring(config.measures, config.measured_examples, targets=targets)
 
 
 def _student_loss(outputs: Array, targets: Array) -> Array:
@@ -196,7 +217,12 @@ def _train_students(
         lambda replica: _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(sources["test"], _student_metrics(), config.eval_every),
+        evaluation=training.Evaluation(
+            sources["test"],
+            _student_metrics(),
+            config.eval_every,
+            measuring=_measuring(config, lambda targets: targets[:, :-1]),
+        ),
         replicas=jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas),
         checkpoints=training.Checkpoints(directory),
         progress=progress,
@@ -217,7 +243,9 @@ def _train_directly(
         _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(splits[1], every=config.eval_every),
+        evaluation=training.Evaluation(
+            splits[1], every=config.eval_every, measuring=_measuring(config)
+        ),
         checkpoints=training.Checkpoints(directory),
         progress=progress,
     )
@@ -250,8 +278,11 @@ def _outcome(
     failure = extra.pop("failure", None) or history.failures.get(replica)
     if failure:
         return Outcome({}, rows, "failed", failure)
-    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_"))}
-    return Outcome(described | last, rows)
+    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_")) or is_measure(n)}
+    cost = history.measured
+    if cost is None:
+        return Outcome(described | last, rows)
+    return Outcome(described | last | {EXAMPLES: cost.examples}, rows, timings={SHARE: cost.share})
 
 
 def run(

@@ -49,7 +49,7 @@ class ImageTask(NamedTuple):
 
 
 # What is done to the images only when batches are composed.
-_COMPOSED = ("placement", "std_power", "fresh_backgrounds", "image_noise")
+_COMPOSED = ("placement", "std_power", "fresh_backgrounds", "image_noise", "transparent")
 
 
 def _data_key(config: ml_collections.ConfigDict) -> str:
@@ -139,6 +139,7 @@ def _composition(config: ml_collections.ConfigDict, *, fresh: bool) -> Compositi
         placement=data.placement,
         background=data.background,
         fresh=fresh,
+        transparent=data.transparent,
     )
 
 

@@ -1,0 +1,50 @@
+"""From lazy to rich: a network on noisy digits by its output scale, and by its width.
+
+    python -m launch.sweep --config=configs/lazy_rich/dial.py --workdir=runs/dial
+
+The quickstart's digits at noise 1, which a network reads and its kernels do not. The dial alpha
+trains alpha (f - f_0) at a rate that moves outputs alike; the width is turned in the NTK, standard
+and muP parameterisation. Measures: kernel distance and alignment, weight movement, correlation of
+weights with the average gradient outer product.
+"""
+
+import ml_collections
+
+from lsa_jax.experiments.lazy_rich.dial import settings
+from lsa_jax.sweep.variants import choose, set_fields
+
+_SMALL = {"sweep.width_factor": (1, 2, 4), "data.test_copies": 2}
+
+_QUICK = {
+    "data.num_train": 48,
+    "data.num_test": 24,
+    "epochs": 1,
+    "model.channels": (2, 3),
+    "measured_examples": 8,
+    "sweep.output_scale": (1.0, 16.0),
+    "sweep.of_scale": ("standard",),
+    "sweep.width_factor": (1, 2),
+    "sweep.of_width": ("ntk", "mup"),
+    "sweep.seed": (0,),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the figure in one of the variants full, small, quick."""
+    config = set_fields(
+        settings.default_config(),
+        {
+            "title": "From lazy to rich: noisy digits by output scale and width",
+            "data.background_size": 16,
+            "data.noise": 1.0,
+            "data.test_copies": 4,
+            "warmup_epochs": 5.0,
+            "sweep.output_scale": (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0),
+            "sweep.seed": (0, 1, 2, 3, 4),
+        },
+    )
+    small = _SMALL | {
+        "sweep.output_scale": (0.25, 1.0, 4.0, 16.0, 64.0, 256.0),
+        "sweep.seed": (0, 1, 2),
+    }
+    return choose(config, variant, {"small": small, "quick": _QUICK})

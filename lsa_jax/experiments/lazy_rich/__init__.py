@@ -1,0 +1,1 @@
+"""Lazy or rich: what learns features, on the data of all papers."""

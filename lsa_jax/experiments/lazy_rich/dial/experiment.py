@@ -1,0 +1,126 @@
+"""From lazy to rich: a network on noisy digits, by its output scale and by its width.
+
+Two dials turn a network into its linearisation. The output scale alpha trains alpha (f - f_0)
+(`models.scaled`): large is lazy. The width does in the NTK parameterisation, and does not in muP.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from lsa_jax import kernels, models, training
+from lsa_jax.experiments.lazy_rich import networks, tasks
+from lsa_jax.experiments.lazy_rich.dial.report import MEASURES, make_report
+from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, Task, load
+from lsa_jax.models.model import Model
+from lsa_jax.models.scaled import network_params
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.points import Point, group_points, split_groups
+
+
+def groups(points: list[Point]) -> list[list[Point]]:
+    """Puts trained points together that differ in the seed alone; kernels run alone."""
+
+    def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+        return () if config.learner == "ntk_finite" else ("seed",)
+
+    return split_groups(group_points(points, varying))
+
+
+def rate_of(config: ml_collections.ConfigDict) -> float:
+    """Returns a point's learning rate.
+
+    The speed at which outputs move does not depend on an output scale from 1 up. Below 1 the loss
+    curves as 1 / alpha, so the rate falls with alpha. In the standard parameterisation the kernel
+    grows with the width, so the rate falls with it; in the other two it stays.
+    """
+    rate = config.rates[config.parameterization] * min(1.0, config.output_scale)
+    return rate / config.width_factor if config.parameterization == "standard" else rate
+
+
+@functools.cache
+def _scaled(model: Model, output_scale: float) -> Model:
+    return models.scaled(model, output_scale)
+
+
+def _solve(point: Point, task: Task, scratch: Path) -> Outcome:
+    """Fits the exact regression with the finite NTK of the network as it is drawn."""
+    config, model = point.config, networks.build(point.config)
+    train, test = (
+        tasks.whole(config, which, split)
+        for which, split in ((TRAIN, task.train), (TEST, task.test))
+    )
+    kernel = kernels.finite_kernel(model.apply, networks.initial(config, model, task))
+    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
+    scratch.mkdir(parents=True, exist_ok=True)
+    gram_train = gram(train.inputs, path=scratch / "train.npy")
+    gram_test = gram(test.inputs, train.inputs, path=scratch / "test.npy")
+    fit = kernels.regress(gram_train, train.targets, gram_test, ridge=config.ridge)
+    accuracy = float(jnp.mean(training.is_correct(fit.predictions, test.targets)))
+    return Outcome({"test_accuracy": accuracy}, [])
+
+
+def _measure(point: Point, task: Task, model: Model, start: Any, now: Any) -> dict[str, float]:
+    """Returns how far a trained network is from its start."""
+    index = jnp.arange(min(point.config.measured_examples, len(task.train.targets)))
+    key = tasks.data_key(point.config)
+    few = tasks.compose(point.config, TRAIN, task.train, key, index)
+    found = training.measures.measure(MEASURES, model.apply, start, now, *few)
+    # Of layers, the mean, which has a name of its own in every network.
+    means: dict[str, list[float]] = {}
+    for name, value in found.items():
+        means.setdefault(name.partition("/")[0], []).append(value)
+    return found | {name: sum(values) / len(values) for name, values in means.items()}
+
+
+def _train(
+    group: list[Point], task: Task, directory: Path, progress: Callable[[float], None]
+) -> list[Outcome]:
+    """Trains the networks of a group, or their linearisations, and measures them."""
+    config, model = group[0].config, networks.build(group[0].config)
+    linearized = config.learner == "linearized"
+    alpha = float("inf") if linearized else config.output_scale
+    params, history = networks.train(
+        group,
+        task,
+        _scaled(model, alpha),
+        [rate_of(point.config) for point in group],
+        training.softmax_cross_entropy,
+        directory,
+        progress,
+    )
+    outcomes = []
+    for replica, point in enumerate(group):
+        row = networks.last_row(history, replica)
+        if replica in history.failures:
+            outcomes.append(Outcome({}, [row], "failed", history.failures[replica]))
+            continue
+        own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
+        now = network_params(own, alpha)
+        measured = {} if linearized else _measure(point, task, model, own["initial"], now)
+        outcomes.append(Outcome(row | measured, [row]))
+    return outcomes
+
+
+def run(
+    group: list[Point],
+    data: dict[str, Task],
+    directory: Path,
+    progress: Callable[[float], None],
+) -> list[Outcome]:
+    """Trains a group's points as replicas, or solves for a single one exactly."""
+    task = tasks.task_of(group[0], data)
+    if group[0].config.learner == "ntk_finite":
+        outcomes = [_solve(group[0], task, directory / SCRATCH)]
+    else:
+        outcomes = _train(group, task, directory, progress)
+    sizes = {"num_test": len(task.test.targets)}
+    return [outcome._replace(metrics=outcome.metrics | sizes) for outcome in outcomes]
+
+
+EXPERIMENT = Experiment(load, groups, run, make_report)

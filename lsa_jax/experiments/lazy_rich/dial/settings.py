@@ -1,0 +1,84 @@
+"""Settings: a network between its linearisation and what it learns, by output scale and width."""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+
+# Who learns: the network; its linearisation at the start, trained likewise; its NTK, exactly.
+LEARNERS = ("network", "linearized", "ntk_finite")
+_ALPHA = number(0, above=True)
+_RATE = "rate at factor 1 and an output scale of 1 or more; see rate_of in the experiment"
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("From lazy to rich", text(), "heading of the report"),
+    "learner": Field("network", one_of(*LEARNERS), "who learns"),
+    "output_scale": Field(1.0, _ALPHA, "alpha: what is trained is alpha (f - f_0)"),
+    "dial": Field("output_scale", one_of("output_scale", "width"), "which curve a point is of"),
+    **DATA,
+    **NETWORK,
+    **TRAINING,
+    "rates.ntk": Field(8.0, number(0, above=True), _RATE),
+    "rates.standard": Field(0.1, number(0, above=True), _RATE),
+    "rates.mup": Field(0.1, number(0, above=True), _RATE),
+    "ridge": Field(1e-3, number(0), "ntk_finite: ridge over the kernel's mean diagonal"),
+    "measured_examples": Field(128, integer(2), "first training images measures are taken on"),
+    "kernel_memory": Field(None, optional(number(1e6)), "bytes that a tile of a kernel may take"),
+    # The axes of the sweep.
+    "sweep.output_scale": Field(
+        (0.25, 1.0, 4.0, 16.0, 64.0, 256.0), tuple_of(_ALPHA), "output scales, at width factor 1"
+    ),
+    "sweep.of_scale": Field(
+        ("standard", "ntk"), tuple_of(PARAMETERIZATION), "parameterisations of these curves"
+    ),
+    "sweep.width_factor": Field(
+        (1, 2, 4, 8), tuple_of(integer(1)), "width factors, at an output scale of 1"
+    ),
+    "sweep.of_width": Field(
+        ("ntk", "standard", "mup"), tuple_of(PARAMETERIZATION), "parameterisations of these curves"
+    ),
+    "sweep.seed": Field((0, 1, 2), tuple_of(integer(0)), "seeds"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the points of both curves: network by output scale, and by width; their kernels."""
+    axes, points = config.sweep, []
+
+    def add(dial: str, learner: str, parameterization: str, width: int, scale: float) -> None:
+        own = {"dial": dial, "learner": learner, "parameterization": parameterization}
+        sizes = {"width_factor": width, "output_scale": scale}
+        points.extend({**own, **sizes, "seed": seed} for seed in axes.seed)
+
+    for parameterization in axes.of_scale:
+        for scale in axes.output_scale:
+            add("output_scale", "network", parameterization, 1, scale)
+        for learner in LEARNERS[1:]:
+            add("output_scale", learner, parameterization, 1, 1.0)
+    for parameterization in axes.of_width:
+        for width in axes.width_factor:
+            add("width", "network", parameterization, width, 1.0)
+    return points
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted and the fields fit together.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)
+    if config.data.image_size > config.data.background_size:
+        raise InputError(
+            f"config.data.image_size is {config.data.image_size}; accepted: at most "
+            f"config.data.background_size, which is {config.data.background_size}"
+        )

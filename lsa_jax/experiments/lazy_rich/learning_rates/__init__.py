@@ -1,0 +1,1 @@
+"""Which learning rate is best, at every width and in every parameterisation."""

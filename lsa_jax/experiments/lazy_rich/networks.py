@@ -1,0 +1,125 @@
+"""The network of this room's experiments on digits, and how points that differ in numbers train."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+import optax
+
+from lsa_jax import models, training
+from lsa_jax.experiments.lazy_rich import tasks
+from lsa_jax.experiments.lazy_rich.streams import Digits
+from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, Task
+from lsa_jax.models.model import Model
+from lsa_jax.models.scaled import FROZEN
+from lsa_jax.sweep.points import Point
+from lsa_jax.training.programs import init_key, split
+
+NUM_CLASSES = 10
+
+
+def build(config: ml_collections.ConfigDict) -> Model:
+    """Returns a point's network; the same one for equal settings, so that programs are shared."""
+    return _cnn(config.width_factor, config.model.channels, config.parameterization)
+
+
+@functools.cache
+def _cnn(width_factor: int, channels: tuple[int, ...], parameterization: str) -> Model:
+    options = {"channels": channels, "parameterization": parameterization}
+    return models.cnn(width_factor, NUM_CLASSES, **options)
+
+
+def run_key(config: ml_collections.ConfigDict) -> jax.Array:
+    """Returns the key of a point's training."""
+    return jax.random.fold_in(jax.random.key(config.seed), Digits.RUN)
+
+
+def initial(config: ml_collections.ConfigDict, model: Model, task: Task) -> Any:
+    """Returns the parameters that a point's training starts from."""
+    return model.init(init_key(run_key(config)), input_shape(config, task))
+
+
+def input_shape(config: ml_collections.ConfigDict, task: Task) -> tuple[int, ...]:
+    """Returns the shape of one composed image."""
+    side = config.data.background_size
+    return (side, side, task.train.inputs.shape[-1])
+
+
+def optimizer_of(
+    config: ml_collections.ConfigDict, model: Model, task: Task, rate: Any, name: str
+) -> optax.GradientTransformation:
+    """Returns the optimiser of a point, with the factors of its parameterisation.
+
+    Args:
+        config: the point's.
+        model: what is trained.
+        task: its data.
+        rate: at the end of the warm-up; may be traced.
+        name: of `training.OPTIMIZERS`.
+    """
+    schedule = training.make_schedule(
+        config.schedule,
+        rate,
+        epochs=config.epochs,
+        steps_per_epoch=-(-len(task.train.targets) // config.batch_size),
+        warmup_epochs=config.warmup_epochs,
+    )
+    factors = model.rate_factors and model.rate_factors(input_shape(config, task), name)
+    trained = factors and split(factors, FROZEN)[0]
+    return training.make_optimizer(name, schedule, momentum=config.momentum, rate_factors=trained)
+
+
+def train(
+    group: list[Point],
+    task: Task,
+    model: Model,
+    rates: list[float],
+    loss: Callable,
+    directory: Path,
+    progress: Callable[[float], None],
+) -> tuple[Any, training.History]:
+    """Trains a model at every point of a group at once, by SGD with momentum.
+
+    Args:
+        group: points that differ in seed and rate alone.
+        task: both splits.
+        model: of all.
+        rates: one a point.
+        loss: `(outputs, targets) -> [n]`.
+        directory: where checkpoints go.
+        progress: called with the fraction done.
+
+    Returns:
+        The trained parameters and the course of training, with an axis of points.
+    """
+    config = group[0].config
+    replicas = {
+        "data_key": jnp.stack([tasks.data_key(point.config) for point in group]),
+        "rate": jnp.asarray(rates, jnp.float32),
+    }
+    test = tasks.source(config, TEST, task.test)
+    return training.train(
+        jnp.stack([run_key(point.config) for point in group]),
+        model,
+        tasks.source(config, TRAIN, task.train),
+        loss,
+        lambda replica: optimizer_of(config, model, task, replica["rate"], "momentum"),
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        evaluation=training.Evaluation(test, None, config.epochs),
+        replicas=replicas,
+        frozen=FROZEN,
+        checkpoints=training.Checkpoints(directory, max(1, config.epochs // 4)),
+        progress=progress,
+    )
+
+
+def last_row(history: training.History, replica: int) -> dict[str, float]:
+    """Returns the last losses and accuracies of one replica."""
+    row = history.rows[-1]
+    return {name: np.asarray(v)[replica].item() for name, v in row.items() if np.ndim(v)}

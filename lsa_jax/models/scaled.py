@@ -1,0 +1,80 @@
+"""A network's change, times a number: the dial between lazy and rich.
+
+The function that is trained is alpha (f(theta) - f(theta_0)), with the loss over alpha^2. Large
+alpha is lazy: parameters move by 1 / alpha, and what is learned is the linearisation at the start.
+
+Here the parameter is w = alpha (theta - theta_0), "moved", so that
+
+    F(w) = alpha (f(theta_0 + w / alpha) - f(theta_0)),    F(0) = 0.
+
+Its derivative at any w is that of f at theta, so gradient descent on the plain loss of F is, step
+by step, gradient descent on theta with the loss over alpha^2, at the same learning rate. The
+tangent kernel is f's, without a factor, and so is the speed at which outputs move at the start, at
+any alpha. Below 1 the loss curves as 1 / alpha, so that rates have to fall with alpha. Adam's steps
+are of w: theta moves by rate / alpha. A penalty on the parameters is one on w, the distance from
+the start.
+
+Source: Chizat, Oyallon and Bach, 2019 (arXiv 1812.07956), section 2; Geiger et al., 2020
+(arXiv 1906.08034), for the loss over alpha^2.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from lsa_jax.checks import number, require
+from lsa_jax.models.model import Model
+
+PyTree = Any
+
+# The entry of the parameters that training leaves as it is; see `frozen` of `training.train`.
+FROZEN = ("initial",)
+
+
+def scaled(model: Model, output_scale: float) -> Model:
+    """Returns alpha (f - f_0) of a network f, as a model of the parameters w.
+
+    Args:
+        model: f.
+        output_scale: alpha; `math.inf` for the limit, <df/dtheta at theta_0, w>.
+
+    Returns:
+        A model whose parameters are "initial", theta_0, which has no gradient (and may be named in
+        `frozen` of `training.train`, to have no state of the optimiser either), and "moved", w,
+        which starts at 0. Its kernel is f's, and so are the factors of its learning rates.
+
+    Raises:
+        InputError: alpha is not above 0.
+    """
+    if output_scale != math.inf:
+        require("output_scale", output_scale, number(0, above=True))
+
+    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, PyTree]:
+        initial = model.init(key, input_shape)
+        return {"initial": initial, "moved": jax.tree.map(jnp.zeros_like, initial)}
+
+    def apply(params: dict[str, PyTree], inputs: Float[Array, "n ..."]) -> Float[Array, "n c"]:
+        initial = jax.lax.stop_gradient(params["initial"])
+        if output_scale == math.inf:
+            start, moved = (initial,), (params["moved"],)
+            return jax.jvp(lambda theta: model.apply(theta, inputs), start, moved)[1]
+        now = network_params({**params, "initial": initial}, output_scale)
+        return output_scale * (model.apply(now, inputs) - model.apply(initial, inputs))
+
+    def rate_factors(input_shape: tuple[int, ...], optimizer: str) -> dict[str, PyTree]:
+        assert model.rate_factors is not None
+        moved = model.rate_factors(input_shape, optimizer)
+        return {"initial": jax.tree.map(lambda _: 0.0, moved), "moved": moved}
+
+    factors = None if model.rate_factors is None else rate_factors
+    return Model(init, apply, model.kernel, None, factors)
+
+
+def network_params(params: dict[str, PyTree], output_scale: float) -> PyTree:
+    """Returns the parameters theta that f has: theta_0 + w / alpha, at `math.inf` theta_0."""
+    return jax.tree.map(
+        lambda start, w: start + w / output_scale, params["initial"], params["moved"]
+    )

@@ -1,0 +1,172 @@
+"""muP: its table, its base, and that features move as much at any width."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lsa_jax import models, training
+from lsa_jax.errors import InputError
+from lsa_jax.models import (
+    BatchNorm,
+    Concat,
+    Conv,
+    Dense,
+    Flatten,
+    GlobalAvgPool,
+    LayerNorm,
+    Relu,
+    Residual,
+    network,
+)
+
+# How far from 0 the slope of log change against log width may be, stated before anything was run.
+MARGIN = 0.15
+
+
+def convolutional(width):
+    """Every layer with parameters, and paths that join.
+
+    No batch normalisation follows the first filters: of 4 weights, some are small by chance, and
+    the change over their size has no mean to be compared.
+    """
+    branch = (Relu(), Conv(width, b_std=0.1), LayerNorm(), Relu(), Conv(width))
+    paths = ((Conv(width), Relu()), (Conv(2 * width, (1, 1)), Relu()))
+    return [
+        *(Conv(width, (2, 2), b_std=0.1), Relu()),
+        *(Residual(branch), Relu(), Concat(paths), Conv(width), BatchNorm(), Relu()),
+        *(GlobalAvgPool(), Dense(width, 2**0.5, 0.1), Relu(), Dense(3, b_std=0.1)),
+    ]
+
+
+def dense(width):
+    """A multilayer perceptron."""
+    hidden = (Dense(width, 2**0.5, 0.1), Relu())
+    return [Flatten(), *hidden, *hidden, Dense(3, b_std=0.1)]
+
+
+@functools.cache
+def build(make, width, base, parameterization):
+    layers = make(width)
+    return network(layers, parameterization=parameterization, base=make(base))
+
+
+TABLE = {  # initial standard deviation, rate of SGD, of Adam, four times as wide as the base
+    ("Dense_0", "weight"): (1, 4, 1),
+    ("Dense_0", "bias"): (1, 4, 1),
+    ("Dense_1", "weight"): (1, 1, 1 / 4),
+    ("Dense_1", "bias"): (1, 4, 1),
+    ("Dense_2", "weight"): (1 / 2, 1 / 4, 1 / 4),
+    ("Dense_2", "bias"): (1, 1, 1),
+}
+
+
+def test_factors_are_those_of_the_table(key):
+    mup, standard = (build(dense, 16, 4, name) for name in ("mup", "standard"))
+    params, drawn = (model.init(key, (2, 2, 1)) for model in (mup, standard))
+    sgd, adam = (mup.rate_factors((2, 2, 1), name) for name in ("momentum", "adamw"))
+    for (layer, name), (std, of_sgd, of_adam) in TABLE.items():
+        np.testing.assert_array_equal(params[layer][name], np.float32(std) * drawn[layer][name])
+        assert (sgd[layer][name], adam[layer][name]) == (of_sgd, of_adam)
+    assert standard.rate_factors is None and mup.kernel is None
+
+
+@pytest.mark.parametrize("make", [models.cnn, models.mlp, models.wide_resnet])
+def test_at_its_base_it_is_the_standard_parameterisation_bit_for_bit(key, make):
+    mup, standard = (make(1, 3, parameterization=name) for name in ("mup", "standard"))
+    one, other = (model.init(key, (8, 8, 1)) for model in (mup, standard))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    for name in training.OPTIMIZERS:
+        assert set(jax.tree.leaves(mup.rate_factors((8, 8, 1), name))) == {1.0}
+
+
+def change(model, optimizer, rate, key):
+    """Returns each layer's change after four steps on two batches, mean over seeds."""
+    inputs = jax.random.normal(jax.random.key(1), (2, 24, 4, 4, 1))
+    targets = jax.nn.one_hot(jnp.argmax(inputs[..., 0, :3, 0], axis=-1), 3)
+    factors = model.rate_factors and model.rate_factors((4, 4, 1), optimizer)
+    rule = training.make_optimizer(optimizer, rate, rate_factors=factors)
+
+    def loss(params, step):
+        outputs = model.apply(params, inputs[step % 2])
+        return jnp.mean(training.softmax_cross_entropy(outputs, targets[step % 2]))
+
+    def of_seed(key):
+        start = model.init(key, (4, 4, 1))
+
+        def step(carry, number):
+            params, state = carry
+            updates, state = rule.update(jax.grad(loss)(params, number), state, params)
+            return (optax.apply_updates(params, updates), state), None
+
+        (params, _), _ = jax.lax.scan(step, (start, rule.init(start)), jnp.arange(4))
+        return training.measures.activation_change(model.activations, start, params, inputs[0])
+
+    found = jax.jit(lambda keys: jax.lax.map(of_seed, keys))(jax.random.split(key, 8))
+    return {layer: float(jnp.mean(values)) for layer, values in found.items()}
+
+
+def slopes(make, widths, parameterization, optimizer, rate, key):
+    """Returns each layer's slope of log change against log width."""
+    by_width = [
+        change(build(make, width, widths[0], parameterization), optimizer, rate, key)
+        for width in widths
+    ]
+    return {
+        layer: np.polyfit(np.log(widths), np.log([found[layer] for found in by_width]), 1)[0]
+        for layer in by_width[0]
+    }
+
+
+RATES = pytest.mark.parametrize(("optimizer", "rate"), [("sgd", 0.1), ("adam", 0.003)])
+
+
+@RATES
+@pytest.mark.parametrize(("make", "widths"), [(dense, (64, 512)), (convolutional, (32, 128))])
+def test_features_move_as_much_at_any_width(key, make, widths, optimizer, rate):
+    found = slopes(make, widths, "mup", optimizer, rate, key)
+    if make is convolutional:
+        del found["outputs"]  # three numbers a seed behind a mean over positions: too few
+    assert max(map(abs, found.values())) < MARGIN, found
+
+
+@RATES
+def test_in_the_standard_parameterisation_they_do_not(key, optimizer, rate):
+    found = slopes(dense, (64, 512), "standard", optimizer, rate, key)
+    assert max(map(abs, found.values())) > 2 * MARGIN, found
+
+
+def test_weight_decay_is_the_same_share_at_any_width():
+    params, factors = {"w": jnp.ones(2)}, {"w": 8.0}
+    for name in ("sgd", "adamw"):
+        rule = training.make_optimizer(name, 0.1, weight_decay=0.5, rate_factors=factors)
+        updates, _ = rule.update({"w": jnp.zeros(2)}, rule.init(params), params)
+        np.testing.assert_allclose(updates["w"], -0.05, rtol=1e-6)
+    with pytest.raises(InputError, match="weight_decay is 0.5 where adam"):
+        training.make_optimizer("adam", 0.1, weight_decay=0.5, rate_factors=factors)
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
+def test_factors_of_one_leave_an_optimiser_as_it_is(name):
+    params = {"w": jnp.arange(3.0)}
+    plain = training.make_optimizer(name, 0.1)
+    scaled = training.make_optimizer(name, 0.1, rate_factors={"w": 1.0})
+    states, gradient = [plain.init(params), scaled.init(params)], {"w": jnp.array([1.0, -2.0, 0.5])}
+    for _ in range(3):
+        one, states[0] = plain.update(gradient, states[0], params)
+        other, states[1] = scaled.update(gradient, states[1], params)
+        np.testing.assert_allclose(one["w"], other["w"], rtol=1e-6)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_mistakes_are_one_line(key):
+    with pytest.raises(InputError, match="base is None; accepted with parameterization='mup'"):
+        network([Dense(1)], parameterization="mup")
+    other = network([Dense(2), Dense(1)], parameterization="mup", base=[Dense(1)])
+    with pytest.raises(InputError, match="base has other layers than the network"):
+        other.init(key, (3,))
+    with pytest.raises(InputError, match="optimizer is 'lion'; accepted: one of 'sgd'"):
+        models.mlp(parameterization="mup").rate_factors((3,), "lion")
