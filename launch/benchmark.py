@@ -8,10 +8,10 @@ Examples:
     python -m launch.benchmark --list
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
-difference of the results, and how much memory each took. --json also says on which device, and the
-operations and bytes of what was computed: launch.preflight --calibrate has from it which share of
-the roofline's rate is reached there. Works whose peer is not installed are skipped; `pip install
-torch nngeometry` brings those of the suite `agreement`. On a CPU every core is a device, unless
+difference of the results, and how much memory each took. Works whose peer is not installed are
+skipped; `pip install torch nngeometry` brings those of the suite `agreement`. --json also says on
+which device, and the operations and bytes of what was computed: launch.preflight --calibrate has
+from it which share of the roofline's rate is reached there. On a CPU every core is a device, unless
 XLA_FLAGS has a number of devices; programs on one device use the other cores where XLA can.
 """
 
@@ -65,7 +65,8 @@ def main() -> None:
         if isinstance(contest, Skipped):
             print(f"{contest.work}: skipped, as {contest.reason}", flush=True)
         else:
-            rows.append(measure(contest, _ROUNDS.value) | calibration.described(contest.traced))
+            row = measure(contest, _ROUNDS.value)
+            rows.append(row | calibration.described(contest.traced))
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)

@@ -16,7 +16,8 @@ import pandas as pd
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.report import Report
 from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.registry import load_experiment, load_settings
+from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.reports import make_report
 from lsa_jax.sweep.run import run_sweep
 
 
@@ -82,5 +83,4 @@ def run_config(
         command=["sweep.run_config"],
         show=lambda text: None,
     )
-    report = load_experiment(config.experiment).report(config, results, folder)
-    return Finished(results, report, folder)
+    return Finished(results, make_report(config, points, results, folder), folder)

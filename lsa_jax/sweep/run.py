@@ -30,17 +30,15 @@ from lsa_jax.reporting import files
 from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
-from lsa_jax.reporting.measured import with_measures
 from lsa_jax.reporting.progress import Progress
-from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import locks
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.registry import load_experiment
+from lsa_jax.sweep.reports import Show, report_sweep
 
 _PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy", "scipy")
-_Show = Callable[[str], None]
 
 
 def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[str, Any]:
@@ -245,7 +243,8 @@ def recorded_sweep(
     with locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
             record = {"command": command, "versions": _versions(), "devices": devices}
-            files.write_json(workdir / "config.json", record | {"host": describe_host()} | identity)
+            record["host"] = describe_host()
+            files.write_json(workdir / "config.json", {**record, **identity})
         yield
 
 
@@ -257,7 +256,7 @@ def run_sweep(
     data_dir: Path | None,
     command: list[str],
     watch: Watch = UNWATCHED,
-    show: _Show = print,
+    show: Show = print,
 ) -> pd.DataFrame:
     """Runs what is missing of a sweep and writes the report.
 
@@ -325,24 +324,3 @@ def run_groups(
         load = functools.partial(experiment.load, points, data_dir)
         _run_missing(experiment, chosen, load, workdir, UNWATCHED)
         return files.read_results(workdir, [point.id for group in chosen for point in group])
-
-
-def report_sweep(
-    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: _Show = print
-) -> pd.DataFrame:
-    """Writes and shows the report on the points that are done and returns their table.
-
-    Raises:
-        InputError: none is done, or the folder cannot be written.
-    """
-    with locks.reporting(workdir):
-        results = files.read_results(workdir, [point.id for point in points])
-        if results.empty:
-            raise InputError(f"--workdir {workdir} has no finished runs; launch.sweep starts them")
-        report = load_experiment(config.experiment).report(config, results, workdir)
-        varying = [name.split(".")[-1] for name in points[0].settings]
-        report = with_measures(report, workdir, results, varying)
-        show(write_report(workdir, results, report))
-    if len(results) < len(points):
-        show(f"{len(points) - len(results)} of {len(points)} runs are missing")
-    return results
