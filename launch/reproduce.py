@@ -76,7 +76,7 @@ def _remake(folder: Path) -> None:
     """Writes a sweep's report anew, as launch.report does, and prints none of it."""
     config, points = _cli.recorded_points(folder)
 
-    from lsa_jax.sweep.run import report_sweep
+    from lsa_jax.sweep.reports import report_sweep
 
     with contextlib.redirect_stdout(io.StringIO()):
         report_sweep(config, points, folder)

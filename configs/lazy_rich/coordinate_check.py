@@ -13,7 +13,7 @@ import ml_collections
 from lsa_jax.experiments.lazy_rich.coordinate_check import settings
 from lsa_jax.sweep.variants import choose, set_fields
 
-_SMALL = {"model.channels": (16, 32)}
+_SMALL = {"model.channels": (16, 32), "sweep.seed": tuple(range(8))}
 
 _QUICK = {
     "data.num_train": 24,

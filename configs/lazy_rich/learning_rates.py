@@ -1,11 +1,15 @@
-"""The best learning rate over widths 1 to 16: it stays in muP, and falls in the standard one.
+"""The best learning rate over widths 1 to 16: does it stay in muP, and fall in the standard one?
 
     python -m launch.sweep --config=configs/lazy_rich/learning_rates.py \
         --workdir=runs/learning_rates
 
-scikit-learn's digits, a CNN of two convolutions (8 and 16 channels at width factor 1), SGD with
-momentum for 5 epochs at rates in factors of 2. A rate found at width 1 is the rate at width 16, in
-muP.
+scikit-learn's digits, a CNN of two convolutions (8 and 16 channels at width factor 1), Adam for 5
+epochs at rates in factors of 2. Where it stays, a rate found at width 1 is the rate at width 16.
+Under SGD with momentum (`--config.optimizer=momentum`, rates from 2^-10 to 2) the best rate of this
+network falls in neither parameterisation.
+
+Result, in factors of 2 from width 1 to 16: standard -1.70 +- 0.86, muP +1.18 +- 0.27, so that the
+claim is not shown.
 """
 
 import ml_collections
@@ -33,7 +37,9 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         {
             "title": "The best learning rate on digits by width",
             "model.channels": (8, 16),
+            "optimizer": "adam",
             "epochs": 5,
+            "sweep.learning_rate": tuple(2.0**power for power in range(-14, -2)),
             "schedule": "constant",
         },
     )

@@ -25,6 +25,7 @@ NETWORK: dict[str, Field] = {
 }
 
 TRAINING: dict[str, Field] = {
+    "optimizer": Field("momentum", one_of("sgd", "momentum", "adam"), "update rule"),
     "epochs": Field(40, integer(1), "passes over the training examples"),
     "schedule": Field("cosine", one_of("constant", "cosine"), "course of the rate"),
     "warmup_epochs": Field(0.0, number(0), "how long the rate rises to its course"),

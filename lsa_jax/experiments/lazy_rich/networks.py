@@ -56,7 +56,7 @@ def optimizer_of(
     rate: Any,
     frozen: tuple[str, ...] = (),
 ) -> optax.GradientTransformation:
-    """Returns SGD with momentum for a point, with the factors of its parameterisation.
+    """Returns the optimiser of a point, with the factors of its parameterisation.
 
     Args:
         config: the point's.
@@ -72,12 +72,13 @@ def optimizer_of(
         steps_per_epoch=-(-len(task.train.targets) // config.batch_size),
         warmup_epochs=config.warmup_epochs,
     )
-    factors = model.rate_factors and model.rate_factors(input_shape(config, task), "momentum")
+    name, factors = config.optimizer, model.rate_factors
+    found = factors and split(factors(input_shape(config, task), name), frozen)[0]
     return training.make_optimizer(
-        "momentum",
+        name,
         schedule,
         momentum=config.momentum,
-        rate_factors=factors and split(factors, frozen)[0],
+        rate_factors=found,
     )
 
 
@@ -91,7 +92,7 @@ def train(
     progress: Callable[[float], None],
     frozen: tuple[str, ...] = (),
 ) -> tuple[Any, training.History]:
-    """Trains a model at every point of a group at once, by SGD with momentum.
+    """Trains a model at every point of a group at once.
 
     Args:
         group: points that differ in seed and rate alone.

@@ -29,7 +29,7 @@ FIELDS: dict[str, Field] = {
         ("ntk", "standard", "mup"), tuple_of(PARAMETERIZATION), "parameterisations"
     ),
     "sweep.width_factor": Field((1, 2, 4, 8), tuple_of(integer(1)), "width factors"),
-    "sweep.seed": Field((0, 1, 2, 3, 4, 5, 6, 7), tuple_of(integer(0)), "seeds"),
+    "sweep.seed": Field(tuple(range(16)), tuple_of(integer(0)), "seeds"),
 }
 
 

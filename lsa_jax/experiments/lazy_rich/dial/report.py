@@ -191,7 +191,8 @@ def _draw_row(axes: Any, rows: pd.DataFrame, against: str) -> None:
     networks = rows[rows["learner"] == "network"]
     for axis, (column, factor, label, logarithmic) in zip(axes, _PANELS, strict=True):
         for name, own in networks.groupby("parameterization", sort=False):
-            style = {"color": _COLORS[name], "label": _LABELS[name], "marker": "o"}
+            label = None if against == "output_scale" else _LABELS[name]
+            style = {"color": _COLORS[name], "label": label, "marker": "o"}
             draw_mean(axis, factor * own[column], own[against], **style, markersize=4)
         mark_logarithmic(axis, networks[against])
         if logarithmic:
@@ -220,11 +221,12 @@ def draw(table: pd.DataFrame) -> Any:
         own = scales[scales["learner"] == learner]
         for name, rows in own.groupby("parameterization", sort=False):
             style = {"color": _COLORS[name], "linestyle": dashes, "lw": 1.4}
-            label = f"{_LABELS[name]}, {words}"
-            grid[0, 0].axhline(100 * rows["test_accuracy"].mean(), label=label, **style)
+            grid[0, 0].axhline(100 * rows["test_accuracy"].mean(), **style)
+        grid[0, 0].plot([], [], color="black", linestyle=dashes, label=words)
     for axis in grid[:, 0]:
         axis.set_ylim(0, 103)
-        axis.legend(frameon=False, fontsize=7)
+    grid[0, 0].legend(frameon=False, fontsize=8, loc="center right")
+    grid[1, 0].legend(frameon=False, fontsize=8, title="parameterisation")
     return figure
 
 
