@@ -1,6 +1,19 @@
-"""What the documentation's Markdown differs in from the usual."""
+"""What the documentation's Markdown differs in from the usual, and which results are stale."""
+
+import re
+import sys
+from pathlib import Path
 
 from markdown import Extension, Markdown
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the package that the pages are of, whatever else is installed
+
+from lsa_jax.reporting import gallery  # noqa: E402
+from lsa_jax.sweep import fingerprints, gallery_pages  # noqa: E402
+
+_GALLERY = Path(__file__).with_name("gallery")
+_LINK = re.compile(r'href="(\w+)\.md')
 
 
 class _AnglesAreText(Extension):
@@ -14,3 +27,24 @@ def on_config(config):
     """Adds the extension to those of mkdocs.yml, for pages and docstrings alike."""
     config.markdown_extensions.append(_AnglesAreText())
     return config
+
+
+def _notice(item):
+    """Returns what the gallery says of an item whose configuration or report has changed since."""
+    changes = fingerprints.changed(str(ROOT / item.sweep.config), item.fingerprint)
+    if not changes:
+        return ""
+    return f'<p class="gallery-stale">Stale, as changed since: {" and ".join(changes)}.</p>'
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Marks what is stale on a page of the gallery, and links its HTML to pages as built."""
+    if not page.file.src_uri.startswith("gallery/"):
+        return markdown
+    if page.file.src_uri == "gallery/index.md":
+        page.meta["hide"] = ["toc"]  # which leaves its cards more room
+    for item in gallery.read(_GALLERY).values():
+        mark = gallery_pages.MARK.format(item.name)
+        if mark in markdown:
+            markdown = markdown.replace(mark, _notice(item))
+    return _LINK.sub(r'href="\1/', markdown)

@@ -4,10 +4,14 @@ Examples:
     python -m launch.benchmark --suite=kernels
     python -m launch.benchmark --suite=kernels --quick --json=kernels.json
     python -m launch.benchmark --suite=stability
+    python -m launch.benchmark --suite=agreement
     python -m launch.benchmark --list
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
-difference of the results, and how much memory each took. On a CPU every core is a device, unless
+difference of the results, and how much memory each took. Works whose peer is not installed are
+skipped; `pip install torch nngeometry` brings those of the suite `agreement`. --json also says on
+which device, and the operations and bytes of what was computed: launch.preflight --calibrate has
+from it which share of the roofline's rate is reached there. On a CPU every core is a device, unless
 XLA_FLAGS has a number of devices; programs on one device use the other cores where XLA can.
 """
 
@@ -49,14 +53,20 @@ def main() -> None:
 
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()
-    from lsa_jax.benchmarks.measure import measure
+    from lsa_jax.benchmarks.measure import Skipped, measure
+    from lsa_jax.preflight import calibration
     from lsa_jax.reporting import files
 
     suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
     rows = []
     for contest in suite.contests(quick=_QUICK.value):
-        if _ONLY.value is None or _ONLY.value in contest.work:
-            rows.append(measure(contest, _ROUNDS.value))
+        if _ONLY.value is not None and _ONLY.value not in contest.work:
+            continue
+        if isinstance(contest, Skipped):
+            print(f"{contest.work}: skipped, as {contest.reason}", flush=True)
+        else:
+            row = measure(contest, _ROUNDS.value)
+            rows.append(row | calibration.described(contest.traced))
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)

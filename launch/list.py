@@ -6,7 +6,7 @@ Examples:
     python -m launch.list --data=none --shows=NTK
     python -m launch.list --data=mnist,cifar10 --under=1h
 
-Costs and results are those last published, from the table of results. --under leaves out what has
+Costs and results are those last published, from the gallery's records. --under leaves out what has
 no published cost; --data has the data that are there, and leaves out what needs others; --shows has
 words that the item, its claim or its result have to hold.
 
@@ -23,7 +23,7 @@ from absl import flags
 
 from launch import _cli, _completion
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import machine, papers, results_table
+from lsa_jax.reporting import gallery, machine, papers
 from lsa_jax.sweep import catalog
 
 _PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Only this paper's.")
@@ -31,9 +31,7 @@ _UNDER = flags.DEFINE_string("under", None, "Only sizes that take no longer, as 
 _DATA = flags.DEFINE_list("data", None, "Only sizes that need none, or none but these: mnist,...")
 _SHOWS = flags.DEFINE_string("shows", "", "Only what holds all of these words.")
 _CONFIGS = flags.DEFINE_string("configs", "configs", "Folder of configurations.")
-_RESULTS_TABLE = flags.DEFINE_string(
-    "results_table", "docs/results.md", "Markdown file with the table of results."
-)
+_GALLERY = flags.DEFINE_string("gallery", "docs/gallery", "Folder with the gallery's records.")
 _NAMES = flags.DEFINE_bool("names", False, "Print only what can follow --config=, a line each.")
 _COMPLETION = flags.DEFINE_enum(
     "completion", None, list(_completion.SHELLS), "Print what makes this shell complete --config=."
@@ -48,7 +46,7 @@ def _wish(found: list[catalog.Entry]) -> catalog.Wish:
     """
     under = None
     if _UNDER.value is not None:
-        under = machine.seconds(_UNDER.value, alone=True)
+        under = machine.seconds(_UNDER.value)
         if under is None:
             raise InputError(
                 f"--under is {_UNDER.value!r}; accepted: a time such as 90s or 1h30min"
@@ -65,7 +63,8 @@ def _describe(entry: catalog.Entry) -> str:
     for variant in entry.variants:
         size = variant.name if variant.name == "full" else f":{variant.name}"
         data = ", ".join(variant.data) or "none"
-        rows.append((size, variant.cost, f"data: {data}", variant.published.status))
+        status = variant.published.status if variant.published else ""
+        rows.append((size, variant.cost, f"data: {data}", status))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
@@ -79,7 +78,7 @@ def main() -> None:
     if _COMPLETION.value:
         print(_completion.SHELLS[_COMPLETION.value], end="")
         return
-    published = results_table.published(Path(_RESULTS_TABLE.value))
+    published = gallery.read(Path(_GALLERY.value))
     found = catalog.entries(Path(_CONFIGS.value), published, _PAPER.value)
     chosen = catalog.matching(found, _wish(found))
     if _NAMES.value:

@@ -11,8 +11,10 @@ The sweep is run without computing anything: with --data_dir data are read as it
 it zeros of the published shapes stand in; every program that it would compile for a device is
 compiled for --topology. A line each: how often it runs, its peak memory on a device, operations and
 bytes of a call, the least time by the roofline and what bounds it, the precision of its products,
-exchanges between devices. What is solved on the host is said to be. Exit status: 0, it fits; 1, it
-does not; 2, a mistake in what was given.
+exchanges between devices. What is solved on the host is said to be. Then what an epoch, a run and
+the sweep take at a share of the roofline's rate: --efficiency, which is assumed, or with
+--calibrate=FILE what a benchmark reached on such a machine (launch.benchmark --json=FILE). Exit
+status: 0, it fits; 1, it does not; 2, a mistake in what was given.
 """
 
 import os
@@ -28,6 +30,9 @@ _TOPOLOGY = flags.DEFINE_string("topology", None, "Machine, such as v5e:2x2, h10
 _JSON = flags.DEFINE_string("json", None, "File to write everything to.")
 _EFFICIENCY = flags.DEFINE_float(
     "efficiency", 0.4, "Share of the roofline's rate that is reached.", 1e-3, 1.0
+)
+_CALIBRATE = flags.DEFINE_string(
+    "calibrate", None, "File of launch.benchmark --json on such a machine: shares measured there."
 )
 
 # The compilers are not to ask for a device, its driver or its libraries.
@@ -59,6 +64,10 @@ def _check_topology() -> str:
     return _TOPOLOGY.value
 
 
+def _say_group(done: int, total: int) -> None:
+    print(f"looking for programs: group {done + 1} of {total} that differ", file=sys.stderr)
+
+
 def main() -> int:
     """Compiles, prints a table, and returns the exit status."""
     name = _check_topology()
@@ -76,16 +85,18 @@ def main() -> int:
     machines.check_plugin(machine)
     _simulate_devices(machine.count)
     from lsa_jax import backend
-    from lsa_jax.preflight import compiled, dry_run, report
+    from lsa_jax.preflight import calibration, compiled, dry_run, report
     from lsa_jax.reporting import files
     from lsa_jax.sweep.registry import load_experiment
 
+    chip, shares = machine.chip, calibration.assumed(_EFFICIENCY.value)
+    if _CALIBRATE.value:
+        shares = calibration.measured(Path(_CALIBRATE.value), chip, _EFFICIENCY.value)
     devices = machines.compile_devices(machine)
-    chip = machine.chip
     with backend.built_for(chip.platform, chip.memory, machine.count, devices[0]):
-        print(f"looking for the programs of {len(points)} points", file=sys.stderr)
         experiment = load_experiment(config.experiment)
-        found, solved = report.split_solves(dry_run.run(experiment, points, data_dir))
+        noted = dry_run.run(experiment, points, data_dir, _say_group)
+        found, solved = report.split_solves(noted)
         if not found:
             raise InputError(
                 f"--config is {_cli.CONFIG.value!r}, which compiles nothing for a device: all is "
@@ -96,8 +107,8 @@ def main() -> int:
             print(f"compiling {done + 1} of {len(found)}: {program.name}", file=sys.stderr)
             programs += compiled.compile_program(program, calls, devices, chip)
     if file is not None:
-        files.write_json(file, report.as_json(machine, programs, solved, _EFFICIENCY.value))
-    print(report.as_text(machine, programs, solved, _EFFICIENCY.value))
+        files.write_json(file, report.as_json(machine, programs, solved, shares, len(points)))
+    print(report.as_text(machine, programs, solved, shares, len(points)))
     return 0 if all(report.fits(program, machine) for program in programs) else 1
 
 

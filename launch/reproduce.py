@@ -5,15 +5,17 @@ Examples:
     python -m launch.reproduce --paper=lsa --workdir=runs/lsa --data_dir=data \
         --only=fig3_dynamics,lemmas
     python -m launch.reproduce --paper=transformers --scale=full --workdir=runs/full --dry_run
-    python -m launch.reproduce --results_table=docs/results.md --reports=runs/lsa,runs/resnet
+    python -m launch.reproduce --gallery=docs/gallery --reports=runs/lsa,runs/resnet
 
 Each sweep is a command of its own, which `--dry_run` prints and the report shows, into the folder
 of its configuration's name. The same command again runs what is not finished, and goes on after a
 kill. What needs a data set that is missing is reported as not run; exit status 1 means that
 something else failed. `--scale=quick`, a few seconds a sweep, shows that everything runs but none
-of the claims.
+of the claims. `--gallery` publishes what is finished; again, it adds what has come since.
 """
 
+import contextlib
+import io
 import shlex
 import sys
 from pathlib import Path
@@ -22,8 +24,8 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import commands, papers, reproduction, results_table
-from lsa_jax.sweep import locks
+from lsa_jax.reporting import commands, gallery, papers, reproduction
+from lsa_jax.sweep import catalog, gallery_pages, locks, publishing
 
 _PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Whose configurations to run.")
 _SCALE = flags.DEFINE_enum(
@@ -35,11 +37,11 @@ _SCALE = flags.DEFINE_enum(
 _ONLY = flags.DEFINE_list("only", [], "Only these configurations, by name: NAME,NAME.")
 _CONFIGS = flags.DEFINE_string("configs", "configs", "Folder of configurations.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the commands and run nothing.")
-_RESULTS_TABLE = flags.DEFINE_string(
-    "results_table", None, "Markdown file whose table of results takes what reports hold."
+_GALLERY = flags.DEFINE_string(
+    "gallery", None, "Folder of the documentation's gallery, which takes finished sweeps."
 )
 _REPORTS = flags.DEFINE_list(
-    "reports", [], "Folders of reproductions that --results_table shows beside --workdir."
+    "reports", [], "Folders of reproductions that --gallery takes in beside --workdir."
 )
 
 
@@ -70,25 +72,45 @@ def _reproduce(workdir: Path) -> int:
     return int(not {reproduction.FAILED, reproduction.RUNS_FAILED}.isdisjoint(statuses))
 
 
-def main() -> int:
-    """Runs --paper, and writes --results_table; returns 1 if a sweep failed."""
-    if not _PAPER.value and not (_RESULTS_TABLE.value and _REPORTS.value):
+def _remake(folder: Path) -> None:
+    """Writes a sweep's report anew, as launch.report does, and prints none of it."""
+    config, points = _cli.recorded_points(folder)
+
+    from lsa_jax.sweep.reports import report_sweep
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        report_sweep(config, points, folder)
+
+
+def _publish(folders: list[str | Path]) -> None:
+    """Puts finished sweeps into the gallery, and writes its pages."""
+    place = Path(_GALLERY.value)
+    for line in publishing.publish(place, publishing.finished(folders), _remake):
+        print(line, flush=True)
+    pages = gallery_pages.write(place, catalog.entries(Path(_CONFIGS.value), gallery.read(place)))
+    print(f"wrote {len(pages)} pages in {place}")
+
+
+def _check_flags() -> None:
+    """Raises unless there is something to run or to publish, and a place for it."""
+    if not _PAPER.value and not _GALLERY.value:
         raise InputError(
-            f"--paper is missing; accepted: one of {', '.join(papers.PAPERS)}, or "
-            "--results_table=FILE with --reports=DIR"
+            f"--paper is missing; accepted: one of {', '.join(papers.PAPERS)}, or --gallery=DIR"
         )
-    if _REPORTS.value and not _RESULTS_TABLE.value:
-        raise InputError("--reports is given without --results_table; accepted: both")
+    if _REPORTS.value and not _GALLERY.value:
+        raise InputError("--reports is given without --gallery; accepted: both")
+    if _GALLERY.value:  # only to see that they are there, before sweeps run for hours
+        gallery.read(Path(_GALLERY.value))
+        publishing.finished(_REPORTS.value)
+
+
+def main() -> int:
+    """Runs --paper, and publishes in --gallery; returns 1 if a sweep failed."""
+    _check_flags()
     workdir = _cli.workdir() if _PAPER.value else None
-    table = Path(_RESULTS_TABLE.value) if _RESULTS_TABLE.value else None
-    if table:  # only to see that they are there, before sweeps run for hours
-        results_table.read(table)
-        results_table.read_reports(_REPORTS.value)
     status = _reproduce(workdir) if workdir else 0
-    if table and not _DRY_RUN.value:
-        own = [workdir] if workdir else []
-        results_table.update(table, results_table.read_reports([*own, *_REPORTS.value]))
-        print(f"wrote {table}")
+    if _GALLERY.value and not _DRY_RUN.value:
+        _publish([*([workdir] if workdir else []), *_REPORTS.value])
     return status
 
 

@@ -5,7 +5,8 @@ found = lsa_jax.diagnose(model.apply, model.init, train, test)
 found.table, found.verdict.sentence, found.figure()
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,7 +34,7 @@ class Diagnosis(NamedTuple):
     """What a network and its kernels reached.
 
     Attributes:
-        rows: one a learner and seed: `test_accuracy`; of the NTK after training also the measures
+        rows: one a learner and seed: `test_accuracy`; of the network also the measures
             of how far the network went from its start.
         verdict: lazy or rich, with its numbers.
     """
@@ -80,9 +81,8 @@ def diagnose(
     """Tells whether a network learns features of some data, or only fits a kernel.
 
     It trains the network, and fits exact ridge regressions with its finite NTK at the start and
-    after training, and with its infinite-width kernel where there is one. By the verdict's rules
-    the two kernels that do not learn are the fixed ones. Kernels take O(n^2 c P) operations for P
-    parameters and c outputs, and O(n^3): a few thousand examples.
+    after training, and with its infinite-width kernel where there is one. Kernels take O(n^2 c P)
+    operations for P parameters and c outputs, and O(n^3): a few thousand examples.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, each example by itself.
@@ -109,35 +109,49 @@ def diagnose(
     require("measured_examples", measured_examples, integer(2))
     if np.ndim(train.targets) != 2 or np.shape(train.targets)[1] < 2:
         raise InputError(f"train.targets is {np.shape(train.targets)}; accepted: one-hot, (n, c)")
-    key = jax.random.key(0) if key is None else key
-    model, rows = Model(init, apply, None), []
     if not params:
+        model = Model(init, apply, None)
         optimizer = optimizer or _adam(-(-len(train.targets) // batch_size) * epochs)
+        key = jax.random.key(0) if key is None else key
         params = [
-            _train(model, train, optimizer, jax.random.fold_in(key, seed), epochs, batch_size)
+            _train(jax.random.fold_in(key, seed), model, train, optimizer, epochs, batch_size)
             for seed in range(seeds)
         ]
-    for seed, (start, trained) in enumerate(params):
-        outputs = {"network": apply(trained, jnp.asarray(test.inputs))}
-        for name, at in (("ntk_trained", trained), ("ntk_finite", start)):
-            outputs[name] = _regress(kernels.finite_kernel(apply, at), train, test, ridge)
-        if kernel is not None and seed == 0:  # the same for all
-            infinite = _regress(kernel, train, test, ridge)
-        if kernel is not None:
-            outputs["ntk_infinite"] = infinite
-        few = jnp.asarray(train.inputs[:measured_examples])
-        targets = train.targets[:measured_examples]
-        measured = training.measures.measure(MEASURES, apply, start, trained, few, targets)
-        for name, predictions in outputs.items():
-            correct = float(np.mean(training.is_correct(predictions, test.targets)))
-            own = measured if name == "ntk_trained" else {}
-            rows.append({"learner": name, "seed": seed, "test_accuracy": correct, **own})
-    table = pd.DataFrame(rows).assign(
-        num_train=len(train.targets),
-        num_test=len(test.targets),
-        num_classes=np.shape(train.targets)[1],
-    )
+    fixed = {} if kernel is None else {"ntk_infinite": kernel}
+    table = _compare(apply, params, fixed, train, test, ridge, measured_examples)
     return Diagnosis(table, decide(table))
+
+
+def _compare(
+    apply: Callable[[Any, Array], Array],
+    params: Sequence[tuple[Any, Any]],
+    fixed: Mapping[str, Callable[..., Array]],
+    train: Dataset,
+    test: Dataset,
+    ridge: float,
+    measured_examples: int,
+) -> pd.DataFrame:
+    """Returns what each learner reached; the NTK after training has the measures besides.
+
+    `fixed` has the kernels, by learner, that are the same for all pairs of parameters.
+    """
+    fits = partial(_regress, train=train, test=test, ridge=ridge)
+    known = {name: fits(kernel) for name, kernel in fixed.items()}
+    few, rows = Dataset(*(part[:measured_examples] for part in train)), []
+    for seed, (start, trained) in enumerate(params):
+        outputs = {
+            "network": apply(trained, jnp.asarray(test.inputs)),
+            "ntk_trained": fits(kernels.finite_kernel(apply, trained)),
+            "ntk_finite": fits(kernels.finite_kernel(apply, start)),
+        }
+        measured = training.measures.measure(MEASURES, apply, start, trained, *few)
+        for name, predictions in (outputs | known).items():
+            correct = float(np.mean(training.is_correct(predictions, test.targets)))
+            own = measured if name == "network" else {}
+            rows.append({"learner": name, "seed": seed, "test_accuracy": correct, **own})
+    classes = np.shape(train.targets)[1]
+    sizes = {"num_train": len(train.targets), "num_test": len(test.targets), "num_classes": classes}
+    return pd.DataFrame(rows).assign(**sizes)
 
 
 def _adam(steps: int) -> optax.GradientTransformation:
@@ -146,10 +160,10 @@ def _adam(steps: int) -> optax.GradientTransformation:
 
 
 def _train(
+    key: Key[Array, ""],
     model: Model,
     train: Dataset,
     optimizer: optax.GradientTransformation,
-    key: Key[Array, ""],
     epochs: int,
     batch_size: int,
 ) -> tuple[Any, Any]:

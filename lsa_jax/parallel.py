@@ -93,6 +93,22 @@ def map_devices(
     return call
 
 
+def compile_function(function: Callable) -> Callable:
+    """Compiles a function for one device; in a dry run it is noted, and gives zeros.
+
+    For what is heavy and not mapped by a layout.
+    """
+    if backend.dry_run() is None:
+        return jax.jit(function)
+    mapped = map_devices(function, backend.devices()[:1])
+
+    def call(*arguments: Any) -> Any:
+        found = mapped(*jax.tree.map(lambda a: backend.hollow(a, (1,)), arguments))
+        return jax.tree.map(lambda a: backend.hollow(a, start=1), found)
+
+    return call
+
+
 def split_devices(tree: Tree) -> list[Tree]:
     """Returns what lies on each device, [1, ...], of [devices, ...] that a mapped function gave."""
 
@@ -184,10 +200,13 @@ class ReplicaLayout:
 
     def gather(self, tree: Tree) -> Tree:
         """Turns what `spread` made, or a mapped function returned, into numpy [replicas, ...]."""
-        own = jax.tree.map(lambda a: np.asarray(a).reshape(-1, *a.shape[2:])[: self._share], tree)
-        return jax.tree.map(
-            lambda a: a.reshape(-1, *a.shape[2:])[: self.num_replicas], self._group.gather(own)
-        )
+
+        def in_order(found: np.ndarray) -> np.ndarray:
+            """Turns [processes, devices, replicas a device, ...] into [replicas, ...]."""
+            own = found.reshape(len(found), -1, *found.shape[3:])[:, : self._share]
+            return own.reshape(-1, *found.shape[3:])[: self.num_replicas]
+
+        return jax.tree.map(in_order, self._group.gather_devices(tree))
 
     def map(self, function: Callable, num_spread: int, *, donate: bool = False) -> Callable:
         """Compiles a function of one replica into one of all.

@@ -6,6 +6,7 @@ writes and prints. What it alone can know (what is on disk), it tells the others
 """
 
 import collections
+import functools
 import os
 import pickle
 import re
@@ -19,6 +20,7 @@ import filelock
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lsa_jax.errors import ElsewhereError, InputError, NumericalError, ReportedError
 
@@ -78,6 +80,34 @@ class ProcessGroup(NamedTuple):
         ]
         return jax.tree.unflatten(structure, gathered)
 
+    def gather_devices(self, tree: Tree) -> Tree:
+        """Returns what lies on the devices of every process, by process, to all of them.
+
+        Devices exchange it among themselves; it comes to the host once, to stay there.
+
+        Args:
+            tree: arrays [devices, ...] as a mapped function returns them, an entry on each of as
+                many devices in every process; numpy arrays of that shape are gathered as such.
+
+        Returns:
+            The same bits as numpy arrays [processes, devices, ...].
+        """
+        leaves, structure = jax.tree.flatten(tree)
+        if self.size == 1 or not all(isinstance(leaf, jax.Array) for leaf in leaves):
+            return self.gather(tree)
+        # One after the other: a device holds no more than one of them whole.
+        return jax.tree.unflatten(structure, [self._gather_array(leaf) for leaf in leaves])
+
+    def _gather_array(self, array: jax.Array) -> np.ndarray:
+        shards = sorted(array.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+        mesh = Mesh(_counterparts([shard.device for shard in shards], self.size), ("devices",))
+        rows, copies = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("devices",), ()))
+        shape = (mesh.size, *array.shape[1:])
+        parts = [shard.data for shard in shards]
+        everywhere = jax.make_array_from_single_device_arrays(shape, rows, parts)
+        found = np.asarray(_copied(copies)(everywhere).addressable_data(0))
+        return found.reshape(self.size, len(shards), *array.shape[1:])
+
     def in_each(self, function: Callable[[], Value]) -> Value:
         """Calls a function in every process; if it fails in one of them, all raise.
 
@@ -132,6 +162,22 @@ class ProcessGroup(NamedTuple):
 
 
 ALONE = ProcessGroup(0, 1)
+
+
+def _counterparts(devices: Sequence[jax.Device], num_processes: int) -> np.ndarray:
+    """Returns these devices of this process and those in their places in the others, in order."""
+    places = [jax.local_devices().index(device) for device in devices]
+    local = [
+        [device for device in jax.devices() if device.process_index == process]
+        for process in range(num_processes)
+    ]
+    return np.array([of_one[place] for of_one in local for place in places])
+
+
+@functools.lru_cache(maxsize=8)
+def _copied(sharding: NamedSharding) -> Callable[[jax.Array], jax.Array]:
+    """Returns what copies an array to every device: one program for each shape."""
+    return jax.jit(lambda array: array, out_shardings=sharding)
 
 
 def _attempt(function: Callable[[], Value]) -> tuple[Value | None, Exception | None]:
@@ -190,6 +236,14 @@ def _check_port(address: str) -> None:
         ) from None
 
 
+def _check_local_devices() -> None:
+    given = os.environ.get("JAX_LOCAL_DEVICE_IDS", "")
+    if given and not all(part.strip().isdecimal() for part in given.split(",")):
+        raise InputError(
+            f"JAX_LOCAL_DEVICE_IDS is {given!r}; accepted: numbers of this host's GPUs, such as 0,1"
+        )
+
+
 _held: list[filelock.FileLock] = []  # for as long as this process lives
 
 
@@ -225,13 +279,15 @@ def connect(
 
     Raises:
         InputError: the environment does not say what was not given, the port is taken, this
-            process runs here already, or the processes have not equally many devices each. (Where
+            process runs here already, JAX_LOCAL_DEVICE_IDS is not a list of numbers, or the
+            processes have not equally many devices each. (Where
             some do not come within 300 s, jax aborts the others.)
     """
     # On a CPU jax needs to be told how processes talk; accelerators bring their own way.
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     # It would keep SIGTERM from ending the process, to save first what is saved here all the time.
     jax.config.update("jax_enable_preemption_service", False)
+    _check_local_devices()
     if coordinator_address is not None and process_id == 0:
         _check_port(coordinator_address)
     if coordinator_address is not None and process_id is not None:

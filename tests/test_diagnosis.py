@@ -61,7 +61,7 @@ def test_networks_that_did_not_move_are_never_rich(split):
     start = init(jax.random.key(0), (20,))
     found = lsa_jax.diagnose(apply, init, *split, params=[(start, start)], ridge=1e-2)
     assert found.verdict.word != "rich"
-    trained = found.rows.set_index("learner").loc["ntk_trained"]
+    trained = found.rows.set_index("learner").loc["network"]
     assert trained["kernel_distance"] == pytest.approx(0, abs=1e-5)
     accuracy = found.rows.set_index("learner")["test_accuracy"]
     assert accuracy["ntk_trained"] == accuracy["ntk_finite"]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -45,6 +46,7 @@ def run_page(page):
     for title, code in blocks(page, "python"):
         if title is None:
             exec(compile(code, page, "exec"), namespace)
+    jax.clear_caches()  # what a page compiles serves no other test
     return namespace
 
 
@@ -120,6 +122,7 @@ def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report
     assert "last layer" in (tmp_path / "run" / "report.md").read_text()
 
 
+@pytest.mark.documents
 def test_kernels_at_scale_runs():
     namespace = run_page("docs/kernels.md")
     targets, linearized = namespace["targets"], namespace["linearized"]
@@ -144,6 +147,7 @@ def test_an_output_scale_is_a_model_that_starts_at_nought():
     np.testing.assert_array_equal(outputs, np.zeros((2, 10)))
 
 
+@pytest.mark.documents
 @pytest.mark.filterwarnings("ignore:`FanIn` layers assume independent inputs")
 def test_what_stands_beside_neural_tangents_agrees_with_it():
     differences = run_page("docs/migrate.md")["differences"]
@@ -302,6 +306,7 @@ def test_every_page_is_in_the_navigation():
         assert f": {page.relative_to(ROOT / 'docs')}\n" in navigation, page
 
 
+@pytest.mark.documents
 @pytest.mark.skipif(not shutil.which("mkdocs"), reason="needs pip install -e '.[docs]'")
 def test_the_docs_build_without_a_warning(tmp_path):
     command = ["mkdocs", "build", "--strict", "--quiet", f"--site-dir={tmp_path}"]

@@ -25,8 +25,8 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "title": "Students on CIFAR-10 and Gaussian inputs (figures 22b and 24)",
         "data.dataset": "cifar10",
         "data.injected": "gaussian",
-        "sweep.share": (0.25, 0.5, 0.75),
+        "sweep.share": (0.0, 0.25, 0.5, 0.75),
     }
     return resnet_students(
-        variant, fields, teacher=5, student=9, small={"sweep.share": (0.25, 0.75)}
+        variant, fields, teacher=5, student=9, small={"sweep.share": (0.0, 0.25, 0.75)}
     )

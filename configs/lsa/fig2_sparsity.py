@@ -4,13 +4,14 @@ r"""Figure 2, Karp et al. 2021: ever fewer neurons are active while a WRN is tra
         --data_dir=DIR
 
 DIR holds cifar-10-batches-bin/. CIFAR-10 as it is, 32 x 32; for each ReLU layer, the percentage of
-its outputs that are not zero for a test image, averaged over the images, against the epoch.
-Full: WRN-10-10, 200 epochs, batches of 128. ":small": WRN-10-1 on 2,000 images for 12 epochs, 2
-seeds: 4 min on 2 CPU cores.
+its outputs that are not zero for a test image, averaged over the images, against the epoch, from
+before the first one on.
+Full: WRN-10-10, 200 epochs, batches of 128. ":small": WRN-10-1 on 2,000 images of 16 x 16 for 40
+epochs at a constant rate, 3 seeds.
 
-":small": the mean of the seven layers falls by 1.33 ± 0.03 points to 48.2 % (± over seeds, test
-accuracy 46 %), by far the most in ReLU 2 (-7.2 ± 0.9) and ReLU 3 (-2.4 ± 1.2); in the others no
-fall can be told from none. The full size has not been run.
+Of 32 x 32 images, 12 epochs with a rate that falls to 0 and the first report after an epoch, the
+mean of the seven layers fell by 1.33 ± 0.03 points to 48.2 % (2 seeds, test accuracy 46 %), in
+ReLU 2 and 3 alone by more than its noise. The full size has not been run.
 """
 
 import ml_collections
@@ -20,19 +21,24 @@ from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
     "width_factor": 1,
+    "data.image_size": 16,
+    "data.background_size": 16,
     "data.num_train": 2000,
     "data.num_test": 1000,
-    "network.epochs": 12,
+    "network.epochs": 40,
+    "network.eval_every": 2,
     "network.batch_size": 50,
     "network.learning_rate": 0.05,
-    "network.schedule": "cosine",
-    "sweep.seed": (0, 1),
+    "network.schedule": "constant",
+    "sweep.seed": (0, 1, 2),
 }
 
 _QUICK = _SMALL | {
     "data.num_train": 16,
     "data.num_test": 8,
     "network.epochs": 2,
+    "network.eval_every": 1,
+    "sweep.seed": (0, 1),
     "network.batch_size": 8,
 }
 

@@ -28,4 +28,17 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.learner": ("resnet", "linearized_resnet"),
         "sweep.seed": (0,),
     }
-    return configuration("2b", variant, fields, {"sweep.num_pairs": 2})
+    small = {
+        "training.learning_rate": 0.01,
+        "training.decay_steps": (),
+        "connectivity.sizes": (),
+        "stops": (800,),
+        "sweep.m": (125, 250, 500),
+    }
+    quick = {
+        "training.decay_steps": (3,),
+        "connectivity.sizes": (16, 32),
+        "stops": (2, 4),
+        "sweep.m": (16, 24, 32),
+    }
+    return configuration("2b", variant, fields, small, quick)

@@ -70,16 +70,18 @@ def _infinite(
             for b, devices in ways
             if len(x1) % (b * devices) == 0 and len(columns) % b == 0
         ]
+        ours = partial(kernels.gram, model.kernel, x1, x2)
         yield Contest(
             f"infinite NTK, {name}, {work}",
             f"{len(x1)} x {len(columns)}",
             len(x1) * len(columns),
-            partial(kernels.gram, model.kernel, x1, x2),
+            ours,
             "neural-tangents batch",
             {
                 f"batch {b} on {devices} device(s)": _batched(theirs, x1, x2, b, devices)
                 for b, devices in fitting
             },
+            traced=ours,
         )
 
 
@@ -116,13 +118,15 @@ def _finite(width: int, n: int, *, full: bool) -> Iterator[Contest]:
         (NtkImplementation.STRUCTURED_DERIVATIVES, _apply_by_operations),
         (NtkImplementation.JACOBIAN_CONTRACTION, model.apply),
     ):
+        ours = partial(jax.jit(partial(kernels.empirical_ntk, model.apply, full=full)), params, x)
         yield Contest(
             f"finite NTK, CNN width {width}, {'all logits' if full else 'trace over logits'}",
             f"{n} x {n}",
             n * n,
-            partial(jax.jit(partial(kernels.empirical_ntk, model.apply, full=full)), params, x),
+            ours,
             "neural-tangents",
             {method.name.lower().replace("_", " "): theirs(method, apply)},
+            traced=ours,
         )
 
 

@@ -81,7 +81,7 @@ def _linearized(side: int, batch: int, n: int, epochs: int) -> Iterator[Contest]
     size = f"{n} examples, {epochs} epochs of batches of {batch}"
     run = partial(ours, params, x)
     scan = {"linearize and grad": partial(plain, params, x)}
-    yield Contest(work, size, len(batches), run, "compiled scan", scan)
+    yield Contest(work, size, len(batches), run, "compiled scan", scan, traced=run)
     yield Contest(
         f"{work}, from Python",
         size,
@@ -89,6 +89,7 @@ def _linearized(side: int, batch: int, n: int, epochs: int) -> Iterator[Contest]
         run,
         "Python loop",
         {"compiled steps": from_python},
+        traced=run,
     )
 
 

@@ -32,6 +32,8 @@ class Contest(NamedTuple):
         ours: computes it.
         peer: name of the other way.
         peers: other ways by the name of their setting (batch size, method); the fastest one counts.
+        traced: the same as `ours` where JAX can trace it, or by `kernels.gram`, so that its
+            operations can be counted; None where the host computes it.
     """
 
     work: str
@@ -40,6 +42,19 @@ class Contest(NamedTuple):
     ours: Callable[[], Any]
     peer: str
     peers: dict[str, Callable[[], Any]]
+    traced: Callable[[], Any] | None = None
+
+
+class Skipped(NamedTuple):
+    """One thing that cannot be measured here.
+
+    Attributes:
+        work: what would be computed.
+        reason: what is missing.
+    """
+
+    work: str
+    reason: str
 
 
 def measure(contest: Contest, rounds: int) -> dict[str, Any]:
@@ -54,7 +69,7 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
         rounds: turns of each.
 
     Returns:
-        One row: work, size, ours_per_s, peer (with its best setting), peer_per_s, ratio,
+        One row: work, size, ours_s, ours_per_s, peer (with its best setting), peer_per_s, ratio,
         max_rel_diff (largest difference over the largest value; the peer's float32 errors count
         as well, which reach some 1e-4 on the diagonal of neural-tangents' ReLU kernels),
         ours_peak_mb and peer_peak_mb (growth of the process while computing; None where the system
@@ -79,6 +94,7 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     return {
         "work": contest.work,
         "size": contest.size,
+        "ours_s": ours_s,
         "ours_per_s": contest.count / ours_s,
         "peer": f"{contest.peer}, {best}",
         "peer_per_s": contest.count / peer_s,

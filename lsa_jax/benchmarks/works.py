@@ -3,6 +3,14 @@
 _CNN, _FC = "CNN 42 x 42", "3-layer FC"
 _POOLED = "CNN with global average pooling, 16 x 16"
 
+# Of the suite `agreement`: layers between a convolution and a readout, networks, other libraries.
+LAYERS = (
+    *("Dense", "Relu", "LeakyRelu", "ABRelu", "Abs", "Erf", "Gelu", "Sin", "Cos", "LayerNorm"),
+    *("AvgPool", "SumPool", "Dropout", "Concat", "Residual"),
+)
+NETWORKS = ("3-layer FC", "CNN", "CNN with global average pooling")
+FINITE_PEERS = ("neural-tangents", "nngeometry", "torch.func")
+
 WORKS: dict[str, tuple[str, ...]] = {
     "kernels": (
         *(
@@ -22,6 +30,14 @@ WORKS: dict[str, tuple[str, ...]] = {
         ),
         "solving, ridge regression",
         "solving, gradient flow at 3 times",
+    ),
+    "agreement": (
+        *(
+            f"infinite {get}, {name}"
+            for name in (*(f"layer {layer}" for layer in LAYERS), *NETWORKS)
+            for get in ("NTK", "NNGP")
+        ),
+        *(f"finite NTK, {network}, {peer}" for network in ("FC", "CNN") for peer in FINITE_PEERS),
     ),
     "stability": ("logistic regression on S and S'",),
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Integer, Key
+from jaxtyping import Array, Bool, Float, Integer, Key
 
 from lsa_jax.errors import InputError
 
@@ -37,6 +37,7 @@ class Composition:
             the pool, times noise, of which the image takes one corner; "none": black.
         fresh: whether placement and background (and noise on the image) are drawn anew every
             epoch, or once for each example.
+        transparent: whether the background shows where the image is black.
 
     Raises:
         InputError: the settings are not accepted, or do not fit together.
@@ -47,6 +48,7 @@ class Composition:
     placement: str
     background: str
     fresh: bool = False
+    transparent: bool = False
 
     def __post_init__(self):
         a, b = self.image_size, self.background_size
@@ -83,8 +85,9 @@ def _paste(
     key: Key[Array, ""],
     image: Float[Array, "a a c"],
     behind: Float[Array, "b b c"],
+    black: Bool[Array, "a a c"],
 ) -> Float[Array, "b b c"]:
-    """Draws the image's place, and puts it there."""
+    """Draws the image's place, and puts it there; `black` may let the background through."""
     span = composition.background_size - composition.image_size
     match composition.placement:
         case "random_location":
@@ -94,9 +97,14 @@ def _paste(
             row, column = span * corner.astype(jnp.int32)
         case _:
             # Written out: an update at a constant place makes XLA draw the noise on one core only.
+            if composition.transparent:
+                image = jnp.where(black, behind[span:, span:], image)
             lower = jnp.concatenate([behind[span:, :span], image], axis=1)
             return jnp.concatenate([behind[:span], lower], axis=0)
-    return jax.lax.dynamic_update_slice(behind, image, (row, column, jnp.int32(0)))
+    start = (row, column, jnp.int32(0))
+    if composition.transparent:
+        image = jnp.where(black, jax.lax.dynamic_slice(behind, start, image.shape), image)
+    return jax.lax.dynamic_update_slice(behind, image, start)
 
 
 def _background(
@@ -128,10 +136,11 @@ def _compose(composition, key, images, index, epoch, noise, image_noise, pool):
         image: Float[Array, "a a c"], index: Integer[Array, ""]
     ) -> Float[Array, "b b c"]:
         placement, background, own = jax.random.split(jax.random.fold_in(key, index), 3)
+        black = image == 0
         if image_noise is not None:
             image = image + image_noise * jax.random.normal(own, image.shape, jnp.float32)
         behind = noise * _background(composition, background, image.shape[-1], pool)
-        return _paste(composition, placement, image, behind)
+        return _paste(composition, placement, image, behind, black)
 
     return jax.vmap(compose_one)(images, index)
 

@@ -6,6 +6,7 @@
 Where each is looked for below the data folder:
 
     digits         nowhere: comes with scikit-learn
+    stars          nowhere: drawn
     mnist          mnist/ or MNIST/raw/, IDX files such as train-images-idx3-ubyte, plain or .gz
     cifar10        cifar-10-batches-bin/ (the binary version) or cifar-10-binary.tar.gz
     svhn           svhn/train_32x32.mat, svhn/test_32x32.mat (cropped digits)
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lsa_jax.data import _image_files, downloads, stand_ins
+from lsa_jax.data import _image_files, downloads, stand_ins, stars
 from lsa_jax.data._image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
 from lsa_jax.data._picture_sets import read_folder, read_tiny_imagenet
 from lsa_jax.data._pictures import photographs
@@ -143,7 +144,7 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
     (1,437 and 360) and of a folder without train and test, which `split_every_fifth` makes.
 
     Args:
-        name: one of `NAMES`, or the name of a folder of classes below the data folder.
+        name: one of `NAMES`, "stars", or the name of a folder of classes below the data folder.
         data_dir: folder of data sets in their usual layouts; nothing is ever downloaded into it.
             None means the folder that LSA_DATA_DIR names; where that is not set, the user's cache,
             into which missing files are downloaded.
@@ -155,7 +156,10 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
         ChecksumWarning: the files are well-formed, but not the published ones.
     """
     if stand_ins.are_wanted() and name in stand_ins.SHAPES:
-        return ImageSet(*stand_ins.splits(name))
+        named = CIFAR10_CLASSES if name == "cifar10" else None
+        return ImageSet(*stand_ins.splits(name, named))
+    if name == "stars":
+        return stars.image_set()
     directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
     if name not in NAMES:
         return read_folder(_other_folder(name, directory))

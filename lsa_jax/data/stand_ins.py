@@ -23,14 +23,21 @@ def are_wanted() -> bool:
     return recorder is not None and recorder.without_data
 
 
-def splits(name: str) -> tuple[Dataset, Dataset, tuple[str, ...]]:
-    """Returns training and test images, all zero, and the classes, which take turns."""
+def splits(
+    name: str, classes: tuple[str, ...] | None = None
+) -> tuple[Dataset, Dataset, tuple[str, ...]]:
+    """Returns training and test images, all zero, and the classes, which take turns.
+
+    Args:
+        name: one of `SHAPES`.
+        classes: their names; None numbers them.
+    """
     num_train, num_test, shape, num_classes = SHAPES[name]
     train, test = (
         Dataset(np.zeros((n, *shape), np.float32), np.arange(n, dtype=np.int32) % num_classes)
         for n in (num_train, num_test)
     )
-    return train, test, tuple(map(str, range(num_classes)))
+    return train, test, classes or tuple(map(str, range(num_classes)))
 
 
 def photographs(size: int) -> np.ndarray:

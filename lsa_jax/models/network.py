@@ -67,17 +67,22 @@ def network(
     """
     require("parameterization", parameterization, PARAMETERIZATIONS)
     require("dtype", dtype, DTYPES)
-    if parameterization == "mup":
-        if base is None:
-            raise InputError(
-                "base is None; accepted with parameterization='mup': the same layers at the width "
-                "where it is the standard parameterisation"
-            )
-        return _in_mup(
-            network(layers, parameterization="standard", dtype=dtype),
-            network(base, parameterization="standard", dtype=dtype),
+    if parameterization != "mup":
+        return _read(Serial(tuple(layers)), parameterization, dtype)
+    if base is None:
+        raise InputError(
+            "base is None; accepted with parameterization='mup': the same layers at the width "
+            "where it is the standard parameterisation"
         )
-    description = Serial(tuple(layers))
+    return _in_mup(*(_read(Serial(tuple(some)), "standard", dtype) for some in (layers, base)))
+
+
+def _read(
+    description: Serial,
+    parameterization: Literal["ntk", "standard"],
+    dtype: Literal["float32", "bfloat16"],
+) -> Model:
+    """Returns what a description of layers is as a network and as a kernel."""
     module = LayerModule(description, parameterization, dtype)
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.checks import number, require
@@ -56,7 +57,9 @@ def scaled(model: Model, output_scale: float) -> Model:
         initial = model.init(key, input_shape)
         return {"initial": initial, "moved": jax.tree.map(jnp.zeros_like, initial)}
 
-    def apply(params: dict[str, PyTree], inputs: Float[Array, "n ..."]) -> Float[Array, "n c"]:
+    def apply(
+        params: dict[str, PyTree], inputs: Float[Array | np.ndarray, "n ..."]
+    ) -> Float[Array, "n c"]:
         initial = jax.lax.stop_gradient(params["initial"])
         if output_scale == math.inf:
             start, moved = (initial,), (params["moved"],)

@@ -6,9 +6,11 @@ from typing import Literal
 from lsa_jax.checks import Kind, integer, one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.models.layers import (
+    AvgPool,
     BatchNorm,
     Conv,
     Dense,
+    Flatten,
     GlobalAvgPool,
     Layer,
     Relu,
@@ -33,6 +35,7 @@ def wide_resnet(
     *,
     depth: int = 10,
     norm: Literal["batch", "none"] = "batch",
+    pool_window: int | None = None,
     batch_axis: str | None = None,
     parameterization: Literal["ntk", "standard", "mup"] = "ntk",
     dtype: Literal["float32", "bfloat16"] = "float32",
@@ -57,6 +60,8 @@ def wide_resnet(
         num_classes: outputs.
         depth: number of convolutions: the stem, three in shortcuts, two in each of 3 n blocks.
         norm: "batch", or "none" for a network with an infinite-width kernel.
+        pool_window: side of windows, one at each pixel, over which is averaged in the place of all
+            positions: with 8, inputs of 64 x 64 have 9 x 9 averages of each channel to read out.
         batch_axis: with "batch": name of the `pmap` axis over which batches are split, if they are.
         parameterization: see `network`; the base of "mup" is the width factor 1.
         dtype: see `network`.
@@ -75,15 +80,20 @@ def wide_resnet(
     require("num_classes", num_classes, integer(1))
     require("depth", depth, _DEPTH)
     require("norm", norm, one_of("batch", "none"))
+    if pool_window is not None:
+        require("pool_window", pool_window, integer(1))
     if norm == "none" and batch_axis is not None:
         raise InputError(f"batch_axis is {batch_axis!r}; accepted with norm='none': None")
 
     scales = {"w_std": w_std, "b_std": b_std}
     activation = (BatchNorm(batch_axis), Relu()) if norm == "batch" else (Relu(),)
+    pool: tuple[Layer, ...] = (GlobalAvgPool(),)
+    if pool_window is not None:
+        pool = (AvgPool((pool_window, pool_window), (1, 1)), Flatten())
 
     def layers(factor: int) -> list[Layer]:
         body = _body(factor, (depth - 4) // 6, activation, scales)
-        return [*body, *activation, GlobalAvgPool(), Dense(num_classes, b_std=b_std)]
+        return [*body, *activation, *pool, Dense(num_classes, b_std=b_std)]
 
     return network(
         layers(width_factor), parameterization=parameterization, dtype=dtype, base=layers(1)

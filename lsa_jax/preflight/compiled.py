@@ -72,9 +72,7 @@ def compile_program(
 
 
 def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip: Chip) -> Compiled:
-    count = operations.count(
-        program.function, *program.forms, axis_name=program.axis_name, parts=program.num_devices
-    )
+    count = operations.count_traced(program.traced, parts=program.num_devices)
     start, peak, refusal, collectives = time.monotonic(), None, "", {}
     mapped = parallel.map_devices(
         program.function,
@@ -106,14 +104,19 @@ def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip:
 
 def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
     """Returns a tile's program, which was compiled to choose its size."""
-    few = [jax.ShapeDtypeStruct((_PROBE, *form.shape[1:]), form.dtype) for form in program.forms]
-    prepared = [jax.eval_shape(program.stages.prepare, form) for form in few]
-    pairs = math.prod(program.tile.shape) / _PROBE**2
-    count = operations.count(program.stages.between, *prepared).scaled(pairs)
+    count = count_tile(program)
     seconds, bound = roofline(count, chip)
     shape = " x ".join(map(str, program.tile.shape))
     name = f"tile {shape} of {program.name}"
     return Compiled(name, 1, calls, program.tile.memory, "", count, seconds, bound, {}, 0.0)
+
+
+def count_tile(program: Matrix) -> operations.Count:
+    """Returns the operations and bytes of one tile of a kernel's matrix."""
+    few = [jax.ShapeDtypeStruct((_PROBE, *form.shape[1:]), form.dtype) for form in program.forms]
+    prepared = [jax.eval_shape(program.stages.prepare, form) for form in few]
+    pairs = math.prod(program.tile.shape) / _PROBE**2
+    return operations.count(program.stages.between, *prepared).scaled(pairs)
 
 
 def roofline(count: operations.Count, chip: Chip) -> tuple[float | None, str]:

@@ -4,6 +4,7 @@ Everything runs as it would but for what is heavy: functions that are mapped ove
 zeros of the right shape, kernels' matrices and their solutions are zeros, nothing is written.
 """
 
+import contextlib
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -32,6 +34,7 @@ class Mapped(NamedTuple):
         name: of the function.
         function: of one device's arrays.
         forms: shapes of its arguments, [devices, ...].
+        traced: the function as JAX traced it, mapped over an axis of devices.
         num_devices: on how many it runs.
         axis_name: what the function calls them together.
         donate: whether the first argument's memory is given away.
@@ -40,6 +43,7 @@ class Mapped(NamedTuple):
     name: str
     function: Callable
     forms: tuple
+    traced: jax.extend.core.ClosedJaxpr
     num_devices: int
     axis_name: str
     donate: bool
@@ -88,6 +92,8 @@ def _is_plain(dtype: Any) -> bool:
 
 def _name(function: Callable) -> str:
     """Returns a function's own name, without those of the functions it is made in."""
+    while (inner := getattr(function, "func", getattr(function, "__wrapped__", None))) is not None:
+        function = inner  # of a partial, or of what wraps it
     return getattr(function, "__qualname__", type(function).__qualname__).rpartition(".")[2]
 
 
@@ -107,6 +113,13 @@ class DryRun:
         self._calls: dict[Any, float] = {}
         self._weight = 1.0
 
+    @contextlib.contextmanager
+    def counted(self, times: float) -> Iterator[None]:
+        """Has all that is noted within it count so many times."""
+        self._weight *= times
+        yield
+        self._weight /= times
+
     @property
     def found(self) -> list[tuple[Program, float]]:
         """Each program, in the order in which they came, and how often it runs."""
@@ -116,9 +129,8 @@ class DryRun:
         """Yields one segment of each length, which counts for all of that length."""
         chosen = {length: place for place, length in enumerate(lengths)}
         for length, place in sorted(chosen.items(), key=lambda item: item[1]):
-            self._weight *= lengths.count(length)
-            yield segments[place]
-            self._weight /= lengths.count(length)
+            with self.counted(lengths.count(length)):
+                yield segments[place]
 
     def _note(self, key: Any, program: Program, times: float) -> None:
         self._programs.setdefault(key, program)
@@ -130,17 +142,18 @@ class DryRun:
         """Returns what stands for the mapped function: called, it is noted and gives zeros."""
         name = _name(function)
         mapped = jax.vmap(function, axis_name=axis_name)
-        shapes: dict[Any, Any] = {}  # of the results, by those of the arguments
+        known: dict[Any, tuple[Mapped, Any, Any]] = {}  # by the shapes of the arguments
 
         def call(*arguments: Any) -> Any:
             forms = jax.tree.map(_form, arguments)
-            given_shapes = _shapes(forms)
-            if given_shapes not in shapes:
-                shapes[given_shapes] = jax.eval_shape(mapped, *forms)
-            outputs = shapes[given_shapes]
-            known = (name, given_shapes, _shapes(outputs), len(devices), donate)
-            program = Mapped(name, function, forms, len(devices), axis_name, donate)
-            self._note(known, program, 1)
+            given = _shapes(forms)
+            if given not in known:
+                traced, outputs = jax.make_jaxpr(mapped, return_shape=True)(*forms)
+                program = Mapped(name, function, forms, traced, len(devices), axis_name, donate)
+                key = (name, given, _shapes(outputs), len(devices), donate)
+                known[given] = program, outputs, key
+            program, outputs, key = known[given]
+            self._note(key, program, 1)
             return jax.tree.map(backend.hollow, outputs)
 
         return call
@@ -187,14 +200,18 @@ def run(
     experiment: Experiment,
     points: list[Point],
     data_dir: Path | None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[tuple[Program, float]]:
     """Runs a sweep dry, within `backend.built_for`.
+
+    Groups that differ in their seeds alone stand for each other.
 
     Args:
         experiment: whose points these are.
         points: of the sweep.
         data_dir: folder of data sets, read as the sweep reads them; None lets zeros of the
             published shapes stand in.
+        progress: called with the groups that are done, and how many there are, of each kind one.
 
     Returns:
         Each program, and how often it runs in the whole sweep.
@@ -203,12 +220,34 @@ def run(
         InputError: data are missing, or what the experiment refuses.
     """
     recorder = DryRun(without_data=data_dir is None)
-    groups = experiment.groups(points)
-    with tempfile.TemporaryDirectory() as folder, backend.noted_by(recorder):
+    kinds: dict[str, list[list[Point]]] = {}
+    for group in experiment.groups(points):
+        if experiment.on_host(group[0].config):
+            recorder.leave_out(group, group[0].config.experiment)
+        else:
+            kinds.setdefault(_kind(group), []).append(group)
+    if not kinds:
+        return recorder.found
+    # Zeros that stand in for data have no spread to divide by.
+    quiet = np.errstate(divide="ignore", invalid="ignore")
+    with tempfile.TemporaryDirectory() as folder, backend.noted_by(recorder), quiet:
         data = experiment.load(points, data_dir)
-        for done, group in enumerate(groups):
-            if experiment.on_host(group[0].config):
-                recorder.leave_out(group, group[0].config.experiment)
-                continue
-            experiment.run(group, data, Path(folder) / str(done), lambda fraction: None)
+        for done, groups in enumerate(kinds.values()):
+            progress(done, len(kinds))
+            with recorder.counted(len(groups)):
+                experiment.run(groups[0], data, Path(folder) / str(done), lambda fraction: None)
     return recorder.found
+
+
+def _kind(group: list[Point]) -> str:
+    """Returns what decides the shapes of a group's programs: all settings, but which seeds."""
+    seeds: dict[Any, int] = {}  # by the order in which they come: how many there are does matter
+
+    def plain(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(key, member) for key, member in value.items()}
+        if name == "seed" or name.endswith("_seed"):
+            return seeds.setdefault(value, len(seeds))
+        return value
+
+    return repr([plain("", point.config.to_dict()) for point in group])

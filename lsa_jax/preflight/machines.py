@@ -98,7 +98,8 @@ def parse(name: str) -> Machine:
     return Machine(name, chip, count, mesh if chip.platform == "tpu" else "")
 
 
-_PLUGINS = {
+# What compiles for a platform, and what installs it.
+PLUGINS: dict[str, tuple[tuple[str, ...], str]] = {
     "tpu": (("libtpu",), "pip install 'lsa_jax[preflight_tpu]'"),
     "gpu": (("jax_cuda13_plugin", "jax_cuda12_plugin"), "pip install 'lsa_jax[preflight_gpu]'"),
 }
@@ -106,7 +107,7 @@ _PLUGINS = {
 
 def check_plugin(machine: Machine) -> None:
     """Raises InputError where what compiles for the machine is not installed; imports nothing."""
-    modules, command = _PLUGINS.get(machine.chip.platform, ((), ""))
+    modules, command = PLUGINS.get(machine.chip.platform, ((), ""))
     if modules and not any(map(importlib.util.find_spec, modules)):
         raise InputError(
             f"--topology is {machine.name!r}, and no compiler for it is installed; accepted: after "

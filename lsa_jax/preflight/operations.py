@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
+import jax.extend.core
 from jax import lax
 
 # What no fusion can keep out of memory, beside products: sums over axes, gathers, sorts.
@@ -43,20 +44,26 @@ class Count(NamedTuple):
         return Count(products, times * self.others, times * self.bytes, has_open_loop=False)
 
 
-def count(function: Callable, *forms: Any, axis_name: str | None = None, parts: int = 1) -> Count:
+def count(function: Callable, *forms: Any) -> Count:
     """Counts a function's operations and bytes.
 
     Args:
         function: of arrays.
-        forms: its arguments, or their shapes; with `axis_name`, with a leading axis of parts.
-        axis_name: over which the function may add up.
-        parts: how many parts there are; the count is that of one.
+        forms: its arguments, or their shapes.
     """
-    mapped = jax.vmap(function, axis_name=axis_name) if axis_name else function
-    closed = jax.make_jaxpr(mapped)(*forms)
+    return count_traced(jax.make_jaxpr(function)(*forms))
+
+
+def count_traced(traced: jax.extend.core.ClosedJaxpr, parts: int = 1) -> Count:
+    """Counts the operations and bytes of a function that JAX has traced.
+
+    Args:
+        traced: mapped over an axis of parts, where there are several.
+        parts: how many there are; the count is that of one.
+    """
     sums: collections.Counter = collections.Counter()
-    _add(closed.jaxpr, 1.0, sums)
-    sums["bytes"] += sum(_size(v) for v in (*closed.jaxpr.invars, *closed.jaxpr.outvars))
+    _add(traced.jaxpr, 1.0, sums)
+    sums["bytes"] += sum(_size(v) for v in (*traced.jaxpr.invars, *traced.jaxpr.outvars))
     products = {
         name.removeprefix("product "): total / parts
         for name, total in sums.items()

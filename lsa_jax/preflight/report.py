@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from lsa_jax.preflight.calibration import Shares
 from lsa_jax.preflight.compiled import Compiled
 from lsa_jax.preflight.dry_run import Program, Solve
 from lsa_jax.preflight.machines import Machine
@@ -20,34 +21,42 @@ def fits(program: Compiled, machine: Machine) -> bool:
     return machine.chip.memory is None or program.peak <= machine.chip.memory
 
 
-def total_seconds(programs: list[Compiled], machine: Machine, efficiency: float) -> float | None:
-    """Returns the time of all calls at a share of the roofline's rate; None where it has none.
+def likely_seconds(program: Compiled, shares: Shares) -> float | None:
+    """Returns the time of one call at the share of the roofline's rate; None where it has none."""
+    if program.seconds is None:
+        return None
+    return program.seconds / (shares.tiles if _is_tile(program) else shares.others).value
+
+
+def total_seconds(programs: list[Compiled], machine: Machine, shares: Shares) -> float | None:
+    """Returns the time of all calls, as they are likely to take; None where there is no roofline.
 
     Programs of one device (tiles) are shared by all of them.
     """
-    if any(program.seconds is None for program in programs):
-        return None
-    return (
-        sum(
-            program.calls * program.seconds * program.num_devices / _used(program, machine)
-            for program in programs
-            if program.seconds is not None
-        )
-        / efficiency
-    )
+    total = 0.0
+    for program in programs:
+        seconds = likely_seconds(program, shares)
+        if seconds is None:
+            return None
+        total += program.calls * seconds * program.num_devices / _used(program, machine)
+    return total
+
+
+def _is_tile(program: Compiled) -> bool:
+    return program.name.startswith("tile ")
 
 
 def _used(program: Compiled, machine: Machine) -> int:
     """Returns how many devices work at a time on calls of a program."""
-    is_tile = program.name.startswith("tile ")
-    return machine.count if is_tile else program.num_devices
+    return machine.count if _is_tile(program) else program.num_devices
 
 
 def as_json(
     machine: Machine,
     programs: list[Compiled],
     solved: list[tuple[Program, float]],
-    efficiency: float,
+    shares: Shares,
+    num_runs: int,
 ) -> dict[str, Any]:
     """Returns all that was found, as JSON holds it."""
     return {
@@ -56,12 +65,18 @@ def as_json(
         "devices": machine.count,
         "memory_per_device": machine.chip.memory,
         "programs": [
-            program._asdict() | {"count": program.count._asdict(), "fits": fits(program, machine)}
+            program._asdict()
+            | {
+                "count": program.count._asdict(),
+                "fits": fits(program, machine),
+                "likely_seconds": likely_seconds(program, shares),
+            }
             for program in programs
         ],
         "solved_on_the_host": [{"name": p.name, "calls": calls} for p, calls in solved],
-        "efficiency_assumed": efficiency,
-        "sweep_seconds": total_seconds(programs, machine, efficiency),
+        "shares_of_the_roofline": {n: s._asdict() for n, s in shares._asdict().items()},
+        "runs": num_runs,
+        "sweep_seconds": total_seconds(programs, machine, shares),
         "fits": all(fits(program, machine) for program in programs),
     }
 
@@ -70,7 +85,8 @@ def as_text(
     machine: Machine,
     programs: list[Compiled],
     solved: list[tuple[Program, float]],
-    efficiency: float,
+    shares: Shares,
+    num_runs: int,
 ) -> str:
     """Returns the same for a person."""
     memory = machine.chip.memory
@@ -83,15 +99,24 @@ def as_text(
         lines.append("  ".join(cells).rstrip())
     lines += [""] + [f"on the host, {calls:g} times: {program.name}" for program, calls in solved]
     lines += _remarks(machine, programs)
-    total = total_seconds(programs, machine, efficiency)
-    if total is None:
-        lines.append("time: the rates of this processor are not known")
-    else:
-        lines.append(
-            f"the sweep's programs: {_duration(total)} at {efficiency:.0%} of the roofline's rate, "
-            "which is assumed (--efficiency)"
-        )
+    lines += _times(machine, programs, shares, num_runs)
     return "\n".join(lines)
+
+
+def _times(machine: Machine, programs: list[Compiled], shares: Shares, num_runs: int) -> list[str]:
+    """Says what an epoch, a run and the sweep are likely to take, and by which shares."""
+    total = total_seconds(programs, machine, shares)
+    if total is None:
+        return ["time: the rates of this processor are not known"]
+    epochs = [likely_seconds(p, shares) for p in programs if p.name == "train_epoch"]
+    times = [f"an epoch {_duration(max(epochs))}"] if epochs else []
+    times += [f"a run {_duration(total / num_runs)} (the mean of {num_runs})"]
+    lines = [", ".join([*times, f"the sweep's programs {_duration(total)}"])]
+    kinds = {"tiles": (shares.tiles, True), "other programs": (shares.others, False)}
+    for name, (share, are_tiles) in kinds.items():
+        if any(_is_tile(program) == are_tiles for program in programs):
+            lines.append(f"  {name} at {share}")
+    return lines
 
 
 def _row(program: Compiled) -> tuple[str, ...]:
@@ -116,16 +141,15 @@ def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:
         if fits(program, machine):
             continue
         if program.refusal:
-            found.append(f"{program.name} does not compile: {program.refusal}")
+            is_memory = "RESOURCE_EXHAUSTED" in program.refusal or "memory" in program.refusal
+            fix = f"; what helps: {_fix(program, 2)}" if is_memory else ""
+            found.append(f"{program.name} does not compile: {program.refusal}{fix}")
         else:
             assert program.peak is not None and machine.chip.memory is not None
             there, taken = machine.chip.memory, program.peak
-            times = math.ceil(taken / there)
             found.append(
-                f"{program.name} takes {taken / 1e9:.1f} GB of {there / 1e9:.1f}: "
-                f"{times} times as many chips with the batch dealt out, a batch {times} times "
-                "smaller, fewer replicas, or layers computed twice (model.remat) where there is "
-                "that setting"
+                f"{program.name} takes {taken / 1e9:.1f} GB of {there / 1e9:.1f}; what helps: "
+                f"{_fix(program, math.ceil(taken / there))}"
             )
     used = max((_used(program, machine) for program in programs), default=machine.count)
     if used < machine.count:
@@ -133,6 +157,16 @@ def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:
     if any(program.count.has_open_loop for program in programs):
         found.append("+: a loop runs as often as the data say; it is counted once")
     return found
+
+
+def _fix(program: Compiled, times: int) -> str:
+    """Returns what makes a program that takes so many times the memory there is fit."""
+    if _is_tile(program):
+        return "a smaller tile (a lower config.kernel_memory)"
+    return (
+        f"{times} times as many chips with the batch dealt out, a batch {times} times smaller, "
+        "fewer replicas, or layers computed twice (config.model.remat) where there is that setting"
+    )
 
 
 def _duration(seconds: float) -> str:

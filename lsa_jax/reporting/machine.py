@@ -58,16 +58,12 @@ def duration(seconds: float) -> str:
 
 _UNITS = {"h": 3600, "min": 60, "s": 1}
 _PART = r"(\d+(?:\.\d+)?) ?(h|min|s)(?![a-z])"
-_DURATION = re.compile(rf"(?:[\d.]+ to )?((?:{_PART} ?)+)")
+_DURATION = re.compile(rf"(?:{_PART} ?)+")
 
 
-def seconds(text: str, *, alone: bool = False) -> float | None:
-    """Returns the seconds of a time at the beginning of a text, as `duration` writes it.
-
-    Also of "1h30min", and of the later end of "27 to 55 s". None where there is none, where the
-    text says that it took "at least" so long, and where `alone` and more text follows.
-    """
-    found = (_DURATION.fullmatch if alone else _DURATION.match)(text.strip())
+def seconds(text: str) -> float | None:
+    """Returns the seconds of a time as `duration` writes it, or "1h30min"; None of other text."""
+    found = _DURATION.fullmatch(text.strip())
     if not found:
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, found[1]))
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, found[0]))

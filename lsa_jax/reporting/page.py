@@ -3,6 +3,7 @@
 import base64
 import re
 import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,12 @@ def _broken(text: str) -> markupsafe.Markup:
     return markupsafe.Markup(_SEAM.sub(r"\1<wbr>", str(markupsafe.escape(text))))
 
 
+def _plain(text: str) -> markupsafe.Markup:
+    """Returns a text in which Markdown finds neither emphasis nor HTML."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
+    return markupsafe.Markup(re.sub(r"([*_])", r"\\\1", escaped))
+
+
 def environment() -> jinja2.Environment:
     """Returns what fills the templates beside this module."""
     made = jinja2.Environment(
@@ -51,7 +58,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["broken"] = _broken
+    made.filters |= {"broken": _broken, "plain": _plain}
     made.globals |= {
         "tone": lambda status: _TONES.get(status, ""),
         "width": courses.WIDTH,
@@ -72,12 +79,32 @@ def _rows(table: pd.DataFrame) -> list[list[Cell]]:
     return [[value_cell(files.plain(v)) for v in row] for row in table.itertuples(index=False)]
 
 
-def _claim(claim: Claim) -> list[Cell]:
-    ours = value_cell(files.plain(claim.ours))
-    if claim.spread is not None:
-        ours = ours._replace(text=f"{ours.text} ± {claim.spread:.2g}")
-    paper = value_cell(files.plain(claim.paper))
-    return [Cell(claim.status, "status"), Cell(claim.item, "long"), paper, ours]
+def _claim(claim: Mapping[str, Any]) -> dict[str, Cell]:
+    ours, paper = value_cell(claim["ours"]), value_cell(claim["paper"])
+    if claim["spread"] is not None:
+        ours = ours._replace(text=f"{ours.text} ± {claim['spread']:.2g}")
+    low, high = (value_cell(claim.get(name)).text for name in ("low", "high"))
+    return {
+        "status": Cell(claim["status"], "status"),
+        "claim": Cell(claim["item"], "long"),
+        "paper": Cell("") if paper.text == "-" else paper,
+        "ours": ours,
+        "95 % interval": Cell(
+            "" if "" in (low, high) or low == high else f"{low} to {high}", "interval"
+        ),
+        "note": Cell(claim.get("note", ""), "long"),
+    }
+
+
+def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[Cell]]]:
+    """Returns the columns and rows of claims, less columns that are empty in all.
+
+    Args:
+        claims: rows of a sweep's `report.json`.
+    """
+    rows = [_claim(claim) for claim in claims]
+    used = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
+    return used, [[row[name] for name in used] for row in rows]
 
 
 def metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
@@ -156,7 +183,7 @@ def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:
                 {"name": name, "source": _source(workdir / f"{name}.svg")}
                 for name in report.figures
             ],
-            claims=[_claim(claim) for claim in report.claims],
+            claims=claim_table(files.plain(claim._asdict()) for claim in report.claims),
             tables=[(name, list(table), _rows(table)) for name, table in report.tables],
             notes=report.notes,
             metric=metric,

@@ -19,6 +19,7 @@ class Paper(NamedTuple):
     folders: tuple[str, ...]
 
 
+BEYOND = "beyond"  # has what lies in no other's folder
 PAPERS = {
     "lsa": Paper("Karp et al., Local Signal Adaptivity (NeurIPS 2021)", ("lsa",)),
     "feature_learning": Paper(
@@ -29,6 +30,7 @@ PAPERS = {
     "transformers": Paper(
         "Karp's thesis (2024), chapters 4 and 5: Transformers", ("transformers", "growing")
     ),
+    BEYOND: Paper("Beyond the papers", ()),
 }
 VARIANTS = {"small": ":small", "full": "", "quick": ":quick"}
 # What a folder's configurations begin with, in the order in which they are run; others come last.
@@ -85,19 +87,30 @@ def item_and_claim(path: Path) -> tuple[str, str]:
     return item.removesuffix("."), about
 
 
+def owner(folder: str) -> str:
+    """Returns the paper whose configurations a folder of this name holds."""
+    return next((name for name, paper in PAPERS.items() if folder in paper.folders), BEYOND)
+
+
+def _folders(paper: str, configs: Path) -> list[Path]:
+    """Returns the folders of a paper's configurations."""
+    if paper != BEYOND:
+        return [configs / name for name in PAPERS[paper].folders]
+    return [configs, *(path for path in sorted(configs.glob("*/")) if owner(path.name) == BEYOND)]
+
+
 def configurations(paper: str, configs: Path) -> list[Path]:
     """Returns a paper's configurations, in the order in which they are run.
 
     Raises:
         InputError: there is no folder of them, or none in it.
     """
-    paths = []
-    for folder in (configs / name for name in PAPERS[paper].folders):
-        paths += sorted(folder.glob("*.py"), key=_place)
+    folders = _folders(paper, configs)
+    paths = [path for folder in folders for path in sorted(folder.glob("*.py"), key=_place)]
     if not paths:
         raise InputError(
-            f"--configs={configs} holds no {PAPERS[paper].folders[0]}/*.py; accepted: the "
-            "folder configs of the project, or one laid out like it"
+            f"--configs={configs} holds no {(PAPERS[paper].folders or ('',))[0]}/*.py; accepted: "
+            "the folder configs of the project, or one laid out like it"
         )
     return paths
 

@@ -9,14 +9,13 @@ import ml_collections
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import papers
-from lsa_jax.reporting.machine import seconds
-from lsa_jax.reporting.results_table import Published
+from lsa_jax.reporting.gallery import Item
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
 
-_NOTHING = Published("", "", "", "", "")
-_BUNDLED = ("digits", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
+_BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
 _SIZE_FOR_TESTS = "quick"
+_TOLD = ("item", "paper", "ours", "status")  # of a claim
 
 
 class Variant(NamedTuple):
@@ -26,29 +25,37 @@ class Variant(NamedTuple):
         config: what follows `--config=`.
         name: "full", "small", "quick" or a name of the configuration's own.
         data: what `--data_dir` has to hold, sorted; empty where nothing is needed.
-        published: what the table of results says of it.
+        published: what the gallery has of it, if anything.
     """
 
     config: str
     name: str
     data: tuple[str, ...]
-    published: Published
+    published: Item | None
 
     @property
     def cost(self) -> str:
         """What it costs, in words."""
-        if self.published.cost:
+        if self.published:
             return self.published.cost
         return "seconds, for tests" if self.name == _SIZE_FOR_TESTS else "not published"
 
     @property
     def seconds(self) -> float | None:
         """The published cost by the clock; None where there is none, or only a least one."""
-        return seconds(self.published.cost)
+        return self.published.seconds if self.published else None
+
+    @property
+    def words(self) -> list[str]:
+        """What is published of it, in words."""
+        if not self.published:
+            return []
+        told = [str(claim[name]) for claim in self.published.sweep.claims for name in _TOLD]
+        return [self.published.status, *told]
 
 
 class Entry(NamedTuple):
-    """One configuration: its paper ("" for none), its item and claim, and its sizes."""
+    """One configuration: its paper or `papers.BEYOND`, its item and claim, and its sizes."""
 
     path: Path
     paper: str
@@ -88,46 +95,33 @@ def _needed_by_point(fields: Mapping[str, Any]) -> Iterator[str]:
         yield source if source.startswith("hf:") else f"{source}/"
 
 
-def _variants(path: Path, published: Mapping[str, Published]) -> list[Variant]:
+def _variants(path: Path, published: Mapping[str, Item]) -> list[Variant]:
     module = config_files.load(path)
     found = []
     for name in config_files.variants(module):
         config = module.get_config() if name == "full" else module.get_config(name)
         written = config_files.name(path, name)
         data = needed_data(config, config_files.sweep_of(module, config))
-        found.append(Variant(written, name, data, published.get(written, _NOTHING)))
+        found.append(Variant(written, name, data, published.get(written)))
     return found
 
 
-def _of_no_paper(configs: Path) -> Iterator[tuple[str, Path]]:
-    of_papers = {folder for paper in papers.PAPERS.values() for folder in paper.folders}
-    for path in [*sorted(configs.glob("*.py")), *sorted(configs.glob("*/*.py"))]:
-        if path.parent.name not in of_papers:
-            yield "", path
-
-
-def _of_papers(configs: Path, paper: str | None) -> Iterator[tuple[str, Path]]:
-    for name in [paper] if paper else papers.PAPERS:
-        yield from ((name, path) for path in papers.configurations(name, configs))
-
-
-def entries(
-    configs: Path, published: Mapping[str, Published], paper: str | None = None
-) -> list[Entry]:
-    """Returns the configurations of a paper, or of none and of all papers.
+def entries(configs: Path, published: Mapping[str, Item], paper: str | None = None) -> list[Entry]:
+    """Returns the configurations of a paper, or of all and of none.
 
     Args:
         configs: the folder of configurations.
-        published: rows of the table of results by configuration and size.
+        published: what the gallery has by configuration and size, from `gallery.read`.
         paper: a name of `papers.PAPERS`.
 
     Raises:
         InputError: there are none, or one of the files cannot be loaded.
     """
-    found = [] if paper else list(_of_no_paper(configs))
+    names = [paper] if paper else papers.PAPERS
+    found = [(name, path) for name in names for path in papers.configurations(name, configs)]
     return [
         Entry(path, name, *papers.item_and_claim(path), _variants(path, published))
-        for name, path in [*found, *_of_papers(configs, paper)]
+        for name, path in found
     ]
 
 
@@ -149,7 +143,7 @@ class Wish(NamedTuple):
             return False
         if self.data is not None and not self.data.issuperset(variant.data):
             return False
-        texts = (entry.item, entry.claim, entry.path.stem, *variant.published)
+        texts = (entry.item, entry.claim, entry.path.stem, *variant.words)
         text = " ".join(texts).lower()
         return all(re.search(rf"(?<!\w){re.escape(word.lower())}", text) for word in self.shows)
 

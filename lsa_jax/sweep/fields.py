@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.checks import Kind, is_integer, one_of
+from lsa_jax.checks import Kind, integer, is_integer, one_of, optional, tuple_of
 from lsa_jax.errors import InputError
+from lsa_jax.reporting.measure_names import NAMES
 
 
 class Field(NamedTuple):
@@ -30,6 +31,25 @@ def experiment_field(module: str) -> Field:
     """
     name = module.removeprefix("lsa_jax.experiments.").removesuffix(".settings").replace(".", "/")
     return Field(name, one_of(name), "what runs")
+
+
+def measure_fields() -> dict[str, Field]:
+    """Returns the fields of an experiment that measures how lazy or rich its runs are.
+
+    Its report then has their courses and their cost; see `reporting.measured`.
+    """
+    return {
+        "measures": Field(
+            (),
+            tuple_of(one_of(*NAMES)),
+            "how lazy or rich a network is, along its training; see training.measures",
+        ),
+        "measured_examples": Field(
+            None,
+            optional(integer(2)),
+            "training examples that measures are taken on; None: as a tenth of training allows",
+        ),
+    }
 
 
 def default_config(fields: Mapping[str, Field]) -> ml_collections.ConfigDict:

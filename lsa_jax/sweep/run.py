@@ -31,12 +31,12 @@ from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
 from lsa_jax.reporting.progress import Progress
-from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import locks
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.registry import load_experiment
+from lsa_jax.sweep.reports import Show, report_sweep
 
 _PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy", "scipy")
 
@@ -207,11 +207,7 @@ def _run_missing(
 def missing_groups(
     config: ml_collections.ConfigDict, points: list[Point], workdir: Path
 ) -> list[int]:
-    """Returns the numbers of the sweep's groups of which a point is missing in a folder.
-
-    Raises:
-        InputError: the folder cannot take this sweep.
-    """
+    """Returns the numbers of the groups of which a point is missing; a wrong folder is refused."""
     _check_workdir(workdir, _identity(config, points))
     groups = load_experiment(config.experiment).groups(points)
     return [number for number, group in enumerate(groups) if _is_missing(group, workdir)]
@@ -260,6 +256,7 @@ def run_sweep(
     data_dir: Path | None,
     command: list[str],
     watch: Watch = UNWATCHED,
+    show: Show = print,
 ) -> pd.DataFrame:
     """Runs what is missing of a sweep and writes the report.
 
@@ -270,6 +267,7 @@ def run_sweep(
         data_dir: where data sets lie; None means the environment's or the cache.
         command: the command line, for the record.
         watch: what looks on; the first process alone calls it when results are stored.
+        show: is given the report's text.
 
     Returns:
         One row a point: its settings, metrics, `seconds` (its share of its group's time, of a group
@@ -289,7 +287,7 @@ def run_sweep(
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)
         everyone.on_first(lambda: stack.enter_context(held))
         _run_missing(experiment, experiment.groups(points), load, workdir, watch)
-        return everyone.from_first(lambda: report_sweep(config, points, workdir))
+        return everyone.from_first(lambda: report_sweep(config, points, workdir, show))
 
 
 def run_groups(
@@ -326,24 +324,3 @@ def run_groups(
         load = functools.partial(experiment.load, points, data_dir)
         _run_missing(experiment, chosen, load, workdir, UNWATCHED)
         return files.read_results(workdir, [point.id for group in chosen for point in group])
-
-
-def report_sweep(
-    config: ml_collections.ConfigDict, points: list[Point], workdir: Path
-) -> pd.DataFrame:
-    """Writes and prints the report on the points that are done and returns their table.
-
-    Raises:
-        InputError: none is done, or the folder cannot be written.
-    """
-    with locks.reporting(workdir):
-        results = files.read_results(workdir, [point.id for point in points])
-        if results.empty:
-            raise InputError(
-                f"--workdir {workdir} has no finished runs; start them with launch.sweep"
-            )
-        report = load_experiment(config.experiment).report(config, results, workdir)
-        print(write_report(workdir, results, report))
-    if len(results) < len(points):
-        print(f"{len(points) - len(results)} of {len(points)} runs are missing")
-    return results

@@ -11,6 +11,7 @@ from lsa_jax.training.losses import (
     softmax_cross_entropy,
     squared_error,
 )
+from lsa_jax.training.measuring import Measuring
 from lsa_jax.training.optimizers import (
     OPTIMIZERS,
     SCHEDULES,
@@ -26,6 +27,7 @@ __all__ = [
     "Evaluation",
     "History",
     "LOSSES",
+    "Measuring",
     "OPTIMIZERS",
     "SCHEDULES",
     "Source",

@@ -24,6 +24,7 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
 from lsa_jax.training.losses import is_correct
+from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
@@ -42,16 +43,19 @@ class History(NamedTuple):
 
     Attributes:
         rows: one dictionary a report: `epoch` and `step` (how many are done), `batch_loss` (mean
-            over the epoch's batches while they were trained on), `train_loss`, `test_loss` and the
-            metrics likewise. Values are [replicas], or numbers for a single run.
+            over the epoch's batches while they were trained on; epoch 0 has none), `train_loss`,
+            `test_loss`, metrics likewise. Values are [replicas], or numbers for a single run.
         failures: by replica, why it stopped learning. Its parameters are those before the step
             whose loss was not finite.
         throughput: the pace of this process; None where all epochs were done before.
+        measured: what measuring took; None where nothing was measured. Its rows are those of epochs
+            0, 1, 2, 4, ... and the last, with `Measuring`'s names as columns.
     """
 
     rows: list[dict[str, Any]]
     failures: dict[int, str]
     throughput: Throughput | None
+    measured: Cost | None = None
 
 
 class Evaluation(NamedTuple):
@@ -62,12 +66,16 @@ class Evaluation(NamedTuple):
         metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy.
         every: epochs between evaluations; the last epoch is always evaluated.
         batch_size: examples a step.
+        measuring: how lazy or rich the run is, measured from the start on.
+        start: measure before the first epoch too.
     """
 
     test: Dataset | Source | None = None
     metrics: dict[str, Callable] | None = None
     every: int = 1
     batch_size: int = 512
+    measuring: Measuring = NOTHING
+    start: bool = False
 
 
 BY_EPOCH = Evaluation()
@@ -97,6 +105,33 @@ class _Run:
         init = layout.map(make_init(recipe, sources["train"]), 2)
         self.start = init(self._keys, self._replicas, self._arrays["train"])
         self.seconds: list[float] = []  # of each epoch that this process trained
+        self.course: Course | None = None
+
+    def watch(self, measuring: Measuring, epochs: int) -> None:
+        """Has measures taken along the run; in a dry run none are."""
+        if not measuring.names or backend.dry_run() is not None:
+            return
+        recipe, source, given = self._recipe, self._train, self._given
+        starts = self.layout.gather(self.start.params)
+
+        def fetch(replica: int, index: Array) -> Dataset:
+            own = jax.tree.map(lambda a: a[replica], given)
+            return source.fetch(source.arrays, own, index, jnp.int32(0))
+
+        self.course = course_of(
+            measuring,
+            recipe.model.apply,
+            starts,
+            fetch,
+            source.num_examples,
+            range(epochs + 1),
+            epochs * source.num_examples,
+        )
+
+    def measure(self, state: ReplicaState, epoch: int) -> None:
+        """Takes the measures that are due after an epoch."""
+        if self.course is not None and epoch in self.course.marks:
+            self.course.take(epoch, self.layout.gather(state.params))
 
     def train_epoch(self, state: ReplicaState) -> tuple[ReplicaState, np.ndarray]:
         """Trains for an epoch; returns each replica's mean loss over its batches, too."""
@@ -130,22 +165,30 @@ class _Run:
 class _Table:
     """The reports of a run as one array [reports, columns, replicas], so that it can be saved."""
 
-    def __init__(self, run: _Run, epochs: int, eval_every: int) -> None:
+    def __init__(self, run: _Run, epochs: int, evaluation: Evaluation) -> None:
         self.columns = ["batch_loss", *run.measures]
         width = run.layout.num_replicas
-        self.epochs = [e for e in range(1, epochs + 1) if e % eval_every == 0 or e == epochs]
+        due = range(0 if evaluation.start else 1, epochs + 1)
+        self.epochs = [e for e in due if e % evaluation.every == 0 or e == epochs]
         self.values = np.full((len(self.epochs), len(self.columns), width), np.nan)
 
     def add(self, epoch: int, row: dict[str, np.ndarray]) -> None:
         self.values[self.epochs.index(epoch)] = [row[column] for column in self.columns]
 
-    def rows(self, steps_per_epoch: int, done: int) -> list[dict[str, Any]]:
-        return [
-            {"epoch": epoch, "step": epoch * steps_per_epoch}
-            | dict(zip(self.columns, values, strict=True))
-            for epoch, values in zip(self.epochs, self.values, strict=True)
-            if epoch <= done
-        ]
+    def rows(self, run: _Run, done: int) -> list[dict[str, Any]]:
+        found = dict(zip(self.epochs, self.values, strict=True))
+        marks = run.course.marks if run.course is not None else []
+        rows = []
+        for epoch in sorted({*self.epochs, *marks}):
+            row = {"epoch": epoch, "step": epoch * run.steps_per_epoch}
+            if epoch in found:
+                row |= dict(zip(self.columns, found[epoch], strict=True))
+            if not epoch:  # before the first batch
+                row.pop("batch_loss", None)
+            if run.course is not None:
+                row |= run.course.row(epoch)
+            rows.append(row)
+        return [row for row in rows if row["epoch"] <= done]
 
 
 def _find_failures(steps: np.ndarray, due: int, last: np.ndarray) -> dict[int, str]:
@@ -182,22 +225,29 @@ def _sources(data: Dataset | Source, test: Dataset | Source | None) -> dict[str,
 def _go_through(
     run: _Run,
     epochs: int,
-    eval_every: int,
+    evaluation: Evaluation,
     kept: Checkpoints,
     progress: Callable[[float], None] | None,
 ) -> tuple[PyTree, History]:
     """Trains from the last checkpoint to the end."""
-    table = _Table(run, epochs, eval_every)
+    table = _Table(run, epochs, evaluation)
 
     def advance(state: ReplicaState, done: int) -> ReplicaState:
+        if done == 0:
+            run.measure(state, 0)
+            if evaluation.start:
+                row = run.evaluate(state)
+                table.add(0, {"batch_loss": np.full_like(row["train_loss"], np.nan), **row})
         state, batch_loss = run.train_epoch(state)
+        run.measure(state, done + 1)
         if done + 1 in table.epochs:
             table.add(done + 1, {"batch_loss": batch_loss, **run.evaluate(state)})
         return state
 
+    tables = table.values if run.course is None else (table.values, run.course.values)
     state, done = run_segments(
         run.start,
-        table.values,
+        tables,
         range(1, epochs + 1),
         advance,
         kept=kept,
@@ -207,7 +257,8 @@ def _go_through(
     )
     failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
     state = run.layout.gather(state)
-    history = History(table.rows(run.steps_per_epoch, done), failures, run.pace(state))
+    cost = run.course and run.course.cost(run.seconds, epochs)
+    history = History(table.rows(run, done), failures, run.pace(state), cost)
     return state.params, history
 
 
@@ -269,7 +320,8 @@ def train(
     )
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     run = _Run(recipe, sources, key, replicas)
-    params, history = _go_through(run, epochs, evaluation.every, checkpoints, progress)
+    run.watch(evaluation.measuring, epochs)
+    params, history = _go_through(run, epochs, evaluation, checkpoints, progress)
     return _single(params, history) if single else (params, history)
 
 

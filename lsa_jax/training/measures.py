@@ -52,6 +52,9 @@ def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Arr
         inputs: the sub-sample.
     """
     count = len(inputs)
+    if count <= TILE:  # one tile, whose sides are the same
+        matrix = kernels.empirical_ntk(apply, params, jnp.asarray(inputs))
+        return jnp.triu(matrix) + jnp.triu(matrix, 1).T
     blocks = -(-count // TILE)
     rows = jnp.minimum(jnp.arange(blocks * TILE), count - 1).reshape(blocks, TILE)
     first, second = np.triu_indices(blocks)
@@ -179,7 +182,9 @@ def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[
     correlation of the two matrices' entries, by layer; a convolution's inputs are its windows.
 
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), for the
-    ansatz; that means are taken out of both is our choice.
+    ansatz. Their code (github.com/aradha/agop_feature_learning, ansatz_verification) takes the mean
+    out of both matrices, too. For convolutions it compares what is compared here; for dense layers
+    W_t - W_0 in place of W, with the square root of the outer product.
 
     Raises:
         InputError: no dense layer or convolution is found in the network.
@@ -205,7 +210,10 @@ def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Numb
     and no more, each as large (neural collapse), near 1 in the lazy limit. No comparison with the
     start.
 
-    After Nam et al., 2024 (arXiv 2410.04264); by alignment and a projection is our choice.
+    Source: Nam et al., 2024 (arXiv 2410.04264), definition 1: 1 - CKA(T, a 1 1^T + b P), with T the
+    operator of the features, P the projection onto the span of the outputs, and a, b > 0; CKA
+    leaves the constant out. Theirs are the outputs as they are, here less their means: the same
+    where the constant lies in their span, or orthogonal to it. Known to us by accounts of it alone.
     """
     features = kernels.last_layer_inputs(apply, params_t, inputs)
     basis, sizes, _ = jnp.linalg.svd(_centred(apply(params_t, inputs)), full_matrices=False)
@@ -241,11 +249,33 @@ MEASURES: dict[str, Callable] = {
     "effective_rank": lambda apply, p0, pt, x, y: effective_rank(apply, pt, x),
 }
 
+# Those that are functions of the kernels at the start and now, and of the targets.
+OF_KERNELS: dict[str, Callable] = {
+    "kernel_distance": lambda k0, kt, y: 1 - cosine(kt, k0),
+    "kernel_alignment": lambda k0, kt, y: centred_alignment(kt, k0),
+    "target_alignment": lambda k0, kt, y: centred_alignment(kt, _kernel_of(y)),
+}
+
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _compute(names: tuple[str, ...], apply: Callable, *arguments: Any) -> dict[str, Any]:
-    # Within one program the kernels that several measures ask for are computed once.
-    return {name: MEASURES[name](apply, *arguments) for name in names}
+def _compute(
+    names: tuple[str, ...],
+    apply: Callable,
+    params_0: Params,
+    params_t: Params,
+    inputs: Inputs,
+    targets: Float[Array | np.ndarray, "n ..."],
+    kernels_known: tuple[Matrix, Matrix] | None = None,
+) -> dict[str, Any]:
+    given = (params_0, params_t, inputs, targets)
+    if kernels_known is None and OF_KERNELS.keys() & set(names):
+        kernels_known = tuple(tangent_kernel(apply, p, inputs) for p in (params_0, params_t))
+    return {
+        name: OF_KERNELS[name](*kernels_known, targets)
+        if name in OF_KERNELS
+        else MEASURES[name](apply, *given)
+        for name in names
+    }
 
 
 def measure(
@@ -255,8 +285,9 @@ def measure(
     params_t: Params,
     inputs: Inputs,
     targets: Float[Array | np.ndarray, "n ..."],
+    kernels_known: tuple[Matrix, Matrix] | None = None,
 ) -> dict[str, float]:
-    """Computes several measures at once.
+    """Computes several measures at once, with the kernels that they share computed once.
 
     Args:
         names: of `MEASURES`.
@@ -265,6 +296,7 @@ def measure(
         params_t: now.
         inputs: the sub-sample.
         targets: its targets.
+        kernels_known: tangent kernels of the sub-sample at the start and now, where they are known.
 
     Returns:
         Numbers by name; those of layers as "weight_movement/Conv_0".
@@ -274,7 +306,7 @@ def measure(
     """
     for name in names:
         require("measures", name, one_of(*MEASURES))
-    found = _compute(tuple(names), apply, params_0, params_t, inputs, targets)
+    found = _compute(tuple(names), apply, params_0, params_t, inputs, targets, kernels_known)
     numbers = {}
     for name, value in found.items():
         layers = {f"/{layer}": v for layer, v in value.items()} if isinstance(value, dict) else None

@@ -7,9 +7,10 @@ was not finite (`kept_if`); where all replicas have stopped, there is nothing to
 """
 
 import functools
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,9 @@ from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import Layout
 from lsa_jax.training import checkpoints
+
+if TYPE_CHECKING:
+    from lsa_jax.training.measuring import Cost, Course
 
 Tree = TypeVar("Tree")
 
@@ -54,7 +58,10 @@ def placed(layout: Layout, tree: Tree) -> Tree:
 
 @functools.lru_cache(maxsize=16)
 def _placing(layout: Layout) -> Callable[[Tree], Tree]:
-    return layout.map(lambda tree: tree, 1)
+    def place(tree: Tree) -> Tree:
+        return tree
+
+    return layout.map(place, 1)
 
 
 def _write_into(table: Tree, saved: Tree) -> None:
@@ -138,12 +145,14 @@ class Evaluations(NamedTuple):
         state: numpy [replicas, ...] after the last evaluation that is done.
         table: by measure, NaN where an evaluation is not done.
         last: the number of the last one that is done, from 0.
+        cost: what measuring took; None where no course was given.
     """
 
     steps: Sequence[int]
     state: Any
     table: dict[str, Float[np.ndarray, "evaluations replicas"]]
     last: int
+    cost: "Cost | None" = None
 
     @property
     def stopped(self) -> Bool[np.ndarray, " replicas"]:
@@ -159,6 +168,7 @@ def run_evaluations(
     *,
     kept: Checkpoints,
     finished: Callable[[Evaluations], bool] = lambda runs: False,
+    course: "Course | None" = None,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Evaluations:
     """Takes the steps from one evaluation to the next, from the last checkpoint if there is one.
@@ -170,25 +180,35 @@ def run_evaluations(
         steps: after which to measure; the first at the first stage.
         kept: where to save, and after how many evaluations.
         finished: whether to end there.
+        course: measures that are taken at some of the steps, of states that have `params`; they
+            become columns of the table.
         progress: called with the fraction done.
     """
     table: dict[str, np.ndarray] = {}
+    seconds: list[float] = []  # of training, between two evaluations
 
     def evaluate(state: Any, index: int) -> Any:
         count = steps[index] - steps[max(index - 1, 0)]
         if index < len(stages):
             state, count = placed(layout, stages[index]), 0
+        begun = time.monotonic()
         state, row = program(state, layout.share(jnp.int32(count)))
-        for name, values in layout.gather(row).items():
+        found = layout.gather(row)  # waits for the devices
+        seconds.extend([time.monotonic() - begun] if count else [])
+        for name, values in found.items():
             table.setdefault(name, np.full((len(steps), len(values)), np.nan))[index] = values
+        if course is not None and steps[index] in course.marks:
+            course.take(steps[index], layout.gather(state).params)
         return state
 
     def runs(state: Any, last: int) -> Evaluations:
-        return Evaluations(steps, layout.gather(state), table, last)
+        measured = {} if course is None else course.table(steps)
+        cost = course and course.cost(seconds, len(steps) - len(stages))
+        return Evaluations(steps, layout.gather(state), table | measured, last, cost)
 
     state, done = run_segments(
         evaluate(stages[0], 0),
-        table,
+        table if course is None else (table, course.values),
         range(1, len(steps)),
         lambda state, segment: evaluate(state, segment + 1),
         kept=kept,

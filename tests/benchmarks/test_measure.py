@@ -16,6 +16,7 @@ from lsa_jax.errors import NumericalError
 ROW = [
     "work",
     "size",
+    "ours_s",
     "ours_per_s",
     "peer",
     "peer_per_s",

@@ -419,3 +419,34 @@ def test_data_that_does_not_fit_the_composition_is_one_line(background, changes,
 def test_resize_to_nothing_is_refused():
     with pytest.raises(InputError, match="size is 0; accepted: 1"):
         resize(make_images(2), 0)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_transparent_image_lets_the_background_through_where_it_is_black(key, placement):
+    images = make_images(9)
+    images[:, 1:3, :2] = 0
+    plain, seen = (
+        np.asarray(
+            compose(
+                make(placement=placement, transparent=transparent),
+                key,
+                images,
+                np.arange(9),
+                0,
+                noise=0.5,
+                image_noise=0.1,
+            )
+        )
+        for transparent in (False, True)
+    )
+    empty = compose(
+        make(placement=placement, transparent=True),
+        key,
+        np.zeros_like(images),
+        np.arange(9),
+        0,
+        noise=0.5,
+    )
+    differs = plain != seen
+    assert (differs.reshape(9, -1).sum(axis=1) == 4).all()  # the black pixels
+    np.testing.assert_allclose(seen[differs], np.asarray(empty)[differs], rtol=1e-6)

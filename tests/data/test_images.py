@@ -404,3 +404,16 @@ def test_real_photographs_are_squares():
     assert photographs.shape[1:] == (16, 16, 3)
     assert len(photographs) > 100
     assert 0.2 < photographs.mean() < 0.8
+
+
+def test_stars_are_drawn_and_need_no_folder():
+    found = images.load("stars")
+    assert found.train.inputs.shape == (50, 15, 15, 3) and found.class_names == ("nothing", "star")
+    assert len(found.test.targets) == 1000 and found.test.targets.mean() == 0.5
+    star = found.train.inputs[found.train.targets == 1]
+    assert not found.train.inputs[found.train.targets == 0].any()
+    assert not star[..., 2].any() and set(np.unique(star)) == {0.0, 1.0}
+    np.testing.assert_array_equal(star[0, :, :, 0], star[-1, :, :, 1])
+    shape = star[0, 3:10, 7:14, 0]
+    assert shape.sum() == star[0, :, :, 0].sum() == 28  # all within 7 x 7
+    np.testing.assert_array_equal(shape, shape[:, ::-1])

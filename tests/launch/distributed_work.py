@@ -16,6 +16,7 @@ import ml_collections
 import numpy as np
 import optax
 from absl import flags
+from jax.experimental import multihost_utils
 
 from launch import _cli, _distributed
 from lsa_jax import parallel, processes, training
@@ -122,11 +123,30 @@ def compute_gram(folder: Path) -> dict[str, np.ndarray]:
     return {"memory": gram(_kernel, X2, X1), "stored": np.array(matrix), "counted": counted}
 
 
+def gather_from_devices() -> dict[str, Any]:
+    """Gathers replicas and tiles, and says how many bytes the host of this process passed on."""
+    layout, sizes = ReplicaLayout(11), [0]
+    place = layout.spread(np.arange(11, dtype=np.float32))
+    found = layout.map(lambda x: {"place": x, "odd": x % 2 == 1, "byte": x.astype(jnp.int8)}, 1)
+    through_host = multihost_utils.process_allgather
+
+    def watched(array: np.ndarray) -> np.ndarray:
+        sizes.append(array.nbytes)
+        return through_host(array)
+
+    with mock.patch.object(multihost_utils, "process_allgather", watched):
+        replicas = layout.gather(found(place))
+        matrix = gram(_kernel, X1, tile=4)
+    assert replicas["odd"].dtype == bool and replicas["byte"].dtype == np.int8
+    return {"through_host": max(sizes), "symmetric": matrix, **replicas}
+
+
 def work(folder: Path) -> dict[str, Any]:
     """Does all of it and returns what came out."""
     gathered = processes.everyone().gather({"double": np.float64([0.1]), "flag": np.array([True])})
     assert gathered["double"].dtype == np.float64 and gathered["flag"].all()
     return {
+        **gather_from_devices(),
         "batches": train_with_split_batches(folder),
         "sweep": sweep(folder),
         **compute_gram(folder),

@@ -46,7 +46,7 @@ def test_a_mistake_is_one_line(arguments, words):
 def test_works_are_listed_with_what_selects_them():
     lines = launch("--list", "--suite=stability").stdout.splitlines()
     assert lines == ['--suite=stability --only="logistic regression on S and S\'"']
-    assert len(launch("--list").stdout.splitlines()) == 17
+    assert len(launch("--list").stdout.splitlines()) == 59
 
 
 def test_every_core_is_a_device_unless_the_environment_has_a_number_of_them():
@@ -77,4 +77,7 @@ def test_rows_are_printed_and_written(tmp_path):
     (row,) = json.loads(file.read_text())
     assert row["work"] == "infinite NTK, 3-layer FC, train-train" and row["size"] == "4 x 4"
     assert row["max_rel_diff"] < 1e-3 and row["ratio"] > 0
+    # By which a preflight is calibrated.
+    assert row["device"] == "cpu" and row["tiles"] and row["bytes"] > 0
+    assert row["products"]["highest"] > 0 and row["ours_s"] * row["ours_per_s"] == pytest.approx(16)
     assert result.stdout.startswith("infinite NTK, 3-layer FC, train-train, 4 x 4: ")

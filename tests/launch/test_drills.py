@@ -279,7 +279,8 @@ def _finish(arguments, log):
     return usage.ru_utime + usage.ru_stime
 
 
-CLOCK = {"seconds", "images_per_second", "peak_fraction", "wall_seconds", "cpu_seconds"}
+CLOCK = {"seconds", "images_per_second", "peak_fraction", "matrix_seconds"}
+CLOCK |= {"wall_seconds", "cpu_seconds"}
 
 
 def _left(workdir):
@@ -308,6 +309,8 @@ COMMANDS = {
     "benchmark": [["launch.benchmark", "--suite=kernels", "--quick", "--json={}/rows.json"]],
 }
 FAMILIES = {
+    **{f"lazy_rich/{n}": f"lazy_rich/{n}" for n in ("coordinate_check", "dial", "papers")},
+    "lazy_rich/learning_rates": "lazy_rich/learning_rates",
     "lsa/activation_sparsity": "lsa/fig2_sparsity",
     "transformers": "transformers/fig4_1",
     "feature_learning/learning": "feature_learning/table1",

@@ -1,6 +1,7 @@
 """launch.list and launch.show print what can be run, and shells complete it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,15 +30,16 @@ def refused(script, *arguments):
 
 
 def test_a_list_has_item_cost_data_and_status():
-    result = launch("list", "--paper=lsa", "--under=10min", "--data=none")
+    result = launch("list", "--paper=resnet", "--under=1h", "--data=none")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    place = lines.index("configs/lsa/lemmas.py")
-    assert lines[place + 1].startswith("  Lemmas 1 to 3, Karp et al. 2021: signs and orders")
-    assert " ".join(lines[place + 2].split()).startswith("full 26 s data: none shown")
-    assert "fig6_mnist" not in result.stdout and "quick" not in result.stdout
+    place = lines.index("configs/resnet/fig3b.py")
+    assert lines[place + 1].startswith("  Figure 3 (b), Allen-Zhu and Li 2019: hidden layers")
+    size = r":small \d+ min \d+ s on 2 cores data: none \d+ of 4 shown"
+    assert re.match(size, " ".join(lines[place + 2].split()))
+    assert ":quick" not in result.stdout
     sizes = [line for line in lines if line.startswith("    ")]
-    assert lines[-1].endswith(f"of 15 configurations, in {len(sizes)} sizes")
+    assert lines[-1].endswith(f"of 9 configurations, in {len(sizes)} sizes")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_a_list_has_item_cost_data_and_status():
         ("--data=mnst", ["--data has 'mnst'", "mnist"]),
         ("--paper=none", ["--paper", "lsa"]),
         ("--configs=docs", ["--configs=docs"]),
-        ("--results_table=nowhere.md", ["nowhere.md", "cannot be read"]),
+        ("--gallery=nowhere", ["--gallery=nowhere", "no folder"]),
         ("--completion=tcsh", ["--completion", "bash"]),
     ],
 )

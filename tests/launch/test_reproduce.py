@@ -14,10 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lsa_jax.reporting.machine import count_cores
-
 ROOT = Path(__file__).resolve().parents[2]
-MARKERS = "<!-- results -->", "<!-- /results -->"
 
 # What a configuration's name says, happens; `count` in its folder counts how often it was run.
 SWEEP = """
@@ -107,7 +104,7 @@ def count(workdir, name):
     return len((workdir / name / "count").read_text())
 
 
-def test_every_configuration_but_those_of_size_alone_belongs_to_one_paper():
+def test_every_configuration_belongs_to_one_paper_or_to_what_is_beyond_them():
     program = (
         "from pathlib import Path; from lsa_jax.reporting import papers\n"
         "for name in papers.PAPERS:\n"
@@ -116,9 +113,8 @@ def test_every_configuration_but_those_of_size_alone_belongs_to_one_paper():
     printed = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    configs = {str(path.relative_to(ROOT)) for path in (ROOT / "configs").glob("*/*.py")}
-    of_none = {path for path in configs if path.startswith("configs/scale/")}
-    assert sorted(printed.split()) == sorted(configs - of_none)
+    configs = [str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.py")]
+    assert sorted(printed.split()) == sorted(configs)
 
 
 def test_a_dry_run_prints_the_commands_and_writes_nothing(tmp_path):
@@ -206,46 +202,6 @@ def test_a_sweep_that_is_killed_does_not_take_the_others_along(paper):
     assert found["works"]["status"] == "done"
 
 
-def test_the_results_table_takes_new_results_and_keeps_the_others(paper, tmp_path):
-    flags, workdir = paper("works", "missing")
-    head = "| item | `--config=` | cost | paper | ours | status |"
-    config = tmp_path / "configs/lsa/works.py"
-    cores = "1 core" if count_cores() == 1 else f"{count_cores()} cores"
-    ours = (
-        f"| Figure 1 (works): accuracy | `{config}:small` | 3 s on {cores} | 0.75 "
-        "| 0.5 ± 0.01 | not shown; claims: 1 of 2 shown, 1 not run |"
-    )
-    missing = f"| Figure 1 (missing) | `{config.parent}/missing.py:small` |   |   |   | not run |"
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n\n{MARKERS[0]}\n{MARKERS[1]}\n\nafter\n")
-    reproduce(*flags, f"--results_table={readme}")
-    lines = readme.read_text().splitlines()
-    assert lines[:3] == ["before", "", MARKERS[0]] and lines[-3:] == [MARKERS[1], "", "after"]
-    assert lines[3] == head
-    assert lines[5:-3] == [missing, ours]
-
-    full, other = f"| works | `{config}` | 1 h |", "| another paper | `configs/resnet/a.py` on 5 |"
-    known = f"| missing | `{config.parent}/missing.py` | 2 h |"
-    old = [full, ours.replace("0.5", "0.1"), other, known]
-    readme.write_text("\n".join(["before", MARKERS[0], *lines[3:5], *old, MARKERS[1], "after"]))
-    for _ in range(2):  # the same once more changes nothing
-        reproduce(f"--results_table={readme}", f"--reports={workdir},{workdir}")
-        assert readme.read_text().splitlines()[4:-2] == [full, ours, known, other]
-
-
-def test_a_table_of_results_that_cannot_be_kept_is_refused(paper, tmp_path):
-    flags, workdir = paper("works")
-    reproduce(*flags)
-    readme = tmp_path / "README.md"
-    options = [f"--results_table={readme}", f"--reports={workdir}"]
-    assert "No such file" in reproduce(*options, status=2)
-    table = f"{MARKERS[0]}\n| item |\n|---|\n| by hand |\n{MARKERS[1]}\n"
-    for text, message in (("no marks", MARKERS[0]), (table, "'| by hand |'; accepted: rows")):
-        readme.write_text(text)
-        assert message in reproduce(*options, status=2)
-        assert readme.read_text() == text
-
-
 def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
     flags, workdir = paper("works")
     assert "--paper is missing" in reproduce(status=2)
@@ -258,15 +214,18 @@ def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
     assert "damaged" in reproduce(*flags, status=2)
 
 
-def test_a_table_and_reports_that_are_not_there_are_refused_before_anything_runs(paper, tmp_path):
+def test_a_gallery_and_reports_that_are_not_there_are_refused_before_anything_runs(paper, tmp_path):
     flags, workdir = paper("works")
-    table = tmp_path / "README.md"
-    table.write_text("\n".join(MARKERS))
+    reproduction, gallery = tmp_path / "quick", tmp_path / "gallery"
+    reproduction.mkdir()
+    gallery.mkdir()
+    record = {"paper": "lsa", "scale": "quick", "title": "", "command": "", "sweeps": []}
+    (reproduction / "report.json").write_text(json.dumps(record))
     for options, message in [
-        ([f"--results_table={table}.typo"], "README.md.typo cannot be read: No such file"),
-        ([f"--results_table={table}", "--reports=typo"], "typo/report.json cannot be read: No"),
-        ([f"--results_table={table}", f"--reports={table}"], "report.json cannot be read: Not a"),
-        (["--reports=typo"], "--reports is given without --results_table"),
+        ([f"--gallery={tmp_path / 'typo'}"], "typo is no folder"),
+        ([f"--gallery={gallery}", "--reports=typo"], "typo/report.json cannot be read: No"),
+        ([f"--gallery={gallery}", f"--reports={reproduction}"], "shows no claim; accepted"),
+        (["--reports=typo"], "--reports is given without --gallery"),
     ]:
         assert message in reproduce(*flags, *options, status=2)
         assert not workdir.exists()
@@ -289,3 +248,17 @@ def test_the_real_sweep_is_run_and_reported_on(tmp_path):
     assert done["status"] == "done" and done["pictures"] == ["examples.png"]
     assert done["cpu_seconds"] > 0 and done["machine"]["versions"]["jax"]
     assert {sweep["status"] for sweep in found.values()} == {"not run"}
+
+
+@pytest.mark.slow
+def test_what_is_reproduced_is_published_and_again_only_what_is_new(tmp_path):
+    gallery = tmp_path / "gallery"
+    gallery.mkdir()
+    flags = ["--paper=transformers", "--only=fig4_1", f"--workdir={tmp_path / 'out'}"]
+    said = reproduce(*flags, f"--gallery={gallery}", real=True)
+    assert "published configs/transformers/fig4_1.py:small\n" in said
+    (figure,) = (gallery / "transformers").glob("fig4_1-small.*.svg")
+    page = (gallery / "transformers.md").read_text()
+    assert f"](transformers/{figure.name})" in page and "of V with P, exact step" in page
+    said = reproduce(f"--gallery={gallery}", f"--reports={tmp_path / 'out'}", real=True)
+    assert "published" not in said and f"wrote 7 pages in {gallery}" in said

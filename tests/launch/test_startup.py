@@ -26,10 +26,10 @@ from lsa_jax.sweep import run as runner
 
 report_sweep = runner.report_sweep
 
-def report(config, points, workdir):
+def report(config, points, workdir, show):
     loaded = {name.split(".")[0] for name in sys.modules}
     print("loaded", *(loaded & {"tensorflow", "tf2jax", "matplotlib", "seaborn", "IPython"}))
-    return report_sweep(config, points, workdir)
+    return report_sweep(config, points, workdir, show)
 
 runner.report_sweep = report
 _cli.run(run.main, configured=True)

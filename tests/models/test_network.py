@@ -211,7 +211,7 @@ def mean_and_error_bar(gaps):
 
 @pytest.mark.parametrize(
     ("net", "parameterization"),
-    [("cnn", "standard"), ("residual", "ntk")],
+    [("cnn", "standard"), pytest.param("residual", "ntk", marks=pytest.mark.slow)],
 )
 def test_empirical_ntk_comes_to_the_kernel_as_one_over_root_width(key, net, parameterization):
     build, shape = NETS[net]

@@ -10,6 +10,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 # What Jupyter's own machinery warns about is not ours.
 @pytest.mark.filterwarnings("default")

@@ -1,5 +1,6 @@
 """Programs of a machine that is not there: found without computing, counted, compiled."""
 
+import importlib.util
 import json
 import math
 import subprocess
@@ -11,14 +12,19 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 from jax import lax
 
+import launch.preflight
+from launch import _cli
 from lsa_jax import backend, kernels, parallel
 from lsa_jax.errors import InputError
-from lsa_jax.preflight import compiled, dry_run, machines, operations, report
+from lsa_jax.preflight import calibration, compiled, dry_run, machines, operations, report
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
 
+ASSUMED = calibration.assumed(0.4)
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -56,7 +62,8 @@ def test_a_part_of_a_batch_counts_its_own_operations_alone():
     def work(a):
         return lax.psum(a @ a, "parts")
 
-    found = operations.count(work, shape(5, 4, 4), axis_name="parts", parts=5)
+    traced = jax.make_jaxpr(jax.vmap(work, axis_name="parts"))(shape(5, 4, 4))
+    found = operations.count_traced(traced, parts=5)
     assert found.products == {"default": 2 * 4**3}
 
 
@@ -149,6 +156,44 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 
 
+def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
+    ran = []
+
+    def run(group, data, directory, progress):
+        ran.append([(point.config.seed, point.config.m) for point in group])
+        parallel.map_devices(lambda x: x + 1, jax.devices()[:1])(np.zeros((1, group[0].config.m)))
+
+    def load(points, data_dir):
+        return None
+
+    def point(seed, m):
+        config = ml_collections.ConfigDict({"experiment": "lsa/lemmas", "seed": seed, "m": m})
+        return Point(f"{seed}-{m}", {}, config)
+
+    points = [point(seed, m) for seed in (3, 4, 5) for m in (1, 2)] + [point(9, 1), point(9, 1)]
+    grouped = [[one] for one in points[:-2]] + [points[-2:]]
+    found = dry_run.run(Experiment(load, lambda points: grouped, run, None), points, None)
+    assert ran == [[(3, 1)], [(3, 2)], [(9, 1), (9, 1)]]
+    assert [calls for _, calls in found] == [3 + 1, 3]
+
+
+def test_one_of_several_seeds_counts_for_all_and_a_function_of_one_device_gives_zeros():
+    made = []
+
+    def make(seed):
+        made.append(seed)
+        return parallel.compile_function(lambda x: x[None] + seed)(jnp.ones(3))
+
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        found = backend.for_each(make, [5, 6, 7])
+    assert made == [5] and list(found) == [5, 6, 7]
+    np.testing.assert_array_equal(found[7], np.zeros((1, 3)))
+    assert [(p.num_devices, calls) for p, calls in recorder.found] == [(1, 3)]
+    real = backend.for_each(make, [5, 6])
+    np.testing.assert_array_equal(real[6], np.full((1, 3), 7.0))
+
+
 def _program(**fields):
     count = operations.Count({"default": 1e12}, 0, 1e9, False)
     plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
@@ -159,21 +204,95 @@ def test_what_does_not_fit_is_said_with_what_would_help():
     machine = machines.parse("v5e:2x2")
     large = _program(peak=40e9)
     assert report.fits(_program(), machine) and not report.fits(large, machine)
-    text = report.as_text(machine, [large], [], 0.4)
-    assert "step takes 40.0 GB of 16.9: 3 times as many chips" in text
+    text = report.as_text(machine, [large], [], ASSUMED, 1)
+    assert "step takes 40.0 GB of 16.9; what helps: 3 times as many chips" in text
+    assert "model.remat" in text and "fewer replicas" in text
+    tile = _program(name="tile 8 x 8 of kernel", num_devices=1, peak=40e9)
+    assert "what helps: a smaller tile" in report.as_text(machine, [tile], [], ASSUMED, 1)
     refused = _program(peak=None, refusal="RESOURCE_EXHAUSTED: too large")
     assert not report.fits(refused, machine)
-    assert "does not compile: RESOURCE_EXHAUSTED" in report.as_text(machine, [refused], [], 0.4)
+    assert (
+        "does not compile: RESOURCE_EXHAUSTED: too large; what helps: 2 times as many"
+        in report.as_text(machine, [refused], [], ASSUMED, 1)
+    )
 
 
 def test_time_is_that_of_all_calls_tiles_shared_by_all_devices():
     machine = machines.parse("v5e:2x2")
-    assert report.total_seconds([_program()], machine, 0.5) == 10 * 0.5 / 0.5
+    half, tenth = calibration.Share(0.5), calibration.Share(0.1)
+    shares = calibration.Shares(tiles=tenth, others=half)
+    assert report.total_seconds([_program()], machine, shares) == 10 * 0.5 / 0.5
     tile = _program(name="tile 8 x 8 of kernel", num_devices=1)
-    assert report.total_seconds([tile], machine, 0.5) == 10 * 0.5 / 4 / 0.5
-    assert "3 of 4 chips would be idle" in report.as_text(
-        machine, [_program(num_devices=1)], [], 0.5
-    )
+    assert report.total_seconds([tile], machine, shares) == pytest.approx(10 * 0.5 / 4 / 0.1)
+    epoch = _program(name="train_epoch", calls=200)
+    text = report.as_text(machine, [epoch, tile], [], shares, 5)
+    # 200 epochs of 0.5 s at a half, and the tiles of before.
+    assert "an epoch 1 s, a run 42.5 s (the mean of 5), the sweep's programs 3 min" in text
+
+
+def test_chips_that_nothing_runs_on_are_said_to_be_idle():
+    machine = machines.parse("v5e:2x2")
+
+    def said(*programs):
+        return report.as_text(machine, list(programs), [], ASSUMED, 1)
+
+    alone = _program(num_devices=1)
+    assert "3 of 4 chips would be idle" in said(alone)
+    assert "idle" not in said(alone, _program())
+    assert "idle" not in said(_program(name="tile 8 x 8 of kernel", num_devices=1))
+
+
+def _rows(**fields):
+    row = {"device": "NVIDIA H100 80GB HBM3", "tiles": True, "bytes": 3352e9, "ours_s": 4.0}
+    return [row | {"products": {"highest": 66.9e12}} | fields]
+
+
+def test_shares_of_the_roofline_are_those_that_a_benchmark_reached(tmp_path):
+    file, chip = tmp_path / "h100.json", machines.CHIPS["h100"]
+    # A second by operations and by bytes alike, in 4, 2 and 8 seconds.
+    rows = [*_rows(), *_rows(ours_s=2.0), *_rows(ours_s=8.0), *_rows(products=None)]
+    file.write_text(json.dumps(rows))
+    tiles, others = calibration.measured(file, chip, 0.3)
+    assert tiles.value == 0.25 and sorted(tiles.measured) == [0.125, 0.25, 0.5]
+    assert others.value == 0.3 and not others.measured
+    assert str(tiles).endswith("measured (h100.json, 3 works: 12% to 50%)")
+    assert "30%" in str(others) and "assumed" in str(others)
+
+
+@pytest.mark.parametrize(
+    "content, named",
+    [
+        (None, "No such file"),
+        ("rows", "is not JSON"),
+        ("[1]", "not every row has bytes, device"),
+        (json.dumps(_rows(device="cpu")), "measured on cpu; accepted: on NVIDIA H100"),
+        (json.dumps(_rows(products=None)), "no work's operations are counted"),
+    ],
+)
+def test_a_calibration_that_tells_nothing_is_refused(content, named, tmp_path):
+    file = tmp_path / "rows.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(InputError, match=named) as caught:
+        calibration.measured(file, machines.CHIPS["h100"], 0.4)
+    assert "accepted: " in str(caught.value)
+    with pytest.raises(InputError, match="the rates of 'cpu' are not known"):
+        calibration.measured(file, machines.CHIPS["cpu"], 0.4)
+
+
+def test_a_benchmarks_row_counts_what_a_preflight_counts():
+    def kernel(x1, x2):
+        return x1 @ x2.T
+
+    x = np.ones((700, 3), np.float32)
+    tiles = calibration.described(lambda: kernels.gram(kernel, x, x[:70]))
+    assert tiles["tiles"] and tiles["device"] == "cpu"
+    # On 8 devices; tiles that stick out count whole.
+    assert tiles["products"]["default"] >= 2 * 3 * 700 * 70 / 8
+    assert tiles["products"]["default"] < 2 * 2 * 3 * 700 * 70 / 8
+    others = calibration.described(lambda: jax.jit(kernel)(x, x))
+    assert others["products"] == {"default": 2 * 3 * 700**2} and not others["tiles"]
+    assert calibration.described(None)["products"] is None
 
 
 def _preflight(*flags):
@@ -208,6 +327,43 @@ def test_mistakes_cost_one_line(flags, named):
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ") and named in line
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Runs the command in this process, with the devices that it has."""
+    flags.FLAGS.mark_as_parsed()
+    monkeypatch.setattr(launch.preflight, "_set_up_compilers", lambda: None)
+    monkeypatch.setattr(launch.preflight, "_simulate_devices", lambda count: None)
+
+    def run(config, *overrides):
+        monkeypatch.setattr(_cli, "_overrides", list(overrides))
+        with flagsaver.flagsaver(config=config, topology="cpu"):
+            return launch.preflight.main()
+
+    return run
+
+
+def test_a_configuration_that_compiles_nothing_is_a_mistake(here, capsys):
+    with pytest.raises(InputError, match="compiles nothing for a device.*; accepted: "):
+        here("configs/lsa/lemmas.py:quick")
+    assert not any(capsys.readouterr())
+
+
+def test_what_does_not_fit_ends_with_status_1(here, capsys, monkeypatch):
+    small = machines.CHIPS["cpu"]._replace(memory=1e4)
+    monkeypatch.setitem(machines.CHIPS, "cpu", small)
+    assert here("configs/quickstart.py:quick", "--config.sweep.learner=('network',)") == 1
+    said = capsys.readouterr()
+    assert "train_epoch takes" in said.out and "what helps: " in said.out
+    assert "looking for programs: group 1 of " in said.err and "compiling 1 of " in said.err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")
+def test_a_compiler_that_is_missing_costs_one_line_with_its_installation():
+    done = _preflight("--config=configs/quickstart.py:quick", "--topology=v5e:2x2")
+    (line,) = done.stderr.strip().splitlines()
+    assert done.returncode == 2 and "pip install 'lsa_jax[preflight_tpu]'" in line
 
 
 def test_what_the_host_computes_is_counted_and_not_run():

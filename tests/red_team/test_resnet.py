@@ -6,6 +6,7 @@ import pytest
 
 from lsa_jax.experiments.resnet.hierarchical import claims as hierarchical
 from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
 from lsa_jax.experiments.resnet.minimal_norm.report import hand_claims, search_claims
 from lsa_jax.sweep.variants import set_fields
 
@@ -91,7 +92,7 @@ def samples(kernel, network):
 def test_kernels_that_need_many_where_the_network_does_too(kernel, network, nothing_shown):
     for task in ({}, {"base_degree": 1, "composite_degree": 8, "outputs": 8}):
         rows = samples(kernel, network).assign(**task)
-        nothing_shown(hierarchical.sample_claims(configure(), rows))
+        nothing_shown(sample_claims(configure(), rows))
 
 
 def test_signals_that_nobody_learns_or_in_any_order(nothing_shown):

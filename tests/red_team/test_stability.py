@@ -80,4 +80,4 @@ def test_one_rate_has_no_regions(nothing_shown):
             for _ in range(20)
         ]
         pairs = pd.DataFrame(rows).assign(learner="logistic", perturbation="swap", seed=0)
-        nothing_shown(region_claims(pairs, 50))
+        nothing_shown(region_claims(pairs, 50, 15_000))

@@ -58,8 +58,8 @@ def folder(tmp_path_factory):
         title="A title & more",
         tables=[("A heading", pd.DataFrame({"series": ["x"], "a very long heading " * 9: [1.0]}))],
         claims=[
-            Claim("gap " * 40, 18.2, 20.5, 1.25, "shown"),
-            Claim("b", "", 1.0, None, "not run"),
+            Claim("gap " * 40, 18.2, 20.5, 1.25, "shown", 17.25, 23.75),
+            Claim("b", "-", 1.0, None, "not run"),
         ],
         figures={"curve": _draw},
         extra_tables={},
@@ -77,7 +77,8 @@ def page(folder):
 def test_the_page_has_claims_runs_settings_command_and_machine(page):
     assert "<h1>A title &amp; more</h1>" in page
     assert "3 runs, 1 failed, 6 s in all. Claims: 1 shown, 1 not run." in page
-    assert "20.5 ± 1.2" in page and '<span class="status good">shown</span>' in page
+    assert "20.5 ± 1.2" in page and "17.25 to 23.75" in page and ">note<" not in page
+    assert '<span class="status good">shown</span>' in page
     assert '<span class="status bad">failed</span> the &lt;loss&gt; was not finite' in page
     assert '<td class="number" data-value="0.123456">0.1235</td>' in page
     assert "python -m launch.sweep --config=configs/a.py" in page and "/somewhere" not in page

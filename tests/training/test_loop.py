@@ -161,6 +161,23 @@ def test_a_batch_that_devices_cannot_share_is_refused():
         BatchLayout(10, jax.devices()[:4])
 
 
+def test_a_run_may_be_measured_before_its_first_epoch(key, data, run, tmp_path):
+    keys, settings = jax.random.split(key, 2), {"optimizer": optax.sgd(0.1)}
+    plain, history = run(keys, **settings)
+    settings["evaluation"] = Evaluation(data, start=True)
+    params, watched = run(keys, **settings, checkpoints=Checkpoints(tmp_path))
+    assert _same_bits(params, plain) and _same_bits(watched.rows[1:], history.rows)
+    first = watched.rows[0]
+    assert (first["epoch"], first["step"], "batch_loss" in first) == (0, 0, False)
+    for replica, own in enumerate(keys):
+        outputs = _apply(_init(init_key(own), (5,)), data.inputs)
+        expected = CROSS_ENTROPY(outputs, data.targets).mean()
+        np.testing.assert_allclose(first["test_loss"][replica], expected, rtol=1e-5)
+    # The row is in the checkpoint of a run that was stopped.
+    again, resumed = run(keys, **settings, checkpoints=Checkpoints(tmp_path))
+    assert _same_bits(resumed.rows, watched.rows)
+
+
 class _Killed(Exception):
     pass
 

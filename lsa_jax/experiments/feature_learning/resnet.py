@@ -44,7 +44,7 @@ class Square(Elementwise):
         return variance1 * variance2 + 2 * covariance**2, 4 * covariance
 
 
-def resnet18(filters: int = 64, num_classes: int = 10) -> Model:
+def resnet18(filters: int = 64, num_classes: int = 10, *, scale: float = 1.0) -> Model:
     """ResNet(m): the ResNet-18 for images of 32 x 32 with m filters in its first stage.
 
     Stem: convolution 3 x 3 to m channels, norm, ReLU. Then four stages of two blocks with m, 2m, 4m
@@ -58,6 +58,8 @@ def resnet18(filters: int = 64, num_classes: int = 10) -> Model:
     Args:
         filters: m.
         num_classes: outputs.
+        scale: multiplies the convolutions' initial weights. Batch normalisation makes the outputs
+            the same for any, but small weights turn further with a step.
 
     Returns:
         The network, of inputs [n, height, width, c], parameters in the standard parameterisation.
@@ -71,7 +73,7 @@ def resnet18(filters: int = 64, num_classes: int = 10) -> Model:
     require("num_classes", num_classes, integer(1))
 
     def conv(features: int, window: int = 3, stride: int = 1) -> Conv:
-        return Conv(features, (window, window), (stride, stride), "SAME", sqrt(2))
+        return Conv(features, (window, window), (stride, stride), "SAME", scale * sqrt(2))
 
     layers: list[Layer] = [conv(filters), BatchNorm(), Relu()]
     for stage in range(NUM_STAGES):

@@ -176,7 +176,7 @@ def resnet_students(
             "sweep.teacher_size": (teacher,),
             "sweep.size": (student,),
             "sweep.direct_size": (student,),
-            "sweep.share": (0.5,),
+            "sweep.share": (0.0, 0.5),
             **fields,
         },
     )

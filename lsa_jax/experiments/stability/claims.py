@@ -9,7 +9,6 @@ from lsa_jax.experiments.stability.measures import QUANTITIES
 from lsa_jax.experiments.stability.numbers import (
     CONNECTIVITY_DROPS,
     STABILITY_EXPONENTS,
-    STABILITY_SIZES,
     STABILITY_TOLERANCE,
 )
 from lsa_jax.experiments.stability.settings import report_step
@@ -82,10 +81,10 @@ def _exponent_claim(
     return Claim(item, paper, ours, spread(fine["exponent"]), status, low, high, note)
 
 
-def _pair_fits(gaps: pd.DataFrame, stability: pd.DataFrame) -> pd.DataFrame:
+def _pair_fits(gaps: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """Returns the fits of both quantities side by side, a row a trial that has both."""
-    both = gaps.merge(stability, on="seed", suffixes=("_gap", "_stability"))
-    return both.dropna(subset=["exponent_gap", "exponent_stability"])
+    both = gaps.merge(others, on="seed", suffixes=("_gap", "_other"))
+    return both.dropna(subset=["exponent_gap", "exponent_other"])
 
 
 def _comparison(
@@ -95,24 +94,24 @@ def _comparison(
     fits: tuple[pd.DataFrame, pd.DataFrame],
     unless: str,
 ) -> Claim:
-    """Says by how much stability falls more slowly than the loss gap.
+    """Says by how much stability, or a distance, falls more slowly than the loss gap.
 
     Args:
         item: what is compared.
         paper: what the thesis says; where it leaves that open there is nothing to show.
-        between: what the exponent of stability less that of the gap has to lie between.
-        fits: of the loss gap and of stability.
+        between: what its exponent less that of the gap has to lie between.
+        fits: of the loss gap and of stability or the distance.
         unless: why it cannot speak for the thesis.
     """
     both = _pair_fits(*fits)
     if both.empty:
         return not_run(item, paper)
-    difference = both["exponent_stability"] - both["exponent_gap"]
-    means = both[["exponent_stability", "exponent_gap"]].mean()
+    difference = both["exponent_other"] - both["exponent_gap"]
+    means = both[["exponent_other", "exponent_gap"]].mean()
     ours = f"{means.iloc[0]:.2f} and {means.iloc[1]:.2f}"
     _, low, high = _interval(
         both.assign(difference=difference),
-        ("difference", *(f"{name}_stability" for name in DIFFERENCE_COLUMNS[1:])),
+        ("difference", *(f"{name}_other" for name in DIFFERENCE_COLUMNS[1:])),
     )
     ours += f", difference {in_words(float(difference.mean()), low, high)}"
     ours += f"; slower in {(difference > 0).sum()} of {len(both)}"
@@ -122,14 +121,14 @@ def _comparison(
     return Claim(item, paper, ours, None, status, low, high, note)
 
 
-def region_claims(pairs: pd.DataFrame, resamples: int) -> list[Claim]:
+def region_claims(pairs: pd.DataFrame, resamples: int, start: int) -> list[Claim]:
     """Says of every stop whether the loss gap falls at different rates in two ranges of sizes.
 
-    These are the thesis' range and the sizes below it; rates count as different where their
+    These are the sizes from `start` on and those below; rates count as different where their
     intervals have nothing in common, in every trial, and as equal where they do and are shorter
     than the tolerance.
     """
-    start, end = STABILITY_SIZES
+    end = int(pairs["m"].max())
     ranges = ((0, start - 1), (start, end))
     claims = []
     for step, found in pairs.groupby("step"):
@@ -237,6 +236,17 @@ def make_claims(
         elif config.paper != "figA_1":
             words = "slower fall of stability" if config.paper else LEFT_OPEN
             claims.append(_comparison(item, words, (0.0, np.inf), both, unless))
+        if config.paper in CONNECTIVITY_DROPS:
+            claims += [
+                _comparison(
+                    f"exponents of the {QUANTITIES[name]} and of the loss gap{label}",
+                    "no fall that explains the gap",
+                    (0.0, np.inf),
+                    (of["loss_gap"], of[name]),
+                    unless,
+                )
+                for name in ("distance", "normalized_distance")
+            ]
     if config.paper in CONNECTIVITY_DROPS and len(config.connectivity.sizes):
         claims += _connectivity_claims(config, paths)
     return claims

@@ -16,7 +16,8 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax.data import images
+from lsa_jax import parallel
+from lsa_jax.data import images, resize
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability import linear, networks
 from lsa_jax.experiments.stability.influence import run_influence
@@ -93,7 +94,8 @@ def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
         draws = np.random.default_rng(config.data.test_seed).random(len(test.targets))
         chosen = np.sort(np.argsort(draws)[:count])
         test = test._replace(inputs=test.inputs[chosen], targets=test.targets[chosen])
-    inputs = pack(np.concatenate([found.train.inputs, test.inputs]))
+    inputs = np.concatenate([found.train.inputs, test.inputs])
+    inputs = pack(inputs if config.data.size is None else resize(inputs, config.data.size))
     labels = np.concatenate([found.train.targets, test.targets])
     classes = len(found.class_names)
     if config.learner in LINEAR:
@@ -143,10 +145,12 @@ def _network_programs(config: ml_collections.ConfigDict, data: Data) -> PairProg
     inputs, targets = data.pool
     learner = networks.make_learner(config, inputs.shape[1:], targets.shape[1])
     init = functools.partial(networks.init, config, learner)
-    start = jax.jit(init)(start_key(config.seed))
+    start = parallel.compile_function(init)(start_key(config.seed))
     count = min(data.num_train, config.training.batch_size * config.model.statistics_batches)
     first = jnp.asarray(inputs[:count], jnp.float32) * networks.unpacked_scale(inputs)
-    fixed = jax.jit(learner.fixed)(jax.tree.map(lambda a: a[0], start.params), first)
+    fixed = parallel.compile_function(learner.fixed)(
+        jax.tree.map(lambda a: a[0], start.params), first
+    )
     connect = functools.partial(networks.connect, config, learner, data.num_train)
     return PairPrograms(
         start,

@@ -22,10 +22,6 @@ STABILITY_EXPONENTS: dict[str | None, dict[str, tuple[str, float, float]]] = {
 # How far ours may be off: nearer where another number of the same configuration is near.
 STABILITY_TOLERANCE = 0.1
 
-# Karp (thesis, 2024), appendix A.1: sizes with a roughly consistent rate of decrease. Over a wider
-# range, figure A.1 "reveals different regions of decrease".
-STABILITY_SIZES = (15_000, 50_000)
-
 # Karp (thesis, 2024), section 2.4.2: how far accuracy falls between the two models, in words and in
 # percentage points, above the first and below the second. Up to 2 count as connected (Frankle et
 # al., 2020); that 5 are no longer slight is a margin of ours, stated before any run.

@@ -107,7 +107,7 @@ def _pairs_report(
     ]
     claims = make_claims(config, fits, paths)
     if config.paper == "figA_1":
-        claims += region_claims(pairs, config.fit.resamples)
+        claims += region_claims(pairs, config.fit.resamples, config.fit.region_start)
     tables = [
         ("Exponents of m", _exponent_table(fits)),
         (f"Means over pairs after {step} updates", _mean_table(pairs, step)),

@@ -39,6 +39,9 @@ FIELDS: dict[str, Field] = {
     "perturbation": Field("swap", _PERTURBATION, "S' has a test example in place of one, or none"),
     # Data: pixels over 255.
     "data.dataset": Field("mnist", one_of("mnist", "cifar10", "svhn", "digits"), "images"),
+    "data.size": Field(
+        None, optional(integer(1)), "side that images are resized to; None leaves them as they are"
+    ),
     "data.num_test": Field(None, optional(integer(1)), "random test examples; None takes all"),
     "data.test_seed": Field(0, _SEED, "draws the test examples"),
     # Networks.
@@ -78,6 +81,11 @@ FIELDS: dict[str, Field] = {
     # The report.
     "fit.resamples": Field(1000, integer(10), "subsamples of the pairs of every size"),
     "fit.plain_axes": Field(False, boolean(), "draw panels with plain axes too, as figure A.1"),
+    # Karp (thesis, 2024), appendix A.1: from 15,000 on the loss gap falls at one rate; over a wider
+    # range, figure A.1 "reveals different regions of decrease".
+    "fit.region_start": Field(
+        15_000, _SIZE, "size from which the loss gap has one rate: figure A.1"
+    ),
     # The axes of the sweep.
     "sweep.learner": Field(("logistic",), tuple_of(_LEARNER), "learners"),
     "sweep.perturbation": Field(("swap",), tuple_of(_PERTURBATION), "kinds of S'"),

@@ -116,7 +116,9 @@ def _of_tile(
     weighted = jnp.einsum("...kb,bc->...bkc", columns.features, weights, precision=_HIGHEST)
     return Gradients(
         layout.weigh(by_product, weighted),
-        jax.tree.map(lambda a: jnp.einsum("...ab,bc->...ac", a, weights), by_scales),
+        jax.tree.map(
+            lambda a: jnp.einsum("...ab,bc->...ac", a, weights, precision=_HIGHEST), by_scales
+        ),
     )
 
 

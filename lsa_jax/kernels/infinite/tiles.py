@@ -54,7 +54,7 @@ def all_pairs(
         return tile(part1, part2)
 
     def add(matrix: Array, place: Array) -> tuple[Array, None]:
-        start = (place[0] * rows, place[1] * columns, *(0 for _ in rest))
+        start = (place[0] * rows, place[1] * columns, *(np.int32(0) for _ in rest))
         return lax.dynamic_update_slice(matrix, at(place), start), None
 
     # Column by column, tiles below the diagonal last: without them the others are the first ones.

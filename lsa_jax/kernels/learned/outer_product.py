@@ -35,6 +35,7 @@ def average_gradient_outer_product(
     x: Float[Array | np.ndarray, "n ..."],
     points: Float[Array | np.ndarray, "m ..."] | None = None,
     *,
+    rows: bool = False,
     memory_limit: float | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Float[np.ndarray, "k k"]:
@@ -44,22 +45,24 @@ def average_gradient_outer_product(
 
         (1/m) sum_i sum_p sum_c g_ipc g_ipc^T,  g_ipc = grad of f_c at point i,
 
-    with respect to the input, flattened: then there is no sum over p. The kernel of an
-    `InfiniteKernel` (`model.kernel`, `model.kernel.transformed(T)`) whose network begins with a
-    convolution has gradients with respect to the first layer's patches instead, before the
-    transform, and the sum goes over the positions p of patches.
+    with respect to the input, flattened: then there is no sum over p; or with `rows` with respect
+    to its last axis, and p are the places along the others. The kernel of an `InfiniteKernel`
+    (`model.kernel`, `model.kernel.transformed(T)`) whose network begins with a convolution has
+    gradients with respect to the first layer's patches instead, before the transform, and the sum
+    goes over the positions p of patches.
 
     Infinite-width kernels go through the recursion once for all outputs, tile by tile, in about
     three times the time of the kernel of m n pairs; where examples coincide and the kernel of a
     ReLU network has a cusp, the side of it that is without a direction counts 0. Other kernels are
-    differentiated by jax, an output at a time. Beside the examples, memory for tiles of points
-    alone: gradients of all points are never held.
+    differentiated by jax, an output at a time. Gradients of all points are never held.
 
     Args:
         kernel: `(z [m, ...], x [n, ...]) -> [m, n]`, that jax can differentiate by z.
         weights: a.
         x: training examples.
         points: where gradients are taken; None means all training examples.
+        rows: inputs are lists of vectors, or images of them, that are seen one by one; infinite
+            kernels see patches whatever it says.
         memory_limit: bytes; on a CPU it sets how many cores share the work, as in `gram`.
         progress: called with the fraction of points done.
 
@@ -78,16 +81,13 @@ def average_gradient_outer_product(
     _check(x, weights, points)
     inner, settings = unwrapped(kernel)
     if isinstance(inner, InfiniteKernel) and inner.steps:
-        total = _by_recursion(
-            inner, settings.get("get", "ntk"), weights, x, points, memory_limit, progress
-        )
+        get = settings.get("get", "ntk")
+        total = _by_recursion(inner, get, weights, x, points, memory_limit, progress)
     else:
-        total = _by_jax(kernel, weights, x, points, memory_limit, progress)
+        total = _by_jax(kernel, weights, x, points, memory_limit, progress, rows=rows)
     if not np.isfinite(total).all():
-        raise NumericalError(
-            "the predictor's gradients are not finite; look for weights or inputs that are not, or "
-            "are too large for float32"
-        )
+        why = "look for weights or inputs that are not, or are too large for float32"
+        raise NumericalError(f"the predictor's gradients are not finite; {why}")
     return total / len(points)
 
 
@@ -144,15 +144,17 @@ def _by_jax(
     points: np.ndarray,
     memory_limit: float | None,
     progress: Callable[[float], None],
+    *,
+    rows: bool,
 ) -> np.ndarray:
-    """Sums the outer products of gradients with respect to inputs."""
+    """Sums the outer products of gradients with respect to inputs, or their rows."""
 
     @jax.jit
     def gradients_at(tile: Array, x: Array, weights: Array) -> Array:
         values, pull = jax.vjp(lambda z: kernel(z, x) @ weights, tile)
         outputs = jnp.eye(values.shape[1], dtype=values.dtype)
         grads = jax.vmap(lambda e: pull(jnp.broadcast_to(e[None], values.shape))[0])(outputs)
-        return grads.reshape(len(outputs) * len(tile), -1)
+        return grads.reshape(-1, tile.shape[-1]) if rows else grads.reshape(-1, tile[0].size)
 
     blocks = list(_blocks(x, weights.astype(jnp.result_type(x)), _BLOCK))
 

@@ -83,28 +83,29 @@ def recursive_feature_machine(
     power: float = 0.5,
     memory_limit: float | None = None,
     directory: Path | str | None = None,
+    keep_matrices: bool = False,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> FeatureMachine:
     """Lets a kernel learn a linear transform of its inputs, or of its first layer's patches.
 
     With `directory` each transform is kept, and the running update's matrix as far as it is: a call
-    that was killed goes on, and ends with the same bits; more updates go on from fewer. A directory
-    of other examples, settings or kernel is refused.
+    that was killed goes on, and ends with the same bits; more updates go on from fewer.
 
     Args:
         kernel_of_transform: `(T [k, k]) -> kernel`, `kernel(x1 [n1, ...], x2=None) -> [n1, n2]`:
             `model.kernel.transformed`, or `lambda T: lambda x1, x2: k(x1 @ T, x2 @ T)`.
         x: training examples.
         y: targets.
-        key: draws the examples at which gradients are taken.
-        size: k. None takes the inputs' size; a network's is
+        key: draws the points.
+        size: k. None takes the inputs' size, for rows it is that of their last axis; a network's is
             `model.kernel.transform_size(x.shape[1:])`.
-        updates: how many times the transform is learned anew; 0 leaves the kernel as it is.
-        points: training examples at which gradients are taken; all where there are fewer.
+        updates: how many times the transform is learned anew.
+        points: training examples at which gradients are taken, or all.
         ridge: over the kernel's mean diagonal.
         power: of M; 1/2 makes K the kernel of <x, M x'>.
         memory_limit: bytes, as in `gram`.
-        directory: where what is done is kept.
+        directory: keeps what is done.
+        keep_matrices: leave all kernel matrices but the last there, as `gram_1.npy` and so on.
         progress: called with the fraction done.
 
     Returns:
@@ -116,18 +117,18 @@ def recursive_feature_machine(
     """
     x, y = np.asarray(x), np.asarray(y)
     _check(x, y, updates, points, ridge, power)
-    size = int(np.prod(x.shape[1:])) if size is None else size
+    size = size or int(np.prod(x.shape[1:]))
     settings = _Settings(min(points, len(x)), float(ridge), float(power))
-    folder = None if directory is None or backend.dry_run() is not None else Path(directory)
+    folder = Path(directory) if directory and backend.dry_run() is None else None
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
-    if folder is not None:
+    if folder:
         _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
     machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
     transforms = [np.eye(size)]
     for done in range(updates):
         report = _reporter(progress, done, updates)
         update = functools.partial(_update, machine, transforms[-1], report)
-        transforms.append(_kept(folder, done + 1, update))
+        transforms.append(_kept(folder, done + 1, update, keep_matrix=keep_matrices))
     progress(1.0)
     return FeatureMachine(kernel_of_transform(transforms[-1]), np.stack(transforms))
 
@@ -140,7 +141,11 @@ def _reporter(
 
 
 def _kept(
-    folder: Path | None, number_of: int, update: Callable[[Path | None], np.ndarray]
+    folder: Path | None,
+    number_of: int,
+    update: Callable[[Path | None], np.ndarray],
+    *,
+    keep_matrix: bool,
 ) -> np.ndarray:
     """Returns an update's transform: read where it is kept, or computed and kept there."""
     if folder is None:
@@ -150,7 +155,7 @@ def _kept(
         return np.load(path)
     transform = update(matrix)
     _keep(path, transform)
-    for used in folder.glob(f"{matrix.name}*"):
+    for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
         used.unlink()
     return transform
 
@@ -192,6 +197,7 @@ def _update(
         fitted_weights(gram_train, machine.y, ridge=machine.settings.ridge),
         x,
         x[machine.chosen],
+        rows=len(transform) != x[0].size,
         memory_limit=limit,
         progress=lambda done: progress(_GRAM_SHARE + (1 - _GRAM_SHARE) * done),
     )

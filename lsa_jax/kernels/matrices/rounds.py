@@ -87,7 +87,7 @@ def tiles(job: Job, program: TileProgram, places: list[Place]) -> Iterator[Tile]
 
 def _fetch(job: Job, places: list[Place], values: Callable[[], Array]) -> Iterator[Tile]:
     """Yields the tiles of a round, of all processes, without what sticks out of the matrix."""
-    found = job.group.gather(values())
+    found = job.group.gather_devices(values())
     for place, one in zip(places, found.reshape(-1, *found.shape[2:]), strict=False):
         one = one[: job.shape[0] - place.row, : job.shape[1] - place.column]
         _check_finite(one, place)

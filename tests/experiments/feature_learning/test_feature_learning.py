@@ -31,6 +31,8 @@ TINY = {
     "steps": 8,
     "eval_every": 3,
     "checkpoint_every": 1,
+    "measures": ("kernel_distance", "weight_movement"),
+    "measured_examples": 16,
     "sweep.learner": ("network",),
     "sweep.unstructured_learner": (),
     "sweep.seed": (0, 1),
@@ -153,15 +155,17 @@ def test_a_run_goes_on_after_a_kill_with_the_same_numbers(finished, tmp_path, mo
         EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     monkeypatch.undo()
     outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    for name in ("test_accuracy", "batch_loss", "cosine"):
+    for name in ("test_accuracy", "batch_loss", "cosine", "kernel_distance"):
         assert [o.metrics[name] for o in outcomes] == list(finished[1][name])
 
 
 def test_a_sweep_writes_the_table_the_curves_and_the_pictures(finished):
     directory, results = finished
     assert (results["status"] == "ok").all() and len(results) == 2
-    for name in ("curves.png", "weights.svg", "weights.csv", "report.md"):
+    for name in ("curves.png", "weights.svg", "weights.csv", "report.md", "measures.png"):
         assert (directory / name).stat().st_size > 0
+    assert (results["kernel_distance"] > 0).all() and (results["weight_movement/w"] > 0).all()
+    assert "Measures are taken on 16 training examples" in (directory / "report.md").read_text()
     claims = json.loads((directory / "report.json").read_text())
     assert len(claims) == 14 and {c["status"] for c in claims} >= {"not run"}
     pictures = pd.read_csv(directory / "weights.csv")

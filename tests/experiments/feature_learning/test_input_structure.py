@@ -7,6 +7,9 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.input_structure import settings
 from lsa_jax.experiments.feature_learning.input_structure.experiment import teacher_loss
 from lsa_jax.experiments.feature_learning.input_structure.report import (
+    _choice_claims,
+    _same_minimum_claims,
+    _size_gap_claims,
     _student_claims,
     local_minimum,
 )
@@ -38,14 +41,18 @@ def test_the_teachers_loss_is_cross_entropy_on_labels_and_the_regulariser_elsewh
     assert np.isfinite(mean_and_slope(1e3 * outputs, targets)[1]).all()
 
 
-@pytest.mark.parametrize("share", [0.25, 1.0])
-def test_a_mixture_has_its_share_of_injected_inputs_and_none_twice(share):
+@pytest.mark.parametrize(
+    ("share", "labelled", "injected"),
+    [(0.0, 40, 0), (0.25, 40, 13), (0.5, 40, 40), (0.75, 13, 40), (1.0, 0, 40)],
+)
+def test_a_mixture_is_as_much_of_the_union_as_has_the_share(share, labelled, injected):
     config = settings.default_config()
     with config.unlocked():
         config.sweep.share = (share,)
     point = make_points(config, settings.sweep(config), settings.validate)[-1]
     rows = mix(point, 0, 40)
-    assert len(set(rows.tolist())) == 40 and (rows >= 40).sum() == share * 40
+    assert len(set(rows.tolist())) == len(rows) == labelled + injected
+    assert (rows >= 40).sum() == injected
     np.testing.assert_array_equal(rows, mix(point, 0, 40))
     assert (rows != mix(point, 1, 40)).any()
 
@@ -90,3 +97,56 @@ def test_differences_between_students_and_direct_training_count_beyond_their_spr
     claims = _student_claims(students, direct, students, 10**7)
     assert [claim.ours for claim in claims] == pytest.approx([-1.9, 1.0, 1.0, 1.0])
     assert [claim.status for claim in claims] == [status] * 4
+    # The teacher's labels alone are half a point easier than the data set's.
+    control = students.assign(share=0.0, test_labelled_part=0.975, test_injected_part=np.nan)
+    with_control = _student_claims(pd.concat([students, control]), direct, students, 10**7)
+    (alone,) = (claim for claim in with_control if "same labels alone" in claim.item)
+    assert alone.ours == pytest.approx(-2.4)
+    assert alone.status == ("not shown" if status == "shown" else status)
+    assert [c.ours for c in with_control if c is not alone] == [c.ours for c in claims]
+
+
+@pytest.mark.parametrize(
+    ("least", "status"), [((9, 9, 9), "shown"), ((9, 9, 25), "not shown"), ((9,), "undecided")]
+)
+def test_the_teacher_s_size_is_what_algorithm_1_chooses_in_every_seed(least, status):
+    rows = [
+        {"learner": "direct", "size": size, "seed": seed, "test_loss": 0.2 + 0.1 * (size != best)}
+        for seed, best in enumerate(least)
+        for size in (2, 9, 25, 50)
+    ]
+    teachers = {"learner": "student", "teacher_size": [9, 25], "size": 9, "seed": 0}
+    students = pd.DataFrame(teachers)
+    fine = pd.concat([pd.DataFrame(rows), students], ignore_index=True)
+    (claim,) = _choice_claims(fine)
+    assert (claim.paper, claim.status) == ("9", status)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "status"),
+    [
+        ((0.2, 0.21, 0.19), "shown"),
+        ((0.05, 0.06, 0.04), "not shown"),
+        ((0.2, 0.1, 0.06), "undecided"),
+    ],
+)
+def test_a_larger_student_parts_the_inputs_more_where_its_gap_is_larger_in_each_seed(gaps, status):
+    # Of the smaller student's 10 points.
+    rows = [
+        {"teacher_size": 9, "share": 0.5, "size": size, "seed": seed}
+        | {"test_labelled_part": 0.9, "test_injected_part": 0.9 - gap}
+        for size, of in ((9, (0.1, 0.1, 0.1)), (50, gaps))
+        for seed, gap in enumerate(of)
+    ]
+    (claim,) = _size_gap_claims(pd.DataFrame(rows))
+    assert claim.status == status
+
+
+def test_minima_are_the_same_where_they_are_neighbours_in_every_seed():
+    fine = pd.DataFrame({"size": [2, 5, 9, 20, 50, 100, 250, 500]})
+    seeds = pd.Series([9.0] * 5)
+    for other, status in ((20.0, "shown"), (50.0, "not shown"), (np.nan, "not shown")):
+        (claim,) = _same_minimum_claims(seeds, pd.Series([other] * 5), fine)
+        assert claim.status == status
+    (few,) = _same_minimum_claims(seeds[:1], seeds[:1], fine)
+    assert few.status == "undecided"

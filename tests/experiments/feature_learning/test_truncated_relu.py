@@ -46,3 +46,18 @@ def test_squares_have_the_moments_of_gaussians():
     value, slope = Square().duals(*jnp.array([0.6, 1.0, 2.0]))
     assert value == pytest.approx((z[:, 0] ** 2 * z[:, 1] ** 2).mean(), rel=0.03)
     assert slope == pytest.approx(4 * (z[:, 0] * z[:, 1]).mean(), rel=0.03)
+
+
+def test_a_tenth_of_the_size_changes_convolutions_alone_and_no_output(key):
+    inputs = jax.random.normal(key, (4, 8, 8, 3))
+
+    @jax.jit
+    def both(key):
+        models = resnet18(4, 2), resnet18(4, 2, scale=0.1)
+        params = [model.init(key, (8, 8, 3)) for model in models]
+        return params, [m.apply(p, inputs) for m, p in zip(models, params, strict=True)]
+
+    (whole, tenth), (expected, found) = both(key)
+    np.testing.assert_allclose(last_filters(tenth, 3), 0.1 * last_filters(whole, 3), rtol=1e-5)
+    # But for batch normalisation's epsilon beside a hundredth of the variance.
+    np.testing.assert_allclose(found, expected, rtol=0.05, atol=0.02)

@@ -60,12 +60,13 @@ def test_watching_does_not_change_the_gradients(monkeypatch, tmp_path):
 
     def record(key, model, source, loss, optimizer, *, evaluation, **options):
         metrics = evaluation.metrics
-        given.update(model=model, loss=loss, metrics=metrics)
+        given.update(model=model, loss=loss, metrics=metrics, measuring=evaluation.measuring)
         zeros = {f"{split}_{name}": 0.0 for split in ("train", "test") for name in metrics}
         return None, training.History([{"epoch": 1, **zeros}], {}, None)
 
     monkeypatch.setattr(noise_curves.training, "train", record)
     fields = {"data.num_train": 16, "data.num_test": 8, "model.name": "mlp"}
+    fields["measures"] = ("kernel_distance",)
     config = set_fields(settings.default_config(), fields | {"model.widths": (6, 5)})
     points = make_points(config, settings.sweep(config), settings.validate)
     experiment = activation_sparsity.EXPERIMENT
@@ -75,6 +76,8 @@ def test_watching_does_not_change_the_gradients(monkeypatch, tmp_path):
     assert columns == ["test_active_1", "test_active_2"] and outcome.metrics["noise"] == 0.0
 
     plain = noise_curves.build_model(config, "network", 10)
+    # Lazy or rich is measured of the network itself.
+    assert given["measuring"] == training.Measuring(("kernel_distance",), None, plain.apply)
     loss = training.LOSSES[config.network.loss]
 
     @jax.jit
@@ -107,6 +110,7 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
             {"epoch": epoch, "test_active_1": fraction + 0.01 * seed * epoch, "test_active_2": 0.5}
             for epoch, fraction in ((1, 0.5), (2, end))
         ]
+        rows.insert(0, {"epoch": 0, "kernel_distance": 0.0})
         run = {"id": f"seed={seed}", "noise": 0.0, "seed": seed, "status": "ok"}
         files.write_run(tmp_path, run["id"], run | {"test_accuracy": 0.5}, rows)
         results.append(run | {"test_accuracy": 0.5})

@@ -146,6 +146,12 @@ def test_one_pool_or_two_disjoint_ones(monkeypatch, tmp_path):
     assert sorted([*train.flat, *test.flat]) == sorted(pool.flat)
     train, test = tasks._pools(_config(**fields, **{"data.shared_pool": True}), None, tmp_path)
     assert sorted(train.flat) == sorted(test.flat) == sorted(pool.flat)
+    tiled = fields | {"data.photograph_size": 1, "data.background_size": 3, "data.image_size": 1}
+    train, test = tasks._pools(_config(**tiled), None, tmp_path)
+    assert train.shape == (6, 3, 3, 1) and not set(train.flat) & set(test.flat)
+    # Every photograph is in each of the nine places of one background.
+    for places in (train.reshape(6, 9), test.reshape(5, 9)):
+        assert all(sorted(of) == sorted(set(places.flat)) for of in places.T)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -172,3 +178,13 @@ def test_the_penalty_factor_reaches_the_optimiser(monkeypatch, tmp_path, factor)
     task = tasks.ImageTask(split, split)
     experiment.train_group(points, task, None, tmp_path, None)
     assert updates["step"] == pytest.approx(-2 * factor * 0.1 * 3.0)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"data.background": "gaussian"}, {"data.background": "photographs"}]
+)
+def test_photographs_that_do_not_tile_the_background_are_refused(fields):
+    given = {"data.photographs": "x", "data.photograph_size": 5, "data.background_size": 16}
+    config = _config(**fields | given)
+    with pytest.raises(InputError, match="photograph_size is 5"):
+        settings.check_data(config)

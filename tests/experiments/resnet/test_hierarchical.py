@@ -14,13 +14,12 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     beta_claims,
     early_claims,
     epoch_claims,
-    most_samples,
     net_claims,
-    sample_claims,
     width_claims,
 )
 from lsa_jax.experiments.resnet.hierarchical.kernels import full_ntk
 from lsa_jax.experiments.resnet.hierarchical.report import make_report
+from lsa_jax.experiments.resnet.hierarchical.sample_claims import most_samples, sample_claims
 from lsa_jax.experiments.resnet.hierarchical.signals import readout_error, share_missed
 from lsa_jax.experiments.resnet.shallow import shallow
 from lsa_jax.experiments.resnet.signals import paper_parities

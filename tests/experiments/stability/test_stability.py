@@ -248,9 +248,9 @@ def test_figure_a1_asks_whether_the_loss_gap_falls_at_another_rate_below_its_ran
     pairs = draw_pairs_table(sizes, {}, num_pairs=20)
     rate = np.where(pairs["m"] < 15_000, below, -0.3)
     pairs["loss_gap"] *= pairs["m"] * (pairs["m"] / 15_000) ** rate
-    (claim,) = region_claims(pairs, 50)
+    (claim,) = region_claims(pairs, 50, 15_000)
     assert claim.status == status
-    (small,) = region_claims(pairs[pairs["m"] < 20_000], 50)
+    (small,) = region_claims(pairs[pairs["m"] < 20_000], 50, 15_000)
     assert small.status == "not run"
 
 
@@ -295,10 +295,27 @@ def test_exponents_of_few_pairs_are_undecided_and_missing_paths_count_as_not_run
     config, _ = make(paper="2b", report_step=8, connectivity__sizes=(12,))
     fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
     found = [claim.status for claim in make_claims(config, fits, pd.DataFrame())]
-    assert found == ["shown", "shown", "shown", "not run", "not run"]
+    assert found == ["shown"] * 3 + ["not run"] * 4
     few = make_claims(config, fits.assign(pairs=10), pd.DataFrame())
     assert [claim.status for claim in few[:3]] == ["shown", "undecided", "undecided"]
     assert few[1].note == "it would take 40 pairs a size"
+
+
+@pytest.mark.parametrize(("exponent", "status"), [(0.1, "shown"), (-0.6, "not shown")])
+def test_a_distance_explains_the_gap_where_it_falls_no_more_slowly(exponent, status):
+    config, _ = make(paper="1a", report_step=8)
+    fits = fits_of({"loss_gap": -0.35, "distance": exponent, "normalized_distance": exponent})
+    found = {claim.item: claim for claim in make_claims(config, fits, pd.DataFrame())}
+    for name in ("distance", "normalised distance"):
+        assert found[f"exponents of the {name} and of the loss gap"].status == status
+        few = make_claims(config, fits.assign(pairs=4), pd.DataFrame())
+        assert "shown" not in {claim.status for claim in few[3:]}
+
+
+def test_images_are_resized_before_they_are_learned_from():
+    config, _ = make(data__dataset="digits", data__size=4, learner="resnet")
+    data = experiment.make_data(config, None)
+    assert data.pool.inputs.shape[1:] == (4, 4, 1)
 
 
 def paths_of(ends, falls):

@@ -349,3 +349,19 @@ def test_an_accelerator_differentiates_as_many_examples_at_a_time_as_its_memory_
     assert layerwise.examples_at_once(model.apply, params, x, 10) == 2  # on a CPU
     assert at_once(1e6) == 1 < at_once(2e9) < at_once(8e9) <= 8e9 / 16 / each
     assert at_once(8e12) == 256
+
+
+def test_the_full_kernel_of_one_set_is_computed_in_float64():
+    rng = np.random.default_rng(0)
+    x, weights = rng.standard_normal((3, 20)), rng.standard_normal((20, 2)) / 20
+
+    def apply(weights, x):
+        return jnp.tanh(x @ weights)
+
+    with jax.enable_x64(True):
+        found, expected = (
+            np.asarray(empirical_ntk(apply, weights, x, full=True, method=method))
+            for method in ("layerwise", "jacobian")
+        )
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 * expected.max())

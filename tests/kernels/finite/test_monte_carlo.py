@@ -33,6 +33,7 @@ def test_errors_are_standard_errors_of_the_draws(key):
     assert (found.draws, found.converged) == (30, False)
 
 
+@pytest.mark.slow
 def test_errors_hold_the_exact_mean_as_often_as_they_say():
     # E[w^2] = 1. Intervals of two errors: 95 %, a little less as draws of w^2 are skewed.
     def inside(seed):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import scipy.special
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import dual_activations, tile_sizes, tiles
+from lsa_jax.kernels.infinite import dual_activations, layouts, tile_sizes, tiles
 from lsa_jax.models import (
     AvgPool,
     Conv,
@@ -107,7 +108,7 @@ def test_kernels_equal_those_of_neural_tangents_in_float64(net, parameterization
 
 
 def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
-    monkeypatch.setattr(tile_sizes, "_COLUMNS", 4)
+    monkeypatch.setitem(tile_sizes._COLUMNS, "cpu", 4)
     monkeypatch.setitem(tile_sizes._NUMBERS_A_TILE, "cpu", 200)
     layers, shape = NETS["valid"]
     kernel = network(layers).kernel
@@ -120,6 +121,46 @@ def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
     side, other = prepare(x[:7]), prepare(x[4:])
     np.testing.assert_array_equal(between(side, side), kernel(x[:7]))
     np.testing.assert_allclose(between(side, other), matrix[:7, 4:], rtol=1e-6)
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+@pytest.mark.parametrize("net", ["valid", "same", "pools"])
+def test_what_accelerators_compute_is_what_a_cpu_does(net, platform, monkeypatch):
+    for name in (platform, "cpu"):  # several tiles, each of a whole vector or more
+        monkeypatch.setitem(tile_sizes._COLUMNS, name, 8)
+        monkeypatch.setitem(tile_sizes._VECTOR, name, 8)
+        monkeypatch.setitem(tile_sizes._NUMBERS_A_TILE, name, 400)
+    layers, shape = NETS[net]
+    kernel = network(layers).kernel
+    x = special(shape, biases=net != "valid")
+    here = np.asarray(kernel(x, x[:9]), float)
+    with backend.built_for(platform):
+        there = np.asarray(kernel(x, x[:9]), float)
+    variances = np.diag(np.asarray(kernel(x), float))
+    scale = np.sqrt(np.outer(variances, variances[:9]))
+    assert np.all(np.abs(there - here) <= 1e-6 * scale + 1e-30)
+
+
+def test_sums_number_by_number_are_products_of_matrices(monkeypatch):
+    layers, shape = NETS["valid"]
+    x = special(shape, biases=False)
+    sums = np.asarray(network(layers).kernel(x), float)
+    monkeypatch.setitem(layouts._FEW, "cpu", 0)
+    products = np.asarray(jax.jit(network(layers).kernel)(x), float)
+    scale = np.sqrt(np.outer(np.diag(sums), np.diag(sums)))
+    assert np.all(np.abs(products - sums) <= 3e-7 * scale + 1e-30)
+
+
+@pytest.mark.parametrize("positions", [1, 169, 400, 1024])
+def test_tiles_of_accelerators_have_whole_vectors_and_those_of_tpus_stay_in_vector_memory(
+    positions,
+):
+    for platform in ("gpu", "tpu"):
+        with backend.built_for(platform):
+            rows, columns = tile_sizes.tile_size(positions, 1024, 1024, before_pools=False)
+        assert columns % 128 == 0
+        if platform == "tpu":  # what comes in and what goes out, of both covariances, of 128 MiB
+            assert 4 * 4 * positions * rows * columns <= 100e6
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

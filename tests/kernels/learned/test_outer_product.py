@@ -164,6 +164,22 @@ def test_blocks_and_tiles_leave_no_trace(monkeypatch):
     assert fractions[:6] == sorted(fractions[:6]) and fractions[5] == fractions[-1] == 1.0
 
 
+def test_rows_have_the_sum_of_their_gradients_outer_products():
+    """Of f(X) = sum_i h(X_i) the gradient at a row is that of h there."""
+
+    def of_rows(z, x):
+        return jnp.einsum("mpd,nqd->mn", jnp.tanh(z), x)
+
+    x, points, weights = draw((4, 3), 5, 6, outputs=2)
+    slope = (weights.T @ x.sum(axis=1))[None, None] * (1 - np.tanh(points) ** 2)[:, :, None]
+    expected = np.einsum("mpcd,mpce->de", slope, slope) / 6
+    found = kernels.average_gradient_outer_product(of_rows, weights, x, points, rows=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    whole = kernels.average_gradient_outer_product(of_rows, weights, x, points)
+    blocks = whole.reshape(4, 3, 4, 3)
+    np.testing.assert_allclose(np.einsum("pdpe->de", blocks), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_a_transformed_kernel_is_that_of_transformed_patches():
     model, shape = make("convolutional")
     x, others, _ = draw(shape, 5, 4)

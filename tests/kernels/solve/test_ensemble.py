@@ -34,6 +34,7 @@ def test_the_mean_is_that_of_neural_tangents(given, get, time, ridge):
     np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_last_layers_trained_from_many_starts_have_the_mean_of_the_nngp(given):
     """Least squares on the hidden units of drawn networks, from drawn outputs, to the end."""
     _, inputs, targets, test_inputs = given

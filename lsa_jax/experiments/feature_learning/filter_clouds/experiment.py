@@ -16,7 +16,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from lsa_jax import training
+from lsa_jax import backend, parallel, training
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
@@ -111,7 +111,6 @@ def mean_gradients(
     size = min(config.batch_size, len(data.targets))
     key = jax.random.fold_in(jax.random.key(config.seed), FilterClouds.GRADIENTS)
 
-    @jax.jit
     def take(params: Any, opt_state: Any, inputs: Array, targets: Array) -> tuple:
         slope = jax.grad(lambda p: jnp.mean(loss(model.apply(p, inputs), targets)))(params)
         updates, opt_state = optimizer.update(slope, opt_state, params)
@@ -120,12 +119,14 @@ def mean_gradients(
 
     opt_state, chunk = optimizer.init(params), config.gradient_steps // 3
     sums: list[np.ndarray] = []
-    for step in range(config.gradient_steps):
+    compiled, steps = parallel.compile_function(take), range(config.gradient_steps)
+    for step in backend.each(steps, [1] * len(steps)):
         chosen = jax.random.choice(
             jax.random.fold_in(key, step), len(data.targets), (size,), replace=False
         )
         rows = np.asarray(chosen)
-        params, opt_state, filters = take(params, opt_state, data.inputs[rows], data.targets[rows])
+        batch = data.inputs[rows], data.targets[rows]
+        params, opt_state, filters = compiled(params, opt_state, *batch)
         flat = [np.asarray(f).reshape(-1, f.shape[-1]) / chunk for f in filters]
         if not sums:
             sums = [np.zeros((3, *f.shape), f.dtype) for f in flat]
@@ -208,7 +209,7 @@ def run(
 ) -> list[Outcome]:
     """Trains the networks of a width together and measures their filters."""
     config = group[0].config
-    model = resnet18(config.filters, 2)
+    model = resnet18(config.filters, 2, scale=config.init_scale)
     total, done = sum(config.epochs), 0
     trained = []
     for epochs in config.epochs:
@@ -224,26 +225,26 @@ def run(
         )
         done += epochs
     history = trained[-1][1]
-    outcomes = []
-    for replica, point in enumerate(group):
+
+    def outcome(replica: int) -> Outcome:
+        point = group[replica]
         described = {"filters": point.config.filters, "seed": point.config.seed}
         rows = [
             {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
             for row in history.rows
         ]
         if replica in history.failures:
-            outcomes.append(Outcome(described, rows, "failed", history.failures[replica]))
-            continue
+            return Outcome(described, rows, "failed", history.failures[replica])
         start = model.init(init_key(_run_key(point.config)), data.train.inputs.shape[1:])
         stages = [start] + [
-            jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
-            for params, _ in trained
+            jax.tree.map(lambda leaf: leaf[replica], params) for params, _ in trained
         ]
         gradients = mean_gradients(point.config, model, data.train)
         metrics, pictures = _measure(point.config, stages, gradients)
         accuracy = {name: rows[-1][name] for name in ("train_accuracy", "test_accuracy")}
-        outcomes.append(Outcome(described | accuracy | metrics, [*rows, *pictures]))
-    return outcomes
+        return Outcome(described | accuracy | metrics, [*rows, *pictures])
+
+    return list(backend.for_each(outcome, range(len(group))).values())
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

@@ -24,6 +24,7 @@ FIELDS: dict[str, Field] = {
     "data.num_train": Field(None, optional(integer(2)), "training images; None takes all"),
     "data.num_test": Field(None, optional(integer(2)), "test images; None takes all"),
     # Training.
+    "init_scale": Field(1.0, number(0, above=True), "of the convolutions at the start, over He's"),
     "learning_rate": Field(0.1, number(0, above=True), "rate, constant"),
     "momentum": Field(0.9, number(0, 1), "of the heavy ball"),
     "weight_decay": Field(5e-4, number(0), "lambda of lambda / 2 |theta|^2"),

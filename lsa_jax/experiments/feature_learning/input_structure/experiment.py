@@ -2,7 +2,9 @@
 
 Shi, Wei and Liang (ICLR 2022), appendix E.5, algorithm 1: a teacher learns the labelled inputs L,
 with a regulariser that keeps its labels of the inputs U even and sure; it then labels L and U, and
-a student learns a mixture of both. The teacher's size is that of the first minimum of the test loss
+a student learns the union of both, as far as the share of U allows. With a share of 0 it learns the
+teacher's labels of L alone: what the injected inputs cost, apart from whose labels are learned. The
+teacher's size is that of the first minimum of the test loss
 of networks trained on L directly, which are points of the same sweep.
 """
 
@@ -17,13 +19,19 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from lsa_jax import training
+from lsa_jax import backend, parallel, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
-from lsa_jax.experiments.feature_learning.input_structure.tasks import Material, load, mix
+from lsa_jax.experiments.feature_learning.input_structure.tasks import (
+    Material,
+    load,
+    mix,
+    mixture_parts,
+)
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models import Model
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 
@@ -88,7 +96,11 @@ def _labels(
     model: Model, params: Any, inputs: Float[np.ndarray, "n h w c"], batch_size: int
 ) -> Int[np.ndarray, " n"]:
     """Returns the classes that a network gives, in batches of one size: those of training."""
-    apply = jax.jit(lambda params, x: jnp.argmax(model.apply(params, x), axis=1))
+
+    def classify(params: Any, x: Array) -> Int[Array, " batch"]:
+        return jnp.argmax(model.apply(params, x), axis=1)
+
+    apply = parallel.compile_function(classify)
     padded = np.arange(-(-len(inputs) // batch_size) * batch_size) % len(inputs)
     labels = [np.asarray(apply(params, inputs[rows])) for rows in padded.reshape(-1, batch_size)]
     return np.concatenate(labels)[: len(inputs)]
@@ -117,28 +129,37 @@ def _teach(
         checkpoints=training.Checkpoints(directory / "teacher"),
         progress=progress,
     )
-    labels, measures = {}, {}
-    truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
     generator = np.random.default_rng(config.data.seed)
-    for place, seed in enumerate(seeds):
-        own = jax.tree.map(lambda leaf, place=place: leaf[place], params)
-        labels[seed] = {}
+
+    def taught(place: int) -> tuple[dict[str, Int[np.ndarray, " n"]], dict[str, Any]]:
+        own, given = jax.tree.map(lambda leaf: leaf[place], params), {}
         for name, part in data._asdict().items():
             # Both kinds of inputs in every batch, as in training: it matters to batch statistics.
             order = generator.permutation(len(part.inputs))
-            given = _labels(model, own, part.inputs[order], 2 * config.batch_size)
-            labels[seed][name] = given[np.argsort(order)].astype(np.int32)
-        counts = np.bincount(labels[seed]["train"][len(data.train.inputs) // 2 :], minlength=1)
-        used = np.zeros(data.train.targets.shape[1])
-        used[: len(counts)] = counts / counts.sum()
-        measures[seed] = {
-            "teacher_accuracy": float(np.mean(labels[seed]["test"][: len(truth)] == truth)),
-            "least_used_class": float(used.min()),
-            "most_used_class": float(used.max()),
-        }
-        if place in history.failures:
-            measures[seed]["failure"] = history.failures[place]
-    return labels, measures
+            found = _labels(model, own, part.inputs[order], 2 * config.batch_size)
+            given[name] = found[np.argsort(order)].astype(np.int32)
+        failure = history.failures.get(place)
+        return given, _teacher_measures(given, data) | ({"failure": failure} if failure else {})
+
+    places = backend.for_each(taught, range(len(seeds)))
+    by_seed = dict(zip(seeds, places.values(), strict=True))
+    return (
+        {seed: given for seed, (given, _) in by_seed.items()},
+        {seed: measures for seed, (_, measures) in by_seed.items()},
+    )
+
+
+def _teacher_measures(labels: dict[str, Int[np.ndarray, " n"]], data: Material) -> dict[str, float]:
+    """Returns how often a teacher is right, and how it spreads the injected inputs over classes."""
+    truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
+    counts = np.bincount(labels["train"][len(data.train.inputs) // 2 :], minlength=1)
+    used = np.zeros(data.train.targets.shape[1])
+    used[: len(counts)] = counts / counts.sum()
+    return {
+        "teacher_accuracy": float(np.mean(labels["test"][: len(truth)] == truth)),
+        "least_used_class": float(used.min()),
+        "most_used_class": float(used.max()),
+    }
 
 
 def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array, epoch: Array):
@@ -148,6 +169,13 @@ def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array,
     label = jax.nn.one_hot(replica[f"{name}_labels"][rows], num_classes)
     injected = (rows >= len(arrays) // 2).astype(jnp.float32)
     return Dataset(arrays[rows], jnp.concatenate([label, injected[:, None]], axis=1))
+
+
+def _measuring(
+    config: ml_collections.ConfigDict, targets: Callable[[Array], Array] | None = None
+) -> training.Measuring:
+    """Returns what is measured of networks that are trained on L, and of students."""
+    return training.Measuring(config.measures, config.measured_examples, targets=targets)
 
 
 def _student_loss(outputs: Array, targets: Array) -> Array:
@@ -172,14 +200,14 @@ def _train_students(
     directory: Path,
     progress: Callable[[float], None],
 ) -> training.History:
-    """Trains students of one size as replicas: seeds and shares."""
+    """Trains students of one size and share as replicas: seeds."""
     config, num_classes = points[0].config, data.train.targets.shape[1]
     replicas, sizes = [], {}
     for point in points:
         own = {}
         for which, (name, part) in enumerate(data._asdict().items()):
-            sizes[name] = len(part.inputs) // 2
-            own[f"{name}_rows"] = mix(point, which, sizes[name])
+            own[f"{name}_rows"] = mix(point, which, len(part.inputs) // 2)
+            sizes[name] = len(own[f"{name}_rows"])
             own[f"{name}_labels"] = labels[point.config.seed][name]
         replicas.append(own)
     sources = {
@@ -196,7 +224,12 @@ def _train_students(
         lambda replica: _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(sources["test"], _student_metrics(), config.eval_every),
+        evaluation=training.Evaluation(
+            sources["test"],
+            _student_metrics(),
+            config.eval_every,
+            measuring=_measuring(config, lambda targets: targets[:, :-1]),
+        ),
         replicas=jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas),
         checkpoints=training.Checkpoints(directory),
         progress=progress,
@@ -217,7 +250,9 @@ def _train_directly(
         _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(splits[1], every=config.eval_every),
+        evaluation=training.Evaluation(
+            splits[1], every=config.eval_every, measuring=_measuring(config)
+        ),
         checkpoints=training.Checkpoints(directory),
         progress=progress,
     )
@@ -233,34 +268,43 @@ def num_parameters(config: ml_collections.ConfigDict, data: Material) -> int:
 
 
 def _outcome(
-    point: Point, history: training.History, replica: int, extra: dict[str, Any]
+    point: Point,
+    history: training.History,
+    replica: int,
+    counts: dict[str, int],
+    extra: dict[str, Any],
 ) -> Outcome:
+    """Returns what came out of one network; `counts` are the inputs of L by split."""
     config = point.config
     described = {"learner": config.learner, "size": config.size, "seed": config.seed} | extra
     rows = []
     for row in history.rows:
         plain = {n: v[replica].item() if isinstance(v, np.ndarray) else v for n, v in row.items()}
-        for split in ("train", "test"):
+        for split, count in counts.items():
+            parts = mixture_parts(config.share, count)
             # Means over the whole mixture of what is counted in one part.
-            for part, share in (("labelled", 1 - config.share), ("injected", config.share)):
+            for part, size in zip(("labelled", "injected"), parts, strict=True):
                 name = f"{split}_{part}_part"
                 if name in plain:
-                    plain[name] = plain[name] / share if share else float("nan")
+                    plain[name] = plain[name] * sum(parts) / size if size else float("nan")
         rows.append(plain)
     failure = extra.pop("failure", None) or history.failures.get(replica)
     if failure:
         return Outcome({}, rows, "failed", failure)
-    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_"))}
-    return Outcome(described | last, rows)
+    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_")) or is_measure(n)}
+    cost = history.measured
+    if cost is None:
+        return Outcome(described | last, rows)
+    return Outcome(described | last | {EXAMPLES: cost.examples}, rows, timings={SHARE: cost.share})
 
 
 def run(
     group: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    """Trains the teachers of a group, then its students by size; or networks on L, by size."""
+    """Trains the teachers of a group, then its students by size and share; or networks on L."""
     config = group[0].config
-    sizes = list(dict.fromkeys(point.config.size for point in group))
-    parts = len(sizes) + (config.learner == "student")
+    kinds = list(dict.fromkeys(map(_kind, group)))
+    parts = len(kinds) + (config.learner == "student")
 
     def part_of(done: int) -> Callable[[float], None]:
         return lambda fraction: progress((done + fraction) / parts)
@@ -269,10 +313,11 @@ def run(
     measures: dict[int, dict[str, Any]] = {}
     if config.learner == "student":
         labels, measures = _teach(group, data, directory, part_of(0))
+    counts = {name: len(part.inputs) // 2 for name, part in data._asdict().items()}
     outcomes: dict[str, Outcome] = {}
-    for done, size in enumerate(sizes, start=parts - len(sizes)):
-        points = [point for point in group if point.config.size == size]
-        place = directory / f"size_{size}"
+    for done, kind in enumerate(kinds, start=parts - len(kinds)):
+        points = [point for point in group if _kind(point) == kind]
+        place = directory / "_".join(f"{value:g}" for value in kind)
         if config.learner == "student":
             history = _train_students(points, labels, data, place, part_of(done))
         else:
@@ -282,8 +327,17 @@ def run(
             if config.learner == "student":
                 extra |= {"teacher_size": config.teacher_size, "share": point.config.share}
                 extra |= measures[point.config.seed]
-            outcomes[point.id] = _outcome(point, history, replica, extra)
+            outcomes[point.id] = _outcome(point, history, replica, counts, extra)
     return [outcomes[point.id] for point in group]
+
+
+def _kind(point: Point) -> tuple[float, ...]:
+    """Returns what networks have in common that are trained as replicas: size, share of a student.
+
+    Replicas have equally many examples.
+    """
+    config = point.config
+    return (config.size, config.share) if config.learner == "student" else (config.size,)
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

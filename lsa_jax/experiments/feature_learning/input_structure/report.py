@@ -8,6 +8,7 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
+from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import cell, chance_warning, compare, difference_error, every
 from lsa_jax.reporting.curves import draw_mean, tidy
@@ -89,18 +90,24 @@ def _size_curves(fine: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _panel_claims(
-    name: str, rows: pd.DataFrame, level: float, course: pd.DataFrame, num_test: int
+    name: str,
+    rows: pd.DataFrame,
+    level: float,
+    control: pd.DataFrame,
+    course: pd.DataFrame,
+    num_test: int,
 ) -> list[Claim]:
     """Returns what one panel of figures 22 and 23 shows of a student beside direct training.
 
     A student that is as good as direct training where both guess, or where it cannot tell the
-    parts, says nothing.
+    parts, says nothing. Direct training learns the data set's labels, the control the teacher's, as
+    the student does.
     """
     labelled, injected = rows["test_labelled_part"], rows["test_injected_part"]
     slower = (course["test_labelled_part"] - course["test_injected_part"]).groupby(course["seed"])
     guesses = chance_warning(level, _CLASSES, num_test)
-    # A part is half of the test images or less.
-    error = difference_error(labelled.mean(), injected.mean(), num_test // 2)
+    fewest = max(min(mixture_parts(rows["share"].iloc[0], num_test)), 1)
+    error = difference_error(labelled.mean(), injected.mean(), fewest)
     worse = compare(
         f"points of test accuracy, labelled minus injected part at the end, {name}",
         "above 0: worse",
@@ -112,13 +119,11 @@ def _panel_claims(
     )
     same = guesses or ("" if worse.status == "shown" else "the injected part is not worse")
     claims = [worse]
+    alone = control["test_labelled_part"].mean()
+    as_good = f"not below by more than {AS_GOOD:g}"
     for item, paper, gap, least in (
-        (
-            "labelled part minus direct training",
-            f"not below by more than {AS_GOOD:g}",
-            labelled - level,
-            -AS_GOOD,
-        ),
+        ("labelled part minus direct training", as_good, labelled - level, -AS_GOOD),
+        ("labelled part minus the same labels alone", as_good, labelled - alone, -AS_GOOD),
         (
             "labelled minus injected part, mean over training",
             "above 0: slower",
@@ -130,6 +135,7 @@ def _panel_claims(
         options = {"above": least, "examples_error": 100 * error, "unless": same, "digits": 2}
         item = f"points of test accuracy, {item}, {name}"
         claims.append(compare(item, paper, 100 * gap, **options))
+    claims = claims if len(control) else [*claims[:2], *claims[3:]]
     return [claims[1], claims[0], *claims[2:]]
 
 
@@ -139,7 +145,7 @@ def _student_claims(
     claims = []
     for (teacher, share, size), rows in students.groupby(["teacher_size", "share", "size"]):
         own = direct[direct["size"] == size]
-        if share == 1 or own.empty:
+        if share in (0, 1) or own.empty:
             continue
         name = f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
         course = curves[
@@ -148,7 +154,36 @@ def _student_claims(
             & (curves["size"] == size)
             & (curves["share"] == share)
         ]
-        claims += _panel_claims(name, rows, own["test_accuracy"].mean(), course, num_test)
+        control = students[
+            (students["teacher_size"] == teacher)
+            & (students["size"] == size)
+            & (students["share"] == 0)
+        ]
+        level = own["test_accuracy"].mean()
+        claims += _panel_claims(name, rows, level, control, course, num_test)
+    return claims
+
+
+def _size_gap_claims(students: pd.DataFrame) -> list[Claim]:
+    """Returns whether the largest student parts labelled from injected inputs more than the least.
+
+    Source: Shi, Wei and Liang (2022), appendix E.5.3: figure 25 beside figure 22 (a).
+    """
+    claims = []
+    for (teacher, share), rows in students.groupby(["teacher_size", "share"]):
+        least, most = int(rows["size"].min()), int(rows["size"].max())
+        if share in (0, 1) or least == most:
+            continue
+        gaps = rows.set_index("seed").assign(
+            gap=lambda of: 100 * (of["test_labelled_part"] - of["test_injected_part"])
+        )
+        more = gaps.loc[gaps["size"] == most, "gap"] - gaps.loc[gaps["size"] == least, "gap"]
+        item = "points of test accuracy, labelled minus injected part at the end, "
+        item += f"student {most} minus student {least}, teacher {int(teacher)}, share {share:g}"
+        unless = "" if (gaps["gap"] > 0).all() else "the injected part is not worse"
+        claims.append(
+            compare(item, "above 0 (figure 25)", more, above=0.0, unless=unless, digits=2)
+        )
     return claims
 
 
@@ -162,32 +197,67 @@ def _minimum(rows: pd.DataFrame) -> float:
     return float(local_minimum(list(losses.index), list(losses))) if learned else math.nan
 
 
+def _choice_claims(fine: pd.DataFrame) -> list[Claim]:
+    """Returns which size algorithm 1 gives the teacher, beside the sizes that teachers had."""
+    direct = fine[fine["learner"] == "direct"]
+    sizes = direct["size"].nunique()
+    if sizes < 3:  # no minimum between two others
+        return []
+    chosen = direct.groupby("seed")[["size", "test_loss"]].apply(_minimum)
+    (teacher, *_) = sorted(fine.loc[fine["learner"] == "student", "teacher_size"].unique())
+    item = "size of the teacher by algorithm 1: first minimum of the test loss on the data set"
+    listed = ", ".join(f"{size:g}" for size in chosen)
+    return [every(item, f"{teacher:g}", chosen == teacher, listed, luck=1 / sizes)]
+
+
 def _size_claims(fine: pd.DataFrame) -> list[Claim]:
     """Returns where the curves have their first minimum: students' moves right with the teacher."""
     minima = {
         name: rows.groupby("seed")[["size", "test_loss"]].apply(_minimum)
         for name, rows in _size_curves(fine).items()
     }
-    of_students = [found for name, found in minima.items() if name != "on the data set"]
+    of_students = [found for name, found in minima.items() if name.endswith("share 1")]
     if len(of_students) < 2:  # one teacher: nothing to move with
         return []
     item = "size of the student at the first minimum of the test loss, largest minus least teacher"
     paper = "rises with the teacher's size (figure 26)"
     steps = pd.DataFrame(of_students).diff().iloc[1:]
+    same = _same_minimum_claims(minima.get("on the data set"), of_students[0], fine)
     listed = ", ".join(
         f"{name}: {found.mean():g}" if found.notna().all() else f"{name}: not learned"
         for name, found in minima.items()
     )
     if steps.isna().any(axis=None) or (steps < 0).any(axis=None):
-        return [every(item, paper, [False], listed)]
-    return [compare(item, paper, steps.sum(), above=0.0)._replace(ours=listed)]
+        return [every(item, paper, [False], listed), *same]
+    return [compare(item, paper, steps.sum(), above=0.0)._replace(ours=listed), *same]
+
+
+def _same_minimum_claims(
+    direct: pd.Series | None, students: pd.Series, fine: pd.DataFrame
+) -> list[Claim]:
+    """Returns whether networks on L and students of the least teacher have one best size.
+
+    "Roughly the same" (figure 26 a, b) are neighbours among the sizes that were run.
+    """
+    if direct is None:
+        return []
+    sizes = sorted(fine["size"].unique())
+    both = pd.DataFrame({"direct": direct, "students": students})
+    item = "first minima on the data set and of the least teacher's students, in each seed"
+    listed = "; ".join(f"{row.direct:g} and {row.students:g}" for row in both.itertuples())
+    place = both.map(lambda size: sizes.index(size) if size in sizes else math.nan)
+    near = (place["direct"] - place["students"]).abs() <= 1
+    # Of two sizes drawn at random from n, this share are neighbours or one.
+    luck = (3 * len(sizes) - 2) / len(sizes) ** 2
+    return [every(item, "roughly the same (figure 26 a, b)", near, listed, luck=luck)]
 
 
 def draw_curves(curves: pd.DataFrame) -> Any:
     """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
     import matplotlib.pyplot as plt
 
-    students = curves[(curves["learner"] == "student") & (curves["share"] < 1)]
+    mixed = curves["share"].between(0, 1, inclusive="neither")
+    students = curves[(curves["learner"] == "student") & mixed]
     panels = list(students.groupby(["teacher_size", "share", "size"]))
     count = max(len(panels), 1)
     figure, axes = plt.subplots(
@@ -250,12 +320,13 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     if len(students):
         tables.append(("Test accuracy in % at the end", _student_table(students, direct)))
         claims += _student_claims(students, direct, curves, config.data.num_test or _TEST_IMAGES)
+        claims += _size_gap_claims(students)
         # Students on injected inputs alone are drawn by size.
-        if (students["share"] < 1).any():
+        if students["share"].between(0, 1, inclusive="neither").any():
             figures["curves"] = functools.partial(draw_curves, curves)
     if _size_curves(fine):
         tables.append(("Test loss by size", _size_table(fine)))
-        claims += _size_claims(fine)
+        claims += _choice_claims(fine) if students["share"].lt(1).any() else _size_claims(fine)
         figures["sizes"] = functools.partial(draw_sizes, fine)
     notes = [
         "Means over seeds ± their standard deviation. Students are measured against the teacher's "

@@ -8,10 +8,10 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
-_SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1, above=True)
+_SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1)
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -24,7 +24,11 @@ FIELDS: dict[str, Field] = {
     ),
     "teacher_size": Field(9, _SIZE, "student: m of the teacher"),
     "size": Field(9, _SIZE, "m of the student, or of the network trained directly"),
-    "share": Field(0.5, _SHARE, "student: alpha, share of injected inputs"),
+    "share": Field(
+        0.5,
+        _SHARE,
+        "student: alpha, share of injected inputs; 0 for the teacher's labels of L alone",
+    ),
     "seed": Field(0, _SEED, "draws initial networks, order and mixtures"),
     # The data.
     "data.dataset": Field(
@@ -51,6 +55,7 @@ FIELDS: dict[str, Field] = {
     "regularizer": Field(1.0, number(0), "weight of R = R1 + lambda R2 on U, teacher"),
     "entropy": Field(0.1, number(0), "lambda"),
     "eval_every": Field(1, integer(1), "epochs between evaluations"),
+    **measure_fields(),
     # The axes of the sweep: direct size x seed, then teacher x student x share x seed.
     "sweep.direct_size": Field((9,), tuple_of(_SIZE), "networks trained on L directly"),
     "sweep.teacher_size": Field((9,), tuple_of(_SIZE), "teachers"),
@@ -89,6 +94,11 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
+    if config.measures and config.model != "fc":
+        raise InputError(
+            f"config.measures is {config.measures!r}; batch normalisation couples the examples of "
+            "a batch, which are measured by themselves; accepted: (), or config.model = 'fc'"
+        )
     if config.data.injected != "gaussian" and config.data.gaussian_law != "standard":
         raise InputError(
             f"config.data.gaussian_law is {config.data.gaussian_law!r}; accepted where U is "

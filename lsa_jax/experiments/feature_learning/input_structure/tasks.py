@@ -83,13 +83,24 @@ def load(points: list[Point], data_dir: Path | None) -> Material:
     )
 
 
+def mixture_parts(share: float, count: int) -> tuple[int, int]:
+    """Returns how many labelled and how many injected inputs a mixture has, of `count` of each.
+
+    It is as much of the union of both as has the share: all of them at a half, all labelled and
+    fewer injected ones below, all injected and fewer labelled ones above.
+    """
+    if share <= 0.5:
+        return count, round(count * share / (1 - share))
+    return round(count * (1 - share) / share), count
+
+
 def mix(point: Point, which: int, count: int) -> Int[np.ndarray, " n"]:
-    """Draws which of 2 n inputs are in a mixture of n, a share of them injected, shuffled."""
+    """Draws which of 2 `count` inputs are in a mixture, shuffled; see `mixture_parts`."""
     key = jax.random.fold_in(jax.random.key(point.config.seed), InputStructure.MIXTURE)
     generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist() + [which])
-    injected = round(point.config.share * count)
+    labelled, injected = mixture_parts(point.config.share, count)
     chosen = [
-        generator.permutation(count)[: count - injected],
+        generator.permutation(count)[:labelled],
         count + generator.permutation(count)[:injected],
     ]
     return generator.permutation(np.concatenate(chosen)).astype(np.int32)

@@ -17,6 +17,7 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array
 
+from lsa_jax import backend
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
 from lsa_jax.experiments.feature_learning.learning import training
 from lsa_jax.experiments.feature_learning.learning.exact import EXACT, fit
@@ -27,8 +28,10 @@ from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, Le
 from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.parallel import ReplicaLayout
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
@@ -48,7 +51,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
 def _make_tasks(group: list[Point]) -> list[PatternTask]:
     """Draws the tasks of a group's points, once for each seed."""
     by_seed = {point.config.seed: point.config for point in group}
-    tasks = {seed: make_task(config) for seed, config in by_seed.items()}
+    tasks = backend.for_each(lambda seed: make_task(by_seed[seed]), by_seed)
     return [tasks[point.config.seed] for point in group]
 
 
@@ -92,9 +95,35 @@ def _train(
         steps,
         kept=Checkpoints(directory, config.checkpoint_every),
         finished=lambda runs: bool(runs.stopped.all()),
+        course=_course(config, replicas, stages[0], steps),
         progress=progress,
     )
     return runs, stages
+
+
+def _course(
+    config: ml_collections.ConfigDict,
+    replicas: list[LearnerReplica],
+    start: LearnerState,
+    steps: list[int],
+) -> Course | None:
+    """Returns what is measured of networks on their way; None of other learners, or if nothing."""
+    if config.learner not in ("network", "memorise") or not config.measures:
+        return None
+
+    def fetch(replica: int, index: Array) -> tuple[Any, Any]:
+        train = replicas[replica].train
+        return train.inputs[index], train.targets[index]
+
+    return course_of(
+        Measuring(config.measures, config.measured_examples),
+        feature_stages.network_of(config, replicas[0]).apply,
+        start.params,
+        fetch,
+        config.data.num_train,
+        steps,
+        config.batch_size * steps[-1],
+    )
 
 
 def _picture(
@@ -131,13 +160,20 @@ def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
         {"step": step, **{n: values[i, replica].item() for n, values in runs.table.items()}}
         for i, step in enumerate(runs.steps)
     ]
+    history = [
+        {name: v for name, v in row.items() if not is_measure(name) or np.isfinite(v)}
+        for row in history
+    ]
     taken = int(runs.state.step[replica])
     if taken < runs.steps[-1]:
         history = [row for row in history if row["step"] <= taken]
         message = f"the loss was not finite at step {taken}; lower the rate"
         return Outcome(described, history, "failed", message)
     last = {name: value for name, value in history[-1].items() if name != "step"}
-    return Outcome(described | last, history)
+    measured, timings = {}, {}
+    if runs.cost is not None:
+        measured, timings = {EXAMPLES: runs.cost.examples}, {SHARE: runs.cost.share}
+    return Outcome(described | last | measured, history, timings=timings)
 
 
 def run(
@@ -168,4 +204,10 @@ def run(
     return outcomes
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(
+    load=load,
+    groups=groups,
+    run=run,
+    report=make_report,
+    on_host=lambda config: config.learner in EXACT,
+)

@@ -9,7 +9,7 @@ import ml_collections
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
 LEARNERS = (
@@ -85,6 +85,7 @@ FIELDS: dict[str, Field] = {
     "memorise.rate": Field(0.01, _RATE, "memorise: rate at the start; falls to 0 as a cosine"),
     "memorise.output_std": Field(0.05, _STD, "memorise: of a"),
     # Measures.
+    **measure_fields(),
     "eval_every": Field(20, integer(1), "steps between evaluations; the last is always evaluated"),
     "checkpoint_every": Field(10, integer(1), "evaluations between checkpoints"),
     "angle": Field(15.0, number(0, 90), "degrees: share of neurons this close to +-sum_A M_j"),

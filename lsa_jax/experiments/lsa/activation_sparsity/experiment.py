@@ -106,6 +106,9 @@ def run(
         progress,
         loss=lambda outputs, targets: loss(outputs[:, :num_classes], targets),
         metrics=metrics,
+        # Of the network, whose outputs are those that its gradients are of.
+        measuring=training.Measuring(config.measures, config.measured_examples, model.apply),
+        start=True,
     )
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))

@@ -33,6 +33,8 @@ def activity(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
                 for name, value in report.items()
                 if name.startswith(_PREFIX)
             }
+            if not layers:  # an epoch at which other things were measured
+                continue
             layers[_MEAN] = float(np.mean(list(layers.values())))
             rows += [
                 {
@@ -59,8 +61,8 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
 def make_claims(table: pd.DataFrame, results: pd.DataFrame) -> list[Claim]:
     """Returns the paper's claim, for the mean of the layers and for each of them.
 
-    The claim of figure 2: the percentage of active neurons falls during training, from the first
-    report to the last. Of a network that is near chance it says nothing.
+    The claim of figure 2: the percentage of active neurons falls during training, from before the
+    first epoch to after the last. Of a network that is near chance it says nothing.
     """
     claims = []
     accuracies = results[results["status"] == "ok"].groupby("noise")["test_accuracy"].mean()

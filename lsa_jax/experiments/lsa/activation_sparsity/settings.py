@@ -7,7 +7,7 @@ import ml_collections
 
 from lsa_jax.checks import one_of, text
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -18,6 +18,7 @@ FIELDS: dict[str, Field] = {
     "title": Field("Active neurons during training", text(), "heading of the report"),
     "learner": Field("network", one_of("network"), "who learns"),
     **{name: field for name, field in settings.FIELDS.items() if name.startswith(_SHARED)},
+    **measure_fields(),
     "max_replicas": settings.FIELDS["max_replicas"],
     "sweep.noise": Field((0.0,), settings.FIELDS["sweep.noise"].kind, "noise levels"),
     "sweep.seed": settings.FIELDS["sweep.seed"],

@@ -1,6 +1,7 @@
 """Learners that solve for their predictions: kernel ridge regression, of kernels that may learn."""
 
 import functools
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,29 +41,33 @@ def solve(
     )
     kernel = make_kernel(train.inputs.shape[1:])
     if LEARNERS[config.learner].learn is None:
-        return _regress(point, kernel, train, test, scratch, progress)
+        return _regress(point, kernel, train, test, scratch, scratch / "train.npy", progress)
     # An update takes about the time of the matrices after the last one.
     updates = config[config.learner].updates
     share = updates / (updates + 1)
     learned = _learn(point, kernel, train, scratch / "learned", lambda f: progress(share * f))
-    if not config[config.learner].every_update:
-        learned = learned[-1:]
+    reported = range(updates + 1) if config[config.learner].every_update else (updates,)
     outcomes = [
         _regress(
             point,
-            after,
+            learned[update],
             train,
             test,
             scratch / f"update_{update}",
-            lambda f, update=update: progress(share + (1 - share) * (update + f) / len(learned)),
+            # As the updates have left it, where they have.
+            scratch / "learned" / f"gram_{update + 1}.npy",
+            lambda f, done=done: progress(share + (1 - share) * (done + f) / len(reported)),
         )
-        for update, after in enumerate(learned)
+        for done, update in enumerate(reported)
     ]
     if len(outcomes) == 1:
         return outcomes[0]
-    rows = [{"update": update, **outcome.metrics} for update, outcome in enumerate(outcomes)]
+    rows = [
+        {"update": update, **outcome.metrics}
+        for update, outcome in zip(reported, outcomes, strict=True)
+    ]
     after = {f"test_accuracy_update_{row['update']}": row["test_accuracy"] for row in rows}
-    return Outcome({**outcomes[-1].metrics, **after}, rows)
+    return outcomes[-1]._replace(metrics={**outcomes[-1].metrics, **after}, history=rows)
 
 
 def _learn(
@@ -77,10 +82,12 @@ def _learn(
     learn = LEARNERS[config.learner].learn
     assert learn is not None, config.learner
     key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.POINTS)
+    settings = config[config.learner]
+    keep = settings.every_update and settings.solver == "cholesky"
     given = LearningTask(
-        key, train.inputs, train.targets, config.kernel_memory, directory, progress
+        key, train.inputs, train.targets, config.kernel_memory, directory, keep, progress
     )
-    return learn(kernel, config[config.learner], given)
+    return learn(kernel, settings, given)
 
 
 def _regress(
@@ -89,9 +96,10 @@ def _regress(
     train: Dataset,
     test: Dataset,
     scratch: Path,
+    matrix: Path,
     progress: Callable[[float], None],
 ) -> Outcome:
-    """Fits the regression of one kernel."""
+    """Fits the regression of one kernel; its matrix of training images is kept at `matrix`."""
     config, settings = point.config, point.config[point.config.learner]
     iterative = settings.solver == "conjugate_gradients"
     both = _MATRICES if iterative else 1.0
@@ -99,12 +107,15 @@ def _regress(
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
     gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
     scratch.mkdir(parents=True, exist_ok=True)
+    matrix = matrix.with_stem(matrix.stem + "_packed") if iterative else matrix
+    begun, start = matrix.exists(), time.monotonic()
     gram_train = gram(
         train.inputs,
-        path=scratch / "train.npy",
+        path=matrix,
         packed=iterative,
         progress=lambda f: progress(share * f),
     )
+    seconds = None if begun else round(time.monotonic() - start, 3)
     gram_test = gram(
         test.inputs,
         train.inputs,
@@ -128,7 +139,8 @@ def _regress(
             ("test_accuracy", "train_accuracy"), outputs, (test, train), strict=True
         )
     }
-    return Outcome(accuracies | solved, [solved | accuracies])
+    timings = {"matrix_seconds": seconds}
+    return Outcome(accuracies | solved, [solved | accuracies], timings=timings)
 
 
 def _iterate(

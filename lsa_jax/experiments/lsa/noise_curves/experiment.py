@@ -23,6 +23,7 @@ from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
 from lsa_jax.training.programs import init_key
@@ -71,11 +72,16 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
     """
     model = config.model
     own = {
-        "cnn": {"channels": model.channels},
+        "cnn": {
+            "channels": model.channels,
+            "window": model.window,
+            "stride": model.stride,
+        },
         "mlp": {"widths": model.widths},
         "wide_resnet": {
             "depth": model.depth,
             "norm": model.norm,
+            "pool_window": model.pool_window,
             "batch_axis": parallel.BATCH_AXIS if config.parallel == "data" else None,
         },
     }
@@ -86,6 +92,7 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
         parameterization=config[learner].parameterization,
         dtype=model.dtype,
         w_std=model.w_std,
+        b_std=model.b_std,
         **own[model.name],
     )
 
@@ -126,6 +133,8 @@ def train_group(
     *,
     loss: Callable | None = None,
     metrics: dict[str, Callable] | None = None,
+    measuring: training.Measuring | None = None,
+    start: bool = False,
 ) -> tuple[Any, training.History]:
     """Trains a model at every point of a group at once, as the learner's settings say.
 
@@ -137,6 +146,8 @@ def train_group(
         progress: called with the fraction done.
         loss: `(outputs, targets) -> [n]`; None takes the settings'.
         metrics: as `training.train` takes them.
+        measuring: as `training.train` takes it; None measures nothing.
+        start: measure before the first epoch too.
 
     Returns:
         The trained parameters and the course of training, with an axis of points.
@@ -155,7 +166,11 @@ def train_group(
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         evaluation=training.Evaluation(
-            tasks.source(config, TEST, task.test), metrics, settings.eval_every
+            tasks.source(config, TEST, task.test),
+            metrics,
+            settings.eval_every,
+            measuring=measuring or training.Measuring(),
+            start=start,
         ),
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
         frozen=LEARNERS[config.learner].frozen,
@@ -179,8 +194,16 @@ def _train(
     model = LEARNERS[config.learner].model(model)
     followers = sum(_follows(point.config) for point in group)
     share = len(trained) / (len(trained) + followers)
+    is_network = config.learner == "network"  # a linearisation's kernel stays as it is
     params, history = train_group(
-        trained, task, model, directory, lambda fraction: progress(share * fraction)
+        trained,
+        task,
+        model,
+        directory,
+        lambda fraction: progress(share * fraction),
+        measuring=training.Measuring(config.measures, config.measured_examples)
+        if is_network
+        else None,
     )
     place = {key: replica for replica, key in enumerate(leaders)}
     outcomes, done = [], 0
@@ -192,27 +215,10 @@ def _train(
             kernel = kernels.finite_kernel(model.apply, own)
             scratch = directory / SCRATCH / point.id
             outcome = exact.solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
-            measured = _measure(point, task, model, own)
-            outcome = outcome._replace(metrics=outcome.metrics | measured)
             done += 1
             progress(share + (1 - share) * done / followers)
         outcomes.append(outcome)
     return outcomes
-
-
-def _measure(point: Point, task: ImageTask, model: Model, params: Any) -> dict[str, float]:
-    """Returns how far a trained network is from its start, by the measures that are asked for."""
-    config = point.config
-    settings = config[config.learner]
-    if not settings.measures:
-        return {}
-    index = jnp.arange(min(settings.measured_examples, len(task.train.targets)))
-    replica, epoch = tasks.replica_of(point), jnp.int32(0)
-    examples = tasks.compose(config, TRAIN, task.train, replica, index, epoch)
-    start = model.init(_init_key(config), examples.inputs.shape[1:])
-    return training.measures.measure(
-        settings.measures, model.apply, start, params, examples.inputs, examples.targets
-    )
 
 
 def _init_key(config: ml_collections.ConfigDict) -> Array:
@@ -233,10 +239,14 @@ def training_outcome(
         "images_per_second": pace and round(pace.examples_per_second, 1),
         "peak_fraction": pace and pace.peak_fraction(config.model.dtype),
     }
+    measured, cost = {}, history.measured
+    if cost is not None:
+        timings[SHARE], measured = cost.share, {EXAMPLES: cost.examples}
+        measured |= {name: value for name, value in rows[-1].items() if is_measure(name)}
     if replica in history.failures:
         return Outcome({}, rows, "failed", history.failures[replica], timings)
     last = {n: v for n, v in sorted(rows[-1].items()) if n.startswith(("test_", "train_"))}
-    return Outcome(last, rows, timings=timings)
+    return Outcome(last | measured, rows, timings=timings)
 
 
 def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -> Callable:
@@ -268,8 +278,8 @@ def run(
 
 
 def _sizes(point: Point, task: ImageTask) -> dict[str, int]:
-    """Returns the sizes of a task where accuracy is drawn against one of them."""
-    if point.config.figure_axis != "num_train":
+    """Returns the sizes of a task for reports that count its examples."""
+    if point.config.figure_axis not in ("num_train", "update"):
         return {}
     num_test, classes = task.test.targets.shape
     return {"num_train": len(task.train.targets), "num_test": num_test, "num_classes": classes}

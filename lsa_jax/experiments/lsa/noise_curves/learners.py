@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from lsa_jax.models.model import Model
 
 _PARAMETERIZATION = (one_of("ntk", "standard"), "where the weights' scale sits")
-# The names of `training.measures.MEASURES`, which imports jax.
-MEASURES = (
-    "kernel_distance",
-    "kernel_alignment",
-    "target_alignment",
-    "weight_movement",
-    "agop_correlation",
-    "low_rank_distance",
-    "effective_rank",
-)
 _LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
 
 
@@ -77,6 +67,7 @@ class LearningTask(NamedTuple):
         targets: theirs, one-hot.
         memory: bytes that a tile may take; None leaves the choice.
         directory: keeps what is done.
+        keep_matrices: whether the matrices of the kernels on the way are to be left there.
         progress: called with the fraction done.
     """
 
@@ -85,6 +76,7 @@ class LearningTask(NamedTuple):
     targets: "Array"
     memory: float | None
     directory: Path
+    keep_matrices: bool
     progress: Callable[[float], None]
 
 
@@ -183,6 +175,7 @@ def _machine(
         power=settings.power,
         memory_limit=task.memory,
         directory=task.directory,
+        keep_matrices=task.keep_matrices,
         progress=task.progress,
     )
     return list(map(kernel.transformed, found.transforms[:-1])) + [found.kernel]
@@ -238,17 +231,7 @@ LEARNERS: dict[str, Learner] = {
     "ntk_trained": Learner(
         label="NTK after training",
         colors=("#882255",),
-        fields={
-            "measures": Field(
-                (),
-                tuple_of(one_of(*MEASURES)),
-                "how far the network is from its start; see training.measures",
-            ),
-            "measured_examples": Field(
-                128, integer(2), "first training images that measures are taken on"
-            ),
-            **ridge_fields("as ntk_infinite.ridge, of the trained network's kernel"),
-        },
+        fields=ridge_fields("as ntk_infinite.ridge, of the trained network's kernel"),
         follows="network",
     ),
     "rfm": Learner(

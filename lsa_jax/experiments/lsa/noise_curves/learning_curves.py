@@ -7,9 +7,10 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves import verdict
-from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, MEASURES
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.report import Report
 
 
@@ -24,8 +25,8 @@ def _accuracies(fine: pd.DataFrame) -> pd.DataFrame:
 
 def _measures(fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Returns the measures of the trained network by the number of examples; none if none."""
-    columns = [name for name in fine if name.split("/")[0] in MEASURES]
-    rows = fine[fine["learner"] == "ntk_trained"]
+    columns = [name for name in fine if is_measure(name)]
+    rows = fine[fine["learner"] == "network"]
     if not columns or rows.empty:
         return []
     means = rows.groupby("num_train")[columns].agg(deciding.cell).reset_index()

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves import learning_curves
+from lsa_jax.experiments.lsa.noise_curves import learning_curves, updates
 from lsa_jax.experiments.lsa.noise_curves.claims import (
     AXES,
     TOLERANCE,
@@ -147,6 +147,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     del workdir  # everything is in the results
     if config.figure_axis == "num_train":
         return learning_curves.make_report(config, results)
+    if config.figure_axis == "update":
+        return updates.make_report(config, results)
     table, axis = curves(results, config.figure_axis), AXES[config.figure_axis]
     label = _axis_label(config)
     notes = [

@@ -8,8 +8,9 @@ import ml_collections
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
+from lsa_jax.experiments.lsa.noise_curves.published import PUBLISHED
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
@@ -24,10 +25,14 @@ FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Noise curves", text(), "heading of the report"),
     "paper_item": Field(
-        None, optional(one_of(*PAPER_ITEMS)), "key of the paper's numbers to put beside ours"
+        None,
+        optional(one_of(*PAPER_ITEMS, *PUBLISHED)),
+        "key of the published numbers to put beside ours",
     ),
     "figure_axis": Field(
-        "noise", one_of("noise", "background_size", "num_train"), "what accuracy is drawn against"
+        "noise",
+        one_of("noise", "background_size", "num_train", "update"),
+        "what accuracy is drawn against",
     ),
     # What one point is.
     "learner": Field("network", _LEARNER, "who learns"),
@@ -37,7 +42,7 @@ FIELDS: dict[str, Field] = {
     # What is learned from.
     "data.dataset": Field(
         "digits",
-        one_of("digits", "mnist", "cifar10", "svhn", "tiny_imagenet", "folder"),
+        one_of("digits", "stars", "mnist", "cifar10", "svhn", "tiny_imagenet", "folder"),
         "source of the images",
     ),
     "data.folder": Field(None, optional(text()), "dataset folder: its name below the data folder"),
@@ -58,6 +63,9 @@ FIELDS: dict[str, Field] = {
     "data.background": Field(
         "gaussian", one_of("gaussian", "photographs", "distractors", "none"), "what lies behind"
     ),
+    "data.transparent": Field(
+        False, boolean(), "let the background through where images are black"
+    ),
     "data.std_power": Field(
         1, one_of(1, 2), "Gaussian: the standard deviation is noise to this power"
     ),
@@ -69,6 +77,11 @@ FIELDS: dict[str, Field] = {
     "data.photographs": Field(
         None, optional(text()), "folder of photographs below the data folder"
     ),
+    "data.photograph_size": Field(
+        None,
+        optional(integer(1)),
+        "side of photographs of which several tile a background; None: one fills it",
+    ),
     "data.synset": Field(
         None,
         optional(one_of("plants")),
@@ -76,10 +89,22 @@ FIELDS: dict[str, Field] = {
     ),
     # The network, described once for all learners.
     "model.name": Field("cnn", one_of("cnn", "mlp", "wide_resnet"), "family"),
-    "model.channels": Field((8, 16), tuple_of(integer(1)), "cnn: channels at width factor 1"),
+    "model.channels": Field(
+        (8, 16), tuple_of(integer(1)), "cnn: channels of each convolution at width factor 1"
+    ),
+    "model.window": Field(3, integer(1), "cnn: side of the convolutions' windows"),
+    "model.stride": Field(2, integer(1), "cnn: step between windows"),
     "model.widths": Field((512,), tuple_of(integer(1)), "mlp: hidden widths at width factor 1"),
     "model.depth": Field(10, integer(10), "wide_resnet: 6n + 4"),
     "model.norm": Field("batch", one_of("batch", "none"), "wide_resnet: normalisation"),
+    "model.pool_window": Field(
+        None,
+        optional(integer(1)),
+        "wide_resnet: side of the windows averaged before the readout, a pixel apart; None: all",
+    ),
+    "model.b_std": Field(
+        None, optional(number(0)), "scale of the biases at the start; None for no biases"
+    ),
     "model.w_std": Field(
         2**0.5, number(0, above=True), "scale of the hidden weights; sqrt(2) suits ReLU"
     ),
@@ -96,6 +121,7 @@ FIELDS: dict[str, Field] = {
         "bytes that one tile of a kernel may take; None means 1e9 on CPUs, half of what is free on "
         "an accelerator",
     ),
+    **measure_fields(),
     # How the work lies on the devices.
     "parallel": Field(
         "replicas", one_of("replicas", "data"), "spread runs, or each batch, over the devices"
@@ -204,6 +230,12 @@ def check_data(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.task", f"on {data.dataset}; accepted: 'all'")
     if data.background == "photographs" and data.photographs is None:
         raise _refuse(config, "data.photographs", "accepted: a folder below the data folder")
+    tile = data.photograph_size
+    if tile is not None and (data.background != "photographs" or data.background_size % tile):
+        why = f"on {data.background!r} of side {data.background_size}; accepted: None"
+        if data.background == "photographs":
+            why += ", or a divisor of the side"
+        raise _refuse(config, "data.photograph_size", why)
     if data.synset is not None and data.background != "photographs":
         why = f"on background {data.background!r}; accepted: None"
         raise _refuse(config, "data.synset", why)
@@ -253,6 +285,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
         why = f"accuracy is drawn against {config.figure_axis}"
         accepted = "one number or more" if config.figure_axis == "num_train" else "()"
         raise _refuse(config, "sweep.num_train", f"{why}; accepted: {accepted}")
+    if config.figure_axis == "update" and not config.rfm.every_update:
+        raise _refuse(config, "rfm.every_update", "each update is drawn; accepted: True")
     check_network(config)
 
 
@@ -264,7 +298,12 @@ def check_network(config: ml_collections.ConfigDict) -> None:
     """
     if (config.model.depth - 4) % 6:
         raise _refuse(config, "model.depth", "accepted: 6n + 4, such as 10, 16, 22, 28")
-    if len(config.model.channels) != 2:
-        raise _refuse(config, "model.channels", "accepted: two numbers, one for each convolution")
+    if config.measures and config.model.name == "wide_resnet" and config.model.norm == "batch":
+        why = (
+            "batch normalisation couples the examples of a batch, which are measured by themselves"
+        )
+        raise _refuse(config, "measures", f"{why}; accepted: (), or config.model.norm = 'none'")
+    if not config.model.channels:
+        raise _refuse(config, "model.channels", "accepted: a number for each convolution")
     check_data(config)
     _check_learner(config)

@@ -49,7 +49,7 @@ class ImageTask(NamedTuple):
 
 
 # What is done to the images only when batches are composed.
-_COMPOSED = ("placement", "std_power", "fresh_backgrounds", "image_noise")
+_COMPOSED = ("placement", "std_power", "fresh_backgrounds", "image_noise", "transparent")
 
 
 def _data_key(config: ml_collections.ConfigDict) -> str:
@@ -57,17 +57,36 @@ def _data_key(config: ml_collections.ConfigDict) -> str:
     return json.dumps(loaded, sort_keys=True)
 
 
+def tile_pictures(
+    pictures: Float[np.ndarray, "m a a c"], side: int, seed: int
+) -> Float[np.ndarray, "m b b c"]:
+    """Returns as many backgrounds of the side, each tiled by pictures drawn without replacement.
+
+    A picture is in every corner of one background; with fewer pictures than tiles, in more than one
+    of the same background.
+    """
+    count, tiles = len(pictures), side // pictures.shape[1]
+    generator = np.random.default_rng(seed)
+    rows = [
+        np.concatenate([pictures[generator.permutation(count)] for _ in range(tiles)], axis=2)
+        for _ in range(tiles)
+    ]
+    return np.concatenate(rows, axis=1)
+
+
 def _photographs(config: ml_collections.ConfigDict, data_dir: Path | None) -> np.ndarray:
+    """Returns photographs of the side of a background, or of the tiles of one."""
     data = config.data
+    side = data.photograph_size or data.background_size
     if stand_ins.are_wanted():
-        return stand_ins.photographs(data.background_size)
+        return stand_ins.photographs(side)
     if data_dir is None:
         raise InputError(
             f"config.data.photographs is {data.photographs!r}, a folder below --data_dir, "
             "which is missing; accepted: --data_dir=DIR or LSA_DATA_DIR"
         )
     synset = None if data.synset is None else synsets.shipped(data.synset)
-    return images.photographs(data_dir / data.photographs, data.background_size, synset)
+    return images.photographs(data_dir / data.photographs, side, synset)
 
 
 def _pools(
@@ -89,10 +108,13 @@ def _pools(
         return None, None
     pictures = _photographs(config, data_dir)
     if data.shared_pool:
-        return pictures, pictures
-    order = np.random.default_rng(data.subset_seed).permutation(len(pictures))
-    train, test = np.array_split(order, 2)
-    return pictures[train], pictures[test]
+        pools = [pictures, pictures]
+    else:
+        order = np.random.default_rng(data.subset_seed).permutation(len(pictures))
+        pools = [pictures[part] for part in np.array_split(order, 2)]
+    if data.photograph_size is not None:
+        pools = [tile_pictures(pool, data.background_size, data.subset_seed) for pool in pools]
+    return pools[0], pools[1]
 
 
 def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> ImageTask:
@@ -139,6 +161,7 @@ def _composition(config: ml_collections.ConfigDict, *, fresh: bool) -> Compositi
         placement=data.placement,
         background=data.background,
         fresh=fresh,
+        transparent=data.transparent,
     )
 
 

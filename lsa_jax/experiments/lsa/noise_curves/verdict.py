@@ -72,7 +72,7 @@ def decide(table: pd.DataFrame) -> Verdict:
 
     Args:
         table: finished runs at one number of examples: `learner`, `seed`, `test_accuracy`,
-            `num_train`, `num_test`, `num_classes`, and `kernel_distance` if it was measured.
+            `num_train`, `num_test`, `num_classes`, and of networks `kernel_distance`, if measured.
     """
     of = {name: table[table["learner"] == name] for name in ("network", "ntk_trained", *FIXED)}
     fixed = max(FIXED, key=lambda name: of[name]["test_accuracy"].mean() if len(of[name]) else -1)
@@ -92,7 +92,7 @@ def decide(table: pd.DataFrame) -> Verdict:
     first, accuracy = of["network"].iloc[0], of["network"]["test_accuracy"].mean()
     warning = deciding.chance_warning(accuracy, int(first["num_classes"]), int(first["num_test"]))
     word = _word(gap, learned, warning)
-    parts = [_moved(of["ntk_trained"]), _gap(gap, reach, label, int(first["num_train"])), warning]
+    parts = [_moved(of["network"]), _gap(gap, reach, label, int(first["num_train"])), warning]
     if len(of["ntk_trained"]):
         away = 100 * (of["ntk_trained"]["test_accuracy"].mean() - accuracy)
         parts.append(f"its kernel after training is {away:+.1f} points from the network")

@@ -1,14 +1,12 @@
 """What the paper claims of hierarchical targets, beside what came out."""
 
-import math
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
 
 import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.resnet.hierarchical.settings import NETWORK_LEARNERS, SEARCHED
+from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
 from lsa_jax.experiments.resnet.numbers import HIERARCHY_CLAIMS
 from lsa_jax.reporting.claims import compare, every, spread
 from lsa_jax.reporting.report import Claim
@@ -20,9 +18,6 @@ RESNET_WIDTHS = {"all": 50, "hidden": 200}
 LEARNED = 0.5
 # A learner whose error is above so many times that of the answer 0 diverged.
 DIVERGED = 2.0
-
-TASK = ["d", "base_degree", "composite_degree", "outputs"]
-_SERIES = ["net", "learner", "width"]
 
 
 def series_name(net: str, learner: str) -> str:
@@ -40,11 +35,12 @@ def answer_zero(row: pd.Series | ml_collections.ConfigDict) -> float:
     return threshold(row) * (1 + (row["beta"] / row["alpha"]) ** 2)
 
 
-def _words(name: str, words: dict[str, object]) -> list[str]:
+def words_of(name: str, words: dict[str, object]) -> list[str]:
+    """Returns a claim's item and what the paper says of it."""
     return [text.format(**words) for text in HIERARCHY_CLAIMS[name]]
 
 
-def _errors_claim(
+def errors_claim(
     name: str,
     errors: pd.Series,
     *,
@@ -59,7 +55,7 @@ def _errors_claim(
     The mean square of n normal numbers has a relative error of sqrt(2 / n): an estimate of what the
     test examples do.
     """
-    item, paper = _words(name, words)
+    item, paper = words_of(name, words)
     with np.errstate(divide="ignore"):
         logarithms = np.log(errors.astype(float).clip(lower=1e-30))
         limits = {"above": float(np.log(above)), "below": float(np.log(below))}
@@ -97,7 +93,7 @@ def _learns(
     bound = threshold(config)
     words |= {"bound": bound, "learned": LEARNED * bound}
     options = {"num_test": config.num_test, "below": LEARNED * bound}
-    return _errors_claim(name, _at_extreme(rows, extreme), **options, **words)
+    return errors_claim(name, _at_extreme(rows, extreme), **options, **words)
 
 
 def _does_not(
@@ -118,7 +114,7 @@ def _does_not(
     """
     bound, errors = threshold(config), _at_extreme(rows, pd.Series.idxmin)
     options = {"num_test": config.num_test, "above": bound, "unless": control}
-    return _errors_claim(name, errors, **options, bound=bound, **words)
+    return errors_claim(name, errors, **options, bound=bound, **words)
 
 
 def _resnet_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> dict[str, Claim]:
@@ -258,113 +254,9 @@ def net_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Cl
     return [judge(claim) for claim in claims]
 
 
-class _Sizes(NamedTuple):
-    """From how many examples on series are below a bound.
-
-    Attributes:
-        first: the least N at which one of them is; infinite where none is.
-        lower: none is with fewer examples, as far as was run; infinite without series.
-    """
-
-    first: float
-    lower: float
-
-
-def _sizes(rows: pd.DataFrame, bound: float, of_seeds: str) -> _Sizes:
-    """Compares test errors of each series, at each N, with a bound: their "median" or "max"."""
-    first, lower = [np.inf], [np.inf]
-    for _, series in rows.groupby(_SERIES, dropna=False):
-        errors = series.groupby("num_train")["test_error"].agg(of_seeds)
-        reached = errors.index[errors < bound]
-        first.append(float(min(reached, default=np.inf)))
-        lower.append(float(min(reached, default=errors.index.max())))
-    return _Sizes(min(first), min(lower))
-
-
-def _size(sizes: _Sizes) -> str:
-    return f"{sizes.first:g}" if np.isfinite(sizes.first) else f"not below N = {sizes.lower:,g}"
-
-
-def sample_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
-    """Returns from how many examples on G(F) is learned, and what theorem 2 says of its targets.
-
-    Where no kernel gets there, all that is known is that it takes more than the largest N that was
-    run. That kernels need many says nothing where the ResNet does not get there either; it does
-    where all of its seeds do.
-    """
-    claims = []
-    for (d, base_degree, composite_degree, outputs), rows in fine.groupby(TASK):
-        bound = LEARNED * threshold(rows.iloc[0])
-        is_network = rows["learner"].isin(NETWORK_LEARNERS)
-        kernels = _sizes(rows[~is_network], bound, "median")
-        nets = _sizes(rows[is_network], bound, "max")
-        words = {"d": d, "base": base_degree, "composite": composite_degree}
-        in_theorem = base_degree == 1 and composite_degree == outputs
-        if in_theorem and most_samples(d, outputs) > 1:
-            claims += _bound_claims(config, rows, words)
-        names = _words("kernel_samples", words)
-        ran = [True] if (~is_network).any() else []
-        claim = every(*names, ran, _size(kernels))
-        claims.append(claim._replace(status="measured") if ran else claim)
-        both = is_network.nunique() == 2
-        fewer = [nets.first < kernels.first and nets.first <= kernels.lower] if both else []
-        claims.append(every(*_words("resnet_samples", words), fewer, _size(nets)))
-    return claims
-
-
-def most_samples(d: int, k: int) -> int:
-    """Returns the largest N of theorem 2, and the largest dimension of theorem 3: C(d, k) / 1000.
-
-    Source: Allen-Zhu and Li (arXiv 1905.10337), section 7.1, on the uniform cube.
-    """
-    return math.comb(int(d), int(k)) // 1000
-
-
-def _bound_claims(
-    config: ml_collections.ConfigDict, rows: pd.DataFrame, words: dict[str, Any]
-) -> list[Claim]:
-    """Returns what theorems 2 and 3 and corollary 7.1 say of linear F and one product of it.
-
-    A kernel of which nothing is known but a large error may be a broken one: it has to have learned
-    F, whose error is k beta^2. And a bound that no learner reaches tells none apart: all of the
-    ResNet's seeds have to be below it.
-    """
-    most = most_samples(words["d"], words["composite"])
-    risk = rows["alpha"].iloc[0] ** 2 / 16
-    words = words | {"most": most, "risk": risk}
-    is_network = rows["learner"].isin(NETWORK_LEARNERS)
-    has_features = rows["learner"] == "last_exact"
-    few = (rows["num_train"] <= most) & ~is_network & ~has_features
-    parts = {
-        "kernel_risk": rows[few],
-        "feature_risk": rows[has_features & (rows["width"] <= most)],
-    }
-    nets, claims = _sizes(rows[is_network], risk, "max"), []
-    for name, part in parts.items():
-        medians = part.groupby([*_SERIES, "num_train"], dropna=False)["test_error"].median()
-        least = part.iloc[:0] if medians.empty else part.loc[_at(part, medians.idxmin())]
-        learned = (least["test_error"] < LEARNED * least.apply(answer_zero, axis=1)).all()
-        control = "" if np.isfinite(nets.first) else "the ResNet does not get there"
-        control = control if learned else "it does not learn the base signal either"
-        options = {"num_test": config.num_test, "above": risk, "unless": control}
-        claims.append(_errors_claim(name, least["test_error"], **options, **words))
-    ran = [nets.first <= most] if is_network.any() else []
-    claims.append(every(*_words("resnet_risk", words), ran, _size(nets)))
-    return claims
-
-
-def _at(rows: pd.DataFrame, place: tuple) -> pd.Series:
-    """Says which rows are of a series, where one that has no width has NaN, and of an N."""
-    names = [*_SERIES, "num_train"]
-    found = pd.Series(True, index=rows.index)
-    for name, value in zip(names, place, strict=True):
-        found &= rows[name].isna() if pd.isna(value) else rows[name] == value
-    return found
-
-
 def _base_first(rows: pd.DataFrame, series: str) -> Claim:
     """Claims that half of the base signal is learned epochs before half of the composite one."""
-    item, paper = _words("base_first", {"series": series})
+    item, paper = words_of("base_first", {"series": series})
     epochs = rows.reindex(columns=["base_epoch", "composite_epoch"]).astype(float)
     ours = " / ".join(f"{v:g}" for v in epochs.median())
     if epochs.isna().any(axis=None):
@@ -393,7 +285,7 @@ def epoch_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[
         unless = control
         if not (missed["base_error"] < LEARNED).all():
             unless = control or "it does not learn the base signal either"
-        names = _words("never", {"series": series})
+        names = words_of("never", {"series": series})
         # A share of a signal, in a correlation with it over the test examples.
         options = {"above": LEARNED, "examples_error": 2 / np.sqrt(config.num_test)}
         claims.append(compare(*names, missed["composite_error"], unless=unless, **options))

@@ -8,17 +8,16 @@ import pandas as pd
 
 from lsa_jax.experiments.resnet.hierarchical import figures
 from lsa_jax.experiments.resnet.hierarchical.claims import (
-    TASK,
     at_best_epoch,
     beta_claims,
     early_claims,
     epoch_claims,
     net_claims,
-    sample_claims,
     series_name,
     threshold,
     width_claims,
 )
+from lsa_jax.experiments.resnet.hierarchical.sample_claims import TASK, sample_claims
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report
 

@@ -61,7 +61,7 @@ def readout_error(
     return error / jnp.sum(jnp.mean(test_signal**2, axis=0))
 
 
-def _make_look(config: ml_collections.ConfigDict, task: HierarchicalTask, test: Any) -> Callable:
+def _make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask, test: Any) -> Callable:
     """Returns the compiled measures of one network's parameters."""
     apply, _ = trained_function(config)
     initial = initial_params(config)
@@ -71,7 +71,7 @@ def _make_look(config: ml_collections.ConfigDict, task: HierarchicalTask, test: 
     inputs = (initial, task.test.inputs) if config.learner == "ntk" else test.inputs
 
     @jax.jit
-    def look(params: Any) -> dict[str, Array]:
+    def measure(params: Any) -> dict[str, Array]:
         outputs = apply(params, inputs)
         # A kernel's features are those of the initial network.
         moved = params if config.learner in ("all", "hidden") else initial
@@ -87,7 +87,7 @@ def _make_look(config: ml_collections.ConfigDict, task: HierarchicalTask, test: 
             "composite_error": share_missed(outputs, composite),
         }
 
-    return look
+    return measure
 
 
 def watch(
@@ -104,11 +104,11 @@ def watch(
         share of beta F and of alpha G(F) that the outputs miss).
     """
     start, train, test = make_training(config, task)
-    look, rows = _make_look(config, task, test), []
+    measure, rows = _make_measure(config, task, test), []
 
     def observe(epoch: int, params: Any) -> None:
         first = jax.tree.map(lambda a: a[0], params)
-        rows.append({"epoch": epoch, **{n: float(v) for n, v in look(first).items()}})
+        rows.append({"epoch": epoch, **{n: float(v) for n, v in measure(first).items()}})
 
     observe(0, jax.tree.map(lambda a: a[None], start))
     search.run(order_key(config), start, train, test, candidate, observe=observe)

@@ -1,0 +1,71 @@
+"""MNIST at a random place in noise: a kernel that learns, beside its published accuracy and time.
+
+    python -m launch.sweep --config=configs/lazy_rich/noisy_mnist.py --data_dir=DIR \
+        --workdir=runs/noisy_mnist
+
+28 x 28 digits at a random place of a 42 x 42 frame of Gaussian noise of standard deviation 0.5,
+4,000 to train on and 4,000 to test on, each on one background; ridge 1e-5, 20 points for the
+average gradient outer product (Beaglehole et al., 2023, who print 52.0, 54.5, 57.3 and 59.4 % after
+no, one, two and three updates). Three seeds draw placements and backgrounds. Claims: either the
+first or the last accuracy is at least the published one, and the updates gain.
+The network of the kernel is theirs: three convolutions 3 x 3 of stride 1 without padding. ":small"
+has all 4,000 training images, 1,000 of the test images, and a network of two convolutions 7 x 7 of
+stride 2, whose kernel takes a fraction of the time.
+
+Cost of ":small": 7 min on 2 shared CPU cores; a kernel matrix of the 4,000 images took 15 s, where
+the published one took 6.7 s on a GPU that is not named. The full size was not run.
+Result of ":small" (mean and standard deviation over three seeds, 1,000 test images): 69.40 +- 2.52,
+78.03 +- 2.50, 83.07 +- 1.97 and 85.70 +- 1.40 % after no, one, two and three updates. All three
+claims are shown, with a network of ours. With 2,000 training images: 56.83, 66.13, 71.87, 76.90 %.
+"""
+
+import ml_collections
+
+from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.sweep.variants import choose, set_fields
+
+_SMALL = {
+    "data.num_test": 1000,
+    "model.channels": (32, 64),
+    "model.window": 7,
+    "model.stride": 2,
+}
+
+_QUICK = _SMALL | {
+    "data.num_train": 30,
+    "data.num_test": 20,
+    "rfm.updates": 1,
+    "rfm.points": 4,
+    "sweep.seed": (0,),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the sweep in one of the variants full, small, quick."""
+    config = set_fields(
+        settings.default_config(),
+        {
+            "title": "MNIST at a random place in noise",
+            "paper_item": "conv_rfm/noisy_mnist",
+            "figure_axis": "update",
+            "data.dataset": "mnist",
+            "data.num_train": 4000,
+            "data.num_test": 4000,
+            "data.image_size": 28,
+            "data.background_size": 42,
+            "data.placement": "random_location",
+            "data.background": "gaussian",
+            "model.name": "cnn",
+            "model.channels": (32, 32, 32),
+            "model.window": 3,
+            "model.stride": 1,
+            "rfm.updates": 3,
+            "rfm.points": 20,
+            "rfm.every_update": True,
+            "rfm.ridge": (1e-5,),
+            "sweep.learner": ("rfm",),
+            "sweep.noise": (0.5,),
+            "sweep.seed": (0, 1, 2),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})

@@ -1,0 +1,79 @@
+"""Where does a kernel that learns close the gap to a network? On the data of four papers.
+
+    python -m launch.sweep --config=configs/lazy_rich/papers.py --data_dir=DIR \
+        --workdir=runs/lazy_rich_papers
+
+The sparse signal as in figure 3 and in theorem 2 (Karp et al., 2021), MNIST in noise as in their
+figure 6, hidden patterns as in table 1 of Shi, Wei and Liang (2022), and F + 0.3 G(F) of Allen-Zhu
+and Li (2019). On each the paper's network (with ReLUs for table 1's), exact regression with its NTK
+at the start and after training, with a wide NTK (of infinite width; of 256 random filters for the
+sparse signal, where the infinite one takes k^2 operations a pair) and with the recursive feature
+machine over the wide one. DIR holds mnist/.
+
+Said beforehand: the NTK after training is nearer to the network than to the best fixed kernel on
+all data; the recursive feature machine is on the sparse signal and on hidden patterns, where few
+directions decide, and is not on figure 6 and F + 0.3 G(F).
+
+Result of ":small" with one of its three seeds (--config.sweep.seed="(0,)"; 8 min of wall time on
+2 shared CPU cores), test accuracy or variance explained in percent:
+
+                     network  NTK after training  machine  wide NTK  NTK at the start
+    figure 3          78.4         84.9            99.9      81.8        54.1
+    theorem 2         85.4         89.7            99.4      68.0        50.5
+    figure 6          75.2         73.2            54.8      33.6        23.4
+    table 1           74.8         74.8            74.5      76.6        74.7
+    F + 0.3 G(F)      85.3         85.1            38.9      46.2        51.7
+
+The NTK after training closes the gap wherever one is shown (theorem 2, figure 6, F + 0.3 G(F)). The
+machine does more than that on the sparse signal, where it is above the network, and less than the
+fixed kernels on F + 0.3 G(F); on figure 6 one seed leaves it undecided, as it is midway. No gap is
+shown on figure 3, whose wide kernel is as good as the network there, and on table 1, of whose
+50,000 examples there are 1,000: the network then memorises them.
+"""
+
+import ml_collections
+
+from lsa_jax.experiments.lazy_rich.papers import settings
+from lsa_jax.sweep.variants import choose, set_fields
+
+_SMALL = {
+    "sparse.num_train": 500,
+    "sparse.num_test": 1000,
+    "mnist.num_train": 1000,
+    "mnist.num_test": 500,
+    "patterns.num_train": 1000,
+    "rfm.updates": 3,
+    "rfm.points": 50,
+}
+
+_QUICK = {
+    "sparse.k": 20,
+    "sparse.d": 4,
+    "sparse.filters": 8,
+    "sparse.num_train": 20,
+    "sparse.num_test": 20,
+    "sparse.epochs": 2,
+    "mnist.num_train": 20,
+    "mnist.num_test": 20,
+    "mnist.epochs": 2,
+    "patterns.num_train": 40,
+    "patterns.num_test": 20,
+    "patterns.width": 8,
+    "patterns.epochs": 2,
+    "hierarchical.num_train": 40,
+    "hierarchical.num_test": 20,
+    "hierarchical.width": 6,
+    "hierarchical.epochs": 2,
+    "ridge": (1e-2, 1e-1),
+    "rfm.updates": 1,
+    "rfm.points": 4,
+    "sweep.seed": (0,),
+}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the sweep in one of the variants full, small, quick."""
+    config = set_fields(
+        settings.default_config(), {"title": "Networks and kernels that learn, on the papers' data"}
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})

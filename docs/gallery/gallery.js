@@ -1,0 +1,34 @@
+// Above the gallery's cards: three choices, which leave those that all of them accept.
+const cards = [...document.querySelectorAll(".gallery-card")];
+const statuses = ["shown", "not shown", "undecided", "measured", "not run"];
+const choices = {
+  work: [["all", ""], ...new Set(cards.map((card) => card.dataset.paper))],
+  "has a claim that is": [["anything", ""], ...statuses],
+  takes: [["any time", ""], ["under 1 min", 60], ["under 10 min", 600], ["under 1 h", 3600]],
+};
+if (cards.length) {
+  const form = document.createElement("form");
+  form.className = "gallery-filter";
+  for (const [name, options] of Object.entries(choices)) {
+    const select = document.createElement("select");
+    options.forEach((option) => select.append(new Option(...[option, option].flat().slice(0, 2))));
+    const label = document.createElement("label");
+    label.append(name, " ", select);
+    form.append(label);
+  }
+  const left = document.createElement("output");
+  form.append(left);
+  const show = () => {
+    const [paper, status, seconds] = [...form.querySelectorAll("select")].map((s) => s.value);
+    for (const card of cards) {
+      const {dataset} = card;
+      card.hidden = Boolean(paper && dataset.paper !== paper)
+        || Boolean(status && !dataset.status.split("|").includes(status))
+        || Boolean(seconds && !(Number(dataset.seconds) < Number(seconds)));
+    }
+    left.value = `${cards.filter((card) => !card.hidden).length} of ${cards.length}`;
+  };
+  form.addEventListener("change", show);
+  show();
+  document.querySelector(".gallery-cards").before(form);
+}

@@ -1,0 +1,1 @@
+"""Networks, fixed kernels and kernels that learn, on the papers' own data."""

@@ -1,0 +1,173 @@
+"""The report: scores by task and learner, and which learned kernels close the gap to the network.
+
+A kernel closes the gap where it is nearer to the network than to the best kernel that does not
+learn: where its score is above midway between the two. Beforehand was said that the NTK after
+training does on all data; and that the recursive feature machine, which learns directions of rows,
+patches or inputs, does where few directions decide (the sparse signal, hidden patterns), and does
+not where it takes products of inputs (F + alpha G(F)) or to find an image in noise (figure 6).
+"""
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import ml_collections
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, TASKS
+from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting.curves import PALETTE, tidy
+from lsa_jax.reporting.report import Claim, Report
+
+# Where the recursive feature machine was expected to stay below midway.
+_NOT_BY_DIRECTIONS = ("figure6", "hierarchical")
+
+_NO_GAP = "no gap between network and fixed kernels is shown"
+
+
+def _scores(own: pd.DataFrame, learner: str) -> pd.Series:
+    """Returns a learner's scores by seed."""
+    return own[own["learner"] == learner].set_index("seed")["score"]
+
+
+def _error(own: pd.DataFrame, learner: str) -> float:
+    """Returns the standard error of a learner's scores from the draw of test examples."""
+    return float(own.loc[own["learner"] == learner, "score_error"].mean())
+
+
+def best_fixed(own: pd.DataFrame) -> str | None:
+    """Returns which of the kernels that do not learn is best on a task's runs; None if none ran."""
+    means = {name: _scores(own, name).mean() for name in FIXED if len(_scores(own, name))}
+    return max(means, key=means.get) if means else None
+
+
+def _chance(own: pd.DataFrame) -> str:
+    """Returns the warning that the network guesses; empty of numbers, or where it does not."""
+    network = own[own["learner"] == "network"]
+    classes = int(network["num_classes"].iloc[0])
+    if not classes:
+        return ""
+    return deciding.chance_warning(
+        network["score"].mean() / 100, classes, int(network["num_test"].iloc[0])
+    )
+
+
+def _task_claims(task: str, own: pd.DataFrame) -> list[Claim]:
+    name, fixed = TASKS[task], best_fixed(own)
+    expected = dict.fromkeys(("ntk_trained", "rfm"), "above midway")
+    if task in _NOT_BY_DIRECTIONS:
+        expected["rfm"] = "below midway"
+    gap_item = f"points, network minus its best fixed kernel: {name}"
+    items = {
+        learner: f"points of the {LEARNERS[learner]} above midway between fixed and network: {name}"
+        for learner in expected
+    }
+    network = _scores(own, "network")
+    if fixed is None or network.empty:
+        missing = {gap_item: "above 0"} | {items[of]: word for of, word in expected.items()}
+        return [deciding.not_run(item, word) for item, word in missing.items()]
+    kernel, errors = _scores(own, fixed), {of: _error(own, of) for of in ("network", fixed)}
+    gap = deciding.compare(
+        gap_item,
+        "above 0",
+        (network - kernel).dropna(),
+        above=0.0,
+        examples_error=float(np.hypot(*errors.values())),
+        unless=_chance(own),
+        digits=2,
+    )
+    found = [gap]
+    for learner, word in expected.items():
+        own_error = _error(own, learner) if len(_scores(own, learner)) else 0.0
+        found.append(
+            deciding.compare(
+                items[learner],
+                word,
+                (_scores(own, learner) - (network + kernel) / 2).dropna(),
+                above=0.0 if word.startswith("above") else -np.inf,
+                below=0.0 if word.startswith("below") else np.inf,
+                examples_error=float(np.hypot(own_error, np.hypot(*errors.values()) / 2)),
+                unless="" if gap.status == "shown" else _NO_GAP,
+                digits=2,
+            )
+        )
+    return found
+
+
+def make_claims(fine: pd.DataFrame, tasks: tuple[str, ...]) -> list[Claim]:
+    """Returns what was expected of each task, beside what came out.
+
+    Args:
+        fine: finished runs: `task`, `learner`, `seed`, `score`, `score_error`, `num_test`,
+            `num_classes` (0 of a task of numbers).
+        tasks: that were swept.
+    """
+    return [claim for task in tasks for claim in _task_claims(task, fine[fine["task"] == task])]
+
+
+def _share(own: pd.DataFrame, learner: str) -> str:
+    """Returns which part of the gap a learned kernel closes, in percent; empty without a gap."""
+    fixed = best_fixed(own)
+    means = [_scores(own, name).mean() for name in ("network", fixed, learner) if name]
+    if len(means) < 3 or not np.isfinite(means).all() or means[0] <= means[1]:
+        return ""
+    return f"{100 * (means[2] - means[1]) / (means[0] - means[1]):.0f}"
+
+
+def _table(fine: pd.DataFrame, tasks: tuple[str, ...]) -> pd.DataFrame:
+    """Returns one row a task: scores of all learners, and the parts of the gap that are closed."""
+    rows = []
+    for task in tasks:
+        own = fine[fine["task"] == task]
+        row = {"data": TASKS[task]}
+        for learner, label in LEARNERS.items():
+            row[label] = deciding.cell(_scores(own, learner), ".1f")
+        for learner in ("ntk_trained", "rfm"):
+            row[f"gap closed by {LEARNERS[learner]} (%)"] = _share(own, learner)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _draw(fine: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
+    """Draws the scores of all learners, a row of points a task; bars are ± 1 deviation."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(7, 0.8 * len(tasks) + 1.2), layout="constrained")
+    for place, (learner, label) in enumerate(LEARNERS.items()):
+        values = [_scores(fine[fine["task"] == task], learner) for task in tasks]
+        heights = np.arange(len(tasks)) + 0.14 * (place - 2)
+        axis.errorbar(
+            [own.mean() for own in values],
+            heights,
+            xerr=[own.std() if len(own) > 1 else 0.0 for own in values],
+            fmt="o",
+            color=PALETTE[place],
+            label=label,
+            markersize=5,
+        )
+    axis.set_yticks(range(len(tasks)), [TASKS[task].replace(" (", "\n(") for task in tasks])
+    axis.set(xlabel="test accuracy, or variance explained (%)")
+    axis.invert_yaxis()
+    tidy(axis)
+    axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns table, claims and figure."""
+    del workdir  # everything is in the results
+    fine, tasks = results[results["status"] == "ok"], config.sweep.task
+    return Report(
+        title=config.title,
+        tables=[("Test accuracy, or variance explained, in %", _table(fine, tasks))],
+        claims=make_claims(fine, tasks),
+        figures={"papers": functools.partial(_draw, fine, tasks)},
+        extra_tables={},
+        notes=[
+            f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation. The gap is "
+            "that between the network and the better of the two kernels that do not learn. A "
+            "kernel closes it where its score is above midway, by 95 % intervals over seeds and "
+            "test examples."
+        ],
+    )

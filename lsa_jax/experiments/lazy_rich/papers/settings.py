@@ -1,0 +1,92 @@
+"""Settings: networks beside kernels that learn, on the papers' own data.
+
+Sources of the tasks' defaults: Karp et al. (2021), figures 3 and 6 and theorem 2; Shi, Wei and
+Liang (2022), table 1; Allen-Zhu and Li (2019), section 8.1. Numbers of examples are ours.
+"""
+
+import ml_collections
+
+from lsa_jax.checks import integer, number, one_of, text, tuple_of
+from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.points import product
+
+TASKS = {
+    "figure3": "sparse signal, as in figure 3 (Karp et al.)",
+    "theorem2": "sparse signal, as in theorem 2 (Karp et al.)",
+    "figure6": "MNIST in noise, as in figure 6 (Karp et al.)",
+    "table1": "hidden patterns, as in table 1 (Shi et al.)",
+    "hierarchical": "F + 0.3 G(F) (Allen-Zhu and Li)",
+}
+LEARNERS = {
+    "network": "network",
+    "ntk_trained": "NTK after training",
+    "rfm": "recursive feature machine",
+    "ntk_wide": "wide NTK",
+    "ntk_start": "NTK at the start",
+}
+FIXED = ("ntk_wide", "ntk_start")
+
+_TASK, _LEARNER, _SEED, _SIZE = one_of(*TASKS), one_of(*LEARNERS), integer(0), integer(1)
+
+FIELDS: dict[str, Field] = {
+    "experiment": experiment_field(__name__),
+    "title": Field("Lazy or rich on the papers' data", text(), "heading of the report"),
+    "task": Field("figure3", _TASK, "whose data"),
+    "learner": Field("network", _LEARNER, "who learns"),
+    "seed": Field(0, _SEED, "draws the data, the network and its training"),
+    # The sparse signal.
+    "sparse.k": Field(1000, integer(3), "rows of noise"),
+    "sparse.d": Field(10, integer(1), "figure3: length of a row; theorem 2: about k / log(k)^2"),
+    "sparse.filters": Field(256, _SIZE, "of the network whose NTK stands for the wide one"),
+    "sparse.num_train": Field(1000, _SIZE, "training examples"),
+    "sparse.num_test": Field(2000, _SIZE, "test examples"),
+    "sparse.epochs": Field(200, _SIZE, "passes of the network's training"),
+    # MNIST.
+    "mnist.noise": Field(2.0, number(0), "standard deviation of the background"),
+    "mnist.num_train": Field(3000, _SIZE, "training images"),
+    "mnist.num_test": Field(1000, _SIZE, "test images"),
+    "mnist.epochs": Field(40, _SIZE, "passes of the network's training"),
+    # Hidden patterns.
+    "patterns.num_train": Field(2000, _SIZE, "training examples"),
+    "patterns.num_test": Field(2000, _SIZE, "test examples"),
+    "patterns.width": Field(300, _SIZE, "neurons"),
+    "patterns.epochs": Field(100, _SIZE, "passes of the network's training"),
+    # The hierarchical target.
+    "hierarchical.num_train": Field(500, _SIZE, "training examples"),
+    "hierarchical.num_test": Field(2000, _SIZE, "test examples"),
+    "hierarchical.width": Field(200, _SIZE, "of the three-layer ResNet"),
+    "hierarchical.epochs": Field(800, _SIZE, "passes of the network's training"),
+    # Kernels.
+    "ridge": Field(
+        (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+        tuple_of(number(0, above=True)),
+        "over the kernel's mean diagonal; of several, the best on held-out training examples",
+    ),
+    "rfm.updates": Field(4, _SIZE, "how often the wide NTK's features are learned anew"),
+    "rfm.points": Field(100, _SIZE, "training examples at which gradients are averaged"),
+    # The axes of the sweep.
+    "sweep.task": Field(tuple(TASKS), tuple_of(_TASK), "whose data"),
+    "sweep.learner": Field(tuple(LEARNERS), tuple_of(_LEARNER), "learners"),
+    "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
+}
+
+
+def default_config() -> ml_collections.ConfigDict:
+    """Returns the configuration with every field at its default."""
+    return _default_config(FIELDS)
+
+
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the swept settings of every point: task x seed x learner."""
+    axes = config.sweep
+    return product({"task": axes.task, "seed": axes.seed, "learner": axes.learner})
+
+
+def validate(config: ml_collections.ConfigDict) -> None:
+    """Raises unless every field is accepted.
+
+    Raises:
+        InputError: one line that names the field, the value and what is accepted.
+    """
+    check(config, FIELDS)

@@ -1,0 +1,137 @@
+"""The gallery's records: what each configuration and size came to, and its figures.
+
+A record is `FOLDER/NAME.json` below the gallery's folder, with figures beside it; all that is
+published is made of records, and records of sweeps' folders alone.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files, papers, pictures, reproduction
+from lsa_jax.reporting.machine import cores
+from lsa_jax.reporting.reproduction import Sweep
+
+MOST_BYTES = 6_000_000  # of all figures
+
+
+class Item(NamedTuple):
+    """What the gallery has of one configuration and size.
+
+    Attributes:
+        sweep: its results.
+        pictures: file names of its figures, the main one first.
+        fingerprint: of its settings, its report's code and its results, see `sweep.fingerprints`.
+    """
+
+    sweep: Sweep
+    pictures: list[str]
+    fingerprint: dict[str, Any]
+
+    @property
+    def configuration(self) -> Path:
+        """The file of the configuration."""
+        return Path(self.sweep.config.partition(":")[0])
+
+    @property
+    def size(self) -> str:
+        """The name of its size."""
+        return self.sweep.config.partition(":")[2] or "full"
+
+    @property
+    def name(self) -> str:
+        """The place of its record below the gallery, without ending."""
+        folder = self.configuration.parent.name
+        if papers.owner(folder) == papers.BEYOND:
+            folder = papers.BEYOND
+        ending = "" if self.size == "full" else f"-{self.size}"
+        return f"{folder}/{self.configuration.stem}{ending}"
+
+    @property
+    def folder(self) -> str:
+        """Where its record and figures lie below the gallery."""
+        return self.name.partition("/")[0]
+
+    @property
+    def seconds(self) -> float | None:
+        """What it took by the clock; None where only a least time is known."""
+        sweep = self.sweep
+        return None if sweep.partly_timed else max(sweep.wall_seconds, sweep.run_seconds)
+
+    @property
+    def cost(self) -> str:
+        """What it took by the clock and on how many cores, in words."""
+        machine = self.sweep.machine or {}
+        return f"{reproduction.wall_time(self.sweep)} on {cores(machine['cores'])}"
+
+    @property
+    def status(self) -> str:
+        """How many of its claims are shown, in words."""
+        failed = f"; {self.sweep.reason}" if self.sweep.failed_runs else ""
+        return reproduction.counts(self.sweep.claims) + failed
+
+
+def keep(gallery: Path, item: Item, folder: Path) -> None:
+    """Writes an item's record and figures, and removes figures that it no longer has.
+
+    Args:
+        gallery: the gallery's folder.
+        item: what its sweep came to; its `pictures` are names without ending.
+        folder: of the sweep.
+
+    Raises:
+        InputError: all figures together would take more than `MOST_BYTES`; the record and figures
+            are as they were.
+    """
+    place = gallery / item.name
+    drawn = {name: pictures.small(folder / name) for name in item.pictures}
+    made = {f"{place.name}.{name}{ending}": content for name, (ending, content) in drawn.items()}
+    old = [path for path in place.parent.glob(f"{place.name}.*") if path.suffix != ".json"]
+    total = size(gallery) - sum(path.stat().st_size for path in old) + sum(map(len, made.values()))
+    if total > MOST_BYTES:
+        raise InputError(
+            f"the figures in {gallery} would take {total:,} bytes with those of {item.name}; "
+            f"accepted: {MOST_BYTES:,}"
+        )
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for path in old:
+        path.unlink()
+    for name, content in made.items():
+        files.write_bytes(place.parent / name, content)
+    record = item._replace(pictures=list(made))._asdict() | {"sweep": item.sweep._asdict()}
+    files.write_json(place.parent / f"{place.name}.json", record)
+
+
+def size(gallery: Path) -> int:
+    """Returns how many bytes a gallery's figures take."""
+    found = (path for ending in ("svg", "png") for path in gallery.glob(f"*/*.{ending}"))
+    return sum(path.stat().st_size for path in found)
+
+
+def _item(path: Path, record: Mapping[str, Any]) -> Item:
+    item = Item(**record | {"sweep": Sweep(**record["sweep"])})
+    if not all((path.parent / name).is_file() for name in item.pictures):
+        raise ValueError
+    return item
+
+
+def read(gallery: Path) -> dict[str, Item]:
+    """Returns the items that a gallery has, by what follows `--config=`.
+
+    Raises:
+        InputError: there is no such folder, or a record is damaged or lacks a figure.
+    """
+    if not gallery.is_dir():
+        raise InputError(f"--gallery={gallery} is no folder; accepted: one that is there")
+    found = {}
+    for path in sorted(gallery.glob("*/*.json")):
+        try:
+            item = _item(path, files.read_json(path))
+        except (ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{path} is no record of the gallery, or damaged, or lacks a figure; remove it and "
+                "publish its sweep again"
+            ) from None
+        found[item.sweep.config] = item
+    return found

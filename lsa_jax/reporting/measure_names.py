@@ -1,0 +1,26 @@
+"""What may be measured along training beside losses: names, and what each says in a figure.
+
+The measures themselves are those of `training.measures`.
+"""
+
+NAMES = {
+    "kernel_distance": "1 - cosine of the kernel\nwith that at the start",
+    "kernel_velocity": "distance of the kernel from\nthe one before, over the time",
+    "kernel_alignment": "CKA of the kernel\nwith that at the start",
+    "target_alignment": "CKA of the kernel\nwith the targets",
+    "weight_movement": "movement of the weights,\nover their size",
+    "agop_correlation": "correlation of $W^T W$ with\nthe gradient outer product",
+    "low_rank_distance": "low rank distance of\nthe last features",
+    "effective_rank": "effective rank of\nthe last features",
+}
+
+# The time of the velocity is in epochs of runs that are trained by epochs, in steps of others.
+
+# A run's columns beside the measures at its end: training examples they are taken on, and the time
+# of all measuring over that of training, compilation left out of both.
+EXAMPLES, SHARE = "measured_examples", "measuring_share"
+
+
+def is_measure(column: str) -> bool:
+    """Whether a column holds a measure, of the network or of one of its layers."""
+    return column.split("/")[0] in NAMES

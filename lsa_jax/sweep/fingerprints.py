@@ -1,0 +1,147 @@
+"""Tells whether what is published of a configuration is still what its code would make.
+
+A fingerprint has the settings, and hashes of the sweep's points, of the code that makes its report,
+without comments, docstrings and layout, and of the results.
+"""
+
+import ast
+import hashlib
+import io
+import json
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lsa_jax.reporting import files
+from lsa_jax.sweep import config_files, registry
+from lsa_jax.sweep.fields import flatten
+
+_ROOT = Path(__file__).resolve().parents[2]
+_ROOM = Path("lsa_jax/experiments")
+# Of what papers share, these decide what a report says.
+_RULES = {Path("lsa_jax/reporting/claims.py"), Path("lsa_jax/reporting/curves.py")}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _docstring_lines(tree: ast.Module) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
+
+
+def code(source: str) -> str:
+    """Returns what is left of a source without comments, docstrings and white space.
+
+    It is the same text under every version of Python, as a syntax tree's would not be.
+    """
+    lines = dict(enumerate(source.splitlines(), 1))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row] = lines[row][:column]
+    for row in set(_docstring_lines(ast.parse(source))):
+        del lines[row]
+    return "".join("".join(lines.values()).split())
+
+
+def _imported(path: Path, name: str | None = None) -> list[Path]:
+    """Returns the modules that one imports from the package, or those that give it a name."""
+    found = []
+    for node in ast.walk(ast.parse((_ROOT / path).read_text())):
+        if not isinstance(node, ast.ImportFrom) or not node.module:
+            continue
+        for alias in node.names:
+            if name in (None, alias.name):
+                choices = [f"{node.module}.{alias.name}", node.module]
+                paths = [Path(choice.replace(".", "/") + ".py") for choice in choices]
+                found += [path for path in paths if (_ROOT / path).is_file()][:1]
+    return found
+
+
+def report_modules(experiment: str) -> list[Path]:
+    """Returns the modules that an experiment's report is made by, sorted.
+
+    The one that has its `make_report`, and what it imports of its paper and of the rules of claims.
+    """
+    home = _ROOM / experiment / "experiment.py"
+    paper = _ROOM / Path(experiment).parts[0]
+    to_do, found = _imported(home, "make_report") or [home], set[Path]()
+    while to_do:
+        path = to_do.pop()
+        if path not in found and (paper in path.parents or path in _RULES):
+            found.add(path)
+            to_do += _imported(path)
+    return sorted(found)
+
+
+def _of(config: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    registry.load_settings(config["experiment"])  # only to refuse what is gone
+    sources = [code((_ROOT / path).read_text()) for path in report_modules(config["experiment"])]
+    return {
+        "settings": files.plain(flatten(config)),
+        "points": _digest(json.dumps(files.plain(list(points)), sort_keys=True).encode()),
+        "report": _digest("\n".join(sources).encode()),
+    }
+
+
+def of_folder(folder: Path) -> dict[str, Any]:
+    """Returns the fingerprint of a finished sweep, with that of its results.
+
+    Raises:
+        InputError: its experiment is gone.
+    """
+    record = files.read_json(folder / "config.json")
+    results = _digest((folder / "results.csv").read_bytes())
+    return _of(record["config"], record["sweep"]) | {"results": results}
+
+
+def now(config: str) -> dict[str, Any]:
+    """Returns the fingerprint of what follows `--config=`, as it and its report are today.
+
+    Raises:
+        InputError: the file cannot be loaded.
+    """
+    name, _, variant = config.partition(":")
+    module = config_files.load(Path(name))
+    found = module.get_config(variant) if variant else module.get_config()
+    return _of(found.to_dict(), config_files.sweep_of(module, found))
+
+
+def _other_setting(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
+    """Returns the first setting that has changed; one that is new and at its default has not."""
+    settings = registry.load_settings(here["experiment"])
+    defaults = files.plain(flatten(settings.default_config().to_dict()))
+    for name in {**here, **there}:
+        before = there.get(name) if name in there else defaults.get(name)
+        if name not in here or here[name] != before:
+            return name
+    return None
+
+
+def changed(config: str, published: Mapping[str, Any]) -> list[str]:
+    """Returns what has changed since a fingerprint was taken, in words.
+
+    Args:
+        config: what follows `--config=`.
+        published: its fingerprint, from `of_folder`.
+
+    Raises:
+        InputError: its file cannot be loaded.
+    """
+    if not Path(config.partition(":")[0]).is_file():
+        return ["the configuration is gone"]
+    found = now(config)
+    words = []
+    if setting := _other_setting(published["settings"], found["settings"]):
+        words.append(f"the setting {setting}")
+    elif found["points"] != published["points"]:
+        words.append("the points of the sweep")
+    if found["report"] != published["report"]:
+        words.append("the code of the report")
+    return words

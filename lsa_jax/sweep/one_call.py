@@ -1,0 +1,86 @@
+"""A configuration in, its results and report out: a sweep in one call, for notebooks.
+
+config = settings.default_config()
+config.sweep.seed = (0,)
+found = sweep.run_config(config)
+found.claims, found.figure("signal_dynamics")
+"""
+
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting.report import Report
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.registry import load_settings
+from lsa_jax.sweep.reports import make_report
+from lsa_jax.sweep.run import run_sweep
+
+
+class Finished(NamedTuple):
+    """What came out of a sweep.
+
+    Attributes:
+        results: one row a point, as in `results.csv`.
+        report: the experiment's tables, claims and figures.
+        workdir: the folder that has it all, `report.html` too.
+    """
+
+    results: pd.DataFrame
+    report: Report
+    workdir: Path
+
+    @property
+    def claims(self) -> pd.DataFrame:
+        """The paper's statements and numbers beside ours."""
+        rows = [(c.item, c.paper, c.ours, c.status) for c in self.report.claims]
+        return pd.DataFrame(rows, columns=["item", "paper", "ours", "status"])
+
+    def figure(self, name: str) -> Any:
+        """Draws a figure of the report and returns it.
+
+        Raises:
+            InputError: the report has no figure of this name.
+        """
+        if name not in self.report.figures:
+            accepted = ", ".join(self.report.figures) or "none, as the report has no figures"
+            raise InputError(f"name is {name!r}; accepted: {accepted}")
+        return self.report.figures[name]()
+
+
+def run_config(
+    config: ml_collections.ConfigDict,
+    workdir: Path | str | None = None,
+    data_dir: Path | str | None = None,
+) -> Finished:
+    """Runs every point of a configuration's sweep and makes the report, in this process.
+
+    Args:
+        config: an experiment's `settings.default_config()`, with fields set, or what a file below
+            `configs/` gives; it may be changed afterwards.
+        workdir: where everything is written, and what is there already is not run again; None
+            makes a new folder among the system's temporary ones.
+        data_dir: where data sets lie; None means LSA_DATA_DIR or the cache.
+
+    Raises:
+        InputError: a field is not accepted, data are missing or damaged, or the folder holds
+            something else.
+    """
+    config = config.copy_and_resolve_references()
+    settings = load_settings(config.get("experiment"))
+    settings.validate(config)
+    points = make_points(config, settings.sweep(config), settings.validate)
+    folder = Path(tempfile.mkdtemp(prefix="lsa_jax_") if workdir is None else workdir)
+    results = run_sweep(
+        config,
+        points,
+        folder,
+        data_dir=None if data_dir is None else Path(data_dir),
+        command=["sweep.run_config"],
+        show=lambda text: None,
+    )
+    return Finished(results, make_report(config, points, results, folder), folder)

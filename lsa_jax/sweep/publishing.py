@@ -1,0 +1,79 @@
+"""Takes finished sweeps into the gallery."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files, gallery, pictures, reproduction
+from lsa_jax.reporting.gallery import Item
+from lsa_jax.reporting.reproduction import Sweep
+from lsa_jax.sweep import fingerprints
+
+_FOR_TESTS = "quick"
+
+
+def finished(folders: Iterable[str | Path]) -> list[tuple[Sweep, Path]]:
+    """Returns the finished sweeps of reproductions, and the folder of each.
+
+    Raises:
+        InputError: a folder holds no reproduction, or one that can show no claim.
+    """
+    found = []
+    for folder in map(Path, folders):
+        record = reproduction.read(folder / "report.json")
+        if record["scale"] == _FOR_TESTS:
+            raise InputError(
+                f"{folder} holds --scale={_FOR_TESTS}, which shows no claim; accepted: another "
+                "scale"
+            )
+        done = [sweep for sweep in record["sweeps"] if sweep.status in reproduction.FINISHED]
+        found += [(sweep, folder / sweep.name) for sweep in done]
+    return found
+
+
+def _item(sweep: Sweep, folder: Path, remake: Callable[[Path], None]) -> tuple[Item, str]:
+    """Returns what a sweep came to, after its report was made anew by today's code.
+
+    Of a folder that this code cannot report on, the report as it lies there, which the pages mark
+    as stale, with the reason.
+    """
+    if not Path(sweep.config.partition(":")[0]).is_file():
+        raise InputError("its configuration is not here; accepted: one below this folder")
+    typed = files.read_json(folder / "config.json")["command"]
+    if changed := [word for word in typed if word.startswith("--config.")]:
+        raise InputError(f"{folder} was run with {changed[0]}; accepted: a configuration as it is")
+    fingerprint, reason = fingerprints.of_folder(folder), ""
+    try:
+        remake(folder)
+    except InputError as error:
+        fingerprint["report"], reason = "", f", with the report as it was: {error}"
+    told = reproduction.finished(sweep, folder.parent, sweep.machine or {})
+    # The command names folders of the machine that it ran on; figures are listed beside.
+    told = told._replace(command="", pictures=[])
+    return Item(told, pictures.names(folder), fingerprint), reason
+
+
+def publish(
+    place: Path, found: Iterable[tuple[Sweep, Path]], remake: Callable[[Path], None]
+) -> Iterator[str]:
+    """Puts sweeps into the gallery, and says of each that is not there yet what became of it.
+
+    One whose settings, report and results are those that the gallery has is left alone; the report
+    of any other is made anew first, so that all that is published is of one code.
+
+    Args:
+        place: the gallery's folder; what it has of other configurations and sizes stays.
+        found: from `finished`; of the same configuration and size the last counts.
+        remake: writes a folder's report anew.
+    """
+    known = gallery.read(place)
+    for sweep, folder in {sweep.config: (sweep, folder) for sweep, folder in found}.values():
+        try:
+            published = known.get(sweep.config)
+            if published and published.fingerprint == fingerprints.of_folder(folder):
+                continue
+            item, reason = _item(sweep, folder, remake)
+            gallery.keep(place, item, folder)
+            yield f"published {sweep.config}{reason}"
+        except InputError as error:
+            yield f"left out {sweep.config}: {error}"

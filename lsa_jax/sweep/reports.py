@@ -1,0 +1,47 @@
+"""The report on a sweep, from what its folder holds."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
+from lsa_jax.reporting.measured import with_measures
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.write import write_report
+from lsa_jax.sweep import locks
+from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.registry import load_experiment
+
+Show = Callable[[str], None]
+
+
+def make_report(
+    config: ml_collections.ConfigDict, points: list[Point], results: pd.DataFrame, workdir: Path
+) -> Report:
+    """Returns the experiment's report on results, with the measures of what was trained."""
+    report = load_experiment(config.experiment).report(config, results, workdir)
+    varying = [name.split(".")[-1] for name in points[0].settings]
+    return with_measures(report, workdir, results, varying)
+
+
+def report_sweep(
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, show: Show = print
+) -> pd.DataFrame:
+    """Writes and shows the report on the points that are done and returns their table.
+
+    Raises:
+        InputError: none is done, or the folder cannot be written.
+    """
+    with locks.reporting(workdir):
+        results = files.read_results(workdir, [point.id for point in points])
+        if results.empty:
+            raise InputError(
+                f"--workdir {workdir} has no finished runs; start them with launch.sweep"
+            )
+        show(write_report(workdir, results, make_report(config, points, results, workdir)))
+    if len(results) < len(points):
+        show(f"{len(points) - len(results)} of {len(points)} runs are missing")
+    return results

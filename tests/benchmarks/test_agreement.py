@@ -1,0 +1,53 @@
+"""The suite `agreement`: both sides describe the same network, and what is missing is skipped."""
+
+import importlib.util
+
+import jax
+import numpy as np
+import pytest
+
+from lsa_jax.benchmarks import agreement, torch_peers
+from lsa_jax.benchmarks.measure import Contest, Skipped
+from lsa_jax.benchmarks.works import WORKS
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_compilation():
+    """Leaves most optimisations out: these tests compile a great deal and compute little."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def _without(monkeypatch, *modules):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name in modules else find(name)
+    )
+
+
+def test_every_work_is_listed_and_skipped_where_its_peer_is_not_installed(monkeypatch):
+    _without(monkeypatch, "neural_tangents", "torch", "nngeometry")
+    skipped = list(agreement.contests(quick=True))
+    assert tuple(work.work for work in skipped) == WORKS["agreement"]
+    assert all(isinstance(work, Skipped) for work in skipped)
+    assert skipped[-2].reason == "torch and nngeometry not installed"
+
+
+@pytest.mark.parametrize(
+    "work", ["infinite NTK, layer Residual", "infinite NNGP, 3-layer FC", "finite NTK, CNN"]
+)
+def test_both_sides_compute_the_same_in_float64(work, monkeypatch):
+    _without(monkeypatch, "torch", "nngeometry")
+    contest = next(c for c in agreement.contests(quick=True) if c.work.startswith(work))
+    assert isinstance(contest, Contest)
+    ours, theirs = contest.ours(), next(iter(contest.peers.values()))()
+    assert ours.dtype == theirs.dtype == np.float64
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-13 * np.abs(theirs).max())
+
+
+def test_weights_of_flattened_images_are_reordered_for_channels_first():
+    rng = np.random.default_rng(0)
+    images, weight = rng.standard_normal((2, 4, 5, 3)), rng.standard_normal((60, 7))
+    found = images.transpose(0, 3, 1, 2).reshape(2, 60) @ torch_peers._channels_first(weight, 3)
+    np.testing.assert_allclose(found, images.reshape(2, 60) @ weight, atol=1e-13)

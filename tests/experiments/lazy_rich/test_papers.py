@@ -1,0 +1,108 @@
+"""Lazy or rich on the papers' data: who learns from what, and how it is judged."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax import kernels
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.lazy_rich.papers import experiment, settings, tasks
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
+
+SMALL = {
+    "sparse.k": 20,
+    "sparse.d": 4,
+    "sparse.filters": 8,
+    "sparse.num_train": 20,
+    "sparse.num_test": 30,
+    "sparse.epochs": 2,
+    "ridge": (1e-2,),
+    "rfm.updates": 1,
+    "rfm.points": 5,
+}
+
+
+def points_of(**fields):
+    config = set_fields(settings.default_config(), SMALL | fields)
+    return make_points(config, settings.sweep(config), settings.validate)
+
+
+def test_learners_of_a_task_and_seed_share_the_data_and_one_training(tmp_path, monkeypatch):
+    learners = ("network", "ntk_trained", "ntk_start", "ntk_wide")
+    fields = {"sweep.task": ("figure3",), "sweep.seed": (0, 1), "sweep.learner": learners}
+    points = points_of(**fields)
+    groups = experiment.groups(points)
+    assert [len({p.config.seed for p in group}) for group in groups] == [1, 1]
+    trained, made = [], []
+    train, make = tasks.train_network, tasks.make_task
+    monkeypatch.setattr(tasks, "train_network", lambda *a: trained.append(1) or train(*a))
+    monkeypatch.setattr(tasks, "make_task", lambda *a: made.append(make(*a)) or made[-1])
+    found = experiment.run(groups[0], {}, tmp_path, lambda fraction: None)
+    assert len(trained) == len(made) == 1
+    by_name = {outcome.metrics["learner"]: outcome.metrics for outcome in found}
+    assert set(by_name) == set(learners)
+    # The kernel at the start against a plain solution with Jacobians.
+    task, key = made[0], jax.random.fold_in(jax.random.key(0), experiment.Papers.RUN)
+    start = task.network.init(experiment.init_key(key), (21, 4))
+    ntk = kernels.empirical_ntk(task.network.apply, start, task.train.inputs, method="jacobian")
+    cross = kernels.empirical_ntk(
+        task.network.apply, start, task.test.inputs, task.train.inputs, method="jacobian"
+    )
+    targets = task.train.targets[:, None]
+    outputs = kernels.regress(ntk, targets, cross, ridge=1e-2).predictions
+    accuracy = 100 * np.mean(outputs[:, 0] * task.test.targets > 0)
+    assert by_name["ntk_start"]["score"] == pytest.approx(accuracy, abs=100 / 30)
+    assert by_name["ntk_wide"]["ridge"] == 1e-2 and by_name["network"]["ridge"] is None
+
+
+@pytest.mark.slow
+def test_a_machine_learns_from_rows_and_goes_on_where_it_was(tmp_path):
+    fields = {"sweep.task": ("figure3",), "sweep.seed": (0,), "sweep.learner": ("rfm",)}
+    (group,) = experiment.groups(points_of(**fields))
+    (first,) = experiment.run(group, {}, tmp_path, lambda fraction: None)
+    (again,) = experiment.run(group, {}, tmp_path, lambda fraction: None)
+    assert first == again and 0 <= first.metrics["score"] <= 100
+
+
+def test_the_network_of_many_filters_is_odd_and_one_of_them_is_the_papers(key):
+    model = tasks.threshold_filters(5)
+    params = model.init(key, (7, 3))
+    x = jax.random.normal(key, (4, 7, 3))
+    np.testing.assert_allclose(
+        model.apply(params, x), -model.apply(params, -x), rtol=1e-4, atol=1e-5
+    )
+    one = {name: leaf[..., :1] for name, leaf in params.items()} | {"a": jnp.ones(1)}
+    paper = tasks.patch_cnn()
+    expected = paper.apply({"w": one["w"], "b": one["b"]}, x)
+    np.testing.assert_allclose(
+        tasks.threshold_filters(1).apply(one, x), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_scores_are_accuracies_or_variance_explained():
+    targets = np.array([[1.0, 0.0], [3.0, 4.0], [5.0, 2.0]])
+    task = tasks.PaperTask(None, Dataset(None, targets), True, None, None, None, None, 1)
+    assert experiment.score(task, targets)[0] == pytest.approx(100)
+    mean = np.tile(targets.mean(axis=0), (3, 1))
+    assert experiment.score(task, mean)[0] == pytest.approx(0, abs=1e-9)
+    signs = np.array([1.0, -1.0, 1.0, 1.0])
+    task = task._replace(test=Dataset(None, signs), is_regression=False)
+    found, error = experiment.score(task, np.array([[2.0], [3.0], [0.1], [4.0]]))
+    assert found == 75 and 10 < error < 30
+
+
+@pytest.mark.parametrize(
+    ("task", "shape", "size"), [("theorem2", (21, 2), 2), ("table1", (100,), 100)]
+)
+def test_wide_kernels_see_what_the_identity_leaves_as_it_is(task, shape, size):
+    fields = {"patterns.num_train": 9, "patterns.num_test": 5, "patterns.width": 4}
+    (point, *_) = points_of(**fields, **{"sweep.task": (task,), "sweep.seed": (0,)})
+    made = tasks.make_task(point.config, {})
+    assert made.train.inputs.shape[1:] == shape and made.wide.size == size
+    x = made.train.inputs[:4]
+    np.testing.assert_allclose(x.std(), made.train.inputs.std(), rtol=0.5)
+    whole = np.asarray(made.wide.of_transform(np.eye(size))(x, x))
+    half = np.asarray(made.wide.of_transform(np.eye(size) / 2)(2 * x, 2 * x))
+    np.testing.assert_allclose(whole, half, rtol=1e-4)

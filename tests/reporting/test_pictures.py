@@ -1,0 +1,64 @@
+"""Figures of the gallery are small, and the same drawings."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from PIL import Image
+
+from lsa_jax.reporting import pictures
+
+
+def draw(folder, name, image=None):
+    figure, axis = plt.subplots(figsize=(6, 3))
+    if image is None:
+        axis.plot(np.linspace(0, 1, 50), np.sin(np.linspace(0, 7, 50)), "o-", label="a - b")
+        axis.set_ylabel("an axis that is turned")
+    else:
+        axis.pcolormesh(image)
+    for kind in ("svg", "png"):
+        figure.savefig(folder / f"{name}.{kind}")
+    plt.close(figure)
+
+
+def numbers(svg):
+    root = ElementTree.fromstring(svg)
+    texts = [node.get(name, "") for node in root.iter() for name in ("d", "x", "y")]
+    return np.array([float(n) for text in texts for n in re.findall(r"-?\d+\.?\d*", text)])
+
+
+def test_a_shorter_drawing_is_the_same_to_a_hundredth_of_a_point(tmp_path):
+    draw(tmp_path, "curve")
+    before = (tmp_path / "curve.svg").read_text()
+    after = pictures.shorter(before)
+    assert len(after) < 0.9 * len(before) and "metadata" not in after
+    assert re.findall(r'transform="[^"]*"', after) == re.findall(r'transform="[^"]*"', before)
+    assert len(numbers(before)) > 150
+    np.testing.assert_allclose(numbers(after), numbers(before), atol=0.0051)
+
+
+def test_a_drawing_that_is_too_large_becomes_a_png_that_is_not(tmp_path):
+    draw(tmp_path, "image", np.random.default_rng(0).normal(size=(40, 40)))
+    assert (tmp_path / "image.svg").stat().st_size > 2 * pictures.MOST_BYTES
+    ending, content = pictures.small(tmp_path / "image")
+    (tmp_path / "small.png").write_bytes(content)
+    assert ending == ".png" and len(content) <= pictures.MOST_BYTES
+    kept, image = Image.open(tmp_path / "small.png"), Image.open(tmp_path / "image.png")
+    shrunk = image.convert("RGB").resize(kept.size)
+    difference = np.asarray(kept.convert("RGB"), float) - np.asarray(shrunk, float)
+    assert np.abs(difference).mean() < 8 and kept.size[0] > 300
+
+
+def test_figures_come_in_the_order_of_the_report(tmp_path):
+    (tmp_path / "report.md").write_text("# T\n\n![b](b.png)\n\n![a.1](a.1.png)\n")
+    assert pictures.names(tmp_path) == ["b", "a.1"]
+
+
+@pytest.mark.parametrize("missing", ["svg", "png"])
+def test_a_figure_that_is_missing_is_not_passed_over(tmp_path, missing):
+    draw(tmp_path, "image", np.random.default_rng(0).normal(size=(40, 40)))
+    (tmp_path / f"image.{missing}").unlink()
+    with pytest.raises(FileNotFoundError):
+        pictures.small(tmp_path / "image")

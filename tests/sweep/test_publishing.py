@@ -1,0 +1,207 @@
+"""Finished sweeps come into the gallery as they are, once, and nothing else does."""
+
+import json
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files, gallery, reproduction
+from lsa_jax.reporting.reproduction import DONE, FAILED, Sweep
+from lsa_jax.sweep import fingerprints, gallery_pages, publishing
+from lsa_jax.sweep.catalog import Entry, Variant
+
+CLAIM = {"item": "a gap", "paper": 0.75, "ours": 0.5, "spread": 0.01, "status": "not shown"}
+CLAIMS = [CLAIM | {"low": 0.4, "high": 0.6, "note": "<few> seeds"}]
+CLAIMS += [
+    {"item": f"claim {number}", "paper": "-", "ours": "", "spread": None, "status": "not run"}
+    for number in range(9)
+]
+HOST = {"cpu": "A processor", "cores": 2, "memory_gib": 24.0, "python": "3.11.7"}
+RECORD = {"devices": ["cuda:0 (H100)", "cuda:1 (H100)"], "versions": {"jax": "0.10.2"}}
+
+
+def remake(folder):
+    """Writes what a report writes."""
+    figure, axis = plt.subplots(figsize=(2, 1))
+    axis.plot([0, 1], [1, 0])
+    for kind in ("svg", "png"):
+        figure.savefig(folder / f"curve.{kind}")
+    plt.close(figure)
+    files.write_json(folder / "report.json", CLAIMS)
+    (folder / "report.md").write_text("# T\n\n![curve](curve.png)\n")
+
+
+def finish(workdir, name, command=()):
+    """Leaves what a finished sweep does."""
+    config = {"experiment": "lsa/lemmas", "name": name}
+    record = RECORD | {"command": list(command), "config": config, "sweep": [{"k": 64}]}
+    files.write_json(workdir / name / "config.json", record)
+    (workdir / name / "results.csv").write_text("seconds,status\n2,ok\n1,ok\n")
+    files.write_json(workdir / name / "report.json", [])
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Returns a gallery and a reproduction with the finished sweeps a and b."""
+    monkeypatch.chdir(tmp_path)
+    sweeps = []
+    for name, status in (("a", DONE), ("b", DONE), ("c", FAILED)):
+        path = Path("configs/lsa") / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'"""Figure {name}: it shows."""\n')
+        timed = {"wall_seconds": 70.0, "cpu_seconds": 50.0, "machine": HOST | RECORD}
+        sweeps.append(Sweep(name, f"{path}:small", "", "", "", status, **timed))
+    workdir = tmp_path / "out"
+    for name in ("a", "b"):
+        finish(workdir, name)
+    record = {"paper": "lsa", "scale": "small", "title": "T", "command": "", "sweeps": sweeps}
+    reproduction.write(workdir, record)
+    (tmp_path / "gallery").mkdir()
+    return tmp_path / "gallery", workdir
+
+
+def publish(place, made=None):
+    """Returns what is said of sweeps, and the names of those whose report was made anew."""
+    remade = []
+
+    def make(folder):
+        remade.append(folder.name)
+        (made or remake)(folder)
+
+    lines = list(publishing.publish(place[0], publishing.finished([place[1]]), make))
+    return lines, remade
+
+
+def test_finished_sweeps_are_published_with_figures_claims_and_cost(place):
+    lines, remade = publish(place)
+    assert lines == [f"published configs/lsa/{name}.py:small" for name in "ab"]
+    assert remade == ["a", "b"]
+    found = gallery.read(place[0])
+    assert list(found) == ["configs/lsa/a.py:small", "configs/lsa/b.py:small"]
+    item = found["configs/lsa/a.py:small"]
+    assert item.pictures == ["a-small.curve.svg"] and item.size == "small"
+    assert (place[0] / "lsa" / item.pictures[0]).stat().st_size == gallery.size(place[0]) / 2
+    assert item.sweep.claims[0]["low"] == 0.4 and item.seconds == 70
+    assert item.cost == "1 min 10 s on 2 cores" and item.status == "0 of 1 shown, 9 not run"
+
+
+def test_again_only_what_is_new_or_changed_is_published(place, monkeypatch):
+    publish(place)
+    assert publish(place) == ([], [])
+    (place[1] / "a" / "results.csv").write_text("seconds,status\n2,ok\n3,failed\n")
+    (place[0] / "lsa" / "a-small.old.png").touch()
+    lines, remade = publish(place)
+    assert lines == ["published configs/lsa/a.py:small"] and remade == ["a"]
+    assert not (place[0] / "lsa" / "a-small.old.png").exists()
+    assert gallery.read(place[0])["configs/lsa/a.py:small"].sweep.failed_runs == 1
+    # Of other code of the report everything is made anew.
+    code = fingerprints.code
+    monkeypatch.setattr(fingerprints, "code", lambda source: code(source) + "x")
+    assert publish(place)[1] == ["a", "b"]
+
+
+def test_one_that_cannot_be_published_does_not_stop_the_others(place):
+    finish(place[1], "a", ["sweep.py", "--config.k=3"])
+    line, other = publish(place)[0]
+    assert "was run with --config.k=3; accepted: a configuration as it is" in line
+    assert other == "published configs/lsa/b.py:small"
+    finish(place[1], "a")
+    Path("configs/lsa/a.py").unlink()
+    assert "its configuration is not here" in publish(place)[0][0]
+
+
+def test_a_report_that_cannot_be_made_anew_is_published_as_it_was_and_is_stale(place):
+    def refuse(folder):
+        raise InputError("config.d is missing")
+
+    remake(place[1] / "a")
+    remake(place[1] / "b")
+    lines, _ = publish(place, refuse)
+    ending = ", with the report as it was: config.d is missing"
+    assert lines == [f"published configs/lsa/{name}.py:small{ending}" for name in "ab"]
+    item = gallery.read(place[0])["configs/lsa/a.py:small"]
+    assert item.sweep.claims[0]["ours"] == 0.5 and item.fingerprint["report"] == ""
+    lines, remade = publish(place)  # by code that can
+    assert remade == ["a", "b"] and gallery.read(place[0])["configs/lsa/a.py:small"] != item
+
+
+def test_start_up_checks_are_not_published(place):
+    record = reproduction.read(place[1] / "report.json") | {"scale": "quick"}
+    reproduction.write(place[1], record)
+    with pytest.raises(InputError, match="shows no claim; accepted: another scale"):
+        publish(place)
+
+
+def test_figures_have_a_limit_and_what_is_there_stays(place, monkeypatch):
+    publish(place)
+    before = {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()}
+    (place[1] / "a" / "results.csv").write_text("seconds,status\n2,ok\n")
+    monkeypatch.setattr(gallery, "MOST_BYTES", gallery.size(place[0]) - 1)
+    (line,) = publish(place)[0]
+    assert "left out" in line and "bytes with those of lsa/a-small; accepted" in line
+    assert {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("damage", ["no JSON", "{}", "figure"])
+def test_a_damaged_record_is_refused(place, damage):
+    publish(place)
+    path = place[0] / "lsa" / "a-small.json"
+    if damage == "figure":
+        (place[0] / "lsa" / "a-small.curve.svg").unlink()
+    else:
+        path.write_text(damage)
+    with pytest.raises(InputError, match="a-small.json is no record .* publish its sweep again"):
+        gallery.read(place[0])
+
+
+def entries(place):
+    """Returns a catalogue of a, of which the gallery has the small size, and of d, which is not."""
+    found = gallery.read(place)
+    sizes = [Variant(f"configs/lsa/a.py{s}", n, ("mnist",), found.get(f"configs/lsa/a.py{s}"))
+             for n, s in (("full", ""), ("small", ":small"))]  # fmt: skip
+    missing = [Variant("configs/lsa/d.py:small", "small", (), None)]
+    return [
+        Entry(Path("configs/lsa/a.py"), "lsa", "Figure a", "the x_i <w, x> fall", sizes),
+        Entry(Path("configs/lsa/d.py"), "lsa", "Figure d", "it shows", missing),
+    ]
+
+
+def test_a_page_has_what_came_out_beside_the_paper_and_the_command(place):
+    publish(place)
+    gallery_pages.write(place[0], entries(place[0]))
+    page = (place[0] / "lsa.md").read_text()
+    assert "\nThe x\\_i &lt;w, x> fall\n" in page
+    assert "![Figure a](lsa/a-small.curve.svg)" in page
+    assert "**Size small**: 0 of 1 shown, 9 not run. 1 min 10 s on 2 cores" in page
+    assert "(50 s of processor time), 2 runs; A processor, 2 x H100, JAX 0.10.2." in page
+    cells = ["a gap", "0.75", "0.5 ± 0.01", "0.4 to 0.6", "&lt;few&gt; seeds"]
+    assert all(f">{cell}</td>" in page for cell in cells)
+    assert '<span class="gallery-status bad">not shown</span>' in page
+    assert "<summary>2 more</summary>" in page
+    command = (
+        "python -m launch.sweep --config=configs/lsa/{}.py:small \\\n    --workdir=runs/{}{}\n"
+    )
+    assert command.format("a", "a", " --data_dir=DIR") in page
+    assert command.format("d", "d", "") in page.partition("## Not run")[2]
+
+
+def test_the_first_page_counts_claims_and_has_a_card_an_item(place):
+    publish(place)
+    gallery_pages.write(place[0], entries(place[0]))
+    page = (place[0] / "index.md").read_text()
+    assert ">1 of 2</td>" in page
+    counts = [f'<td data-label="{name}">{n}</td>' for name, n in (("not shown", 1), ("not run", 9))]
+    assert all(count in page for count in counts)
+    a, d = page.split('<a class="gallery-card" ')[1:]
+    assert a.startswith('href="lsa.md#a"') and 'data-status="not shown|not run"' in a
+    assert 'data-seconds="70.0"' in a and 'src="lsa/a-small.curve.svg"' in a
+    assert d.startswith('href="lsa.md#d"') and 'data-status="not run">' in d and "<img" not in d
+
+
+def test_records_name_no_place_of_the_machine(place):
+    finish(place[1], "a", ["/somewhere/launch/sweep.py", f"--workdir={place[1]}"])
+    publish(place)
+    record = json.loads((place[0] / "lsa" / "a-small.json").read_text())
+    assert str(place[1]) not in json.dumps(record) and "somewhere" not in json.dumps(record)

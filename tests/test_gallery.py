@@ -1,0 +1,121 @@
+"""The gallery that is published: small, marked where it is stale, and whole in a browser."""
+
+import functools
+import http.server
+import importlib.util
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from lsa_jax.reporting import gallery, papers, pictures
+from lsa_jax.sweep import fingerprints, gallery_pages
+
+ROOT = Path(__file__).resolve().parents[1]
+GALLERY = ROOT / "docs" / "gallery"
+PAGES = ["index", *papers.PAPERS]
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+browser = load(ROOT / "tests" / "reporting" / "browser.py")
+
+
+def test_its_figures_are_small_and_each_is_in_a_record():
+    figures = {path for kind in ("svg", "png") for path in GALLERY.glob(f"*/*.{kind}")}
+    assert figures and gallery.size(GALLERY) <= gallery.MOST_BYTES == 6_000_000
+    assert max(path.stat().st_size for path in figures) <= pictures.MOST_BYTES == 80_000
+    items = gallery.read(GALLERY).values()
+    assert figures == {GALLERY / item.folder / name for item in items for name in item.pictures}
+
+
+def test_the_build_marks_what_is_stale_and_nothing_else(monkeypatch):
+    pytest.importorskip("markdown")
+    hooks = load(ROOT / "docs" / "hooks.py")
+    item = gallery.read(GALLERY)["configs/quickstart.py"]
+    now = fingerprints.now(str(ROOT / "configs" / "quickstart.py"))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="gallery/beyond.md"), meta={})
+    text = f'a\n{gallery_pages.MARK.format(item.name)}\n<a href="lsa.md#b">'
+
+    def built(fingerprint):
+        found = {"": item._replace(fingerprint=fingerprint)}
+        monkeypatch.setattr(hooks.gallery, "read", lambda place: found)
+        return hooks.on_page_markdown(text, page, None, None).splitlines()
+
+    assert built(now) == ["a", "", '<a href="lsa/#b">']
+    told = '<p class="gallery-stale">Stale, as changed since: {}.</p>'
+    assert built(now | {"report": ""})[1] == told.format("the code of the report")
+    settings = now["settings"] | {"noise": 7.0}
+    assert built(now | {"settings": settings})[1] == told.format("the setting noise")
+    both = told.format("the setting noise and the code of the report")
+    assert built({"settings": settings, "points": "", "report": ""})[1] == both
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Returns the folder and the address of the documentation as it is built."""
+    if not browser.CHROMIUM:
+        pytest.skip("no chromium")
+    if not shutil.which("mkdocs"):
+        pytest.skip("needs pip install -e '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    command = ["mkdocs", "build", "--strict", "--quiet", f"--site-dir={folder}"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    handler = functools.partial(_Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_browser_shows_every_figure_table_and_path_whole(site, page, width, tmp_path):
+    folder, address = site
+    place = "gallery" if page == "index" else f"gallery/{page}"
+    seen = browser.look(folder, address, f"{place}/", width, tmp_path)
+    assert seen["broken"] == [] and seen["split"] == [] and seen["dead"] == []
+    assert seen["width"] <= width and seen["wide"] == []
+    records = gallery.read(GALLERY).values()
+    shown = [item for item in records if papers.owner(item.configuration.parent.name) == page]
+    if page != "index":
+        assert seen["images"] == sum(len(item.pictures) for item in shown)
+
+
+@pytest.mark.slow
+def test_the_choices_leave_the_cards_that_all_of_them_accept(site, tmp_path):
+    folder, address = site
+    title = papers.PAPERS["resnet"].title
+    choose = f"""const [paper, status] = d.querySelectorAll(".gallery-filter select");
+    paper.value = "{title}"; status.value = "shown";
+    status.dispatchEvent(new Event("change", {{bubbles: true}}));"""
+    seen = browser.look(folder, address, "gallery/", 1280, tmp_path, choose)
+    assert seen["cards"] and all(card["paper"] == title for card in seen["cards"])
+    assert all("shown" in card["status"].split("|") for card in seen["cards"])
+
+
+@pytest.mark.slow
+def test_a_browser_sees_what_is_broken(site, tmp_path):
+    folder, address = site
+    spoil = """d.querySelector("article").insertAdjacentHTML("beforeend", `<img src="none.svg">
+    <table style="min-width: 500px"><tr><td>wide</td></tr></table><a href="none/">dead</a>
+    <p style="width: 50px; word-break: break-all">configs/transformers.py</p>`);"""
+    seen = browser.look(folder, address, "gallery/beyond/", 390, tmp_path, spoil)
+    assert seen["broken"] == ["none.svg"] and len(seen["wide"]) == 1
+    assert "transformers" in seen["split"] and seen["dead"] == [f"{address}/gallery/beyond/none/"]

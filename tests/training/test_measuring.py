@@ -1,0 +1,166 @@
+"""Measures along training: what they are of, that it does not see them, and that they go on."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pandas as pd
+import pytest
+
+from lsa_jax import models
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files, measure_names
+from lsa_jax.reporting.measured import with_measures
+from lsa_jax.reporting.report import Report
+from lsa_jax.training import (
+    LOSSES,
+    Checkpoints,
+    Evaluation,
+    Measuring,
+    measures,
+    measuring,
+    train,
+)
+from lsa_jax.training.programs import init_key
+
+MODEL = models.mlp(widths=(8,), num_classes=3)
+ALL = tuple(measure_names.NAMES)
+FEW = ("kernel_distance", "kernel_velocity", "weight_movement")
+
+
+class _Killed(Exception):
+    pass
+
+
+@pytest.fixture
+def data(key):
+    inputs = jax.random.normal(key, (37, 5))
+    return Dataset(inputs, jax.nn.one_hot(jnp.argmax(inputs[:, :3], axis=-1), 3))
+
+
+@pytest.fixture
+def run(data):
+    return functools.partial(
+        train,
+        model=MODEL,
+        data=data,
+        loss=LOSSES["softmax_cross_entropy"],
+        optimizer=optax.sgd(0.5),
+        epochs=5,
+        batch_size=8,
+    )
+
+
+def measured(names=ALL, examples=12):
+    return Evaluation(every=5, measuring=Measuring(names, examples))
+
+
+def same_bits(first, second):
+    pairs = zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+
+def test_names_are_those_of_the_measures():
+    assert set(measure_names.NAMES) == set(measuring.NAMES)
+    assert set(measures.OF_KERNELS) < set(measures.MEASURES)
+
+
+def test_measures_along_a_run_are_those_of_its_parameters_there(key, data, run):
+    params, history = run(key, evaluation=measured())
+    assert [row["epoch"] for row in history.rows] == [0, 1, 2, 4, 5]
+    assert history.rows[3]["step"] == 4 * 5 and "train_loss" not in history.rows[3]
+    few = measuring.subsample(37, 12)
+    start = MODEL.init(init_key(key), (5,))
+    given = (MODEL.apply, start, params, data.inputs[few], data.targets[few])
+    names = tuple(measures.MEASURES)
+    for name, value in measures.measure(names, *given).items():
+        assert history.rows[-1][name] == pytest.approx(value, rel=1e-4, abs=1e-6)
+    assert history.rows[0]["kernel_distance"] == pytest.approx(0, abs=1e-6)
+    assert history.rows[0]["weight_movement/Dense_0"] == 0
+    # Two epochs are the beginning of five, as the rate is constant.
+    before, _ = run(key, epochs=2)
+    after, _ = run(key, epochs=4)
+    x = data.inputs[few]
+    velocity = measures.kernel_velocity(MODEL.apply, before, after, x, elapsed=2)
+    assert history.rows[3]["kernel_velocity"] == pytest.approx(float(velocity), rel=1e-3)
+    assert np.isnan(history.rows[0]["kernel_velocity"])
+    assert history.measured.examples == 12 and history.measured.share > 0
+
+
+def test_training_does_not_see_that_it_is_measured(key, run):
+    keys = jax.random.split(key, 3)
+    plain, measured_run = run(keys), run(keys, evaluation=measured(FEW))
+    assert same_bits(plain[0], measured_run[0]) and plain[1].measured is None
+    assert same_bits(plain[1].rows[-1]["batch_loss"], measured_run[1].rows[-1]["batch_loss"])
+    alone = run(keys[1], evaluation=measured(FEW))[1].rows
+    for one, all_of_them in zip(alone, measured_run[1].rows, strict=True):
+        for name in measure_names.NAMES & one.keys():
+            np.testing.assert_allclose(one[name], all_of_them[name][1], rtol=1e-5, atol=1e-6)
+
+
+def test_a_killed_run_goes_on_with_the_same_measures(key, run, tmp_path):
+    keys = jax.random.split(key, 2)
+    whole = run(keys, evaluation=measured(FEW))
+
+    def kill(fraction):
+        if fraction > 0.5:
+            raise _Killed
+
+    kept = Checkpoints(tmp_path)
+    with pytest.raises(_Killed):
+        run(keys, evaluation=measured(FEW), checkpoints=kept, progress=kill)
+    params, history = run(keys, evaluation=measured(FEW), checkpoints=kept)
+    assert same_bits((whole[0], whole[1].rows), (params, history.rows))
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        (range(1), [0]),
+        (range(6), [0, 1, 2, 4, 5]),
+        (range(41), [0, 1, 2, 4, 8, 16, 32, 40]),
+        ([0, 100, 200, 300, 400, 450], [0, 100, 200, 300, 450]),
+    ],
+)
+def test_measures_are_taken_at_the_start_the_end_and_powers_of_two(marks, expected):
+    assert measuring.log_spaced(marks) == expected
+    assert measuring.log_spaced(marks, None) == sorted({expected[0], expected[-1]})
+    assert set(measuring.log_spaced(marks, 4)) <= set(expected)
+
+
+@pytest.mark.parametrize(
+    ("seen", "count", "marks"),
+    [
+        (0, 16, [0, 40]),
+        (20_000, 16, [0, 1, 4, 16, 40]),
+        (10**12, 128, [0, 1, 2, 4, 8, 16, 32, 40]),
+    ],
+)
+def test_an_open_number_of_examples_follows_the_length_of_training(key, seen, count, marks):
+    params, example = MODEL.init(key, (5,)), jax.ShapeDtypeStruct((5,), jnp.float32)
+    found = measuring.affordable(MODEL.apply, params, example, range(41), seen)
+    assert found == (count, marks)
+
+
+def test_unknown_measures_are_refused(key, run):
+    with pytest.raises(InputError, match="measures is 'speed'; accepted: one of"):
+        run(key, evaluation=measured(("speed",)))
+
+
+def test_reports_draw_the_courses_and_say_what_they_cost(tmp_path):
+    rows = [{"epoch": e, "step": e, "kernel_distance": e / 9, "test_loss": 1.0} for e in (0, 1, 4)]
+    ids = ["a", "b"]
+    for run_id in ids:
+        files.write_run(tmp_path, run_id, {"id": run_id}, rows)
+    results = pd.DataFrame({"id": ids, "status": "ok", "noise": [0.0, 1.0]})
+    report = Report("T", [], [], {}, {}, ["a note"])
+    assert with_measures(report, tmp_path, results, ["noise"]) == report
+    results = results.assign(measured_examples=[32, None], measuring_share=[0.05, None])
+    found = with_measures(report, tmp_path, results, ["noise"])
+    assert found.notes[0] == "a note" and "on 32 training examples" in found.notes[1]
+    assert "5.0 % of the time of training" in found.notes[1]
+    axis = found.figures["measures"]().axes[0]
+    assert axis.get_xlabel() == "step" and len(axis.lines) == 1
