@@ -14,9 +14,9 @@ FC(50): 95.1 ± 0.5, 72.0 ± 2.1 and 96.9 ± 0.1 %. With the union the full size
 
 ":small" (20,000 images, two seeds, 45 min on a busy machine): the first minimum on MNIST is at 25
 and at 15, not at 9. Labelled by FC(9), students FC(9) are right on 93.3 ± 0.9 % of the MNIST part
-and 71.6 ± 2.1 % of the Gaussian one, FC(50) on 94.8 ± 1.2 and 60.0 ± 6.5 %; the same labels alone give
-92.0 ± 0.6 and 93.4 ± 0.6 %. Labelled by FC(25): 89.2 ± 0.6 and 29.7 ± 1.5 %, 93.5 ± 0.1 and 31.6 ±
-3.6 %; alone 90.6 ± 0.1 and 94.0 ± 0.1 %.
+and 71.6 ± 2.1 % of the Gaussian one, FC(50) on 94.8 ± 1.2 and 60.0 ± 6.5 %; the same labels alone
+give 92.0 ± 0.6 and 93.4 ± 0.6 %. Labelled by FC(25): 89.2 ± 0.6 and 29.7 ± 1.5 %, 93.5 ± 0.1 and
+31.6 ± 3.6 %; alone 90.6 ± 0.1 and 94.0 ± 0.1 %.
 """
 
 import ml_collections

@@ -8,8 +8,8 @@ and muP parameterisation. Measures: kernel distance and alignment, weight moveme
 weights with the average gradient outer product.
 
 ":small" (three seeds, standard parameterisation): 89.8 % at alpha = 0.25, 83.3 at 1, 40.8 at 4,
-21.4 at 256, where the linearisation has 21.3 %. It took 51 min on 2 CPU cores that were shared with
-much else.
+21.4 at 256, where the linearisation has 21.3 %; its cost was 51 min on 2 CPU cores that much else
+ran on.
 """
 
 import ml_collections

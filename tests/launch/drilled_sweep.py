@@ -25,6 +25,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.sweep import reports
 from lsa_jax.sweep import run as runner
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, make_points, product
@@ -98,7 +99,11 @@ def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: Non
 
     config = ml_collections.ConfigDict({"experiment": "drill", "rate": 0.1, "seed": 0})
     points = make_points(config, product({"rate": (0.1, 0.01), "seed": (0, 1)}), lambda c: None)
-    with mock.patch.object(runner, "load_experiment", lambda name: EXPERIMENT._replace(run=run)):
+    experiment = EXPERIMENT._replace(run=run)
+    with (
+        mock.patch.object(runner, "load_experiment", lambda name: experiment),
+        mock.patch.object(reports, "load_experiment", lambda name: experiment),
+    ):
         return runner.run_sweep(config, points, workdir, data_dir=None, command=["drill"])
 
 

@@ -125,7 +125,10 @@ RATES = pytest.mark.parametrize(("optimizer", "rate"), [("sgd", 0.1), ("adam", 0
 
 
 @RATES
-@pytest.mark.parametrize(("make", "widths"), [(dense, (64, 512)), (convolutional, (32, 128))])
+@pytest.mark.parametrize(
+    ("make", "widths"),
+    [(dense, (64, 512)), pytest.param(convolutional, (32, 128), marks=pytest.mark.slow)],
+)
 def test_features_move_as_much_at_any_width(key, make, widths, optimizer, rate):
     found = slopes(make, widths, "mup", optimizer, rate, key)
     if make is convolutional:

@@ -266,6 +266,7 @@ def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(learn
         assert found["cosine"] == pytest.approx(np.nanmax(best), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_the_table(tmp_path):
     config, points = make(
         data__labels="interval",

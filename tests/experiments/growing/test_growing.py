@@ -138,6 +138,7 @@ def test_a_run_that_died_goes_on_operator_by_operator(grown, folder, tmp_path, m
         assert [o.metrics[name] for o in outcomes] == grown[1][name].tolist()
 
 
+@pytest.mark.slow
 def test_stages_grow_by_the_last_block_or_by_what_lag_chooses(folder, tmp_path):
     config, points = make(question="stacking", stage_steps=(4, 4), sweep__source=("copy",))
     results = run_sweep(config, points, tmp_path / "out", data_dir=folder, command=["test"])
