@@ -136,12 +136,6 @@ def test_kernels_at_scale_runs():
     np.testing.assert_allclose(namespace["diagonal"], np.diagonal(finite)[:4], rtol=1e-4)
 
 
-def test_outputs_of_a_scaled_network_start_at_zero():
-    namespace = run_page("docs/lazy_rich.md")
-    images = np.ones((2, 16, 16, 1), np.float32)
-    assert not np.any(namespace["lazy"].apply(namespace["params"], images))
-
-
 def test_a_verdict_on_a_network_of_another_library_runs():
     verdict = run_page("docs/running.md")["found"].verdict
     assert "points from its best fixed kernel" in verdict.sentence

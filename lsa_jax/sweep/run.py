@@ -50,8 +50,9 @@ def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
     """Says in what a recorded sweep differs: a setting, or the points."""
     there, here = flatten(found.get("config") or {}), flatten(identity["config"])
     for name in {**here, **there}:
-        if (name in there, there.get(name)) != (name in here, here.get(name)):
-            return f"config.{name} is {there.get(name)!r} there, {here.get(name)!r} here"
+        values = [repr(side[name]) if name in side else "no setting" for side in (there, here)]
+        if values[0] != values[1]:
+            return f"config.{name} is {values[0]} there, {values[1]} here"
     return "its points are others, see config.json there"
 
 

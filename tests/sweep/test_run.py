@@ -252,3 +252,10 @@ def test_a_sweep_that_goes_on_with_other_versions_says_so(tmp_path, monkeypatch)
         said = [str(w.message) for w in caught if w.category is MixedVersionsWarning]
         assert len(said) == len(expected)
         assert all(part in line for part, line in zip(expected, said, strict=True))
+
+
+def test_a_setting_that_only_one_of_two_sweeps_has_is_said_to_be_none_of_the_other():
+    found = {"config": {"seed": 0, "old": None}, "sweep": []}
+    assert run._difference(found, {"config": {"seed": 0}, "sweep": []}) == (
+        "config.old is None there, no setting here"
+    )
