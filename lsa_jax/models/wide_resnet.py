@@ -3,7 +3,7 @@
 from math import sqrt
 from typing import Literal
 
-from lsa_jax.checks import Kind, integer, one_of, require
+from lsa_jax.checks import Kind, integer, one_of, optional, require
 from lsa_jax.errors import InputError
 from lsa_jax.models.layers import (
     AvgPool,
@@ -45,23 +45,20 @@ def wide_resnet(
     """A WRN-depth-width_factor: pre-activation residual blocks in three groups.
 
     Stem: convolution 3 x 3 to 16 channels. Then (depth - 4) / 6 blocks a group, with 16, 32 and 64
-    times `width_factor` channels; the first block of the second and of the third group has
-    stride 2. A block adds norm-ReLU-conv-norm-ReLU-conv (3 x 3) to its input, which a 1 x 1
-    convolution brings to the block's shape in the first block of each group. Last come norm, ReLU,
-    the average over all positions (8 x 8 of them for inputs of 32 x 32) and a dense readout.
+    times `width_factor` channels; the first of the second and of the third group has stride 2. A
+    block adds norm-ReLU-conv-norm-ReLU-conv (3 x 3) to its input, which a 1 x 1 convolution brings
+    to its shape in the first of each group. Last come norm, ReLU, an average and a dense readout.
 
     Batch normalisation uses the statistics of the batch at hand, in evaluation too, as the authors
-    did. `apply` then couples the examples of a batch, and `kernel` is None: see `BatchNorm`.
-    Without it, `kernel` is the limit of all widths; the stem has 16 channels whatever the
-    `width_factor`, so the finite NTK of a draw stays as far from it as 16 channels make it.
+    did; `kernel` is then None: see `BatchNorm`. Without it, `kernel` is the limit of all widths,
+    from which 16 channels of the stem keep the finite NTK at any `width_factor`.
 
     Args:
         width_factor: multiplies the channels of the groups.
         num_classes: outputs.
         depth: number of convolutions: the stem, three in shortcuts, two in each of 3 n blocks.
         norm: "batch", or "none" for a network with an infinite-width kernel.
-        pool_window: side of windows, one at each pixel, over which is averaged in the place of all
-            positions: with 8, inputs of 64 x 64 have 9 x 9 averages of each channel to read out.
+        pool_window: side of windows, one at each pixel, to average over, not all positions.
         batch_axis: with "batch": name of the `pmap` axis over which batches are split, if they are.
         parameterization: see `network`; the base of "mup" is the width factor 1.
         dtype: see `network`.
@@ -80,24 +77,25 @@ def wide_resnet(
     require("num_classes", num_classes, integer(1))
     require("depth", depth, _DEPTH)
     require("norm", norm, one_of("batch", "none"))
-    if pool_window is not None:
-        require("pool_window", pool_window, integer(1))
-    if norm == "none" and batch_axis is not None:
+    require("pool_window", pool_window, optional(integer(1)))
+    if norm == "none" and batch_axis:
         raise InputError(f"batch_axis is {batch_axis!r}; accepted with norm='none': None")
 
-    scales = {"w_std": w_std, "b_std": b_std}
     activation = (BatchNorm(batch_axis), Relu()) if norm == "batch" else (Relu(),)
-    pool: tuple[Layer, ...] = (GlobalAvgPool(),)
-    if pool_window is not None:
-        pool = (AvgPool((pool_window, pool_window), (1, 1)), Flatten())
 
     def layers(factor: int) -> list[Layer]:
+        scales = {"w_std": w_std, "b_std": b_std}
         body = _body(factor, (depth - 4) // 6, activation, scales)
-        return [*body, *activation, *pool, Dense(num_classes, b_std=b_std)]
+        return [*body, *activation, *_pool(pool_window), Dense(num_classes, b_std=b_std)]
 
-    return network(
-        layers(width_factor), parameterization=parameterization, dtype=dtype, base=layers(1)
-    )
+    settings = {"parameterization": parameterization, "dtype": dtype}
+    return network(layers(width_factor), base=layers(1), **settings)
+
+
+def _pool(window: int | None) -> tuple[Layer, ...]:
+    if window is None:
+        return (GlobalAvgPool(),)
+    return (AvgPool((window, window), (1, 1)), Flatten())
 
 
 def _body(
