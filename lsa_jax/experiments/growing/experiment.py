@@ -7,6 +7,7 @@ grows in stages, always by its last block or by what LAG@k chooses (`growing_sta
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import ml_collections
 import numpy as np
@@ -25,7 +26,7 @@ from lsa_jax.experiments.growing.tasks import (
     make_task,
 )
 from lsa_jax.experiments.growing.text import Text
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.growth import Operator
 from lsa_jax.training.lag import grow_all
@@ -160,14 +161,11 @@ def run(
     config = group[0].config
     answer = run_stacking if config.question == "stacking" else _run_operators
     outcomes = answer(group, data[config.model.kind], directory / SCRATCH, progress)
-    settings = [
-        {name.split(".")[-1]: point.config[name] for name in AXES[config.question]}
-        for point in group
-    ]
-    return [
-        outcome._replace(metrics=found | outcome.metrics)
-        for found, outcome in zip(settings, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    return {name.split(".")[-1]: config[name] for name in AXES[config.question]}
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

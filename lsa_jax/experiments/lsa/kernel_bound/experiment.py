@@ -11,6 +11,7 @@ regression, whichever errs least on validation examples; the error is that on fr
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import ml_collections
@@ -36,7 +37,7 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -230,20 +231,12 @@ def run(
         outcomes = _run_networks(group, directory, progress)
     else:
         outcomes = _run_kernels(group, progress)
-    # What a point is, also where it was not swept.
-    return [
-        outcome._replace(
-            metrics={
-                "learner": point.config.learner,
-                "k": point.config.k,
-                "d": row_length(point.config),
-                "m": point.config.m,
-                "seed": point.config.seed,
-            }
-            | outcome.metrics
-        )
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    own = {name: config[name] for name in ("learner", "k", "m", "seed")}
+    return {"learner": config.learner, "k": config.k, "d": row_length(config)} | own
 
 
 EXPERIMENT = Experiment(
