@@ -155,7 +155,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
     """Returns table, claims and figure of a sweep that shows every update."""
     fine = results[results["status"] == "ok"].reset_index(drop=True)
     if fine.empty:
-        return Report(config.title, [], [], {}, {}, ["No run has finished."])
+        return Report(config.title, [], [], {}, notes=["No run has finished."])
     published, columns = PUBLISHED.get(config.paper_item or ""), _columns(fine)
     machine = fine[fine["learner"] == "rfm"]
     notes = [
@@ -174,6 +174,5 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
         ],
         claims=make_claims(fine, config.paper_item),
         figures={"updates": functools.partial(_draw, fine, columns, published)},
-        extra_tables={},
         notes=notes,
     )
