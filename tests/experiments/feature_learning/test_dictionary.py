@@ -69,11 +69,11 @@ def test_normalised_inputs_have_length_one_on_average(mixture, key):
     assert scale**2 == pytest.approx(8 * 0.25 + 12 * 0.09, rel=0.05)
 
 
-def test_coherence_is_the_largest_product_of_columns(key):
-    matrix = np.asarray(dictionary.incoherent_dictionary(key, 10, 4))
+def test_columns_of_an_incoherent_dictionary_are_directions_at_small_products(key):
+    matrix = np.asarray(dictionary.incoherent_dictionary(key, 1000, 4))
     np.testing.assert_allclose(np.linalg.norm(matrix, axis=0), 1, rtol=1e-5)
     products = [abs(matrix[:, i] @ matrix[:, j]) for i in range(4) for j in range(i)]
-    assert dictionary.coherence(matrix) == pytest.approx(max(products) * 10**0.5, rel=1e-5)
+    assert 0 < max(products) < 5 / 1000**0.5
 
 
 def test_gaussian_clusters_lie_around_the_corners(key):
