@@ -8,7 +8,6 @@ import ml_collections
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
-from lsa_jax.experiments.lsa.noise_curves.published import PUBLISHED
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
 from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
@@ -26,7 +25,7 @@ FIELDS: dict[str, Field] = {
     "title": Field("Noise curves", text(), "heading of the report"),
     "paper_item": Field(
         None,
-        optional(one_of(*PAPER_ITEMS, *PUBLISHED)),
+        optional(one_of(*PAPER_ITEMS)),
         "key of the published numbers to put beside ours",
     ),
     "figure_axis": Field(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.published import PUBLISHED, Published
+from lsa_jax.experiments.lsa.numbers import PUBLISHED, Published
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
