@@ -2,7 +2,7 @@
 
 Karp (thesis, 2024), chapter 5: a shallow network is trained once a seed; every growth operator then
 makes a deeper one of it, and all of these are trained on the same text in the same order. Or it
-grows in stages, always by its last block or by what LAG@k chooses (`growing_stacking`).
+grows in stages, always by its last block or by what LAG@k chooses (`stacking`).
 """
 
 from collections.abc import Callable
