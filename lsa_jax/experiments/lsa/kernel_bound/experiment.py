@@ -1,7 +1,7 @@
 """What fixed filters can represent: the finite CNTK's least error beside a filter that is trained.
 
 Karp et al. (NeurIPS 2021), section 5, theorem 2: with sigma^2 = 1 / d and few filters, no weights
-and no thresholds of the kernel `thresholds` come below an error of 0.1, while Algorithm 1
+and no thresholds of the kernel in `thresholds` come below an error of 0.1, while Algorithm 1
 trains one filter to classify the same distribution.
 
 Kernel: thresholds from a search on the population, weights from its discriminant or from logistic
