@@ -97,8 +97,7 @@ def recursive_feature_machine(
         x: training examples.
         y: targets.
         key: draws the points.
-        size: k. None takes the inputs' size, for rows it is that of their last axis; a network's is
-            `model.kernel.transform_size(x.shape[1:])`.
+        size: k; a network's is `model.kernel.transform_size(x.shape[1:])`. None: an input's size.
         updates: how many times the transform is learned anew.
         points: training examples at which gradients are taken, or all.
         ridge: over the kernel's mean diagonal.
