@@ -3,10 +3,12 @@
     pip install -e '.[test,mutation]'
     python tests/mutation lsa_jax/kernels/solve/spectral.py --sample=40
 
-The tests are those beside the module: tests/.../test_MODULE.py, and what imports it in the same room
-and in tests/red_team; `--tests` names others. All happens in a copy of the checkout. Tests run once
-under coverage; then each mutant faces only the tests that reach its line, shortest first, up to the
-first that fails. Interpreters are forked from one that has imported the libraries.
+The tests are those beside the module: tests/.../test_MODULE.py and test_FOLDER.py, and what imports
+it in the same room and in tests/red_team; `--tests` names others. All of this happens in a copy of
+the checkout. Tests run once under coverage; then each mutant faces only the tests that reach its
+line, shortest first, up to the first that fails. Interpreters are forked from one that has imported
+the libraries, which makes it about two seconds a mutant. A mutant that takes much longer than the
+tests do counts as caught.
 
 Mutants that change nothing anyone could see are listed with the reason in equivalent.txt, and are
 left out of the score.
@@ -37,8 +39,9 @@ EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 # Imported once, before forking; none of them starts a thread or a device.
 _LIBRARIES = (
     "beartype jax jax.numpy jax.experimental.multihost_utils jaxtyping flax.linen optax pandas "
-    "hypothesis matplotlib.pyplot ml_collections numpy PIL.Image pytest scipy.linalg scipy.optimize "
-    "scipy.special scipy.stats sklearn.linear_model absl.app coverage tqdm xdist orbax.checkpoint"
+    "hypothesis matplotlib.pyplot ml_collections numpy PIL.Image pytest scipy.linalg "
+    "scipy.optimize scipy.special scipy.stats sklearn.linear_model absl.app coverage tqdm xdist "
+    "orbax.checkpoint"
 ).split()
 
 _QUIET = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -71,9 +74,14 @@ def tests_beside(module: Path) -> list[Path]:
     depth = 2 if inside.parts[0] == "experiments" else 1
     rooms = [Path("tests", *inside.parts[:depth]), Path("tests", "red_team")]
     files = [path for room in rooms for path in sorted((ROOT / room).rglob("test_*.py"))]
-    own = f"test_{module.stem}.py"
-    found = [path for path in files if path.name == own and rooms[0].as_posix() in path.as_posix()]
+    named = [f"test_{module.stem}.py", f"test_{module.parent.name}.py"]
+    found = [path for path in files if ROOT / rooms[0] in path.parents and path.name in named]
     found += [path for path in files if path not in found and imports.search(path.read_text())]
+    if not found:  # all of the nearest folder
+        near = ROOT / "tests" / inside.parent
+        while not list(near.glob("test_*.py")):
+            near = near.parent
+        found = sorted(near.glob("test_*.py"))
     return [path.relative_to(ROOT) for path in found]
 
 
@@ -263,8 +271,6 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(f"{options.module} is no file below {ROOT}")
     named = [Path(name) for name in options.tests.split(",")] if options.tests else []
     options.files = named or tests_beside(options.module)
-    if not options.files:
-        parser.error(f"no test file beside {options.module}: name some with --tests")
     return options
 
 
