@@ -84,7 +84,7 @@ def test_kernels_of_inputs_are_their_formulas(key):
         for k, n in zip((key, jax.random.fold_in(key, 1)), (4, 3), strict=True)
     )
     for bandwidth in (0.5, 3.0):
-        found = gaussian_kernel(bandwidth)(x1, x2)
+        found = gaussian_kernel(bandwidth)(jnp.asarray(x1), jnp.asarray(x2))
         expected = [
             [
                 np.exp(
@@ -99,7 +99,9 @@ def test_kernels_of_inputs_are_their_formulas(key):
     lengths = np.linalg.norm(x1, axis=1)[:, None] * np.linalg.norm(x2, axis=1)
     angles = np.arccos(x1 @ x2.T / lengths)
     expected = lengths * (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / (2 * np.pi)
-    np.testing.assert_allclose(arc_cosine_kernel(x1, x2), expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        arc_cosine_kernel(jnp.asarray(x1), jnp.asarray(x2)), expected, rtol=1e-4
+    )
 
 
 def test_what_is_missed_is_none_of_the_signal_itself_and_all_of_another(key):
