@@ -76,7 +76,7 @@ _NEIGHBOUR = {b: a for a, b in _NEIGHBOUR.items()} | _NEIGHBOUR
 
 
 class _Own(Operator):
-    """An operator whose examples are its tests: tests/test_mutants.py."""
+    """An operator; test_mutants.py has its examples."""
 
     @classmethod
     def examples(cls) -> tuple:
