@@ -269,10 +269,54 @@ def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
     return pd.DataFrame(rows)
 
 
+def _of_seeds(accuracies, order=1):
+    """Returns results of (without noise, with noise) a seed; `order` is that of the NTK's rows."""
+    rows = [
+        {"learner": learner, "width_factor": 1, "noise": noise, "seed": seed, "status": "ok"}
+        | {"test_accuracy": accuracy}
+        for learner, of in accuracies.items()
+        for seed, pair in [*enumerate(of)][:: order if learner == "ntk_finite" else 1]
+        for noise, accuracy in zip((0.0, 1.0), pair, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
 def test_retained_percentage_is_relative_to_the_same_seed_without_noise():
-    table = curves(_results((0.8, 0.6), (0.5, 0.25)))
-    noisy = table[(table["noise"] == 1) & (table["learner"] == "network")]
-    np.testing.assert_allclose(noisy["retained"], [100 * a / 0.8 for a in (0.59, 0.6, 0.61)])
+    accuracies = {"network": [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]}
+    results = _of_seeds(accuracies).sample(frac=1, random_state=0)
+    table = curves(results).sort_values("seed")
+    noisy, quiet = table[table["noise"] == 1], table[table["noise"] == 0]
+    np.testing.assert_allclose(noisy["start_accuracy"], [0.8, 0.5, 0.9])
+    np.testing.assert_allclose(noisy["retained"], [75.0, 90.0, 100 / 3])
+    np.testing.assert_allclose(quiet["retained"], 100.0)
+
+
+def test_what_two_learners_retain_is_compared_seed_by_seed():
+    """10 points in each seed, whose own values lie 40 points apart, in whatever order they come."""
+    network = [(0.8, 0.8 * kept) for kept in (0.5, 0.7, 0.9)]
+    ntk = [(0.6, 0.6 * kept) for kept in (0.4, 0.6, 0.8)]
+    for order in (1, -1):
+        results = _of_seeds({"network": network, "ntk_finite": ntk}, order)
+        (claim,) = make_claims(curves(results), None, test=HeldOut(10_000_000, 10))
+        assert claim.status == "shown" and claim.ours == pytest.approx(10, abs=0.01)
+        assert claim.spread == pytest.approx(0, abs=1e-9)
+
+
+def test_intervals_have_the_length_that_the_test_images_give_them():
+    """With one seed they are 1.96 errors long on each side, in points, of what is compared."""
+    n, (a, b), (c, d) = 2000, (0.8, 0.6), (0.7, 0.35)
+    results = _of_seeds({"network": [(a, b)], "ntk_finite": [(c, d)]})
+
+    def of_ratio(top, bottom):
+        return 100 * top / bottom * ((1 - top) / top / n + (1 - bottom) / bottom / n) ** 0.5
+
+    found = make_claims(curves(results), "lsa/table1/cifar2_gaussian", test=HeldOut(n, 2))
+    gap, on_par = (next(c for c in found if word in c.item) for word in ("retained at", "at zero"))
+    expected = 1.96 * np.hypot(of_ratio(b, a), of_ratio(d, c))
+    assert (gap.high - gap.low) / 2 == pytest.approx(expected, rel=0.05)
+    expected = 1.96 * 100 * (a * (1 - a) / n + c * (1 - c) / n) ** 0.5
+    assert (on_par.high - on_par.low) / 2 == pytest.approx(expected, rel=0.02)
+    assert on_par.ours == pytest.approx(100 * (a - c))
 
 
 @pytest.mark.parametrize(

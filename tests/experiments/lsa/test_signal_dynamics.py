@@ -90,11 +90,17 @@ def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
 
 
 def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
-    # In two dimensions w_perp is a number, so the cosine is a sign.
     for outcome in uninterrupted[1]:
-        cosines = [row["w_perp_cosine"] for row in outcome.history]
-        assert np.isnan(cosines[0])
-        np.testing.assert_allclose(np.abs(cosines[1:]), 1, rtol=1e-6)
+        assert np.isnan(outcome.history[0]["w_perp_cosine"])
+    config = configure(d=3)
+    replica = experiment.make_replica(make(config)[0].config)
+    at = Params(jnp.array([5.0, 1.0, 2.0]), jnp.float32(0.3))
+    state = experiment.FilterState(at, jnp.int32(0), jnp.array([0.0, 2.0, 0.0]))
+    look = jax.jit(functools.partial(experiment.advance, config))
+    after, row = look(state, replica, jnp.int32(0))
+    # Between (1, 2) now and (2, 0) before; the first entry is along w*.
+    assert float(row["w_perp_cosine"]) == pytest.approx(1 / 5**0.5)
+    np.testing.assert_array_equal(after.w_perp, [0.0, 1.0, 2.0])
 
 
 def test_the_start_is_normal_with_the_scale_asked_for():
