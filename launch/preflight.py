@@ -83,6 +83,7 @@ def main() -> int:
 
     machine = machines.parse(name)
     machines.check_plugin(machine)
+    machines.check_flags(machine)
     _simulate_devices(machine.count)
     from lsa_jax import backend
     from lsa_jax.preflight import calibration, compiled, dry_run, report

@@ -329,12 +329,30 @@ def test_mistakes_cost_one_line(flags, named):
     assert line.startswith("error: ") and named in line
 
 
+def test_a_flag_that_the_compiler_does_not_know_costs_one_line(monkeypatch):
+    # jaxlib ends a process for it, as libtpu does for what it does not know.
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    done = _preflight("--config=configs/quickstart.py:quick", "--topology=cpu")
+    assert done.returncode == 2 and not done.stdout
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: XLA_FLAGS is '--xla_no_such_flag=1', and the compiler for cpu ")
+    assert "does not know --xla_no_such_flag=1; accepted: " in line
+
+
+@pytest.mark.parametrize("flags", ["", "--xla_force_host_platform_device_count=3"])
+def test_without_flags_of_ones_own_no_compiler_is_tried(flags, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    monkeypatch.setattr(machines.subprocess, "run", lambda *a, **k: pytest.fail("it was tried"))
+    machines.check_flags(machines.parse("cpu"))
+
+
 @pytest.fixture
 def here(monkeypatch):
     """Runs the command in this process, with the devices that it has."""
     flags.FLAGS.mark_as_parsed()
     monkeypatch.setattr(launch.preflight, "_set_up_compilers", lambda: None)
     monkeypatch.setattr(launch.preflight, "_simulate_devices", lambda count: None)
+    monkeypatch.setenv("XLA_FLAGS", "")  # which JAX has read; no compiler is to be tried with them
 
     def run(config, *overrides):
         monkeypatch.setattr(_cli, "_overrides", list(overrides))
