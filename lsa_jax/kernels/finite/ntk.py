@@ -38,8 +38,9 @@ _METHODS = ("auto", *_NTKS)
 # and a backward one, each twice as long as a forward one.
 _PASSES = 4
 
-# Examples whose diagonal is computed at a time.
-_DIAGONAL_BATCH = 16
+# Pairs of the diagonal that are computed at a time. An accelerator takes as many as hold half of
+# the examples that are differentiated at a time elsewhere: a pair is two.
+_DIAGONAL_BATCH = {"cpu": 16}
 
 
 def _check_pair(x1: Any, x2: Any, *, diagonal: bool) -> None:
@@ -99,7 +100,7 @@ def empirical_ntk(
     """
     require("method", method, one_of(*_METHODS))
     _check_pair(x1, x2, diagonal=diagonal)
-    _check_outputs(apply, params, x1)
+    outputs = _check_outputs(apply, params, x1)
     some, chosen = _restricted(apply, params, selected)
     if not len(x1) or (x2 is not None and not len(x2)):
         method = "jacobian"  # the layers' tiles hold one example or more
@@ -113,7 +114,8 @@ def empirical_ntk(
     def of_one(pair: tuple[Array, Array]) -> Array:
         return ntk(chosen, pair[0][None], pair[1][None])[0, 0]
 
-    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=_DIAGONAL_BATCH)
+    at_once = _pairs_at_once(some, chosen, x1, outputs)
+    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=at_once)
 
 
 def finite_kernel(
@@ -168,12 +170,23 @@ def finite_kernel(
     return StagedKernel(kernel, stages)
 
 
-def _check_outputs(apply: Callable, params: PyTree, x1: Any) -> None:
+def _pairs_at_once(
+    apply: Callable, params: PyTree, x: Shaped[Array | np.ndarray, "n ..."], outputs: int
+) -> int:
+    """Returns how many pairs of the diagonal are computed at a time."""
+    if backend.platform() in _DIAGONAL_BATCH:
+        return _DIAGONAL_BATCH[backend.platform()]
+    return max(1, layerwise.examples_at_once(apply, params, x, outputs) // 2)
+
+
+def _check_outputs(apply: Callable, params: PyTree, x1: Any) -> int:
+    """Returns how many outputs the network has."""
     outputs = jax.eval_shape(apply, params, x1)
     if outputs.ndim != 2 or outputs.shape[0] != x1.shape[0]:
         raise InputError(
             f"apply turns x1 {x1.shape} into {outputs.shape}; accepted: outputs [n, c]"
         )
+    return outputs.shape[1]
 
 
 def _restricted(
