@@ -10,7 +10,7 @@ class NoiseCurves:
 class KernelBound:
     """Of a seed's key."""
 
-    FILTERS, TRAIN, VALIDATION, TEST = range(4)
+    FILTERS, TRAIN, VALIDATION, TEST, LINEAR = range(5)
 
 
 class Sample:

@@ -149,7 +149,9 @@ def _described(config: ml_collections.ConfigDict) -> dict[str, Any]:
         "structured": config.structured,
         "seed": config.seed,
         "rate": rate_of(config, config.learner),
+        "first_rate": config.first_rate,
         "leftover": config.leftover,
+        "steps": config.steps,
         "class_weights": config.class_weights,
     }
 
