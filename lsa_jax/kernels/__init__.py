@@ -18,6 +18,7 @@ from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
+from lsa_jax.kernels.solve.nystrom import NystromRegression, Stream, regress_nystrom
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
@@ -37,10 +38,12 @@ __all__ = [
     "IterativeRegression",
     "LayerGradients",
     "MonteCarlo",
+    "NystromRegression",
     "PackedMatrix",
     "Posterior",
     "Regression",
     "Spectrum",
+    "Stream",
     "Workers",
     "average_gradient_outer_product",
     "eigendecompose",
@@ -64,6 +67,7 @@ __all__ = [
     "recursive_feature_machine",
     "regress",
     "regress_cg",
+    "regress_nystrom",
     "ridge_path",
     "select_ridge",
     "taylor_expand",

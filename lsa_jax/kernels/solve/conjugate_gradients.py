@@ -6,12 +6,9 @@ kernel's largest directions, plus a multiple of the identity for the others. The
 eigenvalues spread above the ridge, the more iterations.
 """
 
-import hashlib
-import io
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -20,10 +17,10 @@ from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
 from lsa_jax.kernels.solve import blocks, preconditioner, problem
-from lsa_jax.reporting import files
+from lsa_jax.kernels.solve.checkpoint import Checkpoint
 
-# Seconds between two states that are kept.
-_SAVE_EVERY = 60.0
+# What a checkpoint is of.
+_SYSTEM = "matrix, targets, ridge or rank"
 
 # The residual that is updated drifts away from the true one, by less than this factor.
 _DRIFT = 10.0
@@ -121,7 +118,7 @@ def _solve(
         targets,
         lambda: preconditioner.make(gram_train, shift, rank),
         limits,
-        _Checkpoint(checkpoint, gram_train.diagonal(), ends, targets, ridge, rank),
+        Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, targets, ridge, rank),
         progress,
     )
     if residual > _DRIFT * limits.tolerance:
@@ -175,49 +172,12 @@ class _State(NamedTuple):
     iterations: np.ndarray
 
 
-class _Checkpoint:
-    """A file with the last state, of one system alone."""
-
-    def __init__(self, path: Path | str | None, *system: Any) -> None:
-        """Takes where the state is kept, None for nowhere, and what tells the system apart."""
-        self._path = None if path is None else Path(path)
-        told = hashlib.sha256()
-        for part in system:
-            told.update(np.ascontiguousarray(part).tobytes())
-        self._system, self._saved = told.hexdigest(), time.monotonic()
-
-    def read(self) -> _State | None:
-        """Returns the state to go on from.
-
-        Raises:
-            InputError: the file is of another system.
-        """
-        if self._path is None or not self._path.exists():
-            return None
-        with np.load(self._path) as content:
-            if str(content["system"]) != self._system:
-                raise InputError(
-                    f"checkpoint is {self._path}, of another matrix, targets, ridge or rank; "
-                    "accepted: another path, or the same system"
-                )
-            return _State(*(content[name] for name in _State._fields))
-
-    def write(self, state: _State, *, now: bool = False) -> None:
-        """Keeps a state, where the last one was kept long ago."""
-        if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
-            return
-        content = io.BytesIO()
-        np.savez(content, system=np.array(self._system), **state._asdict())
-        files.write_bytes(self._path, content.getvalue())
-        self._saved = time.monotonic()
-
-
 def _conjugate_gradients(
     multiply: Callable[[np.ndarray], np.ndarray],
     right: Float[np.ndarray, "n c"],
     make_preconditioner: Callable[[], Callable[[np.ndarray], np.ndarray]],
     limits: _Limits,
-    checkpoint: _Checkpoint,
+    checkpoint: Checkpoint,
     progress: Callable[[int, float], None] | None,
 ) -> tuple[Float[np.ndarray, "n c"], int, float]:
     """Solves for every column at a time, so that one pass over the matrix serves all of them.
@@ -230,8 +190,10 @@ def _conjugate_gradients(
     scale = np.linalg.norm(right, axis=0)
     scale[scale == 0] = 1.0
     precondition = None
-    state = checkpoint.read()
-    if state is None:
+    kept = checkpoint.read()
+    if kept is not None:
+        state = _State(**kept)
+    else:
         precondition = make_preconditioner()
         conditioned = precondition(right)
         product = np.sum(right * conditioned, axis=0)
@@ -245,8 +207,8 @@ def _conjugate_gradients(
             break
         precondition = precondition or make_preconditioner()
         state = _iterate(state, active, multiply, precondition)
-        checkpoint.write(state)
-    checkpoint.write(state, now=True)
+        checkpoint.write(state._asdict())
+    checkpoint.write(state._asdict(), now=True)
     true = np.linalg.norm(right - multiply(state.solution), axis=0) / scale
     return state.solution, int(state.iterations), float(true.max())
 
