@@ -18,7 +18,7 @@ from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
-from lsa_jax.kernels.solve.nystrom import NystromRegression, Stream, regress_nystrom
+from lsa_jax.kernels.solve.nystrom import NystromRegression, regress_nystrom
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
@@ -30,6 +30,7 @@ from lsa_jax.kernels.solve.spectral import (
     leave_one_out_ridge,
     ridge_path,
 )
+from lsa_jax.kernels.solve.stream import Stream
 
 __all__ = [
     "FeatureMachine",

@@ -35,52 +35,13 @@ from lsa_jax.kernels.matrices.job import EVERYWHERE, check_options, make_job
 from lsa_jax.kernels.matrices.rounds import make_program
 from lsa_jax.kernels.solve import blocks, cholesky, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
+from lsa_jax.kernels.solve.stream import Stream
 
 # What a checkpoint is of: no ridge, as one pass serves all.
 _SYSTEM = "kernel, centres, examples or dtype"
 
-# Examples of a batch of arrays: their features take 33 MB for 1,000 centres.
-_BATCH = 4096
-
 # Share of the right-hand side that the solution may leave.
 _RESIDUAL = 1e-9
-
-
-class Stream(NamedTuple):
-    """Examples that come a batch at a time, and are the same whenever a batch is asked for again.
-
-    Attributes:
-        batch: `number -> (inputs [b, ...], targets [b, c])`, of batches numbered from 0.
-        count: how many batches there are.
-    """
-
-    batch: Callable[[int], tuple[Any, Any]]
-    count: int
-
-    @classmethod
-    def of(
-        cls,
-        inputs: Shaped[Array | np.ndarray, "n ..."],
-        targets: Float[Array | np.ndarray, "_n c"],
-        size: int = _BATCH,
-    ) -> "Stream":
-        """Returns the rows of two arrays, `size` at a time; they may be memory-mapped.
-
-        Raises:
-            InputError: unequal lengths, no rows, or a size below 1.
-        """
-        require("size", size, integer(1))
-        if len(inputs) != len(targets) or not len(inputs):
-            raise InputError(
-                f"inputs are {inputs.shape} and targets {targets.shape}; accepted: (n, ...) and "
-                "(n, c), n 1 or more"
-            )
-
-        def batch(number: int) -> tuple[Any, Any]:
-            rows = slice(number * size, (number + 1) * size)
-            return inputs[rows], targets[rows]
-
-        return cls(batch, -(-len(inputs) // size))
 
 
 class NystromRegression(NamedTuple):
@@ -159,7 +120,7 @@ def regress_nystrom(
             f"centres are {centres.shape} and test {test.shape}; accepted: (m, ...) and (k, ...), "
             "m 1 or more"
         )
-    inputs, targets = first = _batch(examples, 0, centres)
+    inputs, targets = first = examples.checked(0, centres)
     if (recorder := backend.dry_run()) is not None:
         return _noted(recorder, kernel, centres, examples.count, first, test, ridge, memory_limit)
     m, size = len(centres), len(inputs)
@@ -188,18 +149,6 @@ def regress_nystrom(
     return NystromRegression(
         predictions, of_all, mean, float(ridge), seen, rank, condition, train_error
     )
-
-
-def _batch(examples: Stream, number: int, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a batch, checked."""
-    inputs, targets = map(np.asarray, examples.batch(number))
-    if not len(inputs) or inputs.shape[1:] != centres.shape[1:]:
-        raise InputError(
-            f"batch {number} has inputs {inputs.shape}; accepted with centres {centres.shape}: "
-            "equal shapes but for the first axis, of 1 or more"
-        )
-    problem.check_targets(len(inputs), targets)
-    return inputs, targets
 
 
 def _noted(
@@ -305,7 +254,7 @@ def _pass(
         zeros = np.zeros((rank, rank), order="F"), np.zeros((rank, width + 1))
         sums = _Sums(0, 0, *zeros, np.zeros(width), np.zeros(width))
     for number in range(int(sums.batches), examples.count):
-        inputs, targets = first if number == 0 else _batch(examples, number, features.centres)
+        inputs, targets = first if number == 0 else examples.checked(number, features.centres)
         if targets.shape[1] != width:
             raise InputError(
                 f"batch {number} has targets {targets.shape}; accepted: (b, {width}), as in batch 0"
