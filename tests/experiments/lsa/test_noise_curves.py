@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
-from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, make_claims
+from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -251,8 +252,8 @@ def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
 
 def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
     rows = []
-    for learner, accuracies in (("network", network), ("ntk_finite", ntk)):
-        for noise, accuracy in zip(noises, accuracies, strict=True):
+    for learner, levels in (("network", network), ("ntk_finite", ntk)):
+        for noise, accuracy in zip(noises, levels, strict=True):
             for seed in range(seeds):
                 jitter = spread * (seed - 1) if noise and seeds > 1 else 0.0
                 rows.append(
@@ -301,6 +302,15 @@ def test_a_percentage_retained_of_an_accuracy_near_chance_shows_nothing():
     gap, _, ntk = claims
     assert gap.status == ntk.status == "undecided"
     assert gap.note.startswith("near chance") and ntk.note.startswith("near chance")
+
+
+def test_a_sweep_without_the_network_measures_accuracies_within_what_its_test_images_tell():
+    results = _results((0.9,), (0.98,), noises=(0.0,), seeds=1)
+    table = curves(results[results["learner"] != "network"])
+    (claim,) = accuracies(table, HeldOut(10_000, 10))
+    assert (claim.ours, claim.status) == (98.0, "measured")
+    exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
+    np.testing.assert_allclose([claim.low, claim.high], [100 * end for end in exact], atol=0.03)
 
 
 def test_an_unknown_item_of_the_paper_is_refused():
