@@ -18,6 +18,7 @@ from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
+from lsa_jax.kernels.solve.iterative_path import LeaveOneOut, leave_one_out_cg, ridge_path_cg
 from lsa_jax.kernels.solve.nystrom import NystromRegression, regress_nystrom
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
@@ -38,6 +39,7 @@ __all__ = [
     "InfiniteKernel",
     "IterativeRegression",
     "LayerGradients",
+    "LeaveOneOut",
     "MonteCarlo",
     "NystromRegression",
     "PackedMatrix",
@@ -60,6 +62,7 @@ __all__ = [
     "layer_gradients",
     "leaf_names",
     "leave_one_out",
+    "leave_one_out_cg",
     "leave_one_out_ridge",
     "linearize",
     "linearize_on",
@@ -70,6 +73,7 @@ __all__ = [
     "regress_cg",
     "regress_nystrom",
     "ridge_path",
+    "ridge_path_cg",
     "select_ridge",
     "taylor_expand",
 ]
