@@ -1,9 +1,9 @@
 """Kernel ridge regression past what can be stored: by a few thousand centres, in one pass.
 
-The predictor is a sum of kernels at m centres instead of at all N examples. With the partial
-Cholesky factor L of the centres' own matrix, phi(x) = L^{-1} k(centres, x) are features whose
-products are the kernel's Nystrom approximation, and the regression is linear in them. Sums of
-products of features, in float64, are all that is kept of an example.
+The predictor is a sum of kernels at m centres, some of the N examples, instead of at all of them.
+With the partial Cholesky factor L of the centres' own matrix, phi(x) = L^{-1} k(centres, x) are
+features whose products are the kernel's Nystrom approximation, and the regression is linear in
+them. Sums of products of features, in float64, are all that is kept of an example.
 
 That takes each kernel once, N m pairs, and 2 N m^2 other operations. Conjugate gradients with a
 preconditioner (Falkon) do without the second, but go through the pairs again in each of 10 to 20
@@ -95,7 +95,7 @@ def regress_nystrom(
 
     Args:
         kernel: symmetric, `(x1, x2) -> [n1, n2]`, as `gram` takes it.
-        centres: C, drawn from the examples.
+        centres: C, some of the examples, or others of their form.
         examples: X and Y; `Stream.of(inputs, targets)` of arrays.
         test: inputs to predict.
         ridge: 0 or more; what `regress` takes, up to the diagonal of examples that are no centres.

@@ -385,9 +385,10 @@ def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisati
     fields = {"ntk_infinite.ridge": (1e-2,), "ntk_infinite.tolerance": 1e-10, "data.copies": 2}
     sweep = [{"learner": "ntk_infinite", "noise": 0.5, "seed": 0}]
 
-    def outcome(solver):
-        points = make_small(sweep, **fields, **{"ntk_infinite.solver": solver})
-        return run(points, tmp_path / solver)[points[0].id].metrics
+    def outcome(solver, **others):
+        points = make_small(sweep, **fields, **others, **{"ntk_infinite.solver": solver})
+        folder = tmp_path / "-".join((solver, *map(str, others.values())))
+        return run(points, folder)[points[0].id].metrics
 
     exact, iterated = outcome("cholesky"), outcome("conjugate_gradients")
     for name in ("test_accuracy", "train_accuracy"):
@@ -398,6 +399,10 @@ def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisati
     centred = outcome("nystrom")
     assert centred["test_accuracy"] == exact["test_accuracy"]
     assert centred["centres"] == centred["examples"] == 48
+    # Its own noise behind a centre is what the other learners see; without, it is another system.
+    assert outcome("nystrom", **{"ntk_infinite.centre_noise": 0.5}) == centred
+    black = outcome("nystrom", **{"ntk_infinite.centre_noise": 0.0})
+    assert black["condition"] != centred["condition"]
     with pytest.raises(InputError, match="centres is 10000; accepted: at most the"):
         fields["ntk_infinite.centres"] = 10_000
         outcome("nystrom")

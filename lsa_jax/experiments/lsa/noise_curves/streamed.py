@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
@@ -30,8 +31,9 @@ def solve(
 ) -> Outcome:
     """Fits a kernel's regression on centres; images are placed on their backgrounds batch by batch.
 
-    The centres are drawn from the training images. Accuracy on training images is that on the first
-    of them, as many as there are test images.
+    The centres are drawn from the training images, each at its place there. Their backgrounds may
+    have less noise: what is added to an image's features by a centre's own noise is of no use.
+    Accuracy on training images is that on the first of them, as many as there are test images.
     """
     config, n = point.config, len(task.train.targets)
     settings, replica = config[config.learner], tasks.replica_of(point)
@@ -41,9 +43,9 @@ def solve(
             "training images"
         )
 
-    def composed(which: int, index: np.ndarray) -> Dataset:
-        split = (task.train, task.test)[which]
-        return tasks.compose(config, which, split, replica, jnp.asarray(index), jnp.int32(0))
+    def composed(which: int, index: np.ndarray, **others: Array) -> Dataset:
+        split, place = (task.train, task.test)[which], replica | others
+        return tasks.compose(config, which, split, place, jnp.asarray(index), jnp.int32(0))
 
     def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
         first = number * _BATCH
@@ -52,13 +54,15 @@ def solve(
 
     key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.CENTRES)
     chosen = np.sort(jax.random.permutation(key, n)[: settings.centres])
+    noise = config.noise if settings.centre_noise is None else settings.centre_noise
+    centres = composed(TRAIN, chosen, noise=jnp.float32(noise)).inputs
     test = composed(TEST, np.arange(len(task.test.targets)))
     few = composed(TRAIN, np.arange(min(n, len(test.targets))))
     checkpoint = scratch / "sums.npz"
     begun, start = checkpoint.exists(), time.monotonic()
     fit = kernels.regress_nystrom(
         make_kernel(test.inputs.shape[1:]),
-        composed(TRAIN, chosen).inputs,
+        centres,
         kernels.Stream(batch, -(-n // _BATCH)),
         np.concatenate([test.inputs, few.inputs]),
         ridge=settings.ridge[0],
