@@ -2,9 +2,9 @@
 
 
 class NoiseCurves:
-    """Of a seed's key: the network and its training, the data, examples for ridge and gradients."""
+    """Of a seed's key: the network, the data, examples for ridge and gradients, and centres."""
 
-    RUN, DATA, RIDGE, POINTS = range(4)
+    RUN, DATA, RIDGE, POINTS, CENTRES = range(5)
 
 
 class KernelBound:

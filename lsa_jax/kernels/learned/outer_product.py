@@ -172,8 +172,10 @@ def _blocks(x: np.ndarray, weights: np.ndarray, size: int) -> Iterator[_Block]:
 
 
 def _filled(block: _Block, size: int) -> _Block:
-    """Fills a block up with copies of an example that weigh nothing."""
+    """Fills a block up with copies of an example that weigh nothing; a whole one is no copy."""
     more = size - len(block.x)
+    if not more:
+        return block
     zeros = np.zeros((more, block.weights.shape[1]), block.weights.dtype)
     return _Block(
         np.concatenate([block.x, np.repeat(block.x[-1:], more, axis=0)]),

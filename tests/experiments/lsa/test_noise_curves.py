@@ -425,21 +425,51 @@ def test_failed_runs_are_left_out_of_means_and_listed():
     assert "nan" not in report.tables[0][1].to_string()
 
 
-def test_conjugate_gradients_from_half_a_matrix_on_disk_are_the_factorisation(tmp_path):
-    fields = {"ntk_infinite.ridge": (1e-2,), "ntk_infinite.tolerance": 1e-10}
+def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisation(tmp_path):
+    fields = {"ntk_infinite.ridge": (1e-2,), "ntk_infinite.tolerance": 1e-10, "data.copies": 2}
     sweep = [{"learner": "ntk_infinite", "noise": 0.5, "seed": 0}]
 
-    def outcome(solver):
-        points = make_small(sweep, **fields, **{"ntk_infinite.solver": solver})
-        return run(points, tmp_path / solver)[points[0].id].metrics
+    def outcome(solver, **others):
+        points = make_small(sweep, **fields, **others, **{"ntk_infinite.solver": solver})
+        folder = tmp_path / "-".join((solver, *map(str, others.values())))
+        return run(points, folder)[points[0].id].metrics
 
     exact, iterated = outcome("cholesky"), outcome("conjugate_gradients")
     for name in ("test_accuracy", "train_accuracy"):
         assert iterated[name] == exact[name]
     assert 0 < iterated["residual"] <= 1e-9
-    with pytest.raises(InputError, match="conjugate gradients take one ridge"):
+    # All images as centres: the same regression, of images that are composed batch by batch.
+    fields["ntk_infinite.centres"] = 48
+    centred = outcome("nystrom")
+    assert centred["test_accuracy"] == exact["test_accuracy"]
+    assert centred["centres"] == centred["examples"] == 48
+    # Its own noise behind a centre is what the other learners see; without, it is another system.
+    assert outcome("nystrom", **{"ntk_infinite.centre_noise": 0.5}) == centred
+    black = outcome("nystrom", **{"ntk_infinite.centre_noise": 0.0})
+    assert black["condition"] != centred["condition"]
+    with pytest.raises(InputError, match="centres is 10000; accepted: at most the"):
+        fields["ntk_infinite.centres"] = 10_000
+        outcome("nystrom")
+    with pytest.raises(InputError, match="conjugate_gradients takes one ridge"):
         fields["ntk_infinite.ridge"] = (1e-2, 1e-3)
         outcome("conjugate_gradients")
+
+
+def test_a_copy_is_the_same_image_on_another_background():
+    (point,) = make_small([{"noise": 1.0, "seed": 0}], **{"data.copies": 3})
+    task = experiment.tasks.task_of(point, experiment.load([point], None))
+    assert len(task.train.images) == 24 and len(task.train.targets) == 72
+    composed = experiment.tasks.compose_training(point, task, 72)
+    side = point.config.data.image_size
+
+    def shows(background, image):
+        windows = np.lib.stride_tricks.sliding_window_view(background[..., 0], (side, side))
+        return (windows == image[..., 0]).all(axis=(-1, -2)).sum()
+
+    for copy in range(3):
+        for own in (5, 23):
+            assert shows(composed[24 * copy + own], task.train.images[own]) == 1
+    assert not np.array_equal(composed[5], composed[29])
 
 
 def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):

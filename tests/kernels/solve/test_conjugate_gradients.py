@@ -7,7 +7,7 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import regress, regress_cg
 from lsa_jax.kernels.matrices import packed
 from lsa_jax.kernels.matrices.file import Place, Tile
-from lsa_jax.kernels.solve import conjugate_gradients, preconditioner
+from lsa_jax.kernels.solve import checkpoint, preconditioner
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_a_packed_matrix_is_solved_as_the_whole_one(given):
 
 
 def test_a_call_that_was_stopped_goes_on_with_the_same_bits(given, tmp_path, monkeypatch):
-    monkeypatch.setattr(conjugate_gradients, "_SAVE_EVERY", -1.0)
+    monkeypatch.setattr(checkpoint, "_SAVE_EVERY", -1.0)
     options = {"ridge": 0.01, "rank": 10}
     whole = regress_cg(*given, **options)
     path, seen = tmp_path / "state.npz", []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.checks import Kind, boolean, integer, number, one_of, tuple_of
+from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, tuple_of
 from lsa_jax.sweep.fields import Field
 
 if TYPE_CHECKING:
@@ -120,8 +120,13 @@ def ridge_fields(doc: str) -> dict[str, Field]:
         "ridge": Field((1e-5,), tuple_of(number(0)), doc),
         "solver": Field(
             "cholesky",
-            one_of("cholesky", "conjugate_gradients"),
-            "factorise the matrix in memory, or keep half of it on disk and solve by iterations",
+            one_of("cholesky", "conjugate_gradients", "nystrom"),
+            "factorise the matrix in memory, keep half of it on disk and solve by iterations, or "
+            "compose images batch by batch and sum over kernels at centres among them",
+        ),
+        "centres": Field(2000, integer(1), "nystrom: training images that are centres"),
+        "centre_noise": Field(
+            None, optional(number(0)), "nystrom: noise behind centres; None: that of all images"
         ),
         "tolerance": Field(
             1e-6, number(0, 1, above=True), "conjugate_gradients: residual over the targets' size"

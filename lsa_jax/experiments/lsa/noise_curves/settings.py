@@ -259,10 +259,14 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.fresh_backgrounds", f"{why}; accepted: False, with data.copies")
     if exact and not config[config.learner].ridge:
         raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
-    if exact and config[config.learner].solver != "cholesky":
-        if len(config[config.learner].ridge) > 1:
-            why = "conjugate gradients take one ridge, as choosing among several factorises"
-            raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
+    solver = config[config.learner].solver if exact else "cholesky"
+    if solver != "cholesky" and len(config[config.learner].ridge) > 1:
+        why = f"{solver} takes one ridge, as choosing among several factorises"
+        raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
+    if solver == "nystrom" and LEARNERS[config.learner].learn is not None:
+        why = "the kernel learns from all images at once"
+        accepted = "'cholesky', 'conjugate_gradients'"
+        raise _refuse(config, f"{config.learner}.solver", f"{why}; accepted: {accepted}")
     trained = follows or config.learner
     if not is_exact(config) and config[trained].schedule == "steps":
         if not config[trained].decay_epochs:
