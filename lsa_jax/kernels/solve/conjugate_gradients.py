@@ -94,6 +94,9 @@ def regress_cg(
     problem.check_ridge(ridge)
     rank = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
     _check_options(tolerance, max_iterations, rank)
+    n, c = targets.shape
+    needed = 8 * (n * (2 * min(rank, n) + 6 * c) + len(gram_test) * c)
+    problem.check_memory(n, needed, "a lower rank")
     problem.check(gram_train, targets, gram_test)
     mean = targets.mean(axis=0, dtype=float)
     limits = _Limits(tolerance, max_iterations)
