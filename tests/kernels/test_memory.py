@@ -47,6 +47,7 @@ CALLS = {
     "PackedMatrix": None,
     "Posterior": None,
     "Regression": None,
+    "ShardedRows": None,
     "Spectrum": None,
     "Workers": None,
     "average_gradient_outer_product": (

@@ -77,6 +77,8 @@ def test_processes_give_together_what_one_gives(count, devices, mapped_by, alone
         np.testing.assert_array_equal(found["sweep"], alone["sweep"])
         np.testing.assert_array_equal(found["stored"], alone["stored"])
         np.testing.assert_allclose(found["memory"], alone["memory"], rtol=1e-6)
+        np.testing.assert_allclose(found["solved"], alone["solved"], rtol=1e-6)
+        assert found["share"] <= 64 * -(-NUM_TILES // count) and alone["share"] == 64 * NUM_TILES
         for name in ("place", "odd", "byte", "symmetric"):
             np.testing.assert_array_equal(found[name], alone[name])
         # Arrays go from device to device; the host passes on what processes say to each other.
