@@ -16,6 +16,7 @@ from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.matrices.packed import PackedMatrix
+from lsa_jax.kernels.matrices.shards import ShardedRows
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
 from lsa_jax.kernels.solve.iterative_path import LeaveOneOut, leave_one_out_cg, ridge_path_cg
@@ -45,6 +46,7 @@ __all__ = [
     "PackedMatrix",
     "Posterior",
     "Regression",
+    "ShardedRows",
     "Spectrum",
     "Stream",
     "Workers",

@@ -107,10 +107,12 @@ def _regress(
     both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
-    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    scratch.mkdir(parents=True, exist_ok=True)
+    # Several processes then keep a part each of what a file system of each has room for.
+    gram = functools.partial(
+        kernels.gram, kernel, memory_limit=config.kernel_memory, sharded=iterative
+    )
     matrix = matrix.with_stem(matrix.stem + "_packed") if iterative else matrix
-    begun, start = matrix.exists(), time.monotonic()
+    begun, start = any(matrix.parent.glob(f"{matrix.stem}.*npy")), time.monotonic()
     gram_train = gram(
         train.inputs,
         path=matrix,
@@ -148,7 +150,7 @@ def _regress(
 def _iterate(
     gram_train: np.ndarray | kernels.PackedMatrix,
     targets: np.ndarray,
-    gram_test: np.ndarray,
+    gram_test: np.ndarray | kernels.ShardedRows,
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
     progress: Callable[[float], None],
