@@ -29,6 +29,10 @@ SHARE = 0.05
 _FEWEST, _MOST = 16, 128
 
 
+def _itself(params: PyTree) -> PyTree:
+    return params
+
+
 class Measuring(NamedTuple):
     """What is measured along a run beside its losses.
 
@@ -40,12 +44,14 @@ class Measuring(NamedTuple):
         apply: the network, `(params, x [n, ...]) -> [n, c]`, each example by itself; None takes
             that which is trained.
         targets: of what is fetched as targets, those that kernels are aligned with; None takes all.
+        network: `(parameters that are trained) -> the network's`.
     """
 
     names: tuple[str, ...] = ()
     examples: int | None = None
     apply: Callable | None = None
     targets: Callable[[Array], Array] | None = None
+    network: Callable[[PyTree], PyTree] = _itself
 
 
 NOTHING = Measuring()
@@ -137,6 +143,7 @@ class Course:
         inputs: Float[np.ndarray, "replicas n ..."],
         targets: Float[np.ndarray, "replicas n ..."],
         marks: Sequence[int],
+        network: Callable[[PyTree], PyTree] = _itself,
     ) -> None:
         """Prepares the course of a run.
 
@@ -147,13 +154,14 @@ class Course:
             inputs: of the sub-sample.
             targets: of the sub-sample.
             marks: increasing, the first that of the start.
+            network: as `Measuring` has it; the parameters at the start are the network's already.
 
         Raises:
             InputError: a name is not one of these.
         """
         for name in names:
             require("measures", name, one_of(*NAMES))
-        self.marks = list(marks)
+        self.marks, self._network = list(marks), network
         self._names = tuple(name for name in names if name != VELOCITY)
         self._velocity, self._apply = VELOCITY in names, apply
         self._with_kernels = self._velocity or any(name in OF_KERNELS for name in names)
@@ -192,6 +200,7 @@ class Course:
         if mark not in self.marks:
             return
         at, begun = self.marks.index(mark), time.monotonic()
+        params = self._network(params)
         for replica in range(len(self._targets)):
             row = self._measure(at, replica, params)
             self.values["measures"][at, :, replica] = [row[column] for column in self.columns]
@@ -261,6 +270,7 @@ def course_of(
         seen: examples that a replica is trained on, in all.
     """
     apply, count, chosen = measuring.apply or apply, measuring.examples, log_spaced(marks)
+    starts = measuring.network(starts)
     if count is None:
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), starts)
         example = np.asarray(fetch(0, jnp.arange(1))[0])
@@ -274,4 +284,5 @@ def course_of(
     inputs, targets = (
         np.stack([np.asarray(part) for part in parts]) for parts in zip(*fetched, strict=True)
     )
-    return Course(measuring.names, apply, starts, inputs, targets, chosen)
+    given = (measuring.names, apply, starts, inputs, targets, chosen)
+    return Course(*given, measuring.network)
