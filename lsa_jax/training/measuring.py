@@ -28,6 +28,9 @@ NAMES = (*MEASURES, VELOCITY)
 SHARE = 0.05
 _FEWEST, _MOST = 16, 128
 
+# What starting the programs of one measuring takes, in operations that could be done meanwhile.
+_START = 5e7
+
 
 def _itself(params: PyTree) -> PyTree:
     return params
@@ -115,7 +118,7 @@ def affordable(
         blocks, side = -(-n // measures.TILE), min(n, measures.TILE)
         passes = side * (1 if blocks == 1 else 2)  # derivatives of either side of a tile
         a_tile = 2 * passes * outputs * forward + 2 * side**2 * outputs * size
-        return blocks * (blocks + 1) / 2 * a_tile
+        return _START + blocks * (blocks + 1) / 2 * a_tile
 
     for factor in (2, 4, None):
         chosen, count = log_spaced(marks, factor), _MOST
