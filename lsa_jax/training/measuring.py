@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from lsa_jax.backend import count_flops
+from lsa_jax import backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.training import measures
 from lsa_jax.training.measures import MEASURES, OF_KERNELS, tangent_kernel
@@ -111,7 +111,7 @@ def affordable(
     """
     form = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     outputs = jax.eval_shape(apply, params, form).shape[1]
-    forward = count_flops(apply, params, form) or 0.0
+    forward = backend.count_flops(apply, params, form) or 0.0
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
     def operations(n: int) -> float:
@@ -179,7 +179,10 @@ class Course:
         self.seconds: list[float] = []
 
     def _of(self, replica: int, params: PyTree) -> tuple:
-        start, now = (jax.tree.map(lambda leaf: leaf[replica], p) for p in (self._starts, params))
+        def own(leaf: np.ndarray) -> np.ndarray:
+            return np.asarray(leaf[replica])  # also where it is one number
+
+        start, now = (jax.tree.map(own, p) for p in (self._starts, params))
         return start, now, self._inputs[replica], self._targets[replica]
 
     def _find_columns(self) -> list[str]:
@@ -260,11 +263,11 @@ def course_of(
     num_examples: int,
     marks: Sequence[int],
     seen: int,
-) -> Course:
-    """Returns the course of a run that is measured.
+) -> Course | None:
+    """Returns the course of a run that is measured; None if nothing is, and in a dry run.
 
     Args:
-        measuring: what is asked for, one name or more.
+        measuring: what is asked for.
         apply: the network that is trained.
         starts: parameters at the start, numpy arrays [replicas, ...].
         fetch: `(replica, index [n]) -> (inputs, targets)` of training examples.
@@ -272,6 +275,8 @@ def course_of(
         marks: at which the run stops, increasing, the first that of the start.
         seen: examples that a replica is trained on, in all.
     """
+    if not measuring.names or backend.dry_run() is not None:
+        return None
     apply, count, chosen = measuring.apply or apply, measuring.examples, log_spaced(marks)
     starts = measuring.network(starts)
     if count is None:
