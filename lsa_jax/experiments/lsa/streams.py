@@ -26,6 +26,6 @@ class SignalGradient:
 
 
 class SignalDynamics:
-    """Of a seed's key: the start, the minibatches, the test examples."""
+    """Of a seed's key: the start, the minibatches, the test examples, those measured on."""
 
-    INIT, TRAIN, TEST = range(3)
+    INIT, TRAIN, TEST, MEASURED = range(4)

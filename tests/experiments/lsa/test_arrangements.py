@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa import numbers, protocol
-from lsa_jax.experiments.lsa.noise_curves import experiment, settings, tasks
+from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings, tasks
 from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
 from lsa_jax.sweep.points import make_points
@@ -180,7 +181,8 @@ def test_the_penalty_factor_reaches_the_optimiser(monkeypatch, tmp_path, factor)
     points = make_points(_config(**fields), [{}], settings.validate)
     split = tasks.Split(np.zeros((4, 8, 8, 1), np.float32), np.eye(4), None)
     task = tasks.ImageTask(split, split)
-    experiment.train_group(points, task, None, tmp_path, None)
+    trained = learners.Trained(models.mlp())
+    experiment.train_group(points, task, trained, tmp_path, None)
     assert updates["step"] == pytest.approx(-2 * factor * 0.1 * 3.0)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
@@ -84,7 +85,8 @@ def test_the_kernel_after_training_is_that_of_the_networks_own_run(tmp_path, mon
     alone = _of_learners("network")
     task = experiment.tasks.task_of(alone[0], experiment.load(alone, None))
     model = experiment.build_model(alone[0].config, "network", 10)
-    params, _ = experiment.train_group(alone, task, model, tmp_path / "alone", lambda f: None)
+    trained = learners.Trained(model)
+    params, _ = experiment.train_group(alone, task, trained, tmp_path / "alone", lambda f: None)
     for place, point in enumerate(alone):
         of = experiment.tasks
         replica = of.replica_of(point)
@@ -96,6 +98,56 @@ def test_the_kernel_after_training_is_that_of_the_networks_own_run(tmp_path, mon
     trained = [found[p.id].metrics for p in points if p.config.learner == "ntk_trained"]
     assert [row["learner"] for row in trained] == ["ntk_trained"] * 2
     assert all(row["train_accuracy"] == 1 for row in trained)  # with hardly any ridge
+
+
+def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
+    """Losses against those of the linearisation, the NTK after training against that before."""
+    fields = {
+        "network.output_scale": 1e3,
+        "ntk_finite.method": "regression",
+        "ntk_finite.parameterization": "standard",
+        "ntk_finite.ridge": (1e-3,),
+        "ntk_trained.ridge": (1e-3,),
+        "measures": ("kernel_distance", "weight_movement"),
+        "measured_examples": 8,
+    }
+    sweep = [{"learner": n, "noise": 0.5} for n in ("network", "ntk_trained", "ntk_finite")]
+    points = make_small(sweep, **fields)
+    lazy, after, before = (outcome.metrics for outcome in run(points, tmp_path).values())
+    task = experiment.tasks.task_of(points[0], experiment.load(points, None))
+    model = experiment.build_model(points[0].config, "network", 10)
+    linear = learners.Trained(models.scaled(model, np.inf), ("initial",))
+    _, history = experiment.train_group(points[:1], task, linear, tmp_path / "l", lambda f: None)
+    for split in ("train_loss", "test_loss"):
+        assert lazy[split] == pytest.approx(history.rows[-1][split][0], abs=1e-3)
+    assert lazy["train_loss"] < np.log(10) - 0.02  # it has learned
+    assert 0 <= lazy["kernel_distance"] < 1e-4 and 0 < lazy["weight_movement/Conv_0"] < 1e-2
+    assert after["test_accuracy"] == before["test_accuracy"]
+
+
+def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(tmp_path, monkeypatch):
+    seen = []
+    make = experiment.training.make_optimizer
+
+    def watched(*given, rate_factors, **options):
+        seen.append(rate_factors)
+        return make(*given, rate_factors=rate_factors, **options)
+
+    monkeypatch.setattr(experiment.training, "make_optimizer", watched)
+    one, other = (
+        run(make_small([{"noise": 0.5}], **{"network.parameterization": name}), tmp_path / name)
+        for name in ("standard", "mup")
+    )
+    rows = [next(iter(outcomes.values())).metrics for outcomes in (one, other)]
+    assert rows[0] == rows[1] and seen.pop(0) is None
+    seen.clear()
+    fields = {"network.parameterization": "mup", "network.output_scale": 2.0, "width_factor": 4}
+    run(make_small([{"noise": 0.5}], **fields), tmp_path / "wide")
+    assert set(seen[0]) == {"moved"}  # what is frozen has no rate
+    rates = {layer: float(factor["weight"]) for layer, factor in seen[0]["moved"].items()}
+    assert rates == {"Conv_0": 4, "Conv_1": 1, "Dense_0": 1 / 4}
+    with pytest.raises(InputError, match="config.network.weight_decay is 0.0005; muP"):
+        make_small([{}], **fields, **{"network.optimizer": "adam"})
 
 
 def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(tmp_path):

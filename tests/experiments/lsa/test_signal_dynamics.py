@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from lsa_jax.experiments.lsa.signal import networks
 from lsa_jax.experiments.lsa.signal.gradients import SAMPLERS, Params
 from lsa_jax.experiments.lsa.signal_dynamics import experiment, settings
 from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT
@@ -296,3 +297,30 @@ def test_a_measure_that_does_not_vary_has_no_correlation():
     flat = pd.concat([course(0), course(1)]).assign(test_accuracy=0.5)
     found = [claim.status for claim in make_claims(flat, 5000)]
     assert found == ["undecided"] * 3 + ["not shown", "undecided"]
+
+
+def test_measures_along_the_way_are_of_the_filters_kernel_and_change_nothing(tmp_path):
+    """At b = 0 the gradients are sum_i X_i in w and sum_i sign(<w, X_i>) in b."""
+    names = ("kernel_distance", "target_alignment")
+    fields = {"sampler": "plain", "population": False, "init_scale": 0.5}
+    points = make(configure(**fields, measures=names, measured_examples=16))
+    measured = run(points, tmp_path / "measured")
+    plain = run(make(configure(**fields)), tmp_path / "plain")
+    for one, other in zip(measured, plain, strict=True):
+        rows = [{n: v for n, v in row.items() if n not in names} for row in one.history]
+        assert json.dumps(rows) == json.dumps(other.history)
+        assert one.metrics.items() >= other.metrics.items()
+    config, outcome = points[1].config, measured[1]
+    assert outcome.metrics["measured_examples"] == 16
+    distances = [row["kernel_distance"] for row in outcome.history]
+    assert distances[0] == pytest.approx(0, abs=1e-6) and distances[-1] > 1e-4
+    replica = experiment.make_replica(config)
+    key = jax.random.fold_in(replica.key, SignalDynamics.MEASURED)
+    batch = networks.draw_examples(config, key, replica.sigma)
+    x, y = (np.asarray(part, float) for part in batch)
+    signs = np.sign(x @ np.asarray(experiment.init_state(config, replica).params.w, float))
+    gradients = np.concatenate([x.sum(axis=1), signs.sum(axis=1)[:, None]], axis=1)
+    centring = np.eye(16) - 1 / 16
+    a, b = (centring @ k @ centring for k in (gradients @ gradients.T, np.outer(y, y)))
+    alignment = (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b)
+    assert outcome.history[0]["target_alignment"] == pytest.approx(alignment, rel=1e-3)

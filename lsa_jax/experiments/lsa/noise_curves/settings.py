@@ -268,10 +268,15 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
         accepted = "'cholesky', 'conjugate_gradients'"
         raise _refuse(config, f"{config.learner}.solver", f"{why}; accepted: {accepted}")
     trained = follows or config.learner
-    if not is_exact(config) and config[trained].schedule == "steps":
-        if not config[trained].decay_epochs:
-            why = "the steps schedule needs epochs at which the rate falls; accepted: at least one"
-            raise _refuse(config, f"{trained}.decay_epochs", why)
+    if is_exact(config):
+        return
+    own = config[trained]
+    if own.schedule == "steps" and not own.decay_epochs:
+        why = "the steps schedule needs epochs at which the rate falls; accepted: at least one"
+        raise _refuse(config, f"{trained}.decay_epochs", why)
+    if own.parameterization == "mup" and own.optimizer == "adam" and own.weight_decay:
+        why = "muP's rates leave no penalty's gradient to adam; accepted: 0, or optimizer = 'adamw'"
+        raise _refuse(config, f"{trained}.weight_decay", why)
 
 
 def validate(config: ml_collections.ConfigDict) -> None:
