@@ -18,7 +18,7 @@ Padding = Literal["VALID", "SAME"]
 
 # On a CPU, from how many bytes of windows and channels on they are not gathered.
 _LARGE = 2**23
-_MANY = 8
+_MANY = 3
 
 
 # Traced once for equal shapes: a network has many equal convolutions, and is traced many times.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
@@ -98,8 +99,6 @@ def _to_filters(x: Array, y: Array, windows: Windows) -> Array:
     ]
     # Rows and columns behind the last window are cut off.
     height, width = (s + min(0, end) for s, end in zip(windows.size, ends, strict=True))
-    # XLA would compute both operands once more while it transposes them, number by number.
-    x, y = lax.optimization_barrier((x, y))
     pads = [(pad[0], max(0, end)) for pad, end in zip(windows.pads, ends, strict=True)]
     images = x[:, :height, :width].transpose(3, 1, 2, 0)
     weight = _canonical(images, y.transpose(1, 2, 0, 3), (1, 1), pads, windows.strides)
@@ -180,7 +179,8 @@ def _primitive(name: str) -> Primitive:
     primitive, form = Primitive(f"convolution_{name}"), _FORMS[name]
 
     def compute(*operands: Array, windows: Windows) -> Array:
-        return form.compute(*operands, windows)
+        inner = jax.jit(lambda *operands: form.compute(*operands, windows))
+        return set_xla_metadata(inner(*operands), inlineable="false")
 
     def shape(*operands: Any, windows: Windows) -> jax.core.ShapedArray:
         found = jax.eval_shape(partial(compute, windows=windows), *operands)

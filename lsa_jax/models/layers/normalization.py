@@ -93,15 +93,14 @@ def normalise_batch(
         epsilon: added to the variance.
         axis: name of the mapped axis over which the batch is split, if it is.
     """
-    normed, _ = _standardise(x, epsilon, axis)
-    return normed * _like(scale, x) + _like(shift, x)
+    centred, inverse = _standardise(x, epsilon, axis)
+    return centred * _like(scale * inverse, x) + _like(shift, x)
 
 
 def _standardise(x: Array, epsilon: float, axis: str | None) -> tuple[Array, Array]:
-    """Returns x standardised, and what it was multiplied by."""
+    """Returns x less its mean, and one over its deviation."""
     centred = x - _mean(x, axis)
-    inverse = lax.rsqrt(_mean(jnp.square(centred), axis) + epsilon)
-    return centred * inverse, inverse
+    return centred, lax.rsqrt(_mean(jnp.square(centred), axis) + epsilon)
 
 
 @normalise_batch.defjvp
@@ -112,12 +111,13 @@ def _(epsilon: float, axis: str | None, primals: tuple, tangents: tuple) -> tupl
     ResNet's step on a CPU.
     """
     (x, scale, shift), (x_dot, scale_dot, shift_dot) = primals, tangents
-    normed, inverse = _standardise(x, epsilon, axis)
+    centred, inverse = _standardise(x, epsilon, axis)
+    # What is small is multiplied first: backwards, the large sums are then those of scale and shift.
     steep = x_dot * _like(scale * inverse, x)
-    # Signs on what is small: backwards, the sums are then those of scale's and shift's gradients.
-    along = steep + _like(-_mean(steep, axis), x) + normed * _like(-_mean(normed * steep, axis), x)
-    value = normed * _like(scale, x) + _like(shift, x)
-    return value, along + normed * _like(scale_dot, x) + _like(shift_dot, x)
+    slope = scale_dot * inverse - jnp.square(inverse) * _mean(centred * steep, axis)
+    lift = shift_dot - _mean(steep, axis)
+    value = centred * _like(scale * inverse, x) + _like(shift, x)
+    return value, steep + centred * _like(slope, x) + _like(lift, x)
 
 
 def _like(per_feature: Array | np.ndarray, x: Array) -> Array:
