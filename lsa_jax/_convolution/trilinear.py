@@ -158,7 +158,12 @@ _FORMS = {
 
 
 def _batch(
-    primitive: Primitive, form: _Form, operands: Sequence[Array], axes: Sequence, *, windows: Windows
+    primitive: Primitive,
+    form: _Form,
+    operands: Sequence[Array],
+    axes: Sequence,
+    *,
+    windows: Windows,
 ) -> tuple[Array, int]:
     """The rule of `vmap`: one larger problem where one operand has a batch."""
     batched = [place for place, axis in enumerate(axes) if axis is not None]
