@@ -70,9 +70,9 @@ class BatchNorm(Layer):
         """Returns None: batch statistics have no infinite-width kernel here."""
 
 
-def _mean(values: Float[Array, "n ..."], axis: str | None) -> Float[Array, "1 ..."]:
+def _mean(values: Float[Array, "n ..."], axis: str | None) -> Float[Array, " features"]:
     """Returns the mean of each feature over the batch, all parts of it on the devices of `axis`."""
-    mean = jnp.mean(values, axis=tuple(range(values.ndim - 1)), keepdims=True)
+    mean = jnp.mean(values, axis=tuple(range(values.ndim - 1)))
     return mean if axis is None else lax.pmean(mean, axis)
 
 
@@ -99,7 +99,7 @@ def normalise_batch(
 
 def _standardise(x: Array, epsilon: float, axis: str | None) -> tuple[Array, Array]:
     """Returns x less its mean, and one over its deviation."""
-    centred = x - _mean(x, axis)
+    centred = x - _like(_mean(x, axis), x)
     return centred, lax.rsqrt(_mean(jnp.square(centred), axis) + epsilon)
 
 
