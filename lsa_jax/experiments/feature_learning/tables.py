@@ -31,6 +31,9 @@ _QUICK = {
     "sweep.seed": (0, 1),
     "sweep.ntk_rate": (),
     "sweep.random_features_rate": (1.0,),
+    "sweep.first_rate": (1.0,),
+    "sweep.leftover": (),
+    "sweep.ntk_steps": (),
 }
 
 

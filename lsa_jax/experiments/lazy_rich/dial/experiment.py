@@ -43,11 +43,6 @@ def rate_of(config: ml_collections.ConfigDict) -> float:
     return rate / config.width_factor if config.parameterization == "standard" else rate
 
 
-@functools.cache
-def _scaled(model: Model, output_scale: float) -> Model:
-    return models.scaled(model, output_scale)
-
-
 def _solve(point: Point, task: DigitsTask, scratch: Path) -> Outcome:
     """Fits the exact regression with the finite NTK of the network as it is drawn."""
     config, model = point.config, networks.build(point.config)
@@ -90,7 +85,7 @@ def _train(
     params, history = networks.train(
         group,
         task,
-        _scaled(model, alpha),
+        models.scaled(model, alpha),
         [rate_of(point.config) for point in group],
         training.softmax_cross_entropy,
         directory,

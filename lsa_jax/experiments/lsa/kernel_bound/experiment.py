@@ -41,13 +41,16 @@ from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
 
+# Entries of noise that are drawn at a time.
+_DRAWN = 10_000_000
+
 
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts a network's seeds together, and the kernels of one seed that differ in m only.
 
     Those share filters and examples: a kernel's filters are the first ones of the next.
     """
-    return group_points(points, lambda config: ("seed",) if config.learner == "network" else ("m",))
+    return group_points(points, lambda config: ("m",) if config.learner == "kernel" else ("seed",))
 
 
 def noise_sigma(config: ml_collections.ConfigDict) -> float:
@@ -217,13 +220,32 @@ def _run_networks(
     ]
 
 
+def linear_error(config: ml_collections.ConfigDict) -> float:
+    """Returns the share of fresh examples on which y sum_i <w*, X_i> is not above 0.
+
+    Every row is drawn, through its product with w*.
+
+    Source: Karp et al. (2021), section 3: the naive classifier.
+    """
+    key = jax.random.fold_in(jax.random.key(config.seed), KernelBound.LINEAR)
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    pieces = np.array_split(np.arange(config.num_test), -(-config.num_test * config.k // _DRAWN))
+    wrong = 0
+    for piece in pieces:
+        noise = generator.standard_normal((len(piece), config.k), np.float32)
+        wrong += int(np.sum(1 + noise_sigma(config) * noise.sum(axis=1, dtype=np.float64) <= 0))
+    return wrong / config.num_test
+
+
 def run(
     group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    """Trains a group's networks as replicas, or fits the kernels of one seed."""
+    """Trains a group's networks as replicas, fits the kernels of one seed, or just measures."""
     del data
     if group[0].config.learner == "network":
         outcomes = _run_networks(group, directory, progress)
+    elif group[0].config.learner == "linear":
+        outcomes = [Outcome({"test_error": linear_error(point.config)}, []) for point in group]
     else:
         outcomes = _run_kernels(group, progress)
     return with_settings(group, outcomes, _settings_of)

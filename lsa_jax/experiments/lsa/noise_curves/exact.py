@@ -12,7 +12,7 @@ import numpy as np
 
 from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves import streamed, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
@@ -35,6 +35,8 @@ def solve(
     The kernel's matrices are computed in files, so that a run that was killed goes on with them.
     """
     config, replica, epoch = point.config, tasks.replica_of(point), jnp.int32(0)
+    if config[config.learner].solver == "nystrom":
+        return streamed.solve(point, task, make_kernel, scratch, progress)
     train, test = (
         tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
         for which, split in ((TRAIN, task.train), (TEST, task.test))
@@ -105,10 +107,12 @@ def _regress(
     both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
-    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    scratch.mkdir(parents=True, exist_ok=True)
+    # Several processes then keep a part each of what a file system of each has room for.
+    gram = functools.partial(
+        kernels.gram, kernel, memory_limit=config.kernel_memory, sharded=iterative
+    )
     matrix = matrix.with_stem(matrix.stem + "_packed") if iterative else matrix
-    begun, start = matrix.exists(), time.monotonic()
+    begun, start = any(matrix.parent.glob(f"{matrix.stem}.*npy")), time.monotonic()
     gram_train = gram(
         train.inputs,
         path=matrix,
@@ -146,7 +150,7 @@ def _regress(
 def _iterate(
     gram_train: np.ndarray | kernels.PackedMatrix,
     targets: np.ndarray,
-    gram_test: np.ndarray,
+    gram_test: np.ndarray | kernels.ShardedRows,
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
     progress: Callable[[float], None],
