@@ -112,7 +112,7 @@ def _(epsilon: float, axis: str | None, primals: tuple, tangents: tuple) -> tupl
     """
     (x, scale, shift), (x_dot, scale_dot, shift_dot) = primals, tangents
     centred, inverse = _standardise(x, epsilon, axis)
-    # What is small is multiplied first: backwards, the large sums are then those of scale and shift.
+    # What is small is multiplied first: backwards, the large sums are those of scale and shift.
     steep = x_dot * _like(scale * inverse, x)
     slope = scale_dot * inverse - jnp.square(inverse) * _mean(centred * steep, axis)
     lift = shift_dot - _mean(steep, axis)
