@@ -165,6 +165,7 @@ def test_what_holds_in_every_run_by_luck_takes_enough_runs():
     # (1/2)^5 is 0.031, (1/2)^6 is 0.016.
     assert (status([True] * 5, 0.5), status([True] * 6, 0.5)) == ("undecided", "shown")
     assert "6 seeds" in claims.every("", "all", [True], "", luck=0.5).note
+    assert status([True] * 99, luck=1.0) == "undecided"
 
 
 def test_accuracies_near_chance_are_warned_of():
