@@ -14,7 +14,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import filelock
 import jax
@@ -26,6 +26,7 @@ from lsa_jax.errors import ElsewhereError, InputError, NumericalError, ReportedE
 
 Tree = TypeVar("Tree")
 Value = TypeVar("Value")
+Request = TypeVar("Request")
 
 # Messages are filled up to a multiple of this many bytes: every length is compiled once.
 _MESSAGE = 4096
@@ -105,8 +106,31 @@ class ProcessGroup(NamedTuple):
         shape = (mesh.size, *array.shape[1:])
         parts = [shard.data for shard in shards]
         everywhere = jax.make_array_from_single_device_arrays(shape, rows, parts)
-        found = np.asarray(_copied(copies)(everywhere).addressable_data(0))
+        found = np.asarray(_brought(copies)(everywhere).addressable_data(0))
         return found.reshape(self.size, len(shards), *array.shape[1:])
+
+    def add_up(self, array: np.ndarray) -> np.ndarray:
+        """Returns the sum of every process's array of float64, the same bits to all of them.
+
+        Each adds up one part, in the order of processes; so twice the array's bytes go from and to
+        each, however many they are, and nothing is narrowed to what a device can add.
+        """
+        if self.size == 1:
+            return array
+        flat = np.zeros(-(-array.size // self.size) * self.size)
+        flat[: array.size] = array.reshape(-1)
+        device = jax.local_devices()[0]
+        mesh = Mesh(_counterparts([device], self.size), ("processes",))
+        by_giver, by_part = (
+            NamedSharding(mesh, PartitionSpec(*axes))
+            for axes in (("processes",), (None, "processes"))
+        )
+        mine = jax.device_put(flat.view(np.uint32).reshape(1, self.size, -1), device)
+        shape = (self.size, *mine.shape[1:])
+        given = jax.make_array_from_single_device_arrays(shape, by_giver, [mine])
+        parts = np.asarray(_brought(by_part)(given).addressable_data(0))
+        total = np.ascontiguousarray(parts[:, 0]).view(np.float64).sum(axis=0)
+        return self.gather(total).reshape(-1)[: array.size].reshape(array.shape)
 
     def in_each(self, function: Callable[[], Value]) -> Value:
         """Calls a function in every process; if it fails in one of them, all raise.
@@ -125,6 +149,10 @@ class ProcessGroup(NamedTuple):
             raise error
         return value
 
+    def in_any(self, value: bool) -> bool:
+        """Says whether a value is true in one of the processes."""
+        return bool(self.gather(np.array(value)).any())
+
     def on_first(self, function: Callable[[], Value]) -> Value | None:
         """Calls a function in the first process alone; the others get None, or its error."""
         return self.in_each(function if self.is_first else lambda: None)
@@ -142,6 +170,38 @@ class ProcessGroup(NamedTuple):
         size = int(multihost_utils.broadcast_one_to_all(np.int32(-(-len(content) // _MESSAGE))))
         sent = multihost_utils.broadcast_one_to_all(_padded(content, size * _MESSAGE))
         return value if self.is_first else pickle.loads(np.asarray(sent).tobytes())
+
+    def lead(
+        self,
+        function: Callable[[Callable[[Request], Any]], Value],
+        serve: Callable[[Request], None],
+    ) -> Value:
+        """Calls a function in the first process, which the others serve until it is done.
+
+        Args:
+            function: is given `ask`, which has each of the others call `serve` with a request.
+                What it returns or raises goes to all.
+            serve: may call methods of the group, as the first process does after it has asked. What
+                it raises there, it must raise in the first one too.
+        """
+        if self.is_first:
+            value, error = _attempt(lambda: function(self._say))
+            self._say(None)
+        else:
+            value = error = None
+            while (request := self._say(None)) is not None:
+                _attempt(functools.partial(serve, request))
+
+        def outcome() -> Value:
+            if error is not None:
+                raise error
+            return value
+
+        return self.from_first(outcome)
+
+    def _say(self, request: Value) -> Value:
+        """Returns what the first process says, to all of them."""
+        return self.from_first(lambda: request)
 
     def _exchange(self, content: bytes) -> list[bytes]:
         """Returns what processes have to say, if they have, to all of them, filled up with 0s."""
@@ -175,8 +235,8 @@ def _counterparts(devices: Sequence[jax.Device], num_processes: int) -> np.ndarr
 
 
 @functools.lru_cache(maxsize=8)
-def _copied(sharding: NamedSharding) -> Callable[[jax.Array], jax.Array]:
-    """Returns what copies an array to every device: one program for each shape."""
+def _brought(sharding: NamedSharding) -> Callable[[jax.Array], jax.Array]:
+    """Returns what brings an array where it is to lie: one program for each shape."""
     return jax.jit(lambda array: array, out_shardings=sharding)
 
 

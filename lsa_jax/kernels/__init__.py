@@ -16,6 +16,7 @@ from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.matrices.packed import PackedMatrix
+from lsa_jax.kernels.matrices.shards import ShardedRows
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.cost import Choice, choose_solver
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
@@ -47,6 +48,7 @@ __all__ = [
     "PackedMatrix",
     "Posterior",
     "Regression",
+    "ShardedRows",
     "Spectrum",
     "Stream",
     "Workers",

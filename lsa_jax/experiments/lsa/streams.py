@@ -10,7 +10,7 @@ class NoiseCurves:
 class KernelBound:
     """Of a seed's key."""
 
-    FILTERS, TRAIN, VALIDATION, TEST = range(4)
+    FILTERS, TRAIN, VALIDATION, TEST, LINEAR = range(5)
 
 
 class Sample:
@@ -26,6 +26,6 @@ class SignalGradient:
 
 
 class SignalDynamics:
-    """Of a seed's key: the start, the minibatches, the test examples."""
+    """Of a seed's key: the start, the minibatches, the test examples, those measured on."""
 
-    INIT, TRAIN, TEST = range(3)
+    INIT, TRAIN, TEST, MEASURED = range(4)

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
+from lsa_jax.kernels.matrices.shards import ShardedRows, led
 from lsa_jax.kernels.solve import blocks, preconditioner, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
 
@@ -55,7 +56,7 @@ class IterativeRegression(NamedTuple):
 def regress_cg(
     gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
     targets: Float[Array | np.ndarray, "n c"],
-    gram_test: Float[Array | np.ndarray, "m n"],
+    gram_test: Float[Array | np.ndarray, "m n"] | ShardedRows,
     *,
     ridge: float,
     tolerance: float = 1e-8,
@@ -70,12 +71,14 @@ def regress_cg(
     a system that was not solved. With `checkpoint` a call that was killed goes on from a state of
     the last minute, and ends with the same bits on the same kind of machine.
 
-    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs.
+    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs. Of matrices
+    that are sharded, all processes make this call: each multiplies its own part, the first one
+    decides and keeps the checkpoint, and all get the result.
 
     Args:
-        gram_train: K, symmetric; may be memory-mapped, or packed as `gram` gives it.
+        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` gives it.
         targets: Y.
-        gram_test: K_test, test against training examples; may be memory-mapped.
+        gram_test: K_test, test against training examples; may be memory-mapped or sharded.
         ridge: ridge over the mean diagonal of K, 0 or more.
         tolerance: residual at which to stop, over the size of the target.
         max_iterations: after which to give up.
@@ -95,18 +98,27 @@ def regress_cg(
         return IterativeRegression(predictions, np.zeros(targets.shape), ridge, 0, 0.0)
     if not isinstance(gram_train, PackedMatrix):
         gram_train = np.asanyarray(gram_train)
-    targets, gram_test = map(np.asanyarray, (targets, gram_test))
+    if not isinstance(gram_test, ShardedRows):
+        gram_test = np.asanyarray(gram_test)
+    targets = np.asanyarray(targets)
     problem.check_ridge(ridge)
-    rank = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
-    check_options(tolerance, max_iterations, rank)
-    problem.check(gram_train, targets, gram_test)
-    mean = targets.mean(axis=0, dtype=float)
-    limits = Limits(tolerance, max_iterations)
-    weights, iterations, residual = _solve(
-        gram_train, targets - mean, ridge, min(rank, len(gram_train)), limits, checkpoint, progress
-    )
-    predictions = blocks.multiply(gram_test, weights) + mean
-    return IterativeRegression(predictions, weights, float(ridge), iterations, residual)
+
+    def solve() -> IterativeRegression:
+        chosen = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
+        check_options(tolerance, max_iterations, chosen)
+        n, c = targets.shape
+        needed = 8 * (n * (2 * min(chosen, n) + 6 * c) + len(gram_test) * c)
+        problem.check_memory(n, needed, "a lower rank")
+        problem.check(gram_train, targets, gram_test)
+        mean = targets.mean(axis=0, dtype=float)
+        limits = Limits(tolerance, max_iterations)
+        weights, iterations, residual = _solve(
+            gram_train, targets - mean, ridge, min(chosen, n), limits, checkpoint, progress
+        )
+        predictions = blocks.multiply(gram_test, weights) + mean
+        return IterativeRegression(predictions, weights, float(ridge), iterations, residual)
+
+    return led(solve, gram_train, gram_test)
 
 
 def _solve(

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
@@ -84,7 +85,8 @@ def test_the_kernel_after_training_is_that_of_the_networks_own_run(tmp_path, mon
     alone = _of_learners("network")
     task = experiment.tasks.task_of(alone[0], experiment.load(alone, None))
     model = experiment.build_model(alone[0].config, "network", 10)
-    params, _ = experiment.train_group(alone, task, model, tmp_path / "alone", lambda f: None)
+    trained = learners.Trained(model)
+    params, _ = experiment.train_group(alone, task, trained, tmp_path / "alone", lambda f: None)
     for place, point in enumerate(alone):
         of = experiment.tasks
         replica = of.replica_of(point)
@@ -96,6 +98,56 @@ def test_the_kernel_after_training_is_that_of_the_networks_own_run(tmp_path, mon
     trained = [found[p.id].metrics for p in points if p.config.learner == "ntk_trained"]
     assert [row["learner"] for row in trained] == ["ntk_trained"] * 2
     assert all(row["train_accuracy"] == 1 for row in trained)  # with hardly any ridge
+
+
+def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
+    """Losses against those of the linearisation, the NTK after training against that before."""
+    fields = {
+        "network.output_scale": 1e3,
+        "ntk_finite.method": "regression",
+        "ntk_finite.parameterization": "standard",
+        "ntk_finite.ridge": (1e-3,),
+        "ntk_trained.ridge": (1e-3,),
+        "measures": ("kernel_distance", "weight_movement"),
+        "measured_examples": 8,
+    }
+    sweep = [{"learner": n, "noise": 0.5} for n in ("network", "ntk_trained", "ntk_finite")]
+    points = make_small(sweep, **fields)
+    lazy, after, before = (outcome.metrics for outcome in run(points, tmp_path).values())
+    task = experiment.tasks.task_of(points[0], experiment.load(points, None))
+    model = experiment.build_model(points[0].config, "network", 10)
+    linear = learners.Trained(models.scaled(model, np.inf), ("initial",))
+    _, history = experiment.train_group(points[:1], task, linear, tmp_path / "l", lambda f: None)
+    for split in ("train_loss", "test_loss"):
+        assert lazy[split] == pytest.approx(history.rows[-1][split][0], abs=1e-3)
+    assert lazy["train_loss"] < np.log(10) - 0.02  # it has learned
+    assert 0 <= lazy["kernel_distance"] < 1e-4 and 0 < lazy["weight_movement/Conv_0"] < 1e-2
+    assert after["test_accuracy"] == before["test_accuracy"]
+
+
+def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(tmp_path, monkeypatch):
+    seen = []
+    make = experiment.training.make_optimizer
+
+    def watched(*given, rate_factors, **options):
+        seen.append(rate_factors)
+        return make(*given, rate_factors=rate_factors, **options)
+
+    monkeypatch.setattr(experiment.training, "make_optimizer", watched)
+    one, other = (
+        run(make_small([{"noise": 0.5}], **{"network.parameterization": name}), tmp_path / name)
+        for name in ("standard", "mup")
+    )
+    rows = [next(iter(outcomes.values())).metrics for outcomes in (one, other)]
+    assert rows[0] == rows[1] and seen.pop(0) is None
+    seen.clear()
+    fields = {"network.parameterization": "mup", "network.output_scale": 2.0, "width_factor": 4}
+    run(make_small([{"noise": 0.5}], **fields), tmp_path / "wide")
+    assert set(seen[0]) == {"moved"}  # what is frozen has no rate
+    rates = {layer: float(factor["weight"]) for layer, factor in seen[0]["moved"].items()}
+    assert rates == {"Conv_0": 4, "Conv_1": 1, "Dense_0": 1 / 4}
+    with pytest.raises(InputError, match="config.network.weight_decay is 0.0005; muP"):
+        make_small([{}], **fields, **{"network.optimizer": "adam"})
 
 
 def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(tmp_path):
@@ -269,10 +321,54 @@ def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
     return pd.DataFrame(rows)
 
 
+def _of_seeds(accuracies, order=1):
+    """Returns results of (without noise, with noise) a seed; `order` is that of the NTK's rows."""
+    rows = [
+        {"learner": learner, "width_factor": 1, "noise": noise, "seed": seed, "status": "ok"}
+        | {"test_accuracy": accuracy}
+        for learner, of in accuracies.items()
+        for seed, pair in [*enumerate(of)][:: order if learner == "ntk_finite" else 1]
+        for noise, accuracy in zip((0.0, 1.0), pair, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
 def test_retained_percentage_is_relative_to_the_same_seed_without_noise():
-    table = curves(_results((0.8, 0.6), (0.5, 0.25)))
-    noisy = table[(table["noise"] == 1) & (table["learner"] == "network")]
-    np.testing.assert_allclose(noisy["retained"], [100 * a / 0.8 for a in (0.59, 0.6, 0.61)])
+    accuracies = {"network": [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]}
+    results = _of_seeds(accuracies).sample(frac=1, random_state=0)
+    table = curves(results).sort_values("seed")
+    noisy, quiet = table[table["noise"] == 1], table[table["noise"] == 0]
+    np.testing.assert_allclose(noisy["start_accuracy"], [0.8, 0.5, 0.9])
+    np.testing.assert_allclose(noisy["retained"], [75.0, 90.0, 100 / 3])
+    np.testing.assert_allclose(quiet["retained"], 100.0)
+
+
+def test_what_two_learners_retain_is_compared_seed_by_seed():
+    """10 points in each seed, whose own values lie 40 points apart, in whatever order they come."""
+    network = [(0.8, 0.8 * kept) for kept in (0.5, 0.7, 0.9)]
+    ntk = [(0.6, 0.6 * kept) for kept in (0.4, 0.6, 0.8)]
+    for order in (1, -1):
+        results = _of_seeds({"network": network, "ntk_finite": ntk}, order)
+        (claim,) = make_claims(curves(results), None, test=HeldOut(10_000_000, 10))
+        assert claim.status == "shown" and claim.ours == pytest.approx(10, abs=0.01)
+        assert claim.spread == pytest.approx(0, abs=1e-9)
+
+
+def test_intervals_have_the_length_that_the_test_images_give_them():
+    """With one seed they are 1.96 errors long on each side, in points, of what is compared."""
+    n, (a, b), (c, d) = 2000, (0.8, 0.6), (0.7, 0.35)
+    results = _of_seeds({"network": [(a, b)], "ntk_finite": [(c, d)]})
+
+    def of_ratio(top, bottom):
+        return 100 * top / bottom * ((1 - top) / top / n + (1 - bottom) / bottom / n) ** 0.5
+
+    found = make_claims(curves(results), "lsa/table1/cifar2_gaussian", test=HeldOut(n, 2))
+    gap, on_par = (next(c for c in found if word in c.item) for word in ("retained at", "at zero"))
+    expected = 1.96 * np.hypot(of_ratio(b, a), of_ratio(d, c))
+    assert (gap.high - gap.low) / 2 == pytest.approx(expected, rel=0.05)
+    expected = 1.96 * 100 * (a * (1 - a) / n + c * (1 - c) / n) ** 0.5
+    assert (on_par.high - on_par.low) / 2 == pytest.approx(expected, rel=0.02)
+    assert on_par.ours == pytest.approx(100 * (a - c))
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from lsa_jax.kernels import (
     regress_cg,
     ridge_path_cg,
 )
-from lsa_jax.kernels.matrices import packed
-from lsa_jax.kernels.matrices.file import Place, Tile
 from lsa_jax.kernels.solve import checkpoint
 
 RIDGES = (3e-3, 0.1, 1.0)
@@ -42,16 +40,11 @@ def test_each_ridge_is_the_factorisation_and_all_take_the_passes_of_the_smallest
 
 
 def test_half_a_matrix_serves_and_a_stopped_call_goes_on_with_the_same_bits(
-    given, tmp_path, monkeypatch
+    given, half_of, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(checkpoint, "_SAVE_EVERY", -1.0)
     gram_train, *others = given
-    tiles = np.zeros(packed.stored_shape(200, 64))
-    for row in range(0, 200, 64):
-        for column in range(row, 200, 64):
-            values = gram_train[row : row + 64, column : column + 64]
-            packed.put(tiles, Tile(Place(row, column), values), 200)
-    half = packed.PackedMatrix(tiles, 200)
+    half = half_of(gram_train)
     whole = ridge_path_cg(half, *others, RIDGES, rank=10)
     np.testing.assert_allclose(
         whole[1].predictions, ridge_path_cg(*given, RIDGES, rank=10)[1].predictions, atol=1e-7

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
-from lsa_jax import kernels, training
+from lsa_jax import kernels, processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.noise_curves import streamed, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
@@ -109,9 +109,12 @@ def _regress(
     both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
-    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
+    # Several processes then keep a part each of what a file system of each has room for.
+    gram = functools.partial(
+        kernels.gram, kernel, memory_limit=config.kernel_memory, sharded=iterative
+    )
     matrix = matrix.with_stem(matrix.stem + "_packed") if iterative else matrix
-    begun, start = matrix.exists(), time.monotonic()
+    begun, start = any(matrix.parent.glob(f"{matrix.stem}.*npy")), time.monotonic()
     gram_train = gram(
         train.inputs,
         path=matrix,
@@ -150,24 +153,27 @@ def _regress(
 
 def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) -> kernels.Choice:
     """Returns the solver, with the reason where it was left to choose; the same after a kill."""
-    scratch.mkdir(parents=True, exist_ok=True)
     if settings.solver != "auto":
         return kernels.Choice(settings.solver, "")
     kept = scratch / "solver.json"
-    if kept.exists():
-        return kernels.Choice(**files.read_json(kept))
-    if len(settings.ridge) > 1:
-        choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
-    else:
-        choice = kernels.choose_solver(*train.targets.shape)
-    files.write_json(kept, choice._asdict())
-    return choice
+
+    def decide() -> kernels.Choice:
+        if kept.exists():
+            return kernels.Choice(**files.read_json(kept))
+        if len(settings.ridge) > 1:
+            choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
+        else:
+            choice = kernels.choose_solver(*train.targets.shape)
+        files.write_json(kept, choice._asdict())
+        return choice
+
+    return processes.everyone().from_first(decide)
 
 
 def _iterate(
     gram_train: np.ndarray | kernels.PackedMatrix,
     targets: np.ndarray,
-    gram_test: np.ndarray,
+    gram_test: np.ndarray | kernels.ShardedRows,
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
     progress: Callable[[float], None],

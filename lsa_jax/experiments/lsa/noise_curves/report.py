@@ -189,6 +189,5 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         ],
         claims=_claims(config, table),
         figures={"noise_curves": functools.partial(draw, table, label)},
-        extra_tables={},
         notes=notes,
     )

@@ -193,6 +193,12 @@ def compose_training(point: Point, task: ImageTask, count: int) -> Float[np.ndar
     return np.asarray(composed.inputs)
 
 
+def input_shape(config: ml_collections.ConfigDict, task: ImageTask) -> tuple[int, int, int]:
+    """Returns the shape of one composed image."""
+    side = config.data.background_size
+    return (side, side, task.train.images.shape[-1])
+
+
 def replica_of(point: Point) -> dict[str, Any]:
     """What varies between the points of a group."""
     key = jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.DATA)
