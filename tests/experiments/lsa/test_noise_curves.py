@@ -522,6 +522,9 @@ def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisati
     for name in ("test_accuracy", "train_accuracy"):
         assert iterated[name] == exact[name]
     assert 0 < iterated["residual"] <= 1e-9
+    chosen = outcome("auto")
+    assert chosen.pop("solver") == "cholesky" and "times as long" in chosen.pop("solver_reason")
+    assert chosen == exact
     # All images as centres: the same regression, of images that are composed batch by batch.
     fields["ntk_infinite.centres"] = 48
     centred = outcome("nystrom")
