@@ -83,9 +83,9 @@ def test_descents_start_where_the_theorems_do():
         near = trained_value_descent(configure("value_near", epsilon=2.0), task)
         v = np.asarray(fixed.fixed["v"])
         away = np.asarray(near.start["v"]) - near.c * (v / fixed.c)
+        loss = float(near.loss(near.start, near.data))
     assert v.max() == fixed.c and (v[task.pi, np.arange(6)] == fixed.c).all()
     assert not np.any(fixed.start["w"]) and set(fixed.start) == {"w"}
-        loss = float(near.loss(near.start, near.data))
     assert 0.5 < np.abs(away).max() <= 1.0 and away.dtype == np.float64
     # Noise on both sides of 0.
     assert away.min() < -0.5 and abs(away.mean()) < 4 * 2 / 12**0.5 / 6
