@@ -252,7 +252,7 @@ def test_what_exchanges_nothing_is_compiled_once_for_any_number_of_devices(monke
 
 def _program(**fields):
     count = operations.Count({"default": 1e12}, 0, 1e9, False)
-    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
+    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {})
     return plain._replace(**fields)
 
 
