@@ -42,9 +42,9 @@ _PASSES = 4
 # What a call takes in all over the arrays that it holds: 1.1 to 2.5 times, as measured.
 _BESIDE = 2
 
-# Pairs of the diagonal that are computed at a time. An accelerator takes as many as hold half of
-# the examples that are differentiated at a time elsewhere: a pair is two.
-_DIAGONAL_BATCH = {"cpu": 16}
+# Pairs of the diagonal that a CPU computes at a time. An accelerator takes as many as hold half of
+# the examples that it differentiates at a time elsewhere: a pair is two.
+_DIAGONAL_BATCH = 16
 
 
 def _check_pair(x1: Any, x2: Any, *, diagonal: bool) -> None:
@@ -120,8 +120,8 @@ def empirical_ntk(
     def of_one(pair: tuple[Array, Array]) -> Array:
         return ntk(chosen, pair[0][None], pair[1][None])[0, 0]
 
-    at_once = _pairs_at_once(some, chosen, x1, outputs)
-    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=at_once)
+    in_both = layerwise.examples_at_once(some, chosen, x1, outputs, on_cpu=2 * _DIAGONAL_BATCH)
+    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=max(1, in_both // 2))
 
 
 def finite_kernel(
@@ -174,15 +174,6 @@ def finite_kernel(
         return Stages(*map(jax.default_matmul_precision("highest"), found))
 
     return StagedKernel(kernel, stages)
-
-
-def _pairs_at_once(
-    apply: Callable, params: PyTree, x: Shaped[Array | np.ndarray, "n ..."], outputs: int
-) -> int:
-    """Returns how many pairs of the diagonal are computed at a time."""
-    if backend.platform() in _DIAGONAL_BATCH:
-        return _DIAGONAL_BATCH[backend.platform()]
-    return max(1, layerwise.examples_at_once(apply, params, x, outputs) // 2)
 
 
 def _check_fits(
