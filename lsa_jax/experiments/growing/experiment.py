@@ -2,12 +2,13 @@
 
 Karp (thesis, 2024), chapter 5: a shallow network is trained once a seed; every growth operator then
 makes a deeper one of it, and all of these are trained on the same text in the same order. Or it
-grows in stages, always by its last block or by what LAG@k chooses (`growing_stacking`).
+grows in stages, always by its last block or by what LAG@k chooses (`stacking`).
 """
 
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,7 @@ from lsa_jax.experiments.growing.tasks import (
     load,
     make_task,
 )
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.growth import Operator
 from lsa_jax.training.lag import grow_all
@@ -196,14 +197,11 @@ def run(
         outcomes = run_stacking(group, material.text, scratch, progress)
     else:
         outcomes = _run_operators(group, material, scratch, progress)
-    settings = [
-        {name.split(".")[-1]: point.config[name] for name in AXES[config.question]}
-        for point in group
-    ]
-    return [
-        outcome._replace(metrics=found | outcome.metrics)
-        for found, outcome in zip(settings, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    return {name.split(".")[-1]: config[name] for name in AXES[config.question]}
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

@@ -27,7 +27,7 @@ class Family(NamedTuple):
         operators: those whose losses are finite.
         steps: after growing, at which the loss was measured.
         raw: the losses as they were measured.
-        smoothed: after `growing_measures.smooth`.
+        smoothed: after `measures.smooth`.
         lag: what LAG@k decides by.
         final: mean over the last steps.
         downstream: accuracy of each operator by task.

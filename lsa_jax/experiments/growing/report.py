@@ -313,7 +313,6 @@ def _stacking_report(
         tables=tables,
         claims=_checked(config, stacking_claims(fine)) if len(fine) else [],
         figures={"stacking": functools.partial(figures.draw_stacking, fine, workdir)},
-        extra_tables={},
         notes=[note],
     )
 

@@ -1,7 +1,7 @@
 """What fixed filters can represent: the finite CNTK's least error beside a filter that is trained.
 
 Karp et al. (NeurIPS 2021), section 5, theorem 2: with sigma^2 = 1 / d and few filters, no weights
-and no thresholds of the kernel `threshold_features` come below an error of 0.1, while Algorithm 1
+and no thresholds of the kernel in `thresholds` come below an error of 0.1, while Algorithm 1
 trains one filter to classify the same distribution.
 
 Kernel: thresholds from a search on the population, weights from its discriminant or from logistic
@@ -11,6 +11,7 @@ regression, whichever errs least on validation examples; the error is that on fr
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import ml_collections
@@ -36,17 +37,12 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
 
 # Entries of noise that are drawn at a time.
 _DRAWN = 10_000_000
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -252,22 +248,14 @@ def run(
         outcomes = [Outcome({"test_error": linear_error(point.config)}, []) for point in group]
     else:
         outcomes = _run_kernels(group, progress)
-    # What a point is, also where it was not swept.
-    return [
-        outcome._replace(
-            metrics={
-                "learner": point.config.learner,
-                "k": point.config.k,
-                "d": row_length(point.config),
-                "m": point.config.m,
-                "seed": point.config.seed,
-            }
-            | outcome.metrics
-        )
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    own = {name: config[name] for name in ("learner", "k", "m", "seed")}
+    return {"learner": config.learner, "k": config.k, "d": row_length(config)} | own
 
 
 EXPERIMENT = Experiment(
-    load=load, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
 )

@@ -147,6 +147,5 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=tables,
         claims=make_claims(results, config.num_test),
         figures={"kernel_bound": functools.partial(draw, kernels, network)},
-        extra_tables={},
         notes=notes,
     )

@@ -136,11 +136,18 @@ def _seeds(table: pd.DataFrame) -> str:
 
 
 def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Returns how systems were solved by iterations; none if none was."""
-    columns = ["series", "level", "seed", "ridge", "iterations", "residual", "kernel_gigabytes"]
-    if "residual" not in table:
-        return []
-    return [("What was solved by iterations", table.loc[table["residual"].notna(), columns])]
+    """Returns how systems were solved by iterations, and on centres; none if none was."""
+    point = ["series", "level", "seed", "ridge"]
+    ways = {
+        "by iterations": ["residual", "iterations", "kernel_gigabytes"],
+        "by the solver that was chosen": ["solver", "solver_reason"],
+        "on centres": ["centres", "examples", "condition", "train_error"],
+    }
+    return [
+        (f"What was solved {way}", table.loc[table[columns[0]].notna(), point + columns])
+        for way, columns in ways.items()
+        if columns[0] in table
+    ]
 
 
 def _claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
@@ -182,6 +189,5 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         ],
         claims=_claims(config, table),
         figures={"noise_curves": functools.partial(draw, table, label)},
-        extra_tables={},
         notes=notes,
     )
