@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from lsa_jax import backend
+from lsa_jax import backend, processes
 from lsa_jax.checks import integer, number, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
@@ -97,8 +97,7 @@ def recursive_feature_machine(
         x: training examples.
         y: targets.
         key: draws the points.
-        size: k. None takes the inputs' size, for rows it is that of their last axis; a network's is
-            `model.kernel.transform_size(x.shape[1:])`.
+        size: k; a network's is `model.kernel.transform_size(x.shape[1:])`. None: an input's size.
         updates: how many times the transform is learned anew.
         points: training examples at which gradients are taken, or all.
         ridge: over the kernel's mean diagonal.
@@ -122,7 +121,8 @@ def recursive_feature_machine(
     folder = Path(directory) if directory and backend.dry_run() is None else None
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
     if folder:
-        _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
+        probe = np.asarray(gram(kernel_of_transform(np.eye(size)), x[:2]), float)
+        processes.everyone().on_first(lambda: _claim(folder, probe, x, y, chosen, settings))
     machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
     transforms = [np.eye(size)]
     for done in range(updates):
@@ -151,12 +151,19 @@ def _kept(
     if folder is None:
         return update(None)
     path, matrix = folder / f"transform_{number_of}.npy", folder / f"gram_{number_of}.npy"
-    if path.exists():
-        return np.load(path)
+    # Of several processes the first alone reads and writes, and all take the same turns.
+    group = processes.everyone()
+    kept = group.from_first(lambda: np.load(path) if path.exists() else None)
+    if kept is not None:
+        return kept
     transform = update(matrix)
-    _keep(path, transform)
-    for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
-        used.unlink()
+
+    def keep() -> None:
+        _keep(path, transform)
+        for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
+            used.unlink()
+
+    group.on_first(keep)
     return transform
 
 
@@ -181,8 +188,6 @@ def _update(
 ) -> np.ndarray:
     """Returns the transform that the predictor over the kernel of this one asks for."""
     kernel, x, limit = machine.kernel_of_transform(transform), machine.x, machine.memory_limit
-    if matrix is not None:
-        matrix.parent.mkdir(parents=True, exist_ok=True)
     gram_train = gram(
         kernel,
         x,
@@ -220,7 +225,7 @@ def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, 
 
 def _claim(
     folder: Path,
-    kernel: Callable[..., Array],
+    probe: np.ndarray,
     x: np.ndarray,
     y: np.ndarray,
     chosen: np.ndarray,
@@ -228,11 +233,11 @@ def _claim(
 ) -> None:
     """Notes in a new directory whose it is; raises InputError in another machine's.
 
-    The kernel is told by its values for the first examples, as they come out on any machine.
+    The kernel is told by its values for the first examples, `probe`, as they come out on any
+    machine.
     """
     arrays = "".join(map(gram_file.digest, (x, y, chosen)))
     mine = {**settings._asdict(), "examples": hashlib.sha256(arrays.encode()).hexdigest()}
-    probe = np.asarray(gram(kernel, x[:2]), float)
     path = folder / "machine.json"
     if not path.exists():
         files.write_json(path, mine | {"probe": probe.tolist()})
