@@ -19,6 +19,7 @@ from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.matrices.shards import ShardedRows
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
+from lsa_jax.kernels.solve.plan import Hosts, Plan, plan
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
@@ -34,11 +35,13 @@ from lsa_jax.kernels.solve.spectral import (
 __all__ = [
     "FeatureMachine",
     "Flow",
+    "Hosts",
     "InfiniteKernel",
     "IterativeRegression",
     "LayerGradients",
     "MonteCarlo",
     "PackedMatrix",
+    "Plan",
     "Posterior",
     "Regression",
     "ShardedRows",
@@ -62,6 +65,7 @@ __all__ = [
     "linearize",
     "linearize_on",
     "monte_carlo_kernel",
+    "plan",
     "posterior",
     "recursive_feature_machine",
     "regress",

@@ -40,11 +40,13 @@ def of_network(function, **options):
 CALLS = {
     "FeatureMachine": None,
     "Flow": None,
+    "Hosts": None,
     "InfiniteKernel": (lambda: MODEL.kernel(X), 6_000),
     "IterativeRegression": None,
     "LayerGradients": None,
     "MonteCarlo": None,
     "PackedMatrix": None,
+    "Plan": None,
     "Posterior": None,
     "Regression": None,
     "ShardedRows": None,
@@ -76,6 +78,7 @@ CALLS = {
         ),
         4 * 16 * N**2,
     ),
+    "plan": None,
     "posterior": (
         lambda: kernels.posterior(KERNEL, Y, KERNEL, np.diagonal(KERNEL), ridge=0.1),
         15 * N**2,
