@@ -25,5 +25,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "paper_item": "feature_learning/table5_10000",
         "data.num_train": 10000,
         "m": 50,
+        "sweep.ntk_steps": (6000, 24_000),
     }
     return table(variant, fields, {"data.num_train": 10_000, "m": 50})

@@ -11,6 +11,18 @@ LAYERS = (
 NETWORKS = ("3-layer FC", "CNN", "CNN with global average pooling")
 FINITE_PEERS = ("neural-tangents", "nngeometry", "torch.func")
 
+# Of the suite `solvers`: what of ours is beside which other one.
+SOLVER_PEERS = {
+    f"{ours}, beside {peer}": (ours, peer)
+    for ours, peer in (
+        ("regress", "scipy in float64"),
+        ("regress in float32", "scipy in float32"),
+        ("regress_cg", "scipy in float64"),
+        ("regress_cg", "CoLA"),
+        ("regress", "GPJax"),
+    )
+}
+
 WORKS: dict[str, tuple[str, ...]] = {
     "kernels": (
         *(
@@ -39,5 +51,6 @@ WORKS: dict[str, tuple[str, ...]] = {
         ),
         *(f"finite NTK, {network}, {peer}" for network in ("FC", "CNN") for peer in FINITE_PEERS),
     ),
+    "solvers": tuple(SOLVER_PEERS),
     "stability": ("logistic regression on S and S'",),
 }

@@ -4,7 +4,7 @@ import collections
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -53,22 +53,47 @@ class Compiled(NamedTuple):
     compile_seconds: float
 
 
-def compile_program(
-    program: Program, calls: float, devices: Sequence[Any], chip: Chip
+def compile_programs(
+    found: Sequence[tuple[Program, float]],
+    devices: Sequence[Any],
+    chip: Chip,
+    progress: Callable[[int, str], None] = lambda done, name: None,
 ) -> list[Compiled]:
-    """Compiles a program, within `backend.built_for`; nothing for what the host solves.
+    """Compiles programs, within `backend.built_for`; nothing for what the host solves.
+
+    A program of several devices that exchange nothing is each device's own: where fewer or more
+    devices run the same one, it is not compiled again.
 
     Args:
-        program: from a dry run.
-        calls: how often it runs.
+        found: from a dry run, each with how often it runs.
         devices: to compile for.
         chip: what each of them is.
+        progress: called with the programs that are done, and the next one's name.
     """
-    if isinstance(program, Mapped):
-        return [_compile_mapped(program, calls, devices, chip)]
-    if isinstance(program, Matrix):
-        return [_compile_matrix(program, calls, chip)]
-    return []
+    programs: list[Compiled] = []
+    alone: dict[tuple[str, bool], Compiled] = {}  # what exchanges nothing, by a device's part
+    for done, (program, calls) in enumerate(found):
+        progress(done, program.name)
+        if isinstance(program, Mapped):
+            part = _part_of_one(program), program.donate
+            if part not in alone:
+                programs.append(_compile_mapped(program, calls, devices, chip))
+                if programs[-1].peak is not None and not programs[-1].collectives:
+                    alone[part] = programs[-1]
+            else:
+                own = {"num_devices": program.num_devices, "calls": calls, "compile_seconds": 0.0}
+                programs.append(alone[part]._replace(**own))
+        elif isinstance(program, Matrix):
+            programs.append(_compile_matrix(program, calls, chip))
+    return programs
+
+
+def _part_of_one(program: Mapped) -> str:
+    """Returns the text of what each device runs, before it is compiled."""
+    forms = jax.tree.map(lambda f: jax.ShapeDtypeStruct(f.shape[1:], f.dtype), program.forms)
+    axes = [(program.axis_name, program.num_devices)]
+    traced = jax.make_jaxpr(program.function, axis_env=axes)(*forms)
+    return re.sub("0x[0-9a-f]+", "", str(traced))  # without the places of functions in memory
 
 
 def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip: Chip) -> Compiled:

@@ -33,6 +33,24 @@ class Outcome(NamedTuple):
     timings: dict[str, float | None] = {}
 
 
+def with_settings(
+    group: list[Point],
+    outcomes: list[Outcome],
+    settings_of: Callable[[ml_collections.ConfigDict], dict[str, Any]],
+) -> list[Outcome]:
+    """Returns outcomes whose metrics begin with what their points are, also where it was not swept.
+
+    Args:
+        group: points.
+        outcomes: one a point; what they measured has the last word.
+        settings_of: `(config) -> columns` of a point.
+    """
+    return [
+        outcome._replace(metrics=settings_of(point.config) | outcome.metrics)
+        for point, outcome in zip(group, outcomes, strict=True)
+    ]
+
+
 class Experiment(NamedTuple):
     """One question as four functions, in the order in which a sweep calls them.
 

@@ -98,7 +98,7 @@ def sweep(folder: Path) -> np.ndarray:
         load=lambda points, data_dir: None,
         groups=lambda points: [points],
         run=_walk,
-        report=lambda *_: Report("Walks", [], [], {}, {}, []),
+        report=lambda *_: Report("Walks", [], [], {}, notes=[]),
     )
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
     points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)

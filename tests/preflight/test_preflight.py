@@ -194,6 +194,45 @@ def test_one_of_several_seeds_counts_for_all_and_a_function_of_one_device_gives_
     np.testing.assert_array_equal(real[6], np.full((1, 3), 7.0))
 
 
+def test_what_exchanges_nothing_is_compiled_once_for_any_number_of_devices(monkeypatch):
+    recorder, compilations = dry_run.DryRun(without_data=True), []
+
+    def step(x):
+        return jnp.sin(x) @ x
+
+    def mean(x):
+        return lax.pmean(x @ x, parallel.BATCH_AXIS)
+
+    with backend.noted_by(recorder):
+        for count in (2, 1, 4):
+            for function in (step, mean):
+                given = {"axis_name": parallel.BATCH_AXIS}
+                mapped = parallel.map_devices(function, jax.devices()[:count], **given)
+                mapped(np.ones((count, 3, 3), np.float32))
+        parallel.map_devices(step, jax.devices()[:2])(np.ones((2, 5, 5), np.float32))
+    compile_mapped = compiled._compile_mapped
+
+    def watched(program, *others):
+        compilations.append((program.name, program.num_devices, program.forms[0].shape[1]))
+        return compile_mapped(program, *others)
+
+    monkeypatch.setattr(compiled, "_compile_mapped", watched)
+    chip, said = machines.CHIPS["cpu"], []
+    with backend.built_for("cpu", count=4):
+        programs = compiled.compile_programs(
+            recorder.found, jax.devices()[:4], chip, lambda *one: said.append(one)
+        )
+        apart = [compile_mapped(one, 1, jax.devices()[:4], chip) for one, _ in recorder.found]
+    # Of one device, the mean is of its own and no exchange.
+    assert compilations == [("step", 2, 3), ("mean", 2, 3), ("mean", 1, 3), ("mean", 4, 3)] + [
+        ("step", 2, 5)
+    ]
+    assert said == list(enumerate(program.name for program in programs))
+    for one, other in zip(programs, apart, strict=True):
+        assert (one.peak, one.num_devices) == (other.peak, other.num_devices)
+        assert (one.count, one.collectives) == (other.count, other.collectives)
+
+
 def _program(**fields):
     count = operations.Count({"default": 1e12}, 0, 1e9, False)
     plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
@@ -329,12 +368,30 @@ def test_mistakes_cost_one_line(flags, named):
     assert line.startswith("error: ") and named in line
 
 
+def test_a_flag_that_the_compiler_does_not_know_costs_one_line(monkeypatch):
+    # jaxlib ends a process for it, as libtpu does for what it does not know.
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    done = _preflight("--config=configs/quickstart.py:quick", "--topology=cpu")
+    assert done.returncode == 2 and not done.stdout
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: XLA_FLAGS is '--xla_no_such_flag=1', and the compiler for cpu ")
+    assert "does not know --xla_no_such_flag=1; accepted: " in line
+
+
+@pytest.mark.parametrize("flags", ["", "--xla_force_host_platform_device_count=3"])
+def test_without_flags_of_ones_own_no_compiler_is_tried(flags, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    monkeypatch.setattr(machines.subprocess, "run", lambda *a, **k: pytest.fail("it was tried"))
+    machines.check_flags(machines.parse("cpu"))
+
+
 @pytest.fixture
 def here(monkeypatch):
     """Runs the command in this process, with the devices that it has."""
     flags.FLAGS.mark_as_parsed()
     monkeypatch.setattr(launch.preflight, "_set_up_compilers", lambda: None)
     monkeypatch.setattr(launch.preflight, "_simulate_devices", lambda count: None)
+    monkeypatch.setenv("XLA_FLAGS", "")  # which JAX has read; no compiler is to be tried with them
 
     def run(config, *overrides):
         monkeypatch.setattr(_cli, "_overrides", list(overrides))

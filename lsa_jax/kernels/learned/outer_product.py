@@ -70,8 +70,7 @@ def average_gradient_outer_product(
         A symmetric matrix, with sums over points in float64.
 
     Raises:
-        InputError: shapes that do not fit, no points, a matrix that does not fit the memory, or
-            inputs the kernel refuses.
+        InputError: shapes or memory that do not fit, no points, or inputs the kernel refuses.
         NumericalError: the gradients are not finite.
 
     Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks;
@@ -182,8 +181,10 @@ def _blocks(x: np.ndarray, weights: np.ndarray, size: int) -> Iterator[_Block]:
 
 
 def _filled(block: _Block, size: int) -> _Block:
-    """Fills a block up with copies of an example that weigh nothing."""
+    """Fills a block up with copies of an example that weigh nothing; a whole one is no copy."""
     more = size - len(block.x)
+    if not more:
+        return block
     zeros = np.zeros((more, block.weights.shape[1]), block.weights.dtype)
     return _Block(
         np.concatenate([block.x, np.repeat(block.x[-1:], more, axis=0)]),

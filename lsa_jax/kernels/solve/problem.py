@@ -95,13 +95,13 @@ def _check_finite(name: str, values: np.ndarray | Sharded) -> None:
         raise NumericalError(f"{name} has entries that are not finite; check the kernel")
 
 
-def check_memory(n: int, needed: float, instead: str) -> None:
-    """Raises InputError where solving for n examples takes more memory than there is."""
+def check_memory(n: int, needed: float, instead: str, of: str = "examples") -> None:
+    """Raises InputError where solving for n examples, or `of` what, takes more than there is."""
     available = memory.host_available()
     if needed > available:
         raise InputError(
-            f"solving for {n} examples takes {needed:.3g} bytes of memory, and {available:.3g} are "
-            f"available; accepted: fewer examples, or {instead}"
+            f"solving for {n} {of} takes {needed:.3g} bytes of memory, and {available:.3g} are "
+            f"available; accepted: fewer {of}, or {instead}"
         )
 
 

@@ -7,7 +7,13 @@ import pytest
 
 from lsa_jax import kernels
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Sizes, decoder, rotate
+from lsa_jax.experiments.growing.transformer import (
+    TRANSFORMERS,
+    Sizes,
+    decoder,
+    prefix_mask,
+    rotate,
+)
 from lsa_jax.training.growth import Operator, grow, layer_map
 
 SIZES = Sizes(vocabulary_size=20, length=6, width=8, heads=2, hidden=12, init_std=0.3)
@@ -38,11 +44,22 @@ def changed_positions(model, params, tokens, place, prefix):
 
 def test_encoders_see_all_and_decoders_the_past_and_their_prefix(kind, tokens):
     name, model, params = kind
-    seen = [changed_positions(model, params, tokens, place, 3) for place in (1, 4)]
+    seen = [changed_positions(model, params, tokens, place, 3) for place in (1, 2, 3, 4)]
     everywhere = list(range(6))
-    assert seen == ([everywhere] * 2 if name == "encoder" else [everywhere, [4, 5]])
+    past = [everywhere, everywhere, [3, 4, 5], [4, 5]]
+    assert seen == ([everywhere] * 4 if name == "encoder" else past)
     if name == "decoder":
         assert changed_positions(model, params, tokens, 1, 0) == [1, 2, 3, 4, 5]
+
+
+def test_the_mask_is_the_past_and_within_the_prefix_all_of_it():
+    prefixes = np.array([0, 1, 3, 6])
+    seen = np.asarray(prefix_mask(jnp.asarray(prefixes), 6))
+    assert seen.shape == (4, 1, 6, 6)
+    for prefix, mask in zip(prefixes, seen[:, 0], strict=True):
+        for i in range(6):
+            for j in range(6):
+                assert mask[i, j] == (j <= i or (i < prefix and j < prefix)), (prefix, i, j)
 
 
 def test_one_depth_is_a_model_whose_kernel_is_that_of_its_jacobians(kind, tokens):

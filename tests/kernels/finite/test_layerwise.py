@@ -351,6 +351,29 @@ def test_an_accelerator_differentiates_as_many_examples_at_a_time_as_its_memory_
     assert at_once(8e12) == 256
 
 
+@pytest.mark.parametrize("with_x2", [False, True])
+def test_a_diagonal_takes_as_many_pairs_at_a_time_as_an_accelerator_holds(key, with_x2):
+    model = cnn(8)
+    params = model.init(key, (28, 28, 3))
+    x = jnp.ones((500, 28, 28, 3))
+    others = x if with_x2 else None
+
+    def steps(platform, memory):
+        """Returns how often the loop over the pairs runs, and the examples at a time elsewhere."""
+        ntk = partial(empirical_ntk, model.apply, method="jacobian", diagonal=True)
+        with built_for(platform, memory=memory):
+            traced = jax.make_jaxpr(ntk)(params, x, others)
+            at_once = layerwise.examples_at_once(model.apply, params, x[:1], 10)
+        (loop,) = [eqn for eqn in traced.eqns if eqn.primitive.name == "scan"]
+        return loop.params["length"], at_once
+
+    assert steps("cpu", None)[0] == 500 // 16
+    for memory in (2e9, 8e9):
+        loops, at_once = steps("gpu", memory)
+        assert loops == 500 // (at_once // 2) and 2 <= at_once < 250
+    assert steps("tpu", 8e12) == (500 // 128, 256)
+
+
 def test_the_full_kernel_of_one_set_is_computed_in_float64():
     rng = np.random.default_rng(0)
     x, weights = rng.standard_normal((3, 20)), rng.standard_normal((20, 2)) / 20

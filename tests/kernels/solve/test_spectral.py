@@ -27,7 +27,10 @@ def given():
     x, test = rng.normal(size=(25, 4)), rng.normal(size=(8, 4))
     rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
     targets = np.tanh(x @ rng.normal(size=(4, 3))) + 0.2 * rng.normal(size=(25, 3))
-    return rbf(x, x), targets, rbf(test, x)
+    # A diagonal that is neither 1 nor constant: a ridge is a share of its mean.
+    scale, scale_test = rng.uniform(1, 4, size=25), rng.uniform(1, 4, size=8)
+    gram_train = scale[:, None] * rbf(x, x) * scale[None]
+    return gram_train, targets, scale_test[:, None] * rbf(test, x) * scale[None]
 
 
 def test_the_path_is_a_regression_for_every_ridge(given):

@@ -1,7 +1,7 @@
 """What the paper proves of the population gradient, measured along the gradient's own flow.
 
 Karp et al. (NeurIPS 2021), section 4, lemmas 1 to 3, with the conditions of thesis appendix B.1.3.
-The gradient is computed without sampling (`signal_population`), so nothing here is random.
+The gradient is computed without sampling (`signal.population`), so nothing here is random.
 """
 
 import math
@@ -45,7 +45,7 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
 
     Args:
         config: of the point.
-        course: one row a time, with what `signal_population.measure` returns.
+        course: one row a time, with what `signal.population.measure` returns.
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.

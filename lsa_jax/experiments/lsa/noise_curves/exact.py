@@ -12,7 +12,7 @@ import numpy as np
 
 from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves import streamed, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
@@ -35,6 +35,8 @@ def solve(
     The kernel's matrices are computed in files, so that a run that was killed goes on with them.
     """
     config, replica, epoch = point.config, tasks.replica_of(point), jnp.int32(0)
+    if config[config.learner].solver == "nystrom":
+        return streamed.solve(point, task, make_kernel, scratch, progress)
     train, test = (
         tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
         for which, split in ((TRAIN, task.train), (TEST, task.test))

@@ -1,7 +1,7 @@
 """How many steps and samples Algorithm 1 needs to a small error, as the number of rows k grows.
 
 Karp et al. (NeurIPS 2021), theorem 1: polynomially many in k, for k from some k0 on. Runs on fresh
-minibatches end when the exact error of their network (computed by `signal_population`, so without
+minibatches end when the exact error of their network (computed by `signal.population`, so without
 test noise) is small enough; the population gradient's flow is the limit of small steps.
 """
 

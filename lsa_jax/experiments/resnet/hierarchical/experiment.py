@@ -38,7 +38,7 @@ from lsa_jax.experiments.resnet.search import (
     SearchResult,
     momentum_with_decay,
 )
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point, group_points
 
 
@@ -187,10 +187,7 @@ def run(
         outcomes = _run_searches(group, directory, progress)
     else:
         outcomes = [run_exact(point.config) for point in group]
-    return [
-        outcome._replace(metrics=_settings_of(point.config) | outcome.metrics)
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
 
 
 def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
