@@ -52,5 +52,9 @@ WORKS: dict[str, tuple[str, ...]] = {
         *(f"finite NTK, {network}, {peer}" for network in ("FC", "CNN") for peer in FINITE_PEERS),
     ),
     "solvers": tuple(SOLVER_PEERS),
+    "training": (
+        *("MNIST CNN", "WRN-10-1", "WRN-10-4", "ResNet-20", "linearised WRN-10-1"),
+        "Transformer stack",
+    ),
     "stability": ("logistic regression on S and S'",),
 }

@@ -18,6 +18,7 @@ from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.matrices.shards import ShardedRows
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
+from lsa_jax.kernels.solve.cost import Choice, choose_solver
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
 from lsa_jax.kernels.solve.iterative_path import LeaveOneOut, leave_one_out_cg, ridge_path_cg
 from lsa_jax.kernels.solve.nystrom import NystromRegression, regress_nystrom
@@ -36,6 +37,7 @@ from lsa_jax.kernels.solve.spectral import (
 from lsa_jax.kernels.solve.stream import Stream
 
 __all__ = [
+    "Choice",
     "FeatureMachine",
     "Flow",
     "Hosts",
@@ -54,6 +56,7 @@ __all__ = [
     "Stream",
     "Workers",
     "average_gradient_outer_product",
+    "choose_solver",
     "eigendecompose",
     "empirical_ntk",
     "ensemble_mean",

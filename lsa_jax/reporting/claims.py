@@ -112,7 +112,7 @@ def ratio_error(top: float, bottom: float, examples: int, key: int) -> float:
 
 
 def bootstrap(
-    samples: Sequence[Float[np.ndarray, " n"]],
+    samples: Sequence[Float[np.ndarray, " _"]],
     statistic: Callable[[list[np.ndarray]], float],
     key: int,
     resamples: int = _RESAMPLES,

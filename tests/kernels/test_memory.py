@@ -38,6 +38,7 @@ def of_network(function, **options):
 # Every public call, with the bytes that it is left; None has nothing that grows with what it is
 # given: it returns a function of a batch, or a record.
 CALLS = {
+    "Choice": None,
     "FeatureMachine": None,
     "Flow": None,
     "Hosts": None,
@@ -59,6 +60,7 @@ CALLS = {
         lambda: kernels.average_gradient_outer_product(rbf, Y, X),
         10_000,
     ),
+    "choose_solver": None,
     "eigendecompose": (lambda: kernels.eigendecompose(KERNEL), 30 * N**2),
     "empirical_ntk": (of_network(kernels.empirical_ntk), 80_000),
     "ensemble_mean": (lambda: kernels.ensemble_mean(MODEL.ntk, X, Y, X), 3 * N**2),

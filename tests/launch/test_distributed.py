@@ -15,8 +15,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from launch import _distributed
-from lsa_jax import processes
+from launch import _distributed, _joining
 from lsa_jax.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,15 +208,15 @@ def test_a_port_that_is_taken_is_refused():
 def test_devices_of_a_process_that_are_not_numbers_are_refused(wrong, monkeypatch):
     monkeypatch.setenv("JAX_LOCAL_DEVICE_IDS", wrong)
     with pytest.raises(InputError, match="JAX_LOCAL_DEVICE_IDS is .*such as 0,1"):
-        processes.connect("localhost:1", 2, 1)
+        _joining.connect("localhost:1", 2, 1)
 
 
 def test_a_process_that_runs_on_this_host_already_is_not_joined_twice():
     flags.FLAGS.mark_as_parsed()
     address = f"localhost:{os.getpid()}"
     given = {"coordinator_address": address, "num_processes": 2, "process_id": 1}
-    processes._take_place(address, 0)  # another place is no hindrance
-    processes._take_place(address, 1)
+    _joining._take_place(address, 0)  # another place is no hindrance
+    _joining._take_place(address, 1)
     try:
         with flagsaver.flagsaver(distributed=True, **given):
             with pytest.raises(InputError, match="--process_id is 1, which runs on this host"):
@@ -225,7 +224,7 @@ def test_a_process_that_runs_on_this_host_already_is_not_joined_twice():
                     pytest.fail("joined")
     finally:
         for _ in range(2):
-            processes._held.pop().release()
+            _joining._held.pop().release()
 
 
 def test_the_loss_of_another_process_is_told_from_other_lost_connections():

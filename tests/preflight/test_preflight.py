@@ -156,6 +156,20 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 
 
+@pytest.mark.parametrize("memory_gb, side", [(1e-3, 300), (16.0, 1000), (85.0, 1000)])
+def test_tiles_are_chosen_by_the_memory_of_the_machine(memory_gb, side):
+    recorder = dry_run.DryRun(without_data=True)
+
+    def kernel(x1, x2):
+        return x1 @ x2.T
+
+    with backend.built_for("gpu", memory=1e9 * memory_gb), backend.noted_by(recorder):
+        kernels.gram(kernel, np.ones((2000, 3), np.float32))
+    ((tiles, _),) = recorder.found
+    assert tiles.tile.memory <= 1e9 * memory_gb / 2
+    assert 0.8 * side <= tiles.tile.shape[0] <= 1.2 * side
+
+
 def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
     ran = []
 
@@ -167,7 +181,10 @@ def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
         return None
 
     def point(seed, m):
-        config = ml_collections.ConfigDict({"experiment": "lsa/lemmas", "seed": seed, "m": m})
+        # One that is the same throughout, as the sweep's own is by chance at one point.
+        fixed = {"seed": 3, "other_seed": 5}
+        fields = {"experiment": "lsa/lemmas", "seed": seed, "m": m, "fit": fixed}
+        config = ml_collections.ConfigDict(fields)
         return Point(f"{seed}-{m}", {}, config)
 
     points = [point(seed, m) for seed in (3, 4, 5) for m in (1, 2)] + [point(9, 1), point(9, 1)]

@@ -17,16 +17,11 @@ from lsa_jax.experiments.transformers.tasks import make_lists
 from lsa_jax.experiments.transformers.theorems import run_theorem
 from lsa_jax.experiments.transformers.training import run_training
 from lsa_jax.experiments.transformers.value_step import run_step
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "value_scale", "randomness")
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: sequences are listed or drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -62,7 +57,7 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=load,
+    load=no_data,
     groups=groups,
     run=run,
     report=make_report,

@@ -130,12 +130,9 @@ def leave_one_out_cg(
 ) -> LeaveOneOut:
     """Estimates what `leave_one_out` computes, for matrices that do not fit memory.
 
-    The error on example i of a fit without it is (G^{-1} Y)_i / (G^{-1})_ii. The numerator is
-    solved for. The diagonal is that of the preconditioner, which is known, and a correction: the
-    mean of z * (G^{-1} z - P^{-1} z) over random signs z (Hutchinson's estimate, with the
-    preconditioner as control variate). It is kept within 1 / G_ii and 1 / lambda, as the true one
-    is. Leaving out one probe after the other (the jackknife) takes out what the estimate's error
-    adds to squares, and tells the standard error.
+    The error on example i of a fit without it is (G^{-1} Y)_i / (G^{-1})_ii, whose diagonal is
+    estimated from random signs. Leaving out one of them after the other (the jackknife) takes out
+    what the estimate's error adds to squares, and tells the standard error.
 
     8 n (rank + 5 r (c + 1 + probes)) bytes and one block beside the inputs, for r ridges.
 
@@ -153,11 +150,9 @@ def leave_one_out_cg(
 
     Raises:
         InputError: sizes or options are not accepted, or a K that is not symmetric.
-        NumericalError: as `regress_cg`, at any of the ridges; or probes too few for the diagonal,
-            which small ridges need more of.
+        NumericalError: as `regress_cg`, at any ridge; or too few probes for small ones.
 
-    Source: Hutchinson, A stochastic estimator of the trace, 1990; Bekas, Kokiopoulou and Saad, An
-    estimator for the diagonal of a matrix, 2007; Rasmussen and Williams (2006), eq. 5.12.
+    Source: Bekas, Kokiopoulou and Saad, An estimator for the diagonal of a matrix, 2007.
     """
     gram_train = blocks.as_matrix(gram_train)
     targets, n = np.asanyarray(targets), len(gram_train)
@@ -167,27 +162,45 @@ def leave_one_out_cg(
         raise InputError(
             f"ridges are {tuple(ridges)} for {n} examples; accepted: above 0, for 2 or more"
         )
+    signs = np.asarray(jax.random.rademacher(key, (n, probes), np.int8), float)
     problem.check_kernel(gram_train)
     problem.check_targets(n, targets)
     centred = targets - targets.mean(axis=0, dtype=float)
-    signs = np.asarray(jax.random.rademacher(key, (n, probes), np.int8), float)
-    right = np.concatenate([centred, np.ones((n, 1)), signs], axis=1)
+    right = np.hstack([centred, np.ones((n, 1)), signs])
     limits = Limits(tolerance, max_iterations)
     solved = _solve(gram_train, right, ridges, rank, limits, checkpoint, progress)
+    return _left_out(solved, gram_train.diagonal(), centred, signs, ridges)
+
+
+def _left_out(
+    solved: _Solved,
+    diagonal: Float[np.ndarray, " n"],
+    centred: Float[np.ndarray, "n c"],
+    signs: Float[np.ndarray, "n s"],
+    ridges: Sequence[float],
+) -> LeaveOneOut:
+    """Returns the estimates, of solutions for targets, ones and signs.
+
+    The diagonal is that of the preconditioner, which is known, and a correction: the mean of
+    z * (G^{-1} z - P^{-1} z) over signs z (Hutchinson's estimate, with the preconditioner as
+    control variate). It is kept within 1 / G_ii and 1 / lambda, as the true one is.
+    """
+    n, width = centred.shape
     known = solved.conditioner.diagonals()
     conditioned = np.split(solved.conditioner(np.tile(signs, len(ridges))), len(ridges), axis=1)
     found = []
     for index, shift in enumerate(solved.shifts):
-        parts = np.split(solved.solutions[index], [targets.shape[1], targets.shape[1] + 1], axis=1)
-        # The mean that is taken out is that of the other examples, as in `leave_one_out`.
-        weights = parts[0] + centred / (n - 1) * parts[1]
-        corrections = signs * (parts[2] - conditioned[index])
-        bounds = 1 / (np.asarray(gram_train.diagonal(), float) + shift), 1 / shift
-        _check_diagonal(
-            np.clip(known[index] + corrections.mean(1), *bounds), corrections, ridges[index]
+        of_targets, of_ones, of_signs = np.split(
+            solved.solutions[index], [width, width + 1], axis=1
         )
+        # The mean that is taken out is that of the other examples, as in `leave_one_out`.
+        weights = of_targets + centred / (n - 1) * of_ones
+        corrections = signs * (of_signs - conditioned[index])
+        bounds = 1 / (np.asarray(diagonal, float) + shift), 1 / shift
+        inverse = np.clip(known[index] + corrections.mean(axis=1), *bounds)
+        _check_diagonal(inverse, corrections, ridges[index])
         found.append(_jackknife(np.sum(weights**2, axis=1), known[index], corrections, bounds))
-    errors, standard_errors = np.array(found).T / targets.shape[1]
+    errors, standard_errors = np.array(found).T / width
     return LeaveOneOut(errors, standard_errors, solved.iterations)
 
 

@@ -111,42 +111,16 @@ def regress_nystrom(
 
     Source: Rudi, Carratino and Rosasco (2017), eq. 6, with the mean taken out.
     """
-    centres, test = np.asarray(centres), np.asarray(test)
-    problem.check_ridge(ridge)
-    check_options(memory_limit, None, dtype, None, EVERYWHERE)
-    require("examples.count", examples.count, integer(1))
-    if not len(centres) or test.shape[1:] != centres.shape[1:]:
-        raise InputError(
-            f"centres are {centres.shape} and test {test.shape}; accepted: (m, ...) and (k, ...), "
-            "m 1 or more"
-        )
-    inputs, targets = first = examples.checked(0, centres)
+    call = _Call(
+        kernel, np.asarray(centres), examples, np.asarray(test), ridge, dtype, memory_limit
+    )
+    first = _checked(call)
     if (recorder := backend.dry_run()) is not None:
-        return _noted(recorder, kernel, centres, examples.count, first, test, ridge, memory_limit)
-    m, size = len(centres), len(inputs)
-    problem.check_memory(m, 8.0 * (4 * m**2 + 2 * m * size), "smaller batches", of="centres")
-    told = (centres, examples.count, inputs, targets, dtype == "float64")
-    store = Checkpoint(checkpoint, _SYSTEM, *told)
-    # Of several processes, which share the pairs, the first alone reads and writes it.
-    group = processes.everyone()
-    kept = group.from_first(store.read)
-    tile = int(kept.pop("tile")) if kept else _tile(kernel, centres, dtype, memory_limit)
-    pairs = functools.partial(gram, kernel, tile=tile, dtype=dtype, memory_limit=memory_limit)
-    features = _features(pairs, centres)
-    if kept and kept.pop("kernel") != features.digest:
-        raise store.other_system()
-
-    def keep(sums: _Sums, *, now: bool) -> None:
-        if group.is_first:
-            store.write(sums._asdict() | {"tile": tile, "kernel": features.digest}, now=now)
-
-    sums = _pass(features, examples, first, _Sums(**kept) if kept else None, keep, progress)
+        return _noted(recorder, call, first)
+    features, sums = _summed(call, first, checkpoint, progress)
     weights, mean, condition, train_error = _solve(features, sums, ridge)
-    predictions = np.empty((len(test), len(mean)))
-    for start in range(0, len(test), size):
-        some = slice(start, start + size)
-        predictions[some] = blocks.multiply(pairs(test[some], features.centres), weights) + mean
-    of_all = np.zeros((m, len(mean)))
+    predictions = _predict(features, weights, call.test, len(first[0])) + mean
+    of_all = np.zeros((len(centres), len(mean)))
     of_all[features.kept] = weights
     seen, rank = int(sums.examples), len(weights)
     return NystromRegression(
@@ -154,33 +128,92 @@ def regress_nystrom(
     )
 
 
-def _noted(
-    recorder: Any,
-    kernel: Callable,
-    centres: np.ndarray,
-    count: int,
-    first: tuple[np.ndarray, np.ndarray],
-    test: np.ndarray,
-    ridge: float,
-    memory_limit: float | None,
-) -> NystromRegression:
+def _predict(
+    features: "_Features", weights: np.ndarray, test: np.ndarray, size: int
+) -> Float[np.ndarray, "k c"]:
+    """Returns sums of kernels, of so many inputs at a time."""
+    found = np.empty((len(test), weights.shape[1]))
+    for start in range(0, len(test), size):
+        some = slice(start, start + size)
+        found[some] = blocks.multiply(features.pairs(test[some], features.centres), weights)
+    return found
+
+
+class _Call(NamedTuple):
+    """The arguments of `regress_nystrom`, inputs as numpy arrays."""
+
+    kernel: Callable
+    centres: np.ndarray
+    examples: Stream
+    test: np.ndarray
+    ridge: float
+    dtype: str
+    memory_limit: float | None
+
+
+def _checked(call: _Call) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first batch, once the arguments are known to be accepted, and to fit."""
+    centres, test = call.centres, call.test
+    problem.check_ridge(call.ridge)
+    check_options(call.memory_limit, None, call.dtype, None, EVERYWHERE)
+    require("examples.count", call.examples.count, integer(1))
+    if not len(centres) or test.shape[1:] != centres.shape[1:]:
+        raise InputError(
+            f"centres are {centres.shape} and test {test.shape}; accepted: (m, ...) and (k, ...), "
+            "m 1 or more"
+        )
+    first = call.examples.checked(0, centres)
+    m, size = len(centres), len(first[0])
+    problem.check_memory(m, 8.0 * (4 * m**2 + 2 * m * size), "smaller batches", of="centres")
+    return first
+
+
+def _noted(recorder: Any, call: _Call, first: tuple[np.ndarray, np.ndarray]) -> NystromRegression:
     """Has a dry run take note of what would be computed."""
     inputs, targets = first
-    n, m, width = count * len(inputs), len(centres), targets.shape[1]
-    for some in (backend.hollow(inputs, (n,), 1), test):
-        recorder.gram(kernel, some, centres, memory_limit, np.dtype(np.float32))
-    system = np.broadcast_to(0.0, (m, m))
-    predictions = recorder.solve(system, np.zeros((m, width)), test)
-    return NystromRegression(
-        predictions, np.zeros((m, width)), np.zeros(width), ridge, n, m, 1.0, 0.0
+    n, m = call.examples.count * len(inputs), len(call.centres)
+    for some in (backend.hollow(inputs, (n,), 1), call.test):
+        recorder.gram(call.kernel, some, call.centres, call.memory_limit, np.dtype(call.dtype))
+    zeros = np.zeros((m, targets.shape[1]))
+    predictions = recorder.solve(np.broadcast_to(0.0, (m, m)), zeros, call.test)
+    return NystromRegression(predictions, zeros, zeros[0], call.ridge, n, m, 1.0, 0.0)
+
+
+def _summed(
+    call: _Call,
+    first: tuple[np.ndarray, np.ndarray],
+    checkpoint: Path | str | None,
+    progress: Callable[[float], None],
+) -> tuple["_Features", "_Sums"]:
+    """Returns the features and their sums over all batches, from where the checkpoint is.
+
+    Of the processes of a job, all of which go through all batches, the first one keeps it.
+    """
+    group, dtype = processes.everyone(), call.dtype
+    told = (call.centres, call.examples.count, *first, dtype == "float64")
+    store = Checkpoint(checkpoint, _SYSTEM, *told)
+    kept = group.from_first(store.read)
+    tile = int(kept.pop("tile")) if kept else _tile(call)
+    pairs = functools.partial(
+        gram, call.kernel, tile=tile, dtype=dtype, memory_limit=call.memory_limit
     )
+    features = _features(pairs, call.centres)
+    if kept and kept.pop("kernel") != features.digest:
+        raise store.other_system()
+
+    def keep(sums: _Sums, *, now: bool) -> None:
+        state = sums._asdict() | {"tile": tile, "kernel": features.digest}
+        group.on_first(lambda: store.write(state, now=now))
+
+    begun = _Sums(**kept) if kept else None
+    return features, _pass(features, call.examples, first, begun, keep, progress)
 
 
-def _tile(kernel: Callable, centres: np.ndarray, dtype: str, memory_limit: float | None) -> int:
+def _tile(call: _Call) -> int:
     """Returns the side of a tile that suits the memory; other sides may round otherwise."""
-    with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
-        job = make_job(kernel, centres, None, dtype, None, memory_limit, EVERYWHERE)
-        return make_program(job, None, held=0).shape[0]
+    with jax.enable_x64(True) if call.dtype == "float64" else contextlib.nullcontext():
+        inputs = call.kernel, call.centres, None, call.dtype, None, call.memory_limit
+        return make_program(make_job(*inputs, EVERYWHERE), None, held=0).shape[0]
 
 
 class _Features(NamedTuple):

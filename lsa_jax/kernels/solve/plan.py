@@ -17,11 +17,9 @@ Rates are what was measured, or a roofline: then the times are bounds, not forec
 from typing import Literal, NamedTuple
 
 from lsa_jax.checks import integer, number, require
+from lsa_jax.kernels.solve.cost import ITERATIONS
 
 _ENTRY, _VECTOR = 4, 8  # bytes of a float32 and a float64
-
-# Seconds for which a factorisation in memory is preferred: it has no residual to look at.
-_SHORT = 600.0
 
 
 class Hosts(NamedTuple):
@@ -80,13 +78,14 @@ def plan(
     *,
     test: int = 10_000,
     targets: int = 10,
-    iterations: int = 100,
+    iterations: int = ITERATIONS,
     centres: int = 4000,
 ) -> Plan:
     """Returns the call for n training examples on these hosts, and what it takes.
 
-    The factorisation where one host has the memory and ten minutes are enough; else iterations,
-    with the matrix in half of the memory or on disk, sharded over the hosts; else centres.
+    The factorisation where one host has the memory for it and takes no longer than all hosts for
+    the iterations; else these, with the matrix in half of the memory or on disk, sharded over the
+    hosts; where it fits neither, centres. `choose_solver` decides so on the machine it runs on.
 
     Args:
         n: training examples.
@@ -104,18 +103,20 @@ def plan(
         require(name, value, integer(1))
     for name in Hosts._fields[1:-1]:
         require(name, getattr(hosts, name), number(0, above=True))
-    whole, packed = _ENTRY * n * (n + test), _ENTRY * n * (n / 2 + test)
+    pairs = n * (n + 1) / 2 + n * test
+    whole, share = _ENTRY * n * (n + test), _ENTRY * n * (n / 2 + test) / hosts.count
+    vectors, product = _VECTOR * n * 6 * targets, 2 * n**2 * targets
+    in_memory = share + vectors <= hosts.memory / 2
+    moved = 4 * _VECTOR * n * targets if hosts.count > 1 else 0.0
+    iteration = product / (hosts.count * hosts.multiplies)
+    if not in_memory:
+        iteration = max(iteration, share / hosts.disk_rate)
+    iteration += moved / hosts.network
     factorised = n**3 / 3 / hosts.factorises
-    if whole + _VECTOR * n**2 <= hosts.memory and factorised <= _SHORT:
-        return _plan("regress", "memory", hosts, n * (n + 1) / 2 + n * test, whole, factorised)
-    share = packed / hosts.count
-    vectors = _VECTOR * n * 6 * targets
-    fits = share + vectors <= hosts.memory / 2
-    if fits or (share <= hosts.disk and vectors <= hosts.memory):
-        moved = 4 * _VECTOR * n * targets if hosts.count > 1 else 0.0
-        product = 2 * n**2 * targets / (hosts.count * hosts.multiplies)
-        iteration = max(product, 0.0 if fits else share / hosts.disk_rate) + moved / hosts.network
-        pairs, where = n * (n + 1) / 2 + n * test, "memory" if fits else "disk"
+    if whole + _VECTOR * n**2 <= hosts.memory and factorised <= iterations * iteration:
+        return _plan("regress", "memory", hosts, pairs, whole, factorised)
+    if in_memory or (share <= hosts.disk and vectors <= hosts.memory):
+        where = "memory" if in_memory else "disk"
         found = _plan("regress_cg", where, hosts, pairs, share, iterations * iteration)
         return found._replace(moved=moved, iteration_seconds=iteration)
     one = hosts._replace(count=1)

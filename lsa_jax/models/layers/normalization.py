@@ -70,9 +70,9 @@ class BatchNorm(Layer):
         """Returns None: batch statistics have no infinite-width kernel here."""
 
 
-def _mean(values: Float[Array, "n ..."], axis: str | None) -> Float[Array, "1 ..."]:
+def _mean(values: Float[Array, "n ..."], axis: str | None) -> Float[Array, " features"]:
     """Returns the mean of each feature over the batch, all parts of it on the devices of `axis`."""
-    mean = jnp.mean(values, axis=tuple(range(values.ndim - 1)), keepdims=True)
+    mean = jnp.mean(values, axis=tuple(range(values.ndim - 1)))
     return mean if axis is None else lax.pmean(mean, axis)
 
 
@@ -99,7 +99,7 @@ def normalise_batch(
 
 def _standardise(x: Array, epsilon: float, axis: str | None) -> tuple[Array, Array]:
     """Returns x less its mean, and one over its deviation."""
-    centred = x - _mean(x, axis)
+    centred = x - _like(_mean(x, axis), x)
     return centred, lax.rsqrt(_mean(jnp.square(centred), axis) + epsilon)
 
 
@@ -112,7 +112,7 @@ def _(epsilon: float, axis: str | None, primals: tuple, tangents: tuple) -> tupl
     """
     (x, scale, shift), (x_dot, scale_dot, shift_dot) = primals, tangents
     centred, inverse = _standardise(x, epsilon, axis)
-    # What is small is multiplied first: backwards, the large sums are then those of scale and shift.
+    # Factors go to what is small: backwards, both sums are then those of scale and shift too.
     steep = x_dot * _like(scale * inverse, x)
     slope = scale_dot * inverse - jnp.square(inverse) * _mean(centred * steep, axis)
     lift = shift_dot - _mean(steep, axis)

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax import models
+from lsa_jax import backend, kernels, models, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
+from lsa_jax.sweep import config_files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -54,6 +55,37 @@ def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
         == [("network", 4), ("network", 1), ("ntk_finite", 4), ("ntk_finite", 1)]
         + [("ntk_infinite", 1)] * 5
     )
+
+
+PANELS = sorted((Path(__file__).parents[3] / "configs" / "lsa").glob("fig4_*.py"))
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda path: path.stem)
+def test_a_panel_of_figure_4_keeps_four_chips_at_work(panel):
+    module = config_files.load(panel)
+    config = module.get_config()
+    points = make_points(config, config_files.sweep_of(module, config), settings.validate)
+    devices = jax.devices()[:4]
+    with backend.built_for("tpu", memory=16e9, count=4):
+        for learner in ("network", "ntk_finite"):
+            groups = [g for g in experiment.groups(points) if g[0].config.learner == learner]
+            layouts = [parallel.ReplicaLayout(len(group), devices) for group in groups]
+            assert max(len(layout.device_kinds) for layout in layouts) == 4
+            # No chip trains two runs one after the other while another has none.
+            assert len(groups) == -(-sum(map(len, groups)) // 4)
+
+
+def test_tiles_of_kernels_are_left_to_the_device(tmp_path, monkeypatch):
+    class AskedError(Exception):
+        pass
+
+    def gram(*arguments, memory_limit, **settings):
+        assert memory_limit is None
+        raise AskedError
+
+    monkeypatch.setattr(kernels, "gram", gram)
+    with pytest.raises(AskedError):
+        run(make_small([{"learner": "ntk_infinite", "noise": 0.0}]), tmp_path)
 
 
 def test_what_follows_a_trained_network_runs_right_behind_it():
@@ -490,6 +522,9 @@ def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisati
     for name in ("test_accuracy", "train_accuracy"):
         assert iterated[name] == exact[name]
     assert 0 < iterated["residual"] <= 1e-9
+    chosen = outcome("auto")
+    assert chosen.pop("solver") == "cholesky" and "times as long" in chosen.pop("solver_reason")
+    assert chosen == exact
     # All images as centres: the same regression, of images that are composed batch by batch.
     fields["ntk_infinite.centres"] = 48
     centred = outcome("nystrom")

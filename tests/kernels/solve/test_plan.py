@@ -27,7 +27,7 @@ def test_small_matrices_are_factorised_and_larger_ones_iterated_then_kept_on_dis
     found = [plan(n, ONE) for n in (1000, 30_000, 50_000, 100_000, 400_000)]
     assert [(one.call, one.where) for one in found] == [
         ("regress", "memory"),
-        ("regress", "memory"),
+        ("regress", "memory"),  # 9e12 operations at 1e11, against 80 times 1.8e10 at 1e10
         ("regress_cg", "memory"),
         ("regress_cg", "disk"),
         ("regress_nystrom", "memory"),
@@ -63,7 +63,7 @@ def test_what_a_process_keeps_is_what_is_planned():
     n, side = 400, 10
     for group in (ALONE, ProcessGroup(2, 4)):
         kept = 4 * math.prod(packed.stored_shape(n, side, group))
-        planned = plan(n, ONE._replace(count=group.size, memory=1e6), test=1).kept
+        planned = plan(n, ONE._replace(count=group.size, memory=1e6), test=1).kept  # no whole one
         np.testing.assert_allclose(kept, planned, rtol=1.5 * side / n)
     whole = gram(lambda x1, x2: x1 @ x2.T, np.ones((n, 1), np.float32))
     assert plan(n, ONE, test=1).kept - whole.nbytes == 4 * n

@@ -25,17 +25,12 @@ from lsa_jax.experiments.feature_learning.learning import settings as network_se
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.streams import FixedFeatures
 from lsa_jax.experiments.feature_learning.truncated_relu import truncated_relu
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
 
 # The hinge is made smooth over this much of the margin, for L-BFGS.
 _BEND = 0.1
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -226,5 +221,5 @@ def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    load=load, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
 )

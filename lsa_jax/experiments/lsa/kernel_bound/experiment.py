@@ -37,17 +37,12 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
 
 # Entries of noise that are drawn at a time.
 _DRAWN = 10_000_000
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -262,5 +257,5 @@ def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    load=load, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
 )

@@ -14,13 +14,8 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.lemmas.report import make_report
 from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
 from lsa_jax.sweep.points import Point
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: nothing is sampled."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -102,5 +97,5 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=load, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
 )

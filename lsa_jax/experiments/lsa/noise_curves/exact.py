@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
-from lsa_jax import kernels, training
+from lsa_jax import kernels, processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.noise_curves import streamed, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.reporting import files
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 
@@ -103,7 +104,8 @@ def _regress(
 ) -> Outcome:
     """Fits the regression of one kernel; its matrix of training images is kept at `matrix`."""
     config, settings = point.config, point.config[point.config.learner]
-    iterative = settings.solver == "conjugate_gradients"
+    choice = _chosen(settings, train, scratch)
+    iterative = choice.solver == "conjugate_gradients"
     both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
@@ -143,8 +145,29 @@ def _regress(
             ("test_accuracy", "train_accuracy"), outputs, (test, train), strict=True
         )
     }
+    if choice.reason:
+        solved |= {"solver": choice.solver, "solver_reason": choice.reason}
     timings = {"matrix_seconds": seconds}
     return Outcome(accuracies | solved, [solved | accuracies], timings=timings)
+
+
+def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) -> kernels.Choice:
+    """Returns the solver, with the reason where it was left to choose; the same after a kill."""
+    if settings.solver != "auto":
+        return kernels.Choice(settings.solver, "")
+    kept = scratch / "solver.json"
+
+    def decide() -> kernels.Choice:
+        if kept.exists():
+            return kernels.Choice(**files.read_json(kept))
+        if len(settings.ridge) > 1:
+            choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
+        else:
+            choice = kernels.choose_solver(*train.targets.shape)
+        files.write_json(kept, choice._asdict())
+        return choice
+
+    return processes.everyone().from_first(decide)
 
 
 def _iterate(

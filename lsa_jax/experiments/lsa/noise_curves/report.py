@@ -140,6 +140,7 @@ def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     point = ["series", "level", "seed", "ridge"]
     ways = {
         "by iterations": ["residual", "iterations", "kernel_gigabytes"],
+        "by the solver that was chosen": ["solver", "solver_reason"],
         "on centres": ["centres", "examples", "condition", "train_error"],
     }
     return [

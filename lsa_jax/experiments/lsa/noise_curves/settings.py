@@ -260,7 +260,8 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
     if exact and not config[config.learner].ridge:
         raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
     solver = config[config.learner].solver if exact else "cholesky"
-    if solver != "cholesky" and len(config[config.learner].ridge) > 1:
+    one_ridge = solver in ("conjugate_gradients", "nystrom")
+    if one_ridge and len(config[config.learner].ridge) > 1:
         why = f"{solver} takes one ridge, as choosing among several factorises"
         raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
     if solver == "nystrom" and LEARNERS[config.learner].learn is not None:

@@ -1,11 +1,13 @@
 """Learners of more images than can be stored: regression on centres, in one pass over images."""
 
+import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 from jaxtyping import Array
 
@@ -36,16 +38,8 @@ def solve(
     Accuracy on training images is that on the first of them, as many as there are test images.
     """
     config, n = point.config, len(task.train.targets)
-    settings, replica = config[config.learner], tasks.replica_of(point)
-    if settings.centres > n:
-        raise InputError(
-            f"config.{config.learner}.centres is {settings.centres}; accepted: at most the {n} "
-            "training images"
-        )
-
-    def composed(which: int, index: np.ndarray, **others: Array) -> Dataset:
-        split, place = (task.train, task.test)[which], replica | others
-        return tasks.compose(config, which, split, place, jnp.asarray(index), jnp.int32(0))
+    settings, composed = config[config.learner], functools.partial(_composed, point, task)
+    _check_centres(config, n)
 
     def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
         first = number * _BATCH
@@ -55,14 +49,13 @@ def solve(
     key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.CENTRES)
     chosen = np.sort(jax.random.permutation(key, n)[: settings.centres])
     noise = config.noise if settings.centre_noise is None else settings.centre_noise
-    centres = composed(TRAIN, chosen, noise=jnp.float32(noise)).inputs
     test = composed(TEST, np.arange(len(task.test.targets)))
     few = composed(TRAIN, np.arange(min(n, len(test.targets))))
     checkpoint = scratch / "sums.npz"
     begun, start = checkpoint.exists(), time.monotonic()
     fit = kernels.regress_nystrom(
         make_kernel(test.inputs.shape[1:]),
-        centres,
+        composed(TRAIN, chosen, noise=jnp.float32(noise)).inputs,
         kernels.Stream(batch, -(-n // _BATCH)),
         np.concatenate([test.inputs, few.inputs]),
         ridge=settings.ridge[0],
@@ -71,11 +64,37 @@ def solve(
         progress=progress,
     )
     seconds = None if begun else round(time.monotonic() - start, 3)
-    outputs = np.split(fit.predictions, [len(test.targets)])
+    predictions = np.split(fit.predictions, [len(test.targets)])
+    return _outcome(fit, predictions, (test.targets, few.targets), seconds)
+
+
+def _check_centres(config: ml_collections.ConfigDict, n: int) -> None:
+    count = config[config.learner].centres
+    if count > n:
+        raise InputError(
+            f"config.{config.learner}.centres is {count}; accepted: at most the {n} training images"
+        )
+
+
+def _composed(
+    point: Point, task: ImageTask, which: int, index: np.ndarray, **others: Array
+) -> Dataset:
+    """Returns images of a split on their backgrounds; `others` replace what is the point's own."""
+    split, replica = (task.train, task.test)[which], tasks.replica_of(point) | others
+    return tasks.compose(point.config, which, split, replica, jnp.asarray(index), jnp.int32(0))
+
+
+def _outcome(
+    fit: kernels.NystromRegression,
+    predictions: Sequence[np.ndarray],
+    targets: Sequence[Array | np.ndarray],
+    seconds: float | None,
+) -> Outcome:
+    """Returns accuracies on test images and some training images, and how the system was solved."""
     accuracies = {
-        name: float(np.mean(training.is_correct(predictions, split.targets)))
-        for name, predictions, split in zip(
-            ("test_accuracy", "train_accuracy"), outputs, (test, few), strict=True
+        name: float(np.mean(training.is_correct(found, expected)))
+        for name, found, expected in zip(
+            ("test_accuracy", "train_accuracy"), predictions, targets, strict=True
         )
     }
     solved = {

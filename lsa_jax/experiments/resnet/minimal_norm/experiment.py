@@ -35,13 +35,8 @@ from lsa_jax.experiments.resnet.search import (
 from lsa_jax.experiments.resnet.signals import sample_cube
 from lsa_jax.experiments.resnet.streams import MinimalNorm
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_settings
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: examples are drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -169,7 +164,7 @@ def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    load=load,
+    load=no_data,
     groups=groups,
     run=run,
     report=make_report,
