@@ -154,13 +154,13 @@ def _in_file(
     if job.shards.in_any(record is None):  # before there is a file
         program = make_program(job, tile_shape, held=0)
         tile_shape = program.shape
+    places = places_of(job, tile_shape)
     with contextlib.ExitStack() as stack:
         file = job.keep(
             lambda: stack.enter_context(
                 gram_file.opened(path, identity(job, tile_shape), *workers[1:], _writer(job))
             )
         )
-        places = places_of(job, tile_shape)
         mine = places[workers.process_index :: workers.process_count]
         before = job.look(lambda: file.done())
         missing = [place for place in mine if place not in before]

@@ -175,6 +175,18 @@ def test_each_goes_on_with_its_own_file_and_one_that_is_lost_is_computed_again(
     assert {file.name: file.read_bytes() for file in tmp_path.glob("*.npy")} == kept
 
 
+def test_a_matrix_of_few_examples_has_a_tile_for_each(together, tmp_path):
+    whole, path = gram(rbf, X[:7]), tmp_path / "half.npy"
+
+    def work(group):
+        half = gram(rbf, X[:7], packed=True, sharded=True, path=path)
+        return np.asarray(half), len(half.tiles)
+
+    for entries, count in together(work):
+        np.testing.assert_allclose(entries, whole, rtol=1e-5)
+        assert count > 0
+
+
 def test_a_kernel_that_one_process_finds_not_finite_is_raised_by_all(together):
     x = X.copy()
     x[-1] = np.nan
