@@ -74,12 +74,11 @@ def empirical_ntk(
 
     Theta(x, x')_ij = df_i(x)/dtheta . df_j(x')/dtheta, an [n1, n2, c, c] array. Its average over
     the c outputs, sum_i Theta_ii / c, is what converges to the infinite-width kernel [n1, n2].
+    Each example goes through `apply` by itself: one in which examples of a batch act on one another
+    (batch normalisation) is not the function whose kernel this is.
 
-    Each example is put through `apply` by itself, so an `apply` in which examples of a batch act on
-    one another (batch normalisation) is not the function whose kernel this is.
-
-    All methods are exact, with products in full precision; "auto" takes the one with the fewest
-    operations. To stay within a memory limit, give `finite_kernel` to `kernels.gram`.
+    All methods are exact; "auto" takes the one with the fewest operations. To stay within a memory
+    limit, give `finite_kernel` to `kernels.gram`.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
@@ -88,17 +87,15 @@ def empirical_ntk(
         x2: second inputs; None means x1 against itself.
         full: return the whole kernel rather than its average over outputs.
         diagonal: only the pairs of an example of x1 with the one of x2 in the same place.
-        selected: which parameters to differentiate in: a tree of booleans of the parameters'
-            structure, or one whose leaves stand for whole subtrees, such as
-            {"Conv_0": True, "Dense_0": False}.
+        selected: which parameters to differentiate in: a tree of booleans, whose leaves may stand
+            for whole subtrees of the parameters, such as {"Conv_0": True, "Dense_0": False}.
         method: which algorithm.
 
     Returns:
         [n1, n2], or [n1, n2, c, c] if `full`; without the second axis if `diagonal`.
 
     Raises:
-        InputError: shapes, method or selection are not accepted, or all pairs at once do not fit
-            the memory (outside of `jax.jit`, where a program's memory is for its caller to see).
+        InputError: shapes, method or selection are not accepted, or, but in jit, do not fit memory.
 
     Source: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent kernel, 2022,
     sections 3.2 to 3.4.
