@@ -8,6 +8,7 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import regress, select_ridge
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.solve import cholesky
+from lsa_jax.kernels.solve.regression import fitted_weights
 
 
 @pytest.fixture
@@ -31,6 +32,16 @@ def test_predictions_equal_scikit_learns(problem, ridge):
     fit = regress(gram_train, targets, gram_test, ridge=ridge)
     np.testing.assert_allclose(fit.predictions, expected, rtol=1e-6, atol=1e-8)
     assert fit.ridge == ridge
+
+
+def test_fitted_weights_make_the_predictions(problem, monkeypatch):
+    gram_train, targets, gram_test, _ = problem
+    weights = fitted_weights(gram_train, targets, ridge=0.1)
+    expected = regress(gram_train, targets, gram_test, ridge=0.1).predictions
+    np.testing.assert_allclose(gram_test @ weights + targets.mean(axis=0), expected, rtol=1e-9)
+    monkeypatch.setattr(memory, "host_available", lambda: 7199.0)
+    with pytest.raises(InputError, match=r"30 examples takes 7.2e\+03 bytes"):  # 8 n^2
+        fitted_weights(gram_train, targets, ridge=0.1)
 
 
 def test_no_ridge_interpolates(problem):
