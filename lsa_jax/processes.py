@@ -9,7 +9,7 @@ import collections
 import functools
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 import jax
 import numpy as np
@@ -20,7 +20,6 @@ from lsa_jax.errors import ElsewhereError, InputError, NumericalError, ReportedE
 
 Tree = TypeVar("Tree")
 Value = TypeVar("Value")
-Request = TypeVar("Request")
 
 # Messages are filled up to a multiple of this many bytes: every length is compiled once.
 _MESSAGE = 4096
@@ -164,38 +163,6 @@ class ProcessGroup(NamedTuple):
         size = int(multihost_utils.broadcast_one_to_all(np.int32(-(-len(content) // _MESSAGE))))
         sent = multihost_utils.broadcast_one_to_all(_padded(content, size * _MESSAGE))
         return value if self.is_first else pickle.loads(np.asarray(sent).tobytes())
-
-    def lead(
-        self,
-        function: Callable[[Callable[[Request], Any]], Value],
-        serve: Callable[[Request], None],
-    ) -> Value:
-        """Calls a function in the first process, which the others serve until it is done.
-
-        Args:
-            function: is given `ask`, which has each of the others call `serve` with a request.
-                What it returns or raises goes to all.
-            serve: may call methods of the group, as the first process does after it has asked. What
-                it raises there, it must raise in the first one too.
-        """
-        if self.is_first:
-            value, error = _attempt(lambda: function(self._say))
-            self._say(None)
-        else:
-            value = error = None
-            while (request := self._say(None)) is not None:
-                _attempt(functools.partial(serve, request))
-
-        def outcome() -> Value:
-            if error is not None:
-                raise error
-            return value
-
-        return self.from_first(outcome)
-
-    def _say(self, request: Value) -> Value:
-        """Returns what the first process says, to all of them."""
-        return self.from_first(lambda: request)
 
     def _exchange(self, content: bytes) -> list[bytes]:
         """Returns what processes have to say, if they have, to all of them, filled up with 0s."""

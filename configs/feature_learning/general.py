@@ -16,8 +16,8 @@ squares on its features has 79.87 ± 0.64 %, descent 78.82 ± 0.65 (two seeds). 
 network itself, trained on without weights, and asks that two columns of M have an inner product of
 order 1 / D at most; random ones in d = 500 have 1 / sqrt(d), 0.045. That is why: with an
 orthonormal dictionary (--config.data.dictionary=orthonormal), the same noise and correlations,
-least squares has 99.97 ± 0.04 %; with the incoherent one but neither noise nor unequal
-correlations 80.0 ± 0.2; in d = 3000 (one seed) 98.1.
+least squares has 99.97 ± 0.04 %; with the incoherent one but neither noise nor unequal correlations
+80.0 ± 0.2; in d = 3000 (one seed) 98.1.
 
 The NTK's rate is 1e-4 here; at the 1e-5 of table 1 it has not been run.
 """

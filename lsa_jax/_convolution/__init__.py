@@ -35,8 +35,8 @@ def convolve(
     multiplied as one matrix, which takes memory for window_height * window_width copies of the
     input; or XLA's convolutions in the one form that they are fast in (see `trilinear`). Where the
     windows fit into a cache, or filters are of few numbers, gathering takes 0.3 to 0.9 times as
-    long, training steps included; else 1.2 to 3 times (jaxlib 0.10.2, one core with 512-bit
-    vectors). All ways give the same numbers to rounding, and derivatives of any order go through.
+    long for outputs and gradients; else 0.9 to 3 times (jaxlib 0.10.2, 512-bit vectors). All ways
+    give the same numbers to rounding, and derivatives of any order go through.
 
     Args:
         x: images.

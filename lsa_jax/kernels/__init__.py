@@ -22,6 +22,7 @@ from lsa_jax.kernels.solve.cost import Choice, choose_solver
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
 from lsa_jax.kernels.solve.iterative_path import LeaveOneOut, leave_one_out_cg, ridge_path_cg
 from lsa_jax.kernels.solve.nystrom import NystromRegression, regress_nystrom
+from lsa_jax.kernels.solve.plan import Hosts, Plan, plan
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
@@ -39,6 +40,7 @@ __all__ = [
     "Choice",
     "FeatureMachine",
     "Flow",
+    "Hosts",
     "InfiniteKernel",
     "IterativeRegression",
     "LayerGradients",
@@ -46,6 +48,7 @@ __all__ = [
     "MonteCarlo",
     "NystromRegression",
     "PackedMatrix",
+    "Plan",
     "Posterior",
     "Regression",
     "ShardedRows",
@@ -72,6 +75,7 @@ __all__ = [
     "linearize",
     "linearize_on",
     "monte_carlo_kernel",
+    "plan",
     "posterior",
     "recursive_feature_machine",
     "regress",

@@ -38,22 +38,29 @@ def of_network(function, **options):
 # Every public call, with the bytes that it is left; None has nothing that grows with what it is
 # given: it returns a function of a batch, or a record.
 CALLS = {
+    "Choice": None,
     "FeatureMachine": None,
     "Flow": None,
+    "Hosts": None,
     "InfiniteKernel": (lambda: MODEL.kernel(X), 6_000),
     "IterativeRegression": None,
     "LayerGradients": None,
+    "LeaveOneOut": None,
     "MonteCarlo": None,
+    "NystromRegression": None,
     "PackedMatrix": None,
+    "Plan": None,
     "Posterior": None,
     "Regression": None,
     "ShardedRows": None,
     "Spectrum": None,
+    "Stream": None,
     "Workers": None,
     "average_gradient_outer_product": (
         lambda: kernels.average_gradient_outer_product(rbf, Y, X),
         10_000,
     ),
+    "choose_solver": None,
     "eigendecompose": (lambda: kernels.eigendecompose(KERNEL), 30 * N**2),
     "empirical_ntk": (of_network(kernels.empirical_ntk), 80_000),
     "ensemble_mean": (lambda: kernels.ensemble_mean(MODEL.ntk, X, Y, X), 3 * N**2),
@@ -67,6 +74,10 @@ CALLS = {
     "layer_gradients": (of_network(kernels.layer_gradients), 4 * 144**2),
     "leaf_names": None,
     "leave_one_out": (lambda: kernels.leave_one_out(SPECTRUM, Y, [0.1]), 7 * N**2),
+    "leave_one_out_cg": (
+        lambda: kernels.leave_one_out_cg(KERNEL, Y, [0.1], key=jax.random.key(0), rank=4),
+        8 * N * 80,
+    ),
     "leave_one_out_ridge": (lambda: kernels.leave_one_out_ridge(KERNEL, Y, [0.1, 1]), 30 * N**2),
     "linearize": None,
     "linearize_on": (of_network(kernels.linearize_on), 4 * N * 300),
@@ -76,6 +87,7 @@ CALLS = {
         ),
         4 * 16 * N**2,
     ),
+    "plan": None,
     "posterior": (
         lambda: kernels.posterior(KERNEL, Y, KERNEL, np.diagonal(KERNEL), ridge=0.1),
         15 * N**2,
@@ -88,7 +100,14 @@ CALLS = {
     ),
     "regress": (lambda: kernels.regress(KERNEL, Y, KERNEL, ridge=0.1), 7 * N**2),
     "regress_cg": (lambda: kernels.regress_cg(KERNEL, Y, KERNEL, ridge=0.1, rank=N), 15 * N**2),
+    "regress_nystrom": (
+        lambda: kernels.regress_nystrom(
+            rbf, X, kernels.Stream(lambda number: (X, Y), 2), X, ridge=0.1
+        ),
+        40 * N**2,
+    ),
     "ridge_path": (lambda: list(kernels.ridge_path(SPECTRUM, Y, KERNEL, [0.1])), 7 * N**2),
+    "ridge_path_cg": (lambda: kernels.ridge_path_cg(KERNEL, Y, KERNEL, [0.1, 1]), 8 * N * 40),
     "select_ridge": (
         lambda: kernels.select_ridge(jax.random.key(0), KERNEL, Y, [0.1, 1.0]),
         8 * N**2,

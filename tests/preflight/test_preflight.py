@@ -250,9 +250,32 @@ def test_what_exchanges_nothing_is_compiled_once_for_any_number_of_devices(monke
         assert (one.count, one.collectives) == (other.count, other.collectives)
 
 
+def test_exchanges_are_told_where_a_compiled_program_cannot_be_read(monkeypatch):
+    def unread(compiled):
+        raise jax.errors.JaxRuntimeError("INTERNAL: RET_CHECK failure")
+
+    def alone(x):
+        return x @ x
+
+    def together(x):
+        return lax.psum(x @ x, "devices")
+
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        for function in (alone, together):
+            parallel.map_devices(function, jax.devices()[:2])(np.ones((2, 3, 3), np.float32))
+    monkeypatch.setattr(jax.stages.Compiled, "as_text", unread)
+    machine = machines.parse("cpu:2")
+    found = compiled.compile_programs(recorder.found, jax.devices()[:2], machine.chip)
+    assert [program.collectives for program in found] == [{}, None]
+    assert all(program.peak > 0 for program in found)
+    lines = report.as_text(machine, found, [], ASSUMED, 1).splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines[3:5]] == ["none", "not told"]
+
+
 def _program(**fields):
     count = operations.Count({"default": 1e12}, 0, 1e9, False)
-    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
+    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {})
     return plain._replace(**fields)
 
 

@@ -24,13 +24,15 @@ NUM_CLASSES = 10
 
 def build(config: ml_collections.ConfigDict) -> Model:
     """Returns a point's network; the same one for equal settings, so that programs are shared."""
-    return _cnn(config.width_factor, config.model.channels, config.parameterization)
+    name = config.model.name
+    size = {"cnn": "channels", "mlp": "widths"}[name]
+    own = {size: config.model[size], "parameterization": config.parameterization}
+    return _build(name, config.width_factor, **own)
 
 
 @functools.cache
-def _cnn(width_factor: int, channels: tuple[int, ...], parameterization: str) -> Model:
-    options = {"channels": channels, "parameterization": parameterization}
-    return models.cnn(width_factor, NUM_CLASSES, **options)
+def _build(name: str, width_factor: int, **settings: Any) -> Model:
+    return models.MODELS[name](width_factor, NUM_CLASSES, **settings)
 
 
 def run_key(config: ml_collections.ConfigDict) -> jax.Array:

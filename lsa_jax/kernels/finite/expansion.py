@@ -13,9 +13,11 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from lsa_jax import backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.kernels.finite import linearize as _derivatives
+from lsa_jax.kernels.finite.layerwise import examples_at_once
 from lsa_jax.kernels.matrices import memory
 
-# Examples that are put through the network at a time.
+# Examples that a CPU puts through the network at a time; an accelerator as many as it then
+# differentiates.
 _AT_A_TIME = 16
 
 
@@ -125,5 +127,7 @@ def linearize_on(
         return examples.outputs + change
 
     # One at a time as in the factors, so that memory beside the result is that of a few examples.
-    outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_AT_A_TIME)
+    count = jax.eval_shape(apply, params, x).shape[1]
+    at_once = examples_at_once(apply, params, x, count, on_cpu=_AT_A_TIME)
+    outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=at_once)
     return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin

@@ -68,7 +68,8 @@ def layer_gradients(
     """
     layers, weights = _found(apply, params, x)
     needed = 3 * x.dtype.itemsize * sum(layer.fan_in**2 for layer in layers)
-    what = f"outer products of layers with {max(layer.fan_in for layer in layers)} inputs and fewer"
+    widest = max((layer.fan_in for layer in layers), default=0)
+    what = f"outer products of layers with {widest} inputs and fewer"
     instead = "a network whose layers have fewer inputs"
     memory.check_fits_device(what, needed, lambda: needed, instead)
     factors_of = factors_of_one(apply, params, layers, layers, x, by_output=True)

@@ -88,16 +88,20 @@ def monte_carlo_kernel(
     def draw_some(numbers: Array) -> Array:
         return jax.lax.map(draw, numbers)
 
-    count = jax.ShapeDtypeStruct((min_draws,), jnp.int32)
-    pairs = len(x1) * len(x1 if x2 is None else x2)
+    _check_fits(draw_some, min_draws, len(x1) * len(x1 if x2 is None else x2))
+    return _averaged(jax.jit(draw_some), tolerance, min_draws, max_draws)
+
+
+def _check_fits(draw_some: Callable[[Array], Array], count: int, pairs: int) -> None:
+    """Raises InputError where so many draws at a time do not fit the memory."""
+    numbers = jax.ShapeDtypeStruct((count,), jnp.int32)
     memory.check_fits_device(
-        f"drawing {min_draws} kernels of {pairs} pairs at a time",
+        f"drawing {count} kernels of {pairs} pairs at a time",
         math.inf,
         # On the host also the draws in float64, their mean, their squares and the error.
-        lambda: backend.bytes_one_by_one(draw_some, count) + 8 * (min_draws + 3) * pairs,
+        lambda: backend.bytes_one_by_one(draw_some, numbers) + 8 * (count + 3) * pairs,
         "fewer examples, or fewer min_draws",
     )
-    return _averaged(jax.jit(draw_some), tolerance, min_draws, max_draws)
 
 
 def _averaged(

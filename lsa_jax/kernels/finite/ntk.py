@@ -42,9 +42,9 @@ _PASSES = 4
 # What a call takes in all over the arrays that it holds: 1.1 to 2.5 times, as measured.
 _BESIDE = 2
 
-# Pairs of the diagonal that are computed at a time. An accelerator takes as many as hold half of
-# the examples that are differentiated at a time elsewhere: a pair is two.
-_DIAGONAL_BATCH = {"cpu": 16}
+# Pairs of the diagonal that a CPU computes at a time. An accelerator takes as many as hold half of
+# the examples that it differentiates at a time elsewhere: a pair is two.
+_DIAGONAL_BATCH = 16
 
 
 def _check_pair(x1: Any, x2: Any, *, diagonal: bool) -> None:
@@ -74,12 +74,11 @@ def empirical_ntk(
 
     Theta(x, x')_ij = df_i(x)/dtheta . df_j(x')/dtheta, an [n1, n2, c, c] array. Its average over
     the c outputs, sum_i Theta_ii / c, is what converges to the infinite-width kernel [n1, n2].
+    Each example goes through `apply` by itself: one in which examples of a batch act on one another
+    (batch normalisation) is not the function whose kernel this is.
 
-    Each example is put through `apply` by itself, so an `apply` in which examples of a batch act on
-    one another (batch normalisation) is not the function whose kernel this is.
-
-    All methods are exact, with products in full precision; "auto" takes the one with the fewest
-    operations. To stay within a memory limit, give `finite_kernel` to `kernels.gram`.
+    All methods are exact; "auto" takes the one with the fewest operations. To stay within a memory
+    limit, give `finite_kernel` to `kernels.gram`.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
@@ -88,17 +87,15 @@ def empirical_ntk(
         x2: second inputs; None means x1 against itself.
         full: return the whole kernel rather than its average over outputs.
         diagonal: only the pairs of an example of x1 with the one of x2 in the same place.
-        selected: which parameters to differentiate in: a tree of booleans of the parameters'
-            structure, or one whose leaves stand for whole subtrees, such as
-            {"Conv_0": True, "Dense_0": False}.
+        selected: which parameters to differentiate in: a tree of booleans, whose leaves may stand
+            for whole subtrees of the parameters, such as {"Conv_0": True, "Dense_0": False}.
         method: which algorithm.
 
     Returns:
         [n1, n2], or [n1, n2, c, c] if `full`; without the second axis if `diagonal`.
 
     Raises:
-        InputError: shapes, method or selection are not accepted, or all pairs at once do not fit
-            the memory (outside of `jax.jit`, where a program's memory is for its caller to see).
+        InputError: shapes, method or selection are not accepted, or, but in jit, do not fit memory.
 
     Source: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent kernel, 2022,
     sections 3.2 to 3.4.
@@ -120,8 +117,8 @@ def empirical_ntk(
     def of_one(pair: tuple[Array, Array]) -> Array:
         return ntk(chosen, pair[0][None], pair[1][None])[0, 0]
 
-    at_once = _pairs_at_once(some, chosen, x1, outputs)
-    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=at_once)
+    in_both = layerwise.examples_at_once(some, chosen, x1, outputs, on_cpu=2 * _DIAGONAL_BATCH)
+    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=max(1, in_both // 2))
 
 
 def finite_kernel(
@@ -174,15 +171,6 @@ def finite_kernel(
         return Stages(*map(jax.default_matmul_precision("highest"), found))
 
     return StagedKernel(kernel, stages)
-
-
-def _pairs_at_once(
-    apply: Callable, params: PyTree, x: Shaped[Array | np.ndarray, "n ..."], outputs: int
-) -> int:
-    """Returns how many pairs of the diagonal are computed at a time."""
-    if backend.platform() in _DIAGONAL_BATCH:
-        return _DIAGONAL_BATCH[backend.platform()]
-    return max(1, layerwise.examples_at_once(apply, params, x, outputs) // 2)
 
 
 def _check_fits(

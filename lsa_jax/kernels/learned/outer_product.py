@@ -70,8 +70,7 @@ def average_gradient_outer_product(
         A symmetric matrix, with sums over points in float64.
 
     Raises:
-        InputError: shapes that do not fit, no points, a matrix that does not fit the memory, or
-            inputs the kernel refuses.
+        InputError: shapes or memory that do not fit, no points, or inputs the kernel refuses.
         NumericalError: the gradients are not finite.
 
     Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks;

@@ -121,8 +121,7 @@ def recursive_feature_machine(
     folder = Path(directory) if directory and backend.dry_run() is None else None
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
     if folder:
-        probe = np.asarray(gram(kernel_of_transform(np.eye(size)), x[:2]), float)
-        processes.everyone().on_first(lambda: _claim(folder, probe, x, y, chosen, settings))
+        _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
     machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
     transforms = [np.eye(size)]
     for done in range(updates):
@@ -225,7 +224,7 @@ def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, 
 
 def _claim(
     folder: Path,
-    probe: np.ndarray,
+    kernel: Callable[..., Array],
     x: np.ndarray,
     y: np.ndarray,
     chosen: np.ndarray,
@@ -233,9 +232,22 @@ def _claim(
 ) -> None:
     """Notes in a new directory whose it is; raises InputError in another machine's.
 
-    The kernel is told by its values for the first examples, `probe`, as they come out on any
-    machine.
+    The kernel is told by its values for the first examples, as they come out on any machine.
     """
+    probe = np.asarray(gram(kernel, x[:2]), float)
+    told = functools.partial(_claim_of, folder, probe, x, y, chosen, settings)
+    processes.everyone().on_first(told)
+
+
+def _claim_of(
+    folder: Path,
+    probe: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    chosen: np.ndarray,
+    settings: _Settings,
+) -> None:
+    """Notes or checks it, by the kernel's values."""
     arrays = "".join(map(gram_file.digest, (x, y, chosen)))
     mine = {**settings._asdict(), "examples": hashlib.sha256(arrays.encode()).hexdigest()}
     path = folder / "machine.json"

@@ -71,18 +71,16 @@ def gram(
 ) -> Float[np.ndarray, "n1 n2"] | PackedMatrix | ShardedRows | None:
     """Computes a kernel of all pairs of inputs, tile by tile.
 
-    Without `x2` only the tiles on and above the diagonal are computed, and the matrix is exactly
-    symmetric: little more than half of the time, which the devices share. Memory of each device for
-    a tile and what is in flight of another; on the host or in the file, 4 or 8 n1 n2 bytes.
+    Without `x2` only tiles on and above the diagonal are computed, in little more than half of the
+    time, and the matrix is exactly symmetric. On the host or in the file, 4 or 8 n1 n2 bytes.
 
-    With `path`, a call that was killed goes on where it was, and computes again only the tiles that
-    were in flight: the matrix ends bit-identical on the same kind of machine. A matrix that is
-    whole is read. The file is refused where it was computed from another kernel (told by its
-    program, constants included, so also by another version of jax), other inputs or options.
+    With `path`, a call that was killed goes on where it was, and the matrix ends bit-identical on
+    the same kind of machine; one that is whole is read. The file is refused where it was computed
+    from another kernel (told by its program, so also by another version of jax), inputs or options.
 
     Args:
-        kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`, which jax can trace. It is
-            compiled once for each function object: pass the same one again.
+        kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`, which jax can trace and
+            compiles once for each function object.
         x1: first inputs.
         x2: second inputs; None means x1 against itself.
         memory_limit: bytes that computing may take on a device: a tile, by the compiled program's
@@ -91,24 +89,21 @@ def gram(
         tile: examples a side of a tile, instead of the size chosen from the memory.
         dtype: "float64" widens the inputs and computes in float64; not for finite kernels of
             `models.network`, which cast to less.
-        path: file that keeps the matrix, a name that ends in .npy. Beside it lie a record of what
-            it is (.json), and for each writer a journal of its tiles and a lock.
-        packed: keep the tiles on and above the diagonal alone, in half the memory or disk, as a
-            `PackedMatrix`, which `regress_cg` takes; without `x2` only.
+        path: file that keeps the matrix, a name that ends in .npy; beside it a record (.json), and
+            for each writer a journal of its tiles and a lock.
+        packed: without `x2`, keep the upper tiles alone, as a `PackedMatrix` for `regress_cg`.
         sharded: of several processes of jax.distributed, each computes and keeps a part alone, in
-            its own file beside `path` (`NAME.01of04.npy`): tiles, of a symmetric matrix with
-            `packed`; rows, of one with `x2`. `regress_cg` takes both.
+            a file of its own: tiles of a matrix that is `packed`, or rows of one with `x2`.
         workers: on which devices, and with which processes that know nothing of each other.
         progress: called with the fraction of tiles done; or True for a bar with the time left.
 
     Returns:
         The matrix; with `path`, mapped from the file and read-only, but in memory in the processes
-        of jax.distributed after the first; or, `sharded` among several, this process's part as a
-        `PackedMatrix` or `ShardedRows`. None if tiles of other writers are still missing.
+        of jax.distributed after the first. None if tiles of other writers are still missing.
 
     Raises:
         InputError: shapes or options are not accepted; float64 is not what the kernel gives; matrix
-            or tile do not fit the memory, the disk or the limit; or the file is another's.
+            or tile do not fit memory, disk or limit; or the file is another's.
         NumericalError: the kernel of some pair is not finite.
     """
     if (recorder := backend.dry_run()) is not None:
@@ -116,8 +111,7 @@ def gram(
     path = None if path is None else Path(path)
     check_options(memory_limit, tile, dtype, path, workers)
     with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
-        options = {"packed": packed, "sharded": sharded}
-        job = make_job(kernel, x1, x2, dtype, tile, memory_limit, workers, **options)
+        job = make_job(kernel, x1, x2, dtype, tile, memory_limit, workers, packed, sharded)
         if path is None:
             return _in_memory(job, progress)
         return _in_file(job, own_path(path, job.shards), workers, progress)
@@ -160,13 +154,13 @@ def _in_file(
     if job.shards.in_any(record is None):  # before there is a file
         program = make_program(job, tile_shape, held=0)
         tile_shape = program.shape
+    places = places_of(job, tile_shape)
     with contextlib.ExitStack() as stack:
         file = job.keep(
             lambda: stack.enter_context(
                 gram_file.opened(path, identity(job, tile_shape), *workers[1:], _writer(job))
             )
         )
-        places = places_of(job, tile_shape)
         mine = places[workers.process_index :: workers.process_count]
         before = job.look(lambda: file.done())
         missing = [place for place in mine if place not in before]

@@ -157,7 +157,6 @@ def make_job(
     tile: int | None,
     memory_limit: float | None,
     workers: Workers,
-    *,
     packed: bool = False,
     sharded: bool = False,
 ) -> Job:

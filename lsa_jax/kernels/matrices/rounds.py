@@ -12,6 +12,7 @@ from lsa_jax.kernels.matrices import memory, prepared
 from lsa_jax.kernels.matrices import programs as tile_programs
 from lsa_jax.kernels.matrices.file import Place, Tile
 from lsa_jax.kernels.matrices.job import Job
+from lsa_jax.kernels.matrices.packed import count_tiles
 from lsa_jax.kernels.matrices.programs import TileProgram
 from lsa_jax.kernels.matrices.shards import shard_of
 
@@ -35,9 +36,7 @@ def make_program(job: Job, tile_shape: tuple[int, int] | None, *, held: int) -> 
     chosen = None
     if tile_shape is None and job.tile is None:
         # By the first process: with other memory another would choose other tiles.
-        inputs = job.stages, job.x1, job.columns, job.dtype
-        num_devices = len(job.devices) * job.shards.size
-        chosen = group.on_first(lambda: tile_programs.choose(*inputs, limit, num_devices))
+        chosen = group.on_first(lambda: _chosen(job, limit))
         tile_shape = group.from_first(lambda: chosen.shape)
     tile_shape = tile_shape or (job.tile, job.tile)
 
@@ -51,6 +50,18 @@ def make_program(job: Job, tile_shape: tuple[int, int] | None, *, held: int) -> 
     program = group.in_each(compiled)
     # The order of tiles depends on it, and is that of the first process in all.
     return program._replace(spare=group.from_first(lambda: limit - program.memory))
+
+
+def _chosen(job: Job, limit: float) -> TileProgram:
+    """Returns the kernel compiled for a tile that suits the memory, and leaves one for each."""
+    inputs = job.stages, job.x1, job.columns, job.dtype
+    program = tile_programs.choose(*inputs, limit, len(job.devices) * job.shards.size)
+    side = program.shape[0]
+    while job.packed and side > 1 and count_tiles(len(job.x1), side) < job.shards.size:
+        side -= 1
+    if side == program.shape[0]:
+        return program
+    return tile_programs.compile_tile(*inputs, (side, side))
 
 
 def places_of(job: Job, tile_shape: tuple[int, int]) -> list[Place]:

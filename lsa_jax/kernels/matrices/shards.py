@@ -78,21 +78,39 @@ def led(function: Callable[[], Value], *matrices: Any) -> Value:
     sharded = [one for one in matrices if isinstance(one, Sharded) and one.group.size > 1]
     if not sharded:
         return function()
-
-    def serve(request: tuple[int, str, tuple]) -> None:
-        number, method, arguments = request
-        getattr(sharded[number], method)(*arguments)
-
-    def lead(ask: Callable[[tuple[int, str, tuple]], Any]) -> Value:
+    group, value, failure = sharded[0].group, None, None
+    if group.is_first:
         for number, matrix in enumerate(sharded):
-            matrix.ask = lambda *method, number=number: ask((number, *method))
+            matrix.ask = lambda *method, number=number: group.from_first(lambda: (number, *method))
         try:
-            return function()
+            value = function()
+        except Exception as error:
+            failure = error
         finally:
             for matrix in sharded:
                 matrix.ask = None
+        group.from_first(lambda: None)
+    else:
+        while (asked := group.from_first(lambda: None)) is not None:
+            number, method, arguments = asked
+            getattr(sharded[number], method)(*arguments)
 
-    return sharded[0].group.lead(lead, serve)
+    def outcome() -> Value:
+        if failure is not None:
+            raise failure
+        return value
+
+    return group.from_first(outcome)
+
+
+def by_first(function: Callable) -> Callable:
+    """Has the first process alone work out what depends on sharded matrices: see `led`."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return led(lambda: function(*arguments, **named), *arguments, *named.values())
+
+    return call
 
 
 class ShardedRows(Sharded):

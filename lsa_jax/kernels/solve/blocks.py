@@ -1,6 +1,7 @@
 """Matrices that may be larger than memory, gone through block by block."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -13,6 +14,11 @@ _ROWS = 64e6
 
 # Side of a square block, of which two are compared within the cache.
 _SIDE = 1024
+
+
+def as_matrix(matrix: Any) -> np.ndarray | Sharded:
+    """Returns a matrix as an array, but for one that is packed or sharded."""
+    return matrix if isinstance(matrix, Sharded) else np.asanyarray(matrix)
 
 
 def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:

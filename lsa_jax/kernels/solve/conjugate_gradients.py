@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
-from lsa_jax.kernels.matrices.shards import ShardedRows, led
+from lsa_jax.kernels.matrices.shards import ShardedRows, by_first
 from lsa_jax.kernels.solve import blocks, preconditioner, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
 
@@ -53,6 +53,7 @@ class IterativeRegression(NamedTuple):
     residual: float
 
 
+@by_first
 def regress_cg(
     gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
     targets: Float[Array | np.ndarray, "n c"],
@@ -96,29 +97,22 @@ def regress_cg(
     if (recorder := backend.dry_run()) is not None:
         predictions = recorder.solve(gram_train, targets, gram_test)
         return IterativeRegression(predictions, np.zeros(targets.shape), ridge, 0, 0.0)
-    if not isinstance(gram_train, PackedMatrix):
-        gram_train = np.asanyarray(gram_train)
-    if not isinstance(gram_test, ShardedRows):
-        gram_test = np.asanyarray(gram_test)
+    gram_train, gram_test = map(blocks.as_matrix, (gram_train, gram_test))
     targets = np.asanyarray(targets)
     problem.check_ridge(ridge)
-
-    def solve() -> IterativeRegression:
-        chosen = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
-        check_options(tolerance, max_iterations, chosen)
-        n, c = targets.shape
-        needed = 8 * (n * (2 * min(chosen, n) + 6 * c) + len(gram_test) * c)
-        problem.check_memory(n, needed, "a lower rank")
-        problem.check(gram_train, targets, gram_test)
-        mean = targets.mean(axis=0, dtype=float)
-        limits = Limits(tolerance, max_iterations)
-        weights, iterations, residual = _solve(
-            gram_train, targets - mean, ridge, min(chosen, n), limits, checkpoint, progress
-        )
-        predictions = blocks.multiply(gram_test, weights) + mean
-        return IterativeRegression(predictions, weights, float(ridge), iterations, residual)
-
-    return led(solve, gram_train, gram_test)
+    rank = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
+    check_options(tolerance, max_iterations, rank)
+    n, c = targets.shape
+    needed = 8 * (n * (2 * min(rank, n) + 6 * c) + len(gram_test) * c)
+    problem.check_memory(n, needed, "a lower rank")
+    problem.check(gram_train, targets, gram_test)
+    mean = targets.mean(axis=0, dtype=float)
+    limits = Limits(tolerance, max_iterations)
+    weights, iterations, residual = _solve(
+        gram_train, targets - mean, ridge, min(rank, len(gram_train)), limits, checkpoint, progress
+    )
+    predictions = blocks.multiply(gram_test, weights) + mean
+    return IterativeRegression(predictions, weights, float(ridge), iterations, residual)
 
 
 def _solve(

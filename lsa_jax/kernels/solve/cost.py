@@ -7,7 +7,7 @@ from lsa_jax.kernels.matrices import memory
 
 # Iterations behind the preconditioner that is chosen here. Infinite NTKs of images took 41 to 86
 # to a residual of 1e-6 with a ridge of 1e-4, on 10,000 and 60,000 of them.
-_ITERATIONS = 80
+ITERATIONS = 80
 
 # Operations a second of a factorisation, over those of a product with few columns, which waits for
 # memory: 35 and 8.5 thousand million on one core of an AMD EPYC, 5,000 examples, ten targets.
@@ -42,9 +42,9 @@ def choose_solver(n: int, num_targets: int) -> Choice:
     if needed > available:
         why = f"a factorisation takes {needed:.3g} bytes, and {available:.3g} are available"
         return Choice("conjugate_gradients", why)
-    ratio = n**3 / 3 / (_RATE * _ITERATIONS * 2.0 * n**2 * num_targets)
+    ratio = n**3 / 3 / (_RATE * ITERATIONS * 2.0 * n**2 * num_targets)
     why = (
-        f"a factorisation takes about {ratio:.2g} times as long as {_ITERATIONS} iterations for "
+        f"a factorisation takes about {ratio:.2g} times as long as {ITERATIONS} iterations for "
         f"{n} examples and {num_targets} targets, and {needed:.3g} of {available:.3g} bytes"
     )
     return Choice("cholesky" if ratio <= 1 else "conjugate_gradients", why)

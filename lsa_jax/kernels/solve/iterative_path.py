@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
-from lsa_jax.kernels.matrices.shards import ShardedRows, led
+from lsa_jax.kernels.matrices.shards import ShardedRows, by_first
 from lsa_jax.kernels.solve import blocks, preconditioner, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
 from lsa_jax.kernels.solve.conjugate_gradients import (
@@ -63,6 +63,7 @@ class _Solved(NamedTuple):
     conditioner: Preconditioner
 
 
+@by_first
 def ridge_path_cg(
     gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
     targets: Float[Array | np.ndarray, "n c"],
@@ -97,31 +98,23 @@ def ridge_path_cg(
         InputError: sizes or options are not accepted, or a K that is not symmetric.
         NumericalError: as `regress_cg`, at any of the ridges.
     """
-    if not isinstance(gram_train, PackedMatrix):
-        gram_train = np.asanyarray(gram_train)
-    if not isinstance(gram_test, ShardedRows):
-        gram_test = np.asanyarray(gram_test)
+    gram_train, gram_test = map(blocks.as_matrix, (gram_train, gram_test))
     targets = np.asanyarray(targets)
-
-    def solve() -> list[IterativeRegression]:
-        problem.check(gram_train, targets, gram_test)
-        mean = targets.mean(axis=0, dtype=float)
-        limits = Limits(tolerance, max_iterations)
-        solved = _solve(gram_train, targets - mean, ridges, rank, limits, checkpoint, progress)
-        weights = np.concatenate(list(solved.solutions), axis=1)
-        products = np.split(blocks.multiply(gram_test, weights), len(ridges), axis=1)
-        return [
-            IterativeRegression(
-                product + mean, own, float(ridge), solved.iterations, float(left.max())
-            )
-            for product, own, ridge, left in zip(
-                products, solved.solutions, ridges, solved.residuals, strict=True
-            )
-        ]
-
-    return led(solve, gram_train, gram_test)
+    problem.check(gram_train, targets, gram_test)
+    mean = targets.mean(axis=0, dtype=float)
+    limits = Limits(tolerance, max_iterations)
+    solved = _solve(gram_train, targets - mean, ridges, rank, limits, checkpoint, progress)
+    weights = np.concatenate(list(solved.solutions), axis=1)
+    products = np.split(blocks.multiply(gram_test, weights), len(ridges), axis=1)
+    return [
+        IterativeRegression(product + mean, own, float(ridge), solved.iterations, float(left.max()))
+        for product, own, ridge, left in zip(
+            products, solved.solutions, ridges, solved.residuals, strict=True
+        )
+    ]
 
 
+@by_first
 def leave_one_out_cg(
     gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
     targets: Float[Array | np.ndarray, "n c"],
@@ -161,8 +154,7 @@ def leave_one_out_cg(
 
     Source: Bekas, Kokiopoulou and Saad, An estimator for the diagonal of a matrix, 2007.
     """
-    if not isinstance(gram_train, PackedMatrix):
-        gram_train = np.asanyarray(gram_train)
+    gram_train = blocks.as_matrix(gram_train)
     targets, n = np.asanyarray(targets), len(gram_train)
     require("probes", probes, integer(2))
     problem.check_ridges(ridges)
@@ -171,17 +163,13 @@ def leave_one_out_cg(
             f"ridges are {tuple(ridges)} for {n} examples; accepted: above 0, for 2 or more"
         )
     signs = np.asarray(jax.random.rademacher(key, (n, probes), np.int8), float)
+    problem.check_kernel(gram_train)
+    problem.check_targets(n, targets)
+    centred = targets - targets.mean(axis=0, dtype=float)
+    right = np.hstack([centred, np.ones((n, 1)), signs])
     limits = Limits(tolerance, max_iterations)
-
-    def estimate() -> LeaveOneOut:
-        problem.check_kernel(gram_train)
-        problem.check_targets(n, targets)
-        centred = targets - targets.mean(axis=0, dtype=float)
-        right = np.hstack([centred, np.ones((n, 1)), signs])
-        solved = _solve(gram_train, right, ridges, rank, limits, checkpoint, progress)
-        return _left_out(solved, gram_train.diagonal(), centred, signs, ridges)
-
-    return led(estimate, gram_train)
+    solved = _solve(gram_train, right, ridges, rank, limits, checkpoint, progress)
+    return _left_out(solved, gram_train.diagonal(), centred, signs, ridges)
 
 
 def _left_out(

@@ -198,6 +198,23 @@ def test_a_network_that_errs_or_was_not_run_shows_nothing():
     assert make_claims(table({1: [0.3]}, []), 3000)[1].status == "not run"
 
 
+@pytest.mark.parametrize(
+    ("kernel", "network", "statuses"),
+    [
+        (0.1001, 0.0099, ["shown", "shown"]),
+        (0.0999, 0.0099, ["not shown", "shown"]),
+        (0.1001, 0.0101, ["undecided", "not shown"]),
+    ],
+)
+def test_a_tenth_bounds_kernels_of_up_to_four_filters_and_a_hundredth_the_network(
+    kernel, network, statuses
+):
+    errors = table({4: [kernel] * 2, 5: [0.5]}, [network] * 2)
+    found = make_claims(errors, 10**8)
+    assert [claim.status for claim in found] == [*statuses, "not run"]
+    assert found[0].item.endswith("m = 4")
+
+
 def test_errors_next_to_their_bounds_take_more_test_examples():
     near = table({1: [0.105]}, [0.008])
     for num_test, statuses in ((500, ["undecided"] * 2), (100_000, ["shown"] * 2)):

@@ -314,7 +314,9 @@ def test_exponents_of_few_pairs_are_undecided_and_missing_paths_count_as_not_run
     fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
     found = [claim.status for claim in make_claims(config, fits, pd.DataFrame())]
     assert found == ["shown"] * 3 + ["not run"] * 4
-    few = make_claims(config, fits.assign(pairs=10), pd.DataFrame())
+    enough = make_claims(config, fits.assign(pairs=40), pd.DataFrame())
+    assert [claim.status for claim in enough] == found
+    few = make_claims(config, fits.assign(pairs=39), pd.DataFrame())
     assert [claim.status for claim in few[:3]] == ["shown", "undecided", "undecided"]
     assert few[1].note == "it would take 40 pairs a size"
 

@@ -50,7 +50,7 @@ def test_theorem_4_3_holds_and_the_loss_falls(tmp_path):
     assert result["eigenvalue"] >= max(row["eigenvalue"] for row in rows)
     assert result["bound"] == pytest.approx(32 * 2 * result["eigenvalue"] / math.log(6))
     # Misclassification implies a squared gradient above log^2 L / (16 M).
-    least = min(row["slope"] ** 2 for row in rows if row["accuracy"] < 1)
+    least = min(row["gradient_norm"] ** 2 for row in rows if row["accuracy"] < 1)
     assert result["least_slope_ratio"] == pytest.approx(least / (math.log(6) ** 2 / 32))
 
 
@@ -64,7 +64,7 @@ def test_theorem_4_4_holds_and_v_stays_near(tmp_path):
     # lambda_max eps / (2 l) steps at most, and squared gradients above 16 l^2 / eps until then.
     loss = result["start_loss"]
     assert loss > 1 and result["bound"] == pytest.approx(result["eigenvalue"] * 2.0 / (2 * loss))
-    least = min(row["slope"] ** 2 for row in rows if row["accuracy"] < 1)
+    least = min(row["gradient_norm"] ** 2 for row in rows if row["accuracy"] < 1)
     assert result["least_slope_ratio"] == pytest.approx(least / (16 * loss**2 / 2.0))
     farthest = max(row["value_distance"] for row in rows)
     assert result["value_distance"] == pytest.approx(farthest / 2.0)

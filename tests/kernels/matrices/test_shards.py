@@ -14,7 +14,7 @@ import pytest
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import gram, regress_cg
+from lsa_jax.kernels import gram, leave_one_out_cg, regress_cg, ridge_path_cg
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import packed, shards
 from lsa_jax.kernels.solve import preconditioner
@@ -127,6 +127,25 @@ def test_one_solves_for_all_and_the_others_multiply(together, tmp_path, monkeypa
     assert ranks == [44] and [file.name for file in tmp_path.iterdir()] == ["0.npz"]
 
 
+def test_all_ridges_and_left_out_errors_are_those_of_the_whole_matrix(together):
+    options, key = {"tolerance": 1e-10, "rank": 5}, jax.random.key(0)
+    matrices = [gram(rbf, X, tile=10), gram(rbf, TEST, X, tile=10)]
+
+    def solved(half, rows):
+        path = ridge_path_cg(half, Y, rows, [0.1, 0.01], **options)
+        return path, leave_one_out_cg(half, Y, [0.1], key=key, **options)
+
+    def work(group):
+        half = gram(rbf, X, tile=10, packed=True, sharded=True)
+        return solved(half, gram(rbf, TEST, X, tile=10, sharded=True))
+
+    expected = solved(*matrices)
+    for path, left_out in together(work):
+        for ours, theirs in zip(path, expected[0], strict=True):
+            np.testing.assert_allclose(ours.predictions, theirs.predictions, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(left_out.errors, expected[1].errors, rtol=1e-6)
+
+
 def test_what_is_not_solved_is_raised_by_all(together):
     def work(group):
         half = gram(rbf, X, tile=10, packed=True, sharded=True)
@@ -154,6 +173,18 @@ def test_each_goes_on_with_its_own_file_and_one_that_is_lost_is_computed_again(
     gram_file.remove(tmp_path / "half.01of03.npy")
     assert together(work) == [0, 15, 0]
     assert {file.name: file.read_bytes() for file in tmp_path.glob("*.npy")} == kept
+
+
+def test_a_matrix_of_few_examples_has_a_tile_for_each(together, tmp_path):
+    whole, path = gram(rbf, X[:7]), tmp_path / "half.npy"
+
+    def work(group):
+        half = gram(rbf, X[:7], packed=True, sharded=True, path=path)
+        return np.asarray(half), len(half.tiles)
+
+    for entries, count in together(work):
+        np.testing.assert_allclose(entries, whole, rtol=1e-5)
+        assert count > 0
 
 
 def test_a_kernel_that_one_process_finds_not_finite_is_raised_by_all(together):
