@@ -164,10 +164,11 @@ def test_kernels_that_differ_have_tiles_of_their_own(monkeypatch):
     monkeypatch.setattr(dry_run.tile_programs, "choose", choose)
     x = np.ones((20, 12, 12, 1), np.float32)
     few, many = models.cnn(2), models.cnn(4)
-    params = [
-        jax.eval_shape(lambda model=model: model.init(jax.random.key(0), x.shape[1:]))
-        for model in (few, few, many)
+    key = jax.random.key(0)
+    shapes = [
+        jax.eval_shape(lambda m=model: m.init(key, x.shape[1:])) for model in (few, few, many)
     ]
+    params = [jax.tree.map(lambda form: np.zeros(form.shape, form.dtype), some) for some in shapes]
     finite = [
         kernels.finite_kernel(model.apply, drawn, method="jacobian")
         for model, drawn in zip((few, few, many), params, strict=True)
