@@ -18,6 +18,7 @@ Source: Chizat, Oyallon and Bach, 2019 (arXiv 1812.07956), section 2; Geiger et 
 (arXiv 1906.08034), for the loss over alpha^2.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -35,6 +36,7 @@ PyTree = Any
 FROZEN = ("initial",)
 
 
+@functools.lru_cache(maxsize=64)  # the same functions for the same network, so compiled once
 def scaled(model: Model, output_scale: float) -> Model:
     """Returns alpha (f - f_0) of a network f, as a model of the parameters w.
 

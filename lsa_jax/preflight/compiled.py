@@ -3,7 +3,6 @@
 import collections
 import math
 import re
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -39,7 +38,6 @@ class Compiled(NamedTuple):
         bound: "operations" or "bytes", whichever takes them.
         collectives: exchanges between devices, by name; None where the compiler's are in a form
             that this version of JAX does not read.
-        compile_seconds: what compiling took here.
     """
 
     name: str
@@ -51,7 +49,6 @@ class Compiled(NamedTuple):
     seconds: float | None
     bound: str
     collectives: dict[str, int] | None
-    compile_seconds: float
 
 
 def compile_programs(
@@ -82,7 +79,7 @@ def compile_programs(
                 if programs[-1].peak is not None and programs[-1].collectives == {}:
                     alone[part] = programs[-1]
             else:
-                own = {"num_devices": program.num_devices, "calls": calls, "compile_seconds": 0.0}
+                own = {"num_devices": program.num_devices, "calls": calls}
                 programs.append(alone[part]._replace(**own))
         elif isinstance(program, Matrix):
             programs.append(_compile_matrix(program, calls, chip))
@@ -99,7 +96,7 @@ def _part_of_one(program: Mapped) -> str:
 
 def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip: Chip) -> Compiled:
     count = operations.count_traced(program.traced, parts=program.num_devices)
-    start, peak, refusal = time.monotonic(), None, ""
+    peak, refusal = None, ""
     collectives: dict[str, int] | None = {}
     mapped = parallel.map_devices(
         program.function,
@@ -114,7 +111,6 @@ def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip:
         refusal = str(error).splitlines()[0]
     else:
         peak, collectives = _peak(compiled), _collectives(lowered, compiled)
-    took = time.monotonic() - start
     seconds, bound = roofline(count, chip)
     return Compiled(
         program.name,
@@ -126,7 +122,6 @@ def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip:
         seconds,
         bound,
         collectives,
-        took,
     )
 
 
@@ -136,7 +131,7 @@ def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
     seconds, bound = roofline(count, chip)
     shape = " x ".join(map(str, program.tile.shape))
     name = f"tile {shape} of {program.name}"
-    return Compiled(name, 1, calls, program.tile.memory, "", count, seconds, bound, {}, 0.0)
+    return Compiled(name, 1, calls, program.tile.memory, "", count, seconds, bound, {})
 
 
 def count_tile(program: Matrix) -> operations.Count:

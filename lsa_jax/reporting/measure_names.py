@@ -14,6 +14,12 @@ NAMES = {
     "effective_rank": "effective rank of\nthe last features",
 }
 
+# Those of networks in which no dense layer or convolution is found.
+OF_ANY = (
+    *("kernel_distance", "kernel_velocity", "kernel_alignment", "target_alignment"),
+    "weight_movement",
+)
+
 # The time of the velocity is in epochs of runs that are trained by epochs, in steps of others.
 
 # A run's columns beside the measures at its end: training examples they are taken on, and the time

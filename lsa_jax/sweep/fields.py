@@ -5,7 +5,7 @@ Nothing here imports jax, so that a mistake in a configuration costs a fraction 
 
 import ast
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import ml_collections
@@ -33,15 +33,18 @@ def experiment_field(module: str) -> Field:
     return Field(name, one_of(name), "what runs")
 
 
-def measure_fields() -> dict[str, Field]:
+def measure_fields(names: Iterable[str] = NAMES) -> dict[str, Field]:
     """Returns the fields of an experiment that measures how lazy or rich its runs are.
 
     Its report then has their courses and their cost; see `reporting.measured`.
+
+    Args:
+        names: what its networks can be measured for; `OF_ANY` without dense layers.
     """
     return {
         "measures": Field(
             (),
-            tuple_of(one_of(*NAMES)),
+            tuple_of(one_of(*names)),
             "how lazy or rich a network is, along its training; see training.measures",
         ),
         "measured_examples": Field(

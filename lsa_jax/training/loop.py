@@ -108,8 +108,8 @@ class _Run:
         self.course: Course | None = None
 
     def watch(self, measuring: Measuring, epochs: int) -> None:
-        """Has measures taken along the run; in a dry run none are."""
-        if not measuring.names or backend.dry_run() is not None:
+        """Has measures taken along the run, if any are asked for."""
+        if not measuring.names:
             return
         recipe, source, given = self._recipe, self._train, self._given
         starts = self.layout.gather(self.start.params)
@@ -301,8 +301,7 @@ def train(
 
     Raises:
         InputError: a size below 1, or no examples.
-        NumericalError: the loss of a single run was not finite. Of many replicas the others go on,
-            and `History.failures` tells which stopped.
+        NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     single = key.ndim == 0
     if single:

@@ -231,9 +231,30 @@ def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
     Source: Roy and Vetterli, EUSIPCO 2007, definition 1.
     """
     features = _centred(kernels.last_layer_inputs(apply, params_t, inputs))
-    sizes = jnp.linalg.svd(features, compute_uv=False)
+    sizes = _singular_values(features if len(features) <= features.shape[1] else features.T)
     share = sizes / jnp.sum(sizes)
     return jnp.exp(-jnp.sum(share * jnp.log(jnp.where(share > 0, share, 1))))
+
+
+def _singular_values(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
+    """Returns the singular values of a few long rows.
+
+    Those of the triangle of their modified Gram-Schmidt process, which is as stable as by
+    reflections. LAPACK's threads, which wait for each other at each of the long columns, take a
+    hundred times as long on cores that do other work too.
+    """
+    count = len(rows)
+
+    def orthogonalise(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, triangle = carry
+        size = jnp.linalg.norm(left[i])
+        direction = left[i] / jnp.where(size > 0, size, 1)
+        after = jnp.arange(count) > i
+        along = jnp.where(after, left @ direction, 0)
+        return left - jnp.outer(along, direction), triangle.at[i].set(along.at[i].set(size))
+
+    start = (rows, jnp.zeros((count, count), rows.dtype))
+    return jnp.linalg.svd(lax.fori_loop(0, count, orthogonalise, start)[1], compute_uv=False)
 
 
 # --- by name ------------------------------------------------------------------------------------

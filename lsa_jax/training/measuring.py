@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from lsa_jax.backend import count_flops
+from lsa_jax import backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.training import measures
 from lsa_jax.training.measures import MEASURES, OF_KERNELS, tangent_kernel
@@ -27,6 +27,13 @@ NAMES = (*MEASURES, VELOCITY)
 # CPUs its operations take up to twice the time of training's: a tenth of the time in all.
 SHARE = 0.05
 _FEWEST, _MOST = 16, 128
+
+# What starting the programs of one measuring takes, in operations that could be done meanwhile.
+_START = 5e7
+
+
+def _itself(params: PyTree) -> PyTree:
+    return params
 
 
 class Measuring(NamedTuple):
@@ -40,12 +47,14 @@ class Measuring(NamedTuple):
         apply: the network, `(params, x [n, ...]) -> [n, c]`, each example by itself; None takes
             that which is trained.
         targets: of what is fetched as targets, those that kernels are aligned with; None takes all.
+        network: `(parameters that are trained) -> the network's`.
     """
 
     names: tuple[str, ...] = ()
     examples: int | None = None
     apply: Callable | None = None
     targets: Callable[[Array], Array] | None = None
+    network: Callable[[PyTree], PyTree] = _itself
 
 
 NOTHING = Measuring()
@@ -102,14 +111,14 @@ def affordable(
     """
     form = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     outputs = jax.eval_shape(apply, params, form).shape[1]
-    forward = count_flops(apply, params, form) or 0.0
+    forward = backend.count_flops(apply, params, form) or 0.0
     size = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))
 
     def operations(n: int) -> float:
         blocks, side = -(-n // measures.TILE), min(n, measures.TILE)
         passes = side * (1 if blocks == 1 else 2)  # derivatives of either side of a tile
         a_tile = 2 * passes * outputs * forward + 2 * side**2 * outputs * size
-        return blocks * (blocks + 1) / 2 * a_tile
+        return _START + blocks * (blocks + 1) / 2 * a_tile
 
     for factor in (2, 4, None):
         chosen, count = log_spaced(marks, factor), _MOST
@@ -137,6 +146,7 @@ class Course:
         inputs: Float[np.ndarray, "replicas n ..."],
         targets: Float[np.ndarray, "replicas n ..."],
         marks: Sequence[int],
+        network: Callable[[PyTree], PyTree] = _itself,
     ) -> None:
         """Prepares the course of a run.
 
@@ -147,13 +157,14 @@ class Course:
             inputs: of the sub-sample.
             targets: of the sub-sample.
             marks: increasing, the first that of the start.
+            network: as `Measuring` has it; the parameters at the start are the network's already.
 
         Raises:
             InputError: a name is not one of these.
         """
         for name in names:
             require("measures", name, one_of(*NAMES))
-        self.marks = list(marks)
+        self.marks, self._network = list(marks), network
         self._names = tuple(name for name in names if name != VELOCITY)
         self._velocity, self._apply = VELOCITY in names, apply
         self._with_kernels = self._velocity or any(name in OF_KERNELS for name in names)
@@ -168,7 +179,10 @@ class Course:
         self.seconds: list[float] = []
 
     def _of(self, replica: int, params: PyTree) -> tuple:
-        start, now = (jax.tree.map(lambda leaf: leaf[replica], p) for p in (self._starts, params))
+        def own(leaf: np.ndarray) -> np.ndarray:
+            return np.asarray(leaf[replica])  # also where it is one number
+
+        start, now = (jax.tree.map(own, p) for p in (self._starts, params))
         return start, now, self._inputs[replica], self._targets[replica]
 
     def _find_columns(self) -> list[str]:
@@ -192,6 +206,7 @@ class Course:
         if mark not in self.marks:
             return
         at, begun = self.marks.index(mark), time.monotonic()
+        params = self._network(params)
         for replica in range(len(self._targets)):
             row = self._measure(at, replica, params)
             self.values["measures"][at, :, replica] = [row[column] for column in self.columns]
@@ -248,11 +263,11 @@ def course_of(
     num_examples: int,
     marks: Sequence[int],
     seen: int,
-) -> Course:
-    """Returns the course of a run that is measured.
+) -> Course | None:
+    """Returns the course of a run that is measured; None if nothing is, and in a dry run.
 
     Args:
-        measuring: what is asked for, one name or more.
+        measuring: what is asked for.
         apply: the network that is trained.
         starts: parameters at the start, numpy arrays [replicas, ...].
         fetch: `(replica, index [n]) -> (inputs, targets)` of training examples.
@@ -260,7 +275,10 @@ def course_of(
         marks: at which the run stops, increasing, the first that of the start.
         seen: examples that a replica is trained on, in all.
     """
+    if not measuring.names or backend.dry_run() is not None:
+        return None
     apply, count, chosen = measuring.apply or apply, measuring.examples, log_spaced(marks)
+    starts = measuring.network(starts)
     if count is None:
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), starts)
         example = np.asarray(fetch(0, jnp.arange(1))[0])
@@ -274,4 +292,5 @@ def course_of(
     inputs, targets = (
         np.stack([np.asarray(part) for part in parts]) for parts in zip(*fetched, strict=True)
     )
-    return Course(measuring.names, apply, starts, inputs, targets, chosen)
+    given = (measuring.names, apply, starts, inputs, targets, chosen)
+    return Course(*given, measuring.network)

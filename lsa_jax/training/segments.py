@@ -146,6 +146,7 @@ class Evaluations(NamedTuple):
         table: by measure, NaN where an evaluation is not done.
         last: the number of the last one that is done, from 0.
         cost: what measuring took; None where no course was given.
+        measured: columns of the table that the course has, NaN where it takes nothing.
     """
 
     steps: Sequence[int]
@@ -153,6 +154,21 @@ class Evaluations(NamedTuple):
     table: dict[str, Float[np.ndarray, "evaluations replicas"]]
     last: int
     cost: "Cost | None" = None
+    measured: tuple[str, ...] = ()
+
+    def history(self, replica: int) -> list[dict[str, Any]]:
+        """Returns a row for each evaluation that a replica came to, with what was taken there."""
+        taken = self.state.step[replica]
+        return [
+            {"step": step}
+            | {
+                name: values[place, replica].item()
+                for name, values in self.table.items()
+                if name not in self.measured or np.isfinite(values[place, replica])
+            }
+            for place, step in enumerate(self.steps[: self.last + 1])
+            if step <= taken
+        ]
 
     @property
     def stopped(self) -> Bool[np.ndarray, " replicas"]:
@@ -204,7 +220,8 @@ def run_evaluations(
     def runs(state: Any, last: int) -> Evaluations:
         measured = {} if course is None else course.table(steps)
         cost = course and course.cost(seconds, len(steps) - len(stages))
-        return Evaluations(steps, layout.gather(state), table | measured, last, cost)
+        columns = table | measured
+        return Evaluations(steps, layout.gather(state), columns, last, cost, tuple(measured))
 
     state, done = run_segments(
         evaluate(stages[0], 0),

@@ -310,7 +310,7 @@ def test_exchanges_are_told_where_a_compiled_program_cannot_be_read(monkeypatch)
 
 def _program(**fields):
     count = operations.Count({"default": 1e12}, 0, 1e9, False)
-    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
+    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {})
     return plain._replace(**fields)
 
 

@@ -181,6 +181,17 @@ def test_effective_rank_counts_directions():
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(12, 40), (40, 6)])
+def test_effective_rank_is_that_of_singular_values_in_float64(key, shape):
+    x = np.asarray(jax.random.normal(key, shape)) * np.geomspace(1, 1e-5, shape[1])
+    x = x.astype(np.float32)
+    exact = np.asarray(x, float) - np.asarray(x, float).mean(axis=0)
+    share = np.linalg.svd(exact, compute_uv=False) / np.linalg.svd(exact, compute_uv=False).sum()
+    share = share[share > 0]
+    found = measures.effective_rank(_readout, np.eye(shape[1], 2, dtype=np.float32), x)
+    np.testing.assert_allclose(found, np.exp(-np.sum(share * np.log(share))), rtol=1e-4)
+
+
 def test_networks_of_another_library_are_measured(key):
     model = eqx.nn.MLP(5, 3, 8, 1, key=key)
     params, static = eqx.partition(model, eqx.is_array)

@@ -17,8 +17,10 @@ DATA: dict[str, Field] = {
 }
 
 NETWORK: dict[str, Field] = {
-    "model.channels": Field((16, 32), tuple_of(integer(1)), "of the convolutions at factor 1"),
-    "width_factor": Field(1, integer(1), "multiplies the channels; 1 is the base of muP"),
+    "model.name": Field("cnn", one_of("cnn", "mlp"), "family"),
+    "model.channels": Field((16, 32), tuple_of(integer(1)), "cnn: channels at width factor 1"),
+    "model.widths": Field((64, 64), tuple_of(integer(1)), "mlp: hidden widths at width factor 1"),
+    "width_factor": Field(1, integer(1), "multiplies these; 1 is the base of muP"),
     "parameterization": Field("standard", PARAMETERIZATION, "scales of weights and rates"),
     "batch_size": Field(64, integer(1), "examples a step"),
     "seed": Field(0, integer(0), "draws initial weights, the order of examples, the backgrounds"),

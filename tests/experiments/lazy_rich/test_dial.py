@@ -106,7 +106,7 @@ def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path):
         {"parameterization": "standard", "learning_rate": rate, "seed": 0}
         for rate in (0.02, 0.1, 1e30)
     ]
-    fields = {"epochs": 1, "schedule": "constant", "model.channels": (8, 8)}
+    fields = {"epochs": 1, "model.name": "mlp", "model.widths": (8,), "output_scale": 1.0}
     points, _, found = run(learning_rates, rate_settings, sweep, tmp_path, **fields)
     assert [len(group) for group in learning_rates.groups(points)] == [3]
     assert [metrics["diverged"] for metrics in found] == [False, False, True]

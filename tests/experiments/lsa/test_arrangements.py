@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa import numbers, protocol
-from lsa_jax.experiments.lsa.noise_curves import experiment, settings, tasks
+from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings, tasks
 from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
 from lsa_jax.sweep.points import make_points
@@ -101,7 +102,11 @@ def test_cells_that_were_not_run_are_marked_so():
     table = curves(_results(lambda *point: 0.9, corner, (0.0, 2.0)))
     claims = {c.item: c for c in make_claims(table, "lsa/table_b1")}
     cell = "test accuracy (%) of the network, noise {} ({})"
-    assert claims[cell.format(2, "16 on 32, fixed corner")].ours == 90.0
+    found = claims[cell.format(2, "16 on 32, fixed corner")]
+    assert found.ours == 90.0
+    # One seed and 10,000 test images: 1.96 standard errors, in points.
+    reach = 1.96 * 100 * (0.9 * 0.1 / 10_000) ** 0.5
+    assert [found.low, found.high] == pytest.approx([90 - reach, 90 + reach], abs=0.02)
     assert claims[cell.format(1, "16 on 32, fixed corner")].status == "not run"
     assert claims[cell.format(2, "32 on 64, fixed corner")].status == "not run"
 
@@ -176,7 +181,8 @@ def test_the_penalty_factor_reaches_the_optimiser(monkeypatch, tmp_path, factor)
     points = make_points(_config(**fields), [{}], settings.validate)
     split = tasks.Split(np.zeros((4, 8, 8, 1), np.float32), np.eye(4), None)
     task = tasks.ImageTask(split, split)
-    experiment.train_group(points, task, None, tmp_path, None)
+    trained = learners.Trained(models.mlp())
+    experiment.train_group(points, task, trained, tmp_path, None)
     assert updates["step"] == pytest.approx(-2 * factor * 0.1 * 3.0)
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from lsa_jax.experiments.lsa.signal import networks
 from lsa_jax.experiments.lsa.signal.gradients import SAMPLERS, Params
 from lsa_jax.experiments.lsa.signal_dynamics import experiment, settings
 from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT
@@ -90,11 +91,17 @@ def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
 
 
 def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
-    # In two dimensions w_perp is a number, so the cosine is a sign.
     for outcome in uninterrupted[1]:
-        cosines = [row["w_perp_cosine"] for row in outcome.history]
-        assert np.isnan(cosines[0])
-        np.testing.assert_allclose(np.abs(cosines[1:]), 1, rtol=1e-6)
+        assert np.isnan(outcome.history[0]["w_perp_cosine"])
+    config = configure(d=3)
+    replica = experiment.make_replica(make(config)[0].config)
+    at = Params(jnp.array([5.0, 1.0, 2.0]), jnp.float32(0.3))
+    state = experiment.FilterState(at, jnp.int32(0), jnp.array([0.0, 2.0, 0.0]))
+    look = jax.jit(functools.partial(experiment.advance, config))
+    after, row = look(state, replica, jnp.int32(0))
+    # Between (1, 2) now and (2, 0) before; the first entry is along w*.
+    assert float(row["w_perp_cosine"]) == pytest.approx(1 / 5**0.5)
+    np.testing.assert_array_equal(after.w_perp, [0.0, 1.0, 2.0])
 
 
 def test_the_start_is_normal_with_the_scale_asked_for():
@@ -266,6 +273,19 @@ def test_claims_are_computed_from_the_trajectories():
     assert by_item["rank correlation of the step and w.w*"].ours == 1.0
 
 
+@pytest.mark.parametrize(("count", "status"), [(5, "not shown"), (6, "shown")])
+def test_what_grows_has_a_rank_correlation_above_nine_tenths(count, status):
+    """Of two neighbours exchanged it is 0.9 among five, which is not above, and 0.943 among six."""
+    run = course(0)
+    run = pd.concat([run, run.iloc[-1:].assign(step=50)]).head(count).reset_index(drop=True)
+    swapped = [1, 0, *range(2, count)]
+    grows = np.arange(count) / 100
+    run = run.assign(w_dot_wstar=0.1 + grows[swapped], ratio=grows[swapped])
+    run = run.assign(test_accuracy=0.5 + 10 * grows / 2)
+    found = make_claims(pd.concat([run, run.assign(seed=1)]), 5000)
+    assert [found[0].status, found[3].status] == [status] * 2
+
+
 def test_claims_that_do_not_hold_are_marked_so():
     claims = make_claims(pd.concat([course(0, sign=-1.0), course(1, sign=-1.0)]), 5000)
     assert [claim.status for claim in claims] == ["not shown"] * 5
@@ -290,3 +310,30 @@ def test_a_measure_that_does_not_vary_has_no_correlation():
     flat = pd.concat([course(0), course(1)]).assign(test_accuracy=0.5)
     found = [claim.status for claim in make_claims(flat, 5000)]
     assert found == ["undecided"] * 3 + ["not shown", "undecided"]
+
+
+def test_measures_along_the_way_are_of_the_filters_kernel_and_change_nothing(tmp_path):
+    """At b = 0 the gradients are sum_i X_i in w and sum_i sign(<w, X_i>) in b."""
+    names = ("kernel_distance", "target_alignment")
+    fields = {"sampler": "plain", "population": False, "init_scale": 0.5}
+    points = make(configure(**fields, measures=names, measured_examples=16))
+    measured = run(points, tmp_path / "measured")
+    plain = run(make(configure(**fields)), tmp_path / "plain")
+    for one, other in zip(measured, plain, strict=True):
+        rows = [{n: v for n, v in row.items() if n not in names} for row in one.history]
+        assert json.dumps(rows) == json.dumps(other.history)
+        assert one.metrics.items() >= other.metrics.items()
+    config, outcome = points[1].config, measured[1]
+    assert outcome.metrics["measured_examples"] == 16
+    distances = [row["kernel_distance"] for row in outcome.history]
+    assert distances[0] == pytest.approx(0, abs=1e-6) and distances[-1] > 1e-4
+    replica = experiment.make_replica(config)
+    key = jax.random.fold_in(replica.key, SignalDynamics.MEASURED)
+    batch = networks.draw_examples(config, key, replica.sigma)
+    x, y = (np.asarray(part, float) for part in batch)
+    signs = np.sign(x @ np.asarray(experiment.init_state(config, replica).params.w, float))
+    gradients = np.concatenate([x.sum(axis=1), signs.sum(axis=1)[:, None]], axis=1)
+    centring = np.eye(16) - 1 / 16
+    a, b = (centring @ k @ centring for k in (gradients @ gradients.T, np.outer(y, y)))
+    alignment = (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b)
+    assert outcome.history[0]["target_alignment"] == pytest.approx(alignment, rel=1e-3)

@@ -28,19 +28,14 @@ from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, Le
 from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "ntk_rate", "random_features_rate")
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -108,7 +103,7 @@ def _course(
     steps: list[int],
 ) -> Course | None:
     """Returns what is measured of networks on their way; None of other learners, or if nothing."""
-    if config.learner not in ("network", "memorise") or not config.measures:
+    if config.learner not in ("network", "memorise"):
         return None
 
     def fetch(replica: int, index: Array) -> tuple[Any, Any]:
@@ -149,24 +144,17 @@ def _described(config: ml_collections.ConfigDict) -> dict[str, Any]:
         "structured": config.structured,
         "seed": config.seed,
         "rate": rate_of(config, config.learner),
+        "first_rate": config.first_rate,
         "leftover": config.leftover,
+        "steps": config.steps,
         "class_weights": config.class_weights,
     }
 
 
 def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
     described = _described(point.config)
-    history = [
-        {"step": step, **{n: values[i, replica].item() for n, values in runs.table.items()}}
-        for i, step in enumerate(runs.steps)
-    ]
-    history = [
-        {name: v for name, v in row.items() if not is_measure(name) or np.isfinite(v)}
-        for row in history
-    ]
-    taken = int(runs.state.step[replica])
+    history, taken = runs.history(replica), int(runs.state.step[replica])
     if taken < runs.steps[-1]:
-        history = [row for row in history if row["step"] <= taken]
         message = f"the loss was not finite at step {taken}; lower the rate"
         return Outcome(described, history, "failed", message)
     last = {name: value for name, value in history[-1].items() if name != "step"}
@@ -205,7 +193,7 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=load,
+    load=no_data,
     groups=groups,
     run=run,
     report=make_report,

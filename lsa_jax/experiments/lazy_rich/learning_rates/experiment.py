@@ -6,10 +6,11 @@ Yang et al., Tensor Programs V (arXiv 2203.03466), figure 1, on digits.
 from collections.abc import Callable
 from pathlib import Path
 
-from lsa_jax import training
+from lsa_jax import models, training
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
-from lsa_jax.experiments.lazy_rich.tasks import Task, load
+from lsa_jax.experiments.lazy_rich.tasks import DigitsTask, load
+from lsa_jax.models.scaled import FROZEN
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
 
@@ -21,7 +22,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
 
 def run(
     group: list[Point],
-    data: dict[str, Task],
+    data: dict[str, DigitsTask],
     directory: Path,
     progress: Callable[[float], None],
 ) -> list[Outcome]:
@@ -32,7 +33,10 @@ def run(
     task, model = tasks.task_of(group[0], data), networks.build(group[0].config)
     rates = [point.config.learning_rate for point in group]
     loss = training.softmax_cross_entropy
-    _, history = networks.train(group, task, model, rates, loss, directory, progress)
+    frozen: tuple[str, ...] = ()
+    if group[0].config.output_scale is not None:
+        model, frozen = models.scaled(model, group[0].config.output_scale), FROZEN
+    _, history = networks.train(group, task, model, rates, loss, directory, progress, frozen)
     outcomes = []
     for replica in range(len(group)):
         row = networks.last_row(history, replica)

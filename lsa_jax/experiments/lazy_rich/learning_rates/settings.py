@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from lsa_jax.checks import integer, number, text, tuple_of
+from lsa_jax.checks import integer, number, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
@@ -14,6 +14,11 @@ FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("The best learning rate by width", text(), "heading of the report"),
     "learning_rate": Field(0.1, _RATE, "rate at the start"),
+    "output_scale": Field(
+        None,
+        optional(number(0, above=True)),
+        "alpha: trains alpha (f - f_0), 1 for the change alone; None trains f",
+    ),
     **DATA,
     **NETWORK,
     **TRAINING,

@@ -16,9 +16,10 @@ from lsa_jax import parallel, training
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.activation_sparsity.report import make_report
 from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
+from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point
 
 
@@ -65,17 +66,19 @@ def layer_names(model: Model, input_shape: tuple[int, ...]) -> list[str]:
     return names
 
 
-def watched_model(model: Model) -> Model:
-    """Returns a network that gives the fractions as outputs after its own: [n, c + layers].
+def watched(model: Model, trained: Trained) -> Trained:
+    """Returns what gives a network's fractions as outputs after those trained: [n, c + layers].
 
     Losses that look at the first c alone have the gradients that they had before.
     """
 
     def apply(params: Any, inputs: Float[Array, "n ..."]) -> Float[Array, "n _"]:
-        outputs, fractions = active_fractions(model, params, inputs)
+        outputs, fractions = active_fractions(model, trained.network(params), inputs)
+        if trained.model is not model:
+            outputs = trained.model.apply(params, inputs)
         return jnp.concatenate([outputs, *(f[:, None] for f in fractions.values())], axis=1)
 
-    return Model(model.init, apply, None)
+    return trained._replace(model=trained.model._replace(apply=apply, kernel=None))
 
 
 def run(
@@ -88,8 +91,8 @@ def run(
     config, task = group[0].config, tasks.task_of(group[0], data)
     num_classes = task.train.targets.shape[1]
     model = experiment.build_model(config, "network", num_classes)
-    side, channels = config.data.background_size, task.train.images.shape[-1]
-    names = layer_names(model, (side, side, channels))
+    trained = trained_network(model, config.network)
+    names = layer_names(model, tasks.input_shape(config, task))
     loss = training.LOSSES[config.network.loss]
 
     def fraction(layer: int) -> Callable:
@@ -101,22 +104,18 @@ def run(
     _, history = experiment.train_group(
         group,
         task,
-        watched_model(model),
+        watched(model, trained),
         directory,
         progress,
         loss=lambda outputs, targets: loss(outputs[:, :num_classes], targets),
         metrics=metrics,
-        # Of the network, whose outputs are those that its gradients are of.
-        measuring=training.Measuring(config.measures, config.measured_examples, model.apply),
+        measuring=experiment.measuring(config, model, trained),
         start=True,
     )
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))
     ]
-    return [
-        outcome._replace(metrics={**experiment.describe(point.config), **outcome.metrics})
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, experiment.describe)
 
 
 EXPERIMENT = Experiment(tasks.load, experiment.groups, run, make_report)

@@ -18,7 +18,7 @@ from jaxtyping import Array
 
 from lsa_jax import kernels, models, parallel, training
 from lsa_jax.experiments.lsa.noise_curves import exact, tasks
-from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments.lsa.streams import NoiseCurves
@@ -26,7 +26,7 @@ from lsa_jax.models.model import Model
 from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
-from lsa_jax.training.programs import init_key
+from lsa_jax.training.programs import init_key, split
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -103,9 +103,14 @@ def _build(name: str, **settings: Any) -> Model:
 
 
 def _make_optimizer(
-    settings: ml_collections.ConfigDict, steps_per_epoch: int
+    settings: ml_collections.ConfigDict,
+    steps_per_epoch: int,
+    trained: Trained,
+    input_shape: tuple[int, ...],
 ) -> optax.GradientTransformation:
-    """Returns the optimiser of a learner's settings."""
+    """Returns the optimiser of a learner's settings, with the rates of its parameterisation."""
+    factors = trained.model.rate_factors
+    rates = factors and split(factors(input_shape, settings.optimizer), trained.frozen)[0]
     schedule = training.make_schedule(
         settings.schedule,
         settings.learning_rate,
@@ -121,13 +126,14 @@ def _make_optimizer(
         momentum=settings.momentum,
         # The optimiser's penalty has the factor 1/2.
         weight_decay=2 * settings.penalty_factor * settings.weight_decay,
+        rate_factors=rates,
     )
 
 
 def train_group(
     group: list[Point],
     task: ImageTask,
-    model: Model,
+    trained: Trained,
     directory: Path,
     progress: Callable[[float], None],
     *,
@@ -141,7 +147,7 @@ def train_group(
     Args:
         group: points that differ in noise and seed alone.
         task: both splits.
-        model: the learner's network.
+        trained: what the learner trains.
         directory: where checkpoints go.
         progress: called with the fraction done.
         loss: `(outputs, targets) -> [n]`; None takes the settings'.
@@ -154,15 +160,16 @@ def train_group(
     """
     config = group[0].config
     settings = config[config.learner]
+    steps_per_epoch = -(-len(task.train.targets) // settings.batch_size)
     keys = [
         jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.RUN) for point in group
     ]
     return training.train(
         jnp.stack(keys),
-        model,
+        trained.model,
         tasks.source(config, TRAIN, task.train),
         loss or training.LOSSES[settings.loss],
-        _make_optimizer(settings, -(-len(task.train.targets) // settings.batch_size)),
+        _make_optimizer(settings, steps_per_epoch, trained, tasks.input_shape(config, task)),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         evaluation=training.Evaluation(
@@ -173,11 +180,19 @@ def train_group(
             start=start,
         ),
         replicas=jax.tree.map(lambda *values: jnp.stack(values), *map(tasks.replica_of, group)),
-        frozen=LEARNERS[config.learner].frozen,
+        frozen=trained.frozen,
         layout=parallel.BatchLayout(settings.batch_size) if config.parallel == "data" else None,
         checkpoints=training.Checkpoints(directory, settings.checkpoint_every),
         progress=progress,
     )
+
+
+def measuring(
+    config: ml_collections.ConfigDict, model: Model, trained: Trained
+) -> training.Measuring:
+    """Returns what the settings have measured of a network, however it is trained."""
+    names, examples = config.measures, config.measured_examples
+    return training.Measuring(names, examples, model.apply, network=trained.network)
 
 
 def _train(
@@ -188,22 +203,22 @@ def _train(
     Then it solves for what follows it, each with the kernel of its own trained network.
     """
     leaders = {leader.config.to_json(): leader for leader in map(_leader, group)}
-    trained = list(leaders.values())
-    config = trained[0].config
+    points = list(leaders.values())
+    config = points[0].config
     model = build_model(config, config.learner, task.train.targets.shape[1])
-    model = LEARNERS[config.learner].model(model)
+    make = LEARNERS[config.learner].trained
+    assert make is not None, config.learner
+    trained = make(model, config[config.learner])
     followers = sum(_follows(point.config) for point in group)
-    share = len(trained) / (len(trained) + followers)
-    is_network = config.learner == "network"  # a linearisation's kernel stays as it is
+    share = len(points) / (len(points) + followers)
     params, history = train_group(
-        trained,
+        points,
         task,
-        model,
+        trained,
         directory,
         lambda fraction: progress(share * fraction),
-        measuring=training.Measuring(config.measures, config.measured_examples)
-        if is_network
-        else None,
+        # A linearisation's kernel stays as it is.
+        measuring=measuring(config, model, trained) if config.learner == "network" else None,
     )
     place = {key: replica for replica, key in enumerate(leaders)}
     outcomes, done = [], 0
@@ -212,7 +227,7 @@ def _train(
         outcome = training_outcome(history, config, replica)
         if _follows(point.config) and outcome.status == "ok":
             own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
-            kernel = kernels.finite_kernel(model.apply, own)
+            kernel = kernels.finite_kernel(model.apply, trained.network(own))
             scratch = directory / SCRATCH / point.id
             outcome = exact.solve(point, task, lambda shape, k=kernel: k, scratch, lambda f: None)
             done += 1

@@ -3,13 +3,14 @@
 Settings, runs and reports all go by these entries. Nothing here imports jax before a learner runs.
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.checks import Kind, boolean, integer, number, one_of, tuple_of
+from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, tuple_of
 from lsa_jax.sweep.fields import Field
 
 if TYPE_CHECKING:
@@ -21,8 +22,18 @@ _PARAMETERIZATION = (one_of("ntk", "standard"), "where the weights' scale sits")
 _LOSS = one_of("softmax_cross_entropy", "class_mean_cross_entropy", "squared_error")
 
 
-def _network_itself(model: "Model") -> "Model":
-    return model
+class Trained(NamedTuple):
+    """What is trained, made of the network that all learners share.
+
+    Attributes:
+        model: it.
+        frozen: the parts of its parameters that training leaves as they are.
+        network: `(its parameters) -> the network's`.
+    """
+
+    model: "Model"
+    frozen: tuple[str, ...] = ()
+    network: Callable[[Any], Any] = lambda params: params
 
 
 class Learner(NamedTuple):
@@ -39,8 +50,7 @@ class Learner(NamedTuple):
             there. The other's settings say how that is trained.
         learn: of one whose kernel learns from the training examples before it solves:
             `(kernel, settings, task) -> kernels`, one after each update; the last is its own.
-        model: of one that trains: what it trains, made of the network that all learners share.
-        frozen: the parts of its parameters that training leaves as they are.
+        trained: `(model, settings)` of one that trains: what it trains.
     """
 
     label: str
@@ -49,8 +59,7 @@ class Learner(NamedTuple):
     kernel: Callable[["Array", "Model", tuple[int, ...]], Callable] | None = None
     follows: str | None = None
     learn: Callable[..., list[Callable]] | None = None
-    model: Callable[["Model"], "Model"] = _network_itself
-    frozen: tuple[str, ...] = ()
+    trained: Callable[["Model", ml_collections.ConfigDict], Trained] | None = None
 
     @property
     def is_learned_kernel(self) -> bool:
@@ -120,8 +129,14 @@ def ridge_fields(doc: str) -> dict[str, Field]:
         "ridge": Field((1e-5,), tuple_of(number(0)), doc),
         "solver": Field(
             "cholesky",
-            one_of("cholesky", "conjugate_gradients"),
-            "factorise the matrix in memory, or keep half of it on disk and solve by iterations",
+            one_of("cholesky", "conjugate_gradients", "nystrom", "auto"),
+            "factorise the matrix in memory, keep half of it on disk and solve by iterations, or "
+            "compose images batch by batch and sum over kernels at centres among them; auto: the "
+            "faster one of the first two that fits the memory",
+        ),
+        "centres": Field(2000, integer(1), "nystrom: training images that are centres"),
+        "centre_noise": Field(
+            None, optional(number(0)), "nystrom: noise behind centres; None: that of all images"
         ),
         "tolerance": Field(
             1e-6, number(0, 1, above=True), "conjugate_gradients: residual over the targets' size"
@@ -147,6 +162,21 @@ def linearized_model(model: "Model") -> "Model":
         return linear(params["weights"], inputs)
 
     return Model(init, apply, None)
+
+
+def trained_network(model: "Model", settings: ml_collections.ConfigDict) -> Trained:
+    """Returns the network itself, or with an output scale its change times that."""
+    if settings.output_scale is None:
+        return Trained(model)
+    from lsa_jax.models.scaled import FROZEN, network_params, scaled
+
+    alpha = settings.output_scale
+    return Trained(scaled(model, alpha), FROZEN, lambda params: network_params(params, alpha))
+
+
+def _linearization(model: "Model", settings: ml_collections.ConfigDict) -> Trained:
+    del settings
+    return Trained(linearized_model(model), ("initial",), operator.itemgetter("weights"))
 
 
 def _finite_ntk(key: "Array", model: "Model", input_shape: tuple[int, ...]) -> Callable:
@@ -192,7 +222,21 @@ LEARNERS: dict[str, Learner] = {
             weight_decay=0.0005,
             decay_epochs=(80.0, 100.0, 120.0),
             batch_size=128,
-        ),
+        )
+        | {
+            "parameterization": Field(
+                "standard",
+                one_of("ntk", "standard", "mup"),
+                "where the weights' scale sits; mup has rates of its own, and width factor 1 as "
+                "its base",
+            ),
+            "output_scale": Field(
+                None,
+                optional(number(0, above=True)),
+                "alpha: trains alpha (f - f_0), lazy where it is large; None trains f",
+            ),
+        },
+        trained=trained_network,
     ),
     "ntk_finite": Learner(
         label="finite NTK",
@@ -214,8 +258,7 @@ LEARNERS: dict[str, Learner] = {
             **ridge_fields("regression: as ntk_infinite.ridge"),
         },
         kernel=_finite_ntk,
-        model=linearized_model,
-        frozen=("initial",),
+        trained=_linearization,
     ),
     "ntk_infinite": Learner(
         label="infinite NTK",

@@ -17,6 +17,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.experiments.lsa.signal.networks import (
+    draw_examples,
     make_network,
     make_sampler,
     signal_vector,
@@ -25,9 +26,11 @@ from lsa_jax.experiments.lsa.signal_dynamics.extensions_report import make_repor
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.losses import is_correct
+from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
@@ -176,11 +179,6 @@ def advance(
     return state._replace(w_perp=w_perp), row
 
 
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
-
-
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts points together that differ only in seed, noise and learning rates."""
     return group_points(points, lambda config: _VARYING)
@@ -204,31 +202,58 @@ def run_until(
     replicas = [make_replica(point.config) for point in group]
     spread = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas))
     program = layout.map(functools.partial(advance, config), 2)
-    init = layout.map(functools.partial(init_state, config), 1)
+    start = layout.gather(layout.map(functools.partial(init_state, config), 1)(spread))
+    steps = [*range(0, config.steps, config.eval_every), config.steps]
     return run_evaluations(
         layout,
         lambda state, count: program(state, spread, count),
-        [layout.gather(init(spread))],
-        [*range(0, config.steps, config.eval_every), config.steps],
+        [start],
+        steps,
         kept=Checkpoints(directory, config.checkpoint_every),
         finished=finished,
+        course=_course(config, replicas, start.params, steps),
         progress=progress,
+    )
+
+
+def _course(
+    config: ml_collections.ConfigDict, replicas: list[FilterReplica], start: Tree, steps: list[int]
+) -> Course | None:
+    """Returns what is measured on the way; None if nothing.
+
+    Examples are fresh at every step, so a batch of their own is drawn for it.
+    """
+
+    def fetch(replica: int, index: Array) -> tuple[Array, Array]:
+        own = replicas[replica]
+        key = jax.random.fold_in(own.key, SignalDynamics.MEASURED)
+        batch = draw_examples(config, key, own.sigma)
+        return batch.inputs[index], batch.targets[index]
+
+    return course_of(
+        Measuring(config.measures, config.measured_examples),
+        make_network(config).apply,
+        start,
+        fetch,
+        config.batch_size,
+        steps,
+        config.batch_size * steps[-1],
     )
 
 
 def outcome(runs: Evaluations, replica: int) -> Outcome:
     """Returns one run's outcome where the last evaluation was made."""
-    taken = int(runs.state.step[replica])
-    history = [
-        {"step": step, **{n: values[i, replica].item() for n, values in runs.table.items()}}
-        for i, step in enumerate(runs.steps[: runs.last + 1])
-        if step <= taken
-    ]
+    history = runs.history(replica)
     results = {name: history[-1][name] for name in _RESULTS}
     if runs.stopped[replica] or not np.isfinite(results["train_loss"]):
+        taken = int(runs.state.step[replica])
         message = f"the loss was not finite at step {taken}; lower config.learning_rate"
         return Outcome({}, history, "failed", message)
-    return Outcome(results, history)
+    if runs.cost is None:
+        return Outcome(results, history)
+    measured = {name: history[-1][name] for name in runs.measured if name in history[-1]}
+    measured[EXAMPLES] = runs.cost.examples
+    return Outcome(results | measured, history, timings={SHARE: runs.cost.share})
 
 
 def run(
@@ -243,4 +268,4 @@ def run(
     return [outcome(runs, replica) for replica in range(len(group))]
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(load=no_data, groups=groups, run=run, report=make_report)

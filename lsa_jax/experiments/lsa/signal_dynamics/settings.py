@@ -7,7 +7,8 @@ import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.reporting.measure_names import OF_ANY
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -47,6 +48,7 @@ FIELDS: dict[str, Field] = {
     "population": Field(
         True, boolean(), "the report adds the trajectory on the population loss (no sampling)"
     ),
+    **measure_fields(OF_ANY),
     "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
     # The axes of the sweep; those that are empty stay at the value above.
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
