@@ -18,10 +18,6 @@ _COLLECTIVES = (
     *("all-to-all", "collective-permute", "collective-broadcast"),
 )
 
-# Examples a side of the tile whose operations are counted. A kernel that works off a tile in
-# smaller ones has a loop for them, which runs once here; operations go with the pairs.
-_PROBE = 8
-
 
 class Compiled(NamedTuple):
     """One program, compiled.
@@ -136,10 +132,10 @@ def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
 
 def count_tile(program: Matrix) -> operations.Count:
     """Returns the operations and bytes of one tile of a kernel's matrix."""
-    few = [jax.ShapeDtypeStruct((_PROBE, *form.shape[1:]), form.dtype) for form in program.forms]
-    prepared = [jax.eval_shape(program.stages.prepare, form) for form in few]
-    pairs = math.prod(program.tile.shape) / _PROBE**2
-    return operations.count(program.stages.between, *prepared).scaled(pairs)
+    prepared = [jax.eval_shape(program.stages.prepare, form) for form in program.forms]
+    counted = math.prod(form.shape[0] for form in program.forms)
+    of_these = operations.count(program.stages.between, *prepared)
+    return of_these.scaled(math.prod(program.tile.shape) / counted)
 
 
 def roofline(count: operations.Count, chip: Chip) -> tuple[float | None, str]:

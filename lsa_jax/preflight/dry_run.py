@@ -20,6 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lsa_jax import backend
+from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite.kernel import InfiniteKernel
 from lsa_jax.kernels.matrices import programs as tile_programs
 from lsa_jax.kernels.matrices.staged import stages_of, unwrapped
 from lsa_jax.sweep.experiment import Experiment
@@ -28,6 +30,9 @@ from lsa_jax.sweep.points import Point
 # Of a device's memory, what tiles of a kernel may take: as `kernels.gram` has it by default.
 _SHARE_OF_MEMORY = 0.5
 _CPU_LIMIT = 1e9
+
+# Examples a side of the tile whose operations are counted, of a kernel that takes all its pairs.
+_FEW = 8
 
 
 class Mapped(NamedTuple):
@@ -58,7 +63,7 @@ class Matrix(NamedTuple):
     Attributes:
         name: of the kernel, and the matrix's size.
         stages: of the kernel.
-        forms: one tile's rows and columns of examples.
+        forms: rows and columns of examples, of a tile whose operations are counted.
         tile: the program.
     """
 
@@ -119,6 +124,20 @@ def _identity(kernel: Callable) -> tuple[str, Any]:
     if name == "kernel" and makers:  # as the function that makes it is called
         name = makers[-1].strip("_")
     return name, (outer, _shapes(held), repr(settings), layers, own["transform"] is None)
+
+
+def _counted_sides(
+    kernel: Callable, example: jax.ShapeDtypeStruct, tile_shape: tuple[int, int]
+) -> tuple[int, int]:
+    """Returns the sides of a tile that stands for a larger one: operations go with the pairs.
+
+    At infinite width it is one of those that the kernel works off a tile in, by a loop that is
+    counted once; whatever else it has columns for, such as a TPU's lanes, would be filled up.
+    """
+    inner, settings = unwrapped(kernel)
+    if isinstance(inner, InfiniteKernel) and inner.stages(example, **settings) is not None:
+        return recursion.tile_sides(inner.steps, example.shape, *tile_shape)
+    return min(_FEW, tile_shape[0]), min(_FEW, tile_shape[1])
 
 
 def _is_array(leaf: Any) -> bool:
@@ -204,7 +223,8 @@ class DryRun:
             both = (backend.hollow(x1), backend.hollow(columns))
             tile = tile_programs.choose(stages, *both, dtype, limit, count)
             blocks = tuple(
-                jax.ShapeDtypeStruct((side, *x1.shape[1:]), x1.dtype) for side in tile.shape
+                jax.ShapeDtypeStruct((side, *example.shape), x1.dtype)
+                for side in _counted_sides(kernel, example, tile.shape)
             )
             program = Matrix(f"{name} {shape[0]} x {shape[1]}", stages, blocks, tile)
             self._programs[known] = program

@@ -157,6 +157,26 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 
 
+def test_operations_of_a_tile_are_those_of_its_pairs_on_any_processor(monkeypatch):
+    def choose(stages, x1, x2, *others):
+        return TileProgram((512, 512), (None, None), None, 0, (0, 0))
+
+    def of_a_pair(platform):
+        recorder = dry_run.DryRun(without_data=True)
+        with backend.built_for(platform, memory=16e9), backend.noted_by(recorder):
+            kernels.gram(models.cnn().kernel, np.ones((512, 28, 28, 1), np.float32))
+            ((program, _),) = recorder.found
+            return compiled.count_tile(program).scaled(1 / 512**2)
+
+    monkeypatch.setattr(dry_run.tile_programs, "choose", choose)
+    tpu, gpu, cpu = map(of_a_pair, ("tpu", "gpu", "cpu"))
+    # A product of 9 numbers at each of the 13 x 13 positions; elsewhere it is summed one by one.
+    assert tpu.products == {"highest": pytest.approx(2 * 9 * 13**2)}
+    assert not gpu.products and not cpu.products
+    for other in (gpu, cpu):
+        assert other.flops == pytest.approx(tpu.flops, rel=0.1)
+
+
 def test_kernels_that_differ_have_tiles_of_their_own(monkeypatch):
     def choose(stages, x1, x2, *others):
         return TileProgram((len(x1), len(x2)), (None, None), None, 0, (0, 0))
