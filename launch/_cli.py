@@ -77,7 +77,7 @@ def _refuse_config() -> None:
     for flag in given + _overrides:
         raise InputError(
             f"{flag} is given to a command that reads no configuration; accepted: without it, as "
-            "launch.sweep, launch.run, launch.slurm and launch.show alone take one"
+            "launch.sweep, launch.run, launch.slurm, launch.preflight and launch.show take one"
         )
 
 

@@ -109,10 +109,10 @@ def joined() -> Iterator[bool]:
     if not _DISTRIBUTED.value:
         yield True
         return
-    from lsa_jax import processes
+    from launch import _joining  # here, as it imports jax
 
     with _patience():
-        group = processes.connect(
+        group = _joining.connect(
             _COORDINATOR_ADDRESS.value, _NUM_PROCESSES.value, _PROCESS_ID.value
         )
     if not group.is_first:

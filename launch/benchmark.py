@@ -5,14 +5,15 @@ Examples:
     python -m launch.benchmark --suite=kernels --quick --json=kernels.json
     python -m launch.benchmark --suite=stability
     python -m launch.benchmark --suite=agreement
+    python -m launch.benchmark --suite=training --json=training.json
     python -m launch.benchmark --list
 
 Both run by turns in one process; a line gives the rates and their ratio, the largest relative
 difference of the results, and how much memory each took. Works whose peer is not installed are
-skipped; `pip install torch nngeometry` brings those of the suite `agreement`. --json also says on
-which device, and the operations and bytes of what was computed: launch.preflight --calibrate has
-from it which share of the roofline's rate is reached there. On a CPU every core is a device, unless
-XLA_FLAGS has a number of devices; programs on one device use the other cores where XLA can.
+skipped; the extra `peers` brings PyTorch and nngeometry. --json also says on which device, and the
+operations and bytes of what was computed: launch.preflight --calibrate has from it which share of
+the roofline's rate is reached there. On a CPU every core is a device, unless XLA_FLAGS has a number
+of devices; programs on one device use the other cores where XLA can.
 """
 
 import importlib

@@ -83,6 +83,7 @@ def main() -> int:
 
     machine = machines.parse(name)
     machines.check_plugin(machine)
+    machines.check_flags(machine)
     _simulate_devices(machine.count)
     from lsa_jax import backend
     from lsa_jax.preflight import calibration, compiled, dry_run, report
@@ -102,10 +103,11 @@ def main() -> int:
                 f"--config is {_cli.CONFIG.value!r}, which compiles nothing for a device: all is "
                 "computed on the host; accepted: a configuration that trains or has kernels"
             )
-        programs = []
-        for done, (program, calls) in enumerate(found):
-            print(f"compiling {done + 1} of {len(found)}: {program.name}", file=sys.stderr)
-            programs += compiled.compile_program(program, calls, devices, chip)
+
+        def say(done: int, name: str) -> None:
+            print(f"compiling {done + 1} of {len(found)}: {name}", file=sys.stderr)
+
+        programs = compiled.compile_programs(found, devices, chip, say)
     if file is not None:
         files.write_json(file, report.as_json(machine, programs, solved, shares, len(points)))
     print(report.as_text(machine, programs, solved, shares, len(points)))

@@ -14,8 +14,6 @@ something else failed. `--scale=quick`, a few seconds a sweep, shows that everyt
 of the claims. `--gallery` publishes what is finished; again, it adds what has come since.
 """
 
-import contextlib
-import io
 import shlex
 import sys
 from pathlib import Path
@@ -78,8 +76,7 @@ def _remake(folder: Path) -> None:
 
     from lsa_jax.sweep.reports import report_sweep
 
-    with contextlib.redirect_stdout(io.StringIO()):
-        report_sweep(config, points, folder)
+    report_sweep(config, points, folder, show=lambda text: None)
 
 
 def _publish(folders: list[str | Path]) -> None:

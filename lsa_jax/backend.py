@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.extend.core import jaxprs_in_params
 from jax.sharding import SingleDeviceSharding
 
 from lsa_jax.checks import one_of, require
@@ -196,6 +197,34 @@ def bytes_for_gradient(function: Callable, *forms: Any) -> int:
         return jax.vjp(lambda first: function(first, *others), first)[1]
 
     return size_in_bytes(jax.eval_shape(kept, *forms))
+
+
+def bytes_one_by_one(function: Callable, *forms: Any) -> int:
+    """Returns the bytes of arrays that live together when a function's operations run one by one.
+
+    That is how a call outside of `jax.jit` goes; what operations take beside their results is not
+    counted.
+
+    Args:
+        function: of arrays.
+        forms: its arguments, or their shapes.
+    """
+    return _most_alive(jax.make_jaxpr(function)(*forms).jaxpr)
+
+
+def _most_alive(program: Any) -> int:
+    """Returns the most bytes of arrays that live together in a program as jax traces it."""
+    last = {name: at for at, step in enumerate(program.eqns) for name in map(id, step.invars)}
+    last |= dict.fromkeys(map(id, program.outvars), len(program.eqns))
+    alive = {id(one): size_in_bytes(one.aval) for one in program.invars + program.constvars}
+    most = sum(alive.values())
+    for at, step in enumerate(program.eqns):
+        alive |= {id(one): size_in_bytes(one.aval) for one in step.outvars}
+        own = sum(size_in_bytes(one.aval) for one in step.invars + step.outvars)
+        within = max(map(_most_alive, jaxprs_in_params(step.params)), default=0)
+        most = max(most, sum(alive.values()) + max(0, within - own))
+        alive = {name: size for name, size in alive.items() if last.get(name, -1) > at}
+    return most
 
 
 def size_in_bytes(tree: Any) -> int:

@@ -1,4 +1,4 @@
-"""How the processes of one command (`--distributed`) find each other, agree, and exchange arrays.
+"""How the processes of one command (`--distributed`) agree, and exchange arrays.
 
 All processes run the same program on the same arguments: each takes its share of the work, and what
 they find goes to all of them, so that every one takes the same turns. Only the first, process 0,
@@ -7,16 +7,10 @@ writes and prints. What it alone can know (what is on disk), it tells the others
 
 import collections
 import functools
-import os
 import pickle
-import re
-import socket
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple, NoReturn, TypeVar
 
-import filelock
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
@@ -105,8 +99,31 @@ class ProcessGroup(NamedTuple):
         shape = (mesh.size, *array.shape[1:])
         parts = [shard.data for shard in shards]
         everywhere = jax.make_array_from_single_device_arrays(shape, rows, parts)
-        found = np.asarray(_copied(copies)(everywhere).addressable_data(0))
+        found = np.asarray(_brought(copies)(everywhere).addressable_data(0))
         return found.reshape(self.size, len(shards), *array.shape[1:])
+
+    def add_up(self, array: np.ndarray) -> np.ndarray:
+        """Returns the sum of every process's array of float64, the same bits to all of them.
+
+        Each adds up one part, in the order of processes; so twice the array's bytes go from and to
+        each, however many they are, and nothing is narrowed to what a device can add.
+        """
+        if self.size == 1:
+            return array
+        flat = np.zeros(-(-array.size // self.size) * self.size)
+        flat[: array.size] = array.reshape(-1)
+        device = jax.local_devices()[0]
+        mesh = Mesh(_counterparts([device], self.size), ("processes",))
+        by_giver, by_part = (
+            NamedSharding(mesh, PartitionSpec(*axes))
+            for axes in (("processes",), (None, "processes"))
+        )
+        mine = jax.device_put(flat.view(np.uint32).reshape(1, self.size, -1), device)
+        shape = (self.size, *mine.shape[1:])
+        given = jax.make_array_from_single_device_arrays(shape, by_giver, [mine])
+        parts = np.asarray(_brought(by_part)(given).addressable_data(0))
+        total = np.ascontiguousarray(parts[:, 0]).view(np.float64).sum(axis=0)
+        return self.gather(total).reshape(-1)[: array.size].reshape(array.shape)
 
     def in_each(self, function: Callable[[], Value]) -> Value:
         """Calls a function in every process; if it fails in one of them, all raise.
@@ -124,6 +141,10 @@ class ProcessGroup(NamedTuple):
         if error is not None:
             raise error
         return value
+
+    def in_any(self, value: bool) -> bool:
+        """Says whether a value is true in one of the processes."""
+        return bool(self.gather(np.array(value)).any())
 
     def on_first(self, function: Callable[[], Value]) -> Value | None:
         """Calls a function in the first process alone; the others get None, or its error."""
@@ -175,8 +196,8 @@ def _counterparts(devices: Sequence[jax.Device], num_processes: int) -> np.ndarr
 
 
 @functools.lru_cache(maxsize=8)
-def _copied(sharding: NamedSharding) -> Callable[[jax.Array], jax.Array]:
-    """Returns what copies an array to every device: one program for each shape."""
+def _brought(sharding: NamedSharding) -> Callable[[jax.Array], jax.Array]:
+    """Returns what brings an array where it is to lie: one program for each shape."""
     return jax.jit(lambda array: array, out_shardings=sharding)
 
 
@@ -223,83 +244,3 @@ def group_of(devices: Sequence[jax.Device]) -> ProcessGroup:
 def own(devices: Sequence[jax.Device]) -> list[jax.Device]:
     """Returns those of the devices that belong to this process."""
     return [device for device in devices if device.process_index == jax.process_index()]
-
-
-def _check_port(address: str) -> None:
-    """Raises where another program listens already: jax would end with a segmentation fault."""
-    try:
-        socket.create_server(("", int(address.rpartition(":")[2]))).close()
-    except OSError as error:
-        raise InputError(
-            f"--coordinator_address is {address!r}, and that port cannot be opened here: "
-            f"{error.strerror}; accepted: a free port of process 0's host"
-        ) from None
-
-
-def _check_local_devices() -> None:
-    given = os.environ.get("JAX_LOCAL_DEVICE_IDS", "")
-    if given and not all(part.strip().isdecimal() for part in given.split(",")):
-        raise InputError(
-            f"JAX_LOCAL_DEVICE_IDS is {given!r}; accepted: numbers of this host's GPUs, such as 0,1"
-        )
-
-
-_held: list[filelock.FileLock] = []  # for as long as this process lives
-
-
-def _take_place(address: str, process_id: int) -> None:
-    """Raises where another process of this host is this one: jax would end all that run."""
-    name = re.sub(r"[^\w.-]", "_", f"lsa_jax-{os.getuid()}-{address}-{process_id}.lock")
-    lock = filelock.FileLock(Path(tempfile.gettempdir()) / name, timeout=0)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        raise InputError(
-            f"--process_id is {process_id}, which runs on this host already with "
-            f"--coordinator_address={address}; accepted: a command that does not run yet"
-        ) from None
-    _held.append(lock)
-
-
-def connect(
-    coordinator_address: str | None = None,
-    num_processes: int | None = None,
-    process_id: int | None = None,
-) -> ProcessGroup:
-    """Joins the other processes; to be called before anything else is asked of jax.
-
-    Args:
-        coordinator_address: HOST:PORT where process 0 can be reached. None leaves it, and the
-            other two, to what SLURM, a TPU's or another environment that jax knows says.
-        num_processes: how many there are.
-        process_id: which of them this is, from 0.
-
-    Returns:
-        All of them.
-
-    Raises:
-        InputError: the environment does not say what was not given, the port is taken, this
-            process runs here already, JAX_LOCAL_DEVICE_IDS is not a list of numbers, or the
-            processes have not equally many devices each. (Where
-            some do not come within 300 s, jax aborts the others.)
-    """
-    # On a CPU jax needs to be told how processes talk; accelerators bring their own way.
-    jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    # It would keep SIGTERM from ending the process, to save first what is saved here all the time.
-    jax.config.update("jax_enable_preemption_service", False)
-    _check_local_devices()
-    if coordinator_address is not None and process_id == 0:
-        _check_port(coordinator_address)
-    if coordinator_address is not None and process_id is not None:
-        _take_place(coordinator_address, process_id)
-    try:
-        jax.distributed.initialize(coordinator_address, num_processes, process_id)
-    except ValueError as error:
-        raise InputError(
-            f"--distributed: no SLURM, TPU or other environment describes the processes ({error}); "
-            "accepted: --coordinator_address=HOST:PORT --num_processes=N --process_id=I"
-        ) from None
-    except RuntimeError as error:
-        raise InputError(f"--distributed: the processes cannot be joined: {error}") from None
-    group_of(jax.devices())
-    return everyone()

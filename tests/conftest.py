@@ -105,3 +105,17 @@ def unchecked():
 @pytest.fixture
 def key() -> jax.Array:
     return jax.random.key(0)
+
+
+@pytest.fixture
+def uncounted(monkeypatch):
+    """Makes programs of the default device tell no operations, as on the clients of accelerators.
+
+    The CPU asked for by name counts as it does beside an accelerator.
+    """
+    counted = jax.stages.Lowered.cost_analysis
+
+    def cost_analysis(lowered):
+        return counted(lowered) if jax.config.jax_default_device is not None else None
+
+    monkeypatch.setattr(jax.stages.Lowered, "cost_analysis", cost_analysis)

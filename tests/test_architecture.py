@@ -112,3 +112,36 @@ def test_no_room_imports_what_is_private_to_another():
 def test_what_is_private_to_another_room_is_named(copy, line):
     _append(copy / "lsa_jax" / "training" / "losses.py", line)
     assert len(foreign_privates(copy)) == 1
+
+
+def _docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Returns how many lines a function's docstring has."""
+    first = node.body[0]
+    return first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0
+
+
+def too_long(tree: Path) -> list[str]:
+    """Returns the modules of more than 350 lines, and the functions of more than 60 of code."""
+    found = []
+    for path in sorted(p for package in PACKAGES for p in (tree / package).rglob("*.py")):
+        source = path.read_text()
+        sizes = {"": (len(source.splitlines()), 350)}
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                sizes[f":{node.name}"] = (node.end_lineno - node.lineno + 1 - _docstring(node), 60)
+        of = path.relative_to(tree)
+        found += [f"{of}{name} has {n} lines" for name, (n, most) in sizes.items() if n > most]
+    return found
+
+
+def test_functions_and_modules_are_short():
+    assert not too_long(ROOT)
+
+
+def test_what_is_too_long_is_named(copy):
+    path = copy / "lsa_jax" / "errors.py"
+    lines = len(path.read_text().splitlines())
+    _append(path, "def f():\n" + "    f()\n" * 60)
+    assert too_long(copy) == ["lsa_jax/errors.py:f has 61 lines"]
+    _append(path, "# so long\n" * (350 - lines))
+    assert len(too_long(copy)) == 2

@@ -15,20 +15,6 @@ from lsa_jax.errors import InputError
 PACKAGE = Path(backend.__file__).parent
 
 
-@pytest.fixture
-def uncounted(monkeypatch):
-    """Makes programs of the default device tell no operations, as on the clients of accelerators.
-
-    The CPU asked for by name counts as it does beside an accelerator.
-    """
-    counted = jax.stages.Lowered.cost_analysis
-
-    def cost_analysis(lowered):
-        return counted(lowered) if jax.config.jax_default_device is not None else None
-
-    monkeypatch.setattr(jax.stages.Lowered, "cost_analysis", cost_analysis)
-
-
 def test_the_platform_is_asked_in_one_module_only():
     asking = {
         path.relative_to(PACKAGE).as_posix()

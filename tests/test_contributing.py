@@ -14,6 +14,7 @@ yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+EXTEND = (ROOT / "docs" / "extend.md").read_text()
 SETUP = configparser.ConfigParser()
 SETUP.read(ROOT / "setup.cfg")
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
@@ -21,9 +22,10 @@ WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(
 
 
 def test_files_that_contributors_are_sent_to_exist():
-    paths = re.findall(r"[`(\s]((?:tests|docs|lsa_jax|configs|\.ci)/[\w/.]+)", PAGE)
+    (figures,) = re.findall(r"## A change to a figure(.*?)\n## ", EXTEND, re.DOTALL)
+    paths = re.findall(r"[`(\s]((?:tests|docs|lsa_jax|configs|\.ci)/[\w/.]+)", PAGE + figures)
     paths = [path for path in paths if not re.search("PAPER|ROOM", path)]
-    assert len(paths) > 5
+    assert len(paths) > 15
     for path in paths:
         assert (ROOT / path).exists(), path
 

@@ -1,3 +1,4 @@
+import re
 from functools import partial
 
 import jax
@@ -6,7 +7,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax._convolution import convolve, convolve_directly, gather_and_multiply
+from lsa_jax import _convolution
+from lsa_jax._convolution import convolve, convolve_directly, gather_and_multiply, trilinear
 
 
 def loops(x, weight, strides, padding):
@@ -45,7 +47,7 @@ def draw(key, size, window):
         ((3, 4), (3, 4), (5, 1)),
     ],
 )
-def test_both_ways_equal_explicit_loops(key, size, window, strides, padding):
+def test_all_ways_equal_explicit_loops(key, size, window, strides, padding):
     x, weight = draw(key, size, window)
     pads = lax.padtype_to_pads(size, window, strides, padding)
     expected = loops(x, weight, strides, padding)
@@ -53,6 +55,7 @@ def test_both_ways_equal_explicit_loops(key, size, window, strides, padding):
         lambda x, weight: [
             gather_and_multiply(x, weight, strides, pads),
             convolve_directly(x, weight, strides, pads),
+            trilinear.convolve(x, weight, strides, pads),
             convolve(x, weight, strides, padding),
         ]
     )
@@ -89,7 +92,12 @@ TRANSFORMS = {
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
-def test_derivatives_through_transformations_equal_those_of_the_direct_way(key, transform):
+@pytest.mark.parametrize("large", [False, True])
+def test_derivatives_through_transformations_equal_those_of_the_direct_way(
+    key, transform, large, monkeypatch
+):
+    monkeypatch.setattr(_convolution, "_is_large", lambda *given: large)
+    jax.clear_caches()
     x, weight = draw(key, (5, 6), (3, 3))
     pads = lax.padtype_to_pads((5, 6), (3, 3), (2, 2), "SAME")
     ours = partial(derivatives, partial(convolve, strides=(2, 2), padding="SAME"))
@@ -99,6 +107,69 @@ def test_derivatives_through_transformations_equal_those_of_the_direct_way(key, 
         transform(ours)(x, weight),
         transform(direct)(x, weight),
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "strides", "padding"),
+    [
+        ((7, 8), (3, 3), (1, 1), "SAME"),
+        ((8, 7), (2, 4), (2, 3), "VALID"),
+        ((6, 7), (3, 4), (5, 1), "VALID"),
+    ],
+)
+def test_both_gradients_of_every_batch_equal_those_of_the_direct_way(
+    key, size, window, strides, padding
+):
+    """Of one problem, and of batches of images, of filters, of outputs' cotangents, and of all."""
+    pads = lax.padtype_to_pads(size, window, strides, padding)
+    x, weight = draw(key, size, window)
+
+    def gradients(function, x, weight, scale):
+        y, back = jax.vjp(lambda x, w: function(x, w, strides, pads), x, weight)
+        return back(jnp.sin(scale * y))
+
+    for axes in [(None, None, None), (0, None, None), (None, 0, None), (None, None, 0), (0, 0, 0)]:
+        given = [
+            value if axis is None else jnp.stack([value, 2 * value])
+            for value, axis in zip((x, weight, jnp.float32(1)), axes, strict=True)
+        ]
+        found, expected = (
+            jax.jit(
+                partial(gradients, function)
+                if axes == (None,) * 3
+                else jax.vmap(partial(gradients, function), axes)
+            )(*given)
+            for function in (trilinear.convolve, convolve_directly)
+        )
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-3), found, expected)
+
+
+def test_every_derivative_within_a_loop_has_the_form_that_is_fast_on_cpus(key):
+    x, weight = draw(key, (8, 6), (3, 3))
+
+    def step(weight, x):
+        function = partial(trilinear.convolve, strides=(2, 2), pads=((0, 1), (0, 1)))
+        found = derivatives(function, x, weight)
+        return weight - found[1] - found[2], found[0][0]
+
+    program = jax.jit(lambda w, x: lax.scan(step, w, jnp.stack([x, x]))).lower(weight, x)
+    forms = re.findall(r"dim_numbers = (\[.*?\]x\[.*?\]->\[.*?\])", program.as_text())
+    assert len(forms) >= 3
+    assert set(forms) == {"[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"}
+
+
+def test_what_is_large_is_not_gathered_on_cpus():
+    def gathers(count, size, channels, window, dtype=jnp.float32):
+        x = jax.ShapeDtypeStruct((count, size, size, channels), dtype)
+        weight = jax.ShapeDtypeStruct((window, window, channels, 16), dtype)
+        traced = jax.jit(lambda x, w: convolve(x, w, (1, 1), "SAME")).trace(x, weight)
+        return "stablehlo.convolution" not in traced.lower(lowering_platforms=("cpu",)).as_text()
+
+    assert not gathers(128, 32, 16, 3)
+    assert gathers(1, 32, 16, 3)  # the windows fit into a cache
+    assert gathers(128, 32, 16, 1)  # the windows are the input
+    assert gathers(128, 32, 1, 5)  # filters of few numbers
+    assert gathers(128, 32, 16, 3, jnp.bfloat16)
 
 
 def test_program_for_each_platform_holds_its_own_way_alone(key):

@@ -136,6 +136,12 @@ def test_kernels_at_scale_runs():
     np.testing.assert_allclose(namespace["diagonal"], np.diagonal(finite)[:4], rtol=1e-4)
 
 
+def test_the_tables_of_what_a_regression_takes_are_what_their_code_prints(capsys):
+    (code,) = (code for _, code in blocks("docs/kernels.md", "python") if "kernels.plan(" in code)
+    exec(code, {"np": np, "kernels": importlib.import_module("lsa_jax.kernels")})
+    assert capsys.readouterr().out.strip() in PAGES["docs/kernels.md"]
+
+
 def test_a_verdict_on_a_network_of_another_library_runs():
     verdict = run_page("docs/running.md")["found"].verdict
     assert "points from its best fixed kernel" in verdict.sentence

@@ -22,15 +22,12 @@ from lsa_jax.experiments.feature_learning.input_structure import settings
 from lsa_jax.sweep.variants import choose, set_fields
 
 _SMALL = {
-    "data.num_train": 5000,
+    "data.num_train": 20_000,
     "data.num_test": 5000,
-    "sweep.direct_size": (2, 5, 9, 20, 50, 150),
-    "sweep.size": (2, 5, 9, 20, 50, 150),
-    "sweep.teacher_size": (9, 50),
-    "epochs": 30,
-    "teacher_epochs": 20,
-    "eval_every": 30,
-    "sweep.seed": (0,),
+    "sweep.direct_size": (5, 9, 15, 25, 50, 150),
+    "sweep.size": (5, 9, 15, 25, 50, 150),
+    "teacher_epochs": 8,
+    "eval_every": 12,
 }
 
 _QUICK = {

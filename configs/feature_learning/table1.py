@@ -45,5 +45,6 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     fields = {
         "title": "Parity labels (table 1)",
         "paper_item": "feature_learning/table1",
+        "sweep.first_rate": (0.01, 0.1, 1.0, 10.0),
     }
     return table(variant, fields)

@@ -22,21 +22,9 @@ The NTK's rate is 1e-4 here; at the 1e-5 of table 1 it has not been run.
 
 import ml_collections
 
-from lsa_jax.experiments.feature_learning.tables import table
+from lsa_jax.experiments.feature_learning.tables import unbalanced
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the table in one of the variants full, small, quick."""
-    fields = {
-        "ntk_rate": 1e-4,
-        "sweep.ntk_rate": (1e-5, 1e-3),
-        "title": "Parity labels, 90 % negative (table 4)",
-        "paper_item": "feature_learning/table4_90",
-        "data.negative_share": 0.9,
-        "class_weights": "all_steps",
-        "sweep.class_weights": ("first_steps",),
-        "sweep.weighted_learner": ("network", "ntk", "random_features"),
-        "random_features_rate": 0.1,
-        "sweep.random_features_rate": (0.03, 0.3),
-    }
-    return table(variant, fields)
+    return unbalanced(variant, 90)

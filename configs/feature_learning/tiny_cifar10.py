@@ -16,8 +16,9 @@ from lsa_jax.experiments.feature_learning.tables import resnet_students
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     fields = {
-        "title": "Students on CIFAR-10 and Tiny ImageNet (figure 23a)",
+        "title": "Students on CIFAR-10 and Tiny ImageNet or Gaussian inputs (figure 23a)",
         "data.dataset": "cifar10",
         "data.injected": "tiny_imagenet",
+        "sweep.injected": ("tiny_imagenet", "gaussian"),
     }
     return resnet_students(variant, fields, teacher=5, student=9)

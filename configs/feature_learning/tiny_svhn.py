@@ -16,8 +16,9 @@ from lsa_jax.experiments.feature_learning.tables import resnet_students
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the comparison in one of the variants full, small, quick."""
     fields = {
-        "title": "Students on SVHN and Tiny ImageNet (figure 23b)",
+        "title": "Students on SVHN and Tiny ImageNet or Gaussian inputs (figure 23b)",
         "data.dataset": "svhn",
         "data.injected": "tiny_imagenet",
+        "sweep.injected": ("tiny_imagenet", "gaussian"),
     }
     return resnet_students(variant, fields, teacher=2, student=8)

@@ -1,4 +1,4 @@
-r"""Figure 5.4, table 5.2, Karp 2024 (thesis): a UL2 decoder grown from 12 to 16 layers.
+r"""Figure 5.4, tables 5.2 and C.1, Karp 2024 (thesis): a UL2 decoder grown from 12 to 16 layers.
 
     python -m launch.sweep --config=configs/growing/ul2.py --workdir=runs/growing_ul2 \
         --data_dir=DIR
@@ -9,6 +9,10 @@ cosine that goes on to step 400,000, then 30 operators, 100,000 steps each, for 
 run here. ":small" is 12 and 16 layers of the same width with a smaller vocabulary on DIR's text/, a
 few steps at a batch of 1 x 64, to see that it starts: 6 min 56 s and 23 GB of memory on 2 CPU
 cores.
+
+":table_c1" asks the grown decoders three tasks after one example: DIR then holds tydiqa.jsonl,
+triviaqa.jsonl (the first line of a completion is the answer) and lambada.jsonl (its first word is),
+an item a line, {"prompt": "...", "answers": ["..."]}; the first item is the example. Not run.
 """
 
 import ml_collections
@@ -40,6 +44,8 @@ _SMALL = _FEW_STEPS | {
     "batch_size": 1,
 }
 
+_TABLE_C1 = {"downstream.tasks": ("tydiqa", "triviaqa", "lambada:word")}
+
 _QUICK = _FEW_STEPS | {
     "data.max_characters": 60_000,
     "data.vocabulary_size": 300,
@@ -52,7 +58,7 @@ _QUICK = _FEW_STEPS | {
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the experiment in one of the variants full, small, quick."""
+    """Returns the experiment in one of the variants full, small, quick, table_c1."""
     config = set_fields(
         settings.default_config(),
         {
@@ -94,4 +100,4 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.block_size": (1, 2, 4),
         },
     )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "table_c1": _TABLE_C1})

@@ -27,7 +27,7 @@ _QUICK = {
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, narrow, constant, quick."""
+    """Returns the figure in one of the variants full, small, quick, narrow, constant."""
     config = set_fields(
         settings.default_config(),
         {
@@ -41,8 +41,8 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     )
     variants = {
         "small": _ENDS,
+        "quick": _QUICK,
         "narrow": _ENDS | {"model.widths": (8, 8)},
         "constant": _ENDS | {"schedule": "constant"},
-        "quick": _QUICK,
     }
     return choose(config, variant, variants)

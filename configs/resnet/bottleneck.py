@@ -15,16 +15,15 @@ skip.
 import ml_collections
 
 from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.sweep.variants import choose, set_fields
 
-_SMALL = SMALL_RUNGS | {
+_SMALL = settings.SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.002, 0.005, 0.01),
     "sweep.width": (100, 200),
 }
 
-_QUICK = QUICK | {
+_QUICK = settings.QUICK | {
     "sweep.series": (("3layer_bottleneck", "all"),),
     "sweep.baselines": (("3resnet_full", "all"),),
 }
@@ -34,7 +33,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the question in one of the variants full, small, quick."""
     config = set_fields(
         settings.default_config(),
-        RUNGS
+        settings.RUNGS
         | {
             "title": "Test error with and without skip and bottleneck, N = 500",
             "question": "nets",

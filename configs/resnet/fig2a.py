@@ -28,12 +28,11 @@ and this network has none.
 import ml_collections
 
 from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.sweep.variants import choose, set_fields
 
 _NETS = ("3resnet", "3layer", "2layer")
 
-_SMALL = SMALL_RUNGS | {
+_SMALL = settings.SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.002, 0.005, 0.01),
     "search.kernel_learning_rates": (0.02, 0.05),
@@ -52,7 +51,7 @@ _NARROW = _SMALL | {
     "sweep.series": (("3resnet", "all"),),
 }
 
-_QUICK = QUICK | {
+_QUICK = settings.QUICK | {
     "epochs": 4,
     "fall_epoch": 2,
     "search.learning_rates": (0.02, 0.05),
@@ -73,7 +72,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick, narrow."""
     config = set_fields(
         settings.default_config(),
-        RUNGS
+        settings.RUNGS
         | {
             "title": "Test error against the width, all layers trained, N = 500 (figure 2 a)",
             "question": "width",

@@ -14,12 +14,11 @@ more, infinite NTK 3.0, infinite conjugate kernel 2.5.
 import ml_collections
 
 from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.sweep.variants import choose, set_fields
 
 _NETS = ("3resnet", "3layer", "2layer")
 
-_SMALL = SMALL_RUNGS | {
+_SMALL = settings.SMALL_RUNGS | {
     "search.learning_rates": (0.2, 0.5),
     "search.weight_decays": (0.0002, 0.0005, 0.001),
     "search.kernel_learning_rates": (0.02, 0.05),
@@ -27,7 +26,7 @@ _SMALL = SMALL_RUNGS | {
     "sweep.width": (50, 100, 200),
 }
 
-_QUICK = QUICK | {
+_QUICK = settings.QUICK | {
     "epochs": 4,
     "fall_epoch": 2,
     "search.kernel_learning_rates": (0.01,),
@@ -44,7 +43,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
         settings.default_config(),
-        RUNGS
+        settings.RUNGS
         | {
             "title": "Test error against the width, hidden layers trained, N = 1,000 (figure 2 b)",
             "question": "width",

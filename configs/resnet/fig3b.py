@@ -12,7 +12,7 @@ beta = 1, 0.5, and 2.3, 2.2, 2.0 at 0.3, 0.2, 0.
 
 import ml_collections
 
-from lsa_jax.experiments.resnet.hierarchical.presets import figure3
+from lsa_jax.experiments.resnet.hierarchical.settings import figure3
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:

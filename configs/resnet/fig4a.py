@@ -13,7 +13,6 @@ SGD is 0.69, and its least norm with a training error of at most 0.12 is 56 time
 
 import ml_collections
 
-from lsa_jax.experiments.resnet.hierarchical.presets import MINIMAL_NORM_QUICK
 from lsa_jax.experiments.resnet.minimal_norm import settings
 from lsa_jax.sweep.variants import choose, set_fields
 
@@ -42,4 +41,4 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000),
         },
     )
-    return choose(config, variant, {"small": _SMALL, "quick": MINIMAL_NORM_QUICK})
+    return choose(config, variant, {"small": _SMALL, "quick": settings.QUICK})

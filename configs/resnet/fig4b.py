@@ -7,7 +7,6 @@ As figure 4 (a), with N = 50,000 and batches of 100. The full sizes, widths to 5
 
 import ml_collections
 
-from lsa_jax.experiments.resnet.hierarchical.presets import MINIMAL_NORM_QUICK
 from lsa_jax.experiments.resnet.minimal_norm import settings
 from lsa_jax.sweep.variants import choose, set_fields
 
@@ -38,4 +37,4 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
         },
     )
-    return choose(config, variant, {"small": _SMALL, "quick": MINIMAL_NORM_QUICK})
+    return choose(config, variant, {"small": _SMALL, "quick": settings.QUICK})

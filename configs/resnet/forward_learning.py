@@ -15,10 +15,9 @@ the NTK 45 % of F and 97 % of G(F).
 import ml_collections
 
 from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.sweep.variants import choose, set_fields
 
-_SMALL = SMALL_RUNGS | {
+_SMALL = settings.SMALL_RUNGS | {
     "search.learning_rates": (0.1,),
     "search.weight_decays": (0.005,),
     "search.kernel_learning_rates": (0.02, 0.05),
@@ -27,7 +26,7 @@ _SMALL = SMALL_RUNGS | {
     "sweep.seed": (0,),
 }
 
-_QUICK = QUICK | {
+_QUICK = settings.QUICK | {
     "num_probe": 60,
     "epochs": 4,
     "fall_epoch": 2,
@@ -40,7 +39,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the figure in one of the variants full, small, quick."""
     config = set_fields(
         settings.default_config(),
-        RUNGS
+        settings.RUNGS
         | {
             "title": "What is learned when: base signal first, composite one after",
             "question": "epochs",

@@ -19,10 +19,9 @@ and 4: the ResNet with 500 (0.02; 250 give 2.1), no kernel with 5,800.
 import ml_collections
 
 from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.experiments.resnet.hierarchical.presets import QUICK, RUNGS, SMALL_RUNGS
 from lsa_jax.sweep.variants import choose, set_fields
 
-_SMALL = SMALL_RUNGS | {
+_SMALL = settings.SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.001, 0.005, 0.01),
     "sweep.seed": (0,),
@@ -30,7 +29,7 @@ _SMALL = SMALL_RUNGS | {
     "sweep.limit_num_train": (100, 250, 500, 1000, 2000, 4000, 5800),
 }
 
-_QUICK = QUICK | {
+_QUICK = settings.QUICK | {
     "ridges": (1e-2,),
     "bandwidths": (1.0,),
     "sweep.tasks": ((8, 2, 2), (14, 1, 7, 7)),
@@ -45,7 +44,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
     """Returns the study in one of the variants full, small, quick."""
     config = set_fields(
         settings.default_config(),
-        RUNGS
+        settings.RUNGS
         | {
             "title": "Test error against the number of examples (theorem 2)",
             "question": "samples",

@@ -82,15 +82,9 @@ def _linearized(side: int, batch: int, n: int, epochs: int) -> Iterator[Contest]
     run = partial(ours, params, x)
     scan = {"linearize and grad": partial(plain, params, x)}
     yield Contest(work, size, len(batches), run, "compiled scan", scan, traced=run)
-    yield Contest(
-        f"{work}, from Python",
-        size,
-        len(batches),
-        run,
-        "Python loop",
-        {"compiled steps": from_python},
-        traced=run,
-    )
+    steps = {"compiled steps": from_python}
+    work += ", from Python"
+    yield Contest(work, size, len(batches), run, "Python loop", steps, traced=run)
 
 
 def _solving(n: int) -> Iterator[Contest]:

@@ -11,6 +11,18 @@ LAYERS = (
 NETWORKS = ("3-layer FC", "CNN", "CNN with global average pooling")
 FINITE_PEERS = ("neural-tangents", "nngeometry", "torch.func")
 
+# Of the suite `solvers`: what of ours is beside which other one.
+SOLVER_PEERS = {
+    f"{ours}, beside {peer}": (ours, peer)
+    for ours, peer in (
+        ("regress", "scipy in float64"),
+        ("regress in float32", "scipy in float32"),
+        ("regress_cg", "scipy in float64"),
+        ("regress_cg", "CoLA"),
+        ("regress", "GPJax"),
+    )
+}
+
 WORKS: dict[str, tuple[str, ...]] = {
     "kernels": (
         *(
@@ -38,6 +50,11 @@ WORKS: dict[str, tuple[str, ...]] = {
             for get in ("NTK", "NNGP")
         ),
         *(f"finite NTK, {network}, {peer}" for network in ("FC", "CNN") for peer in FINITE_PEERS),
+    ),
+    "solvers": tuple(SOLVER_PEERS),
+    "training": (
+        *("MNIST CNN", "WRN-10-1", "WRN-10-4", "ResNet-20", "linearised WRN-10-1"),
+        "Transformer stack",
     ),
     "stability": ("logistic regression on S and S'",),
 }

@@ -16,8 +16,13 @@ from lsa_jax.kernels.learned.recursive import FeatureMachine, recursive_feature_
 from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.matrices.job import Workers
 from lsa_jax.kernels.matrices.packed import PackedMatrix
+from lsa_jax.kernels.matrices.shards import ShardedRows
 from lsa_jax.kernels.solve.conjugate_gradients import IterativeRegression, regress_cg
+from lsa_jax.kernels.solve.cost import Choice, choose_solver
 from lsa_jax.kernels.solve.ensemble import ensemble_mean
+from lsa_jax.kernels.solve.iterative_path import LeaveOneOut, leave_one_out_cg, ridge_path_cg
+from lsa_jax.kernels.solve.nystrom import NystromRegression, regress_nystrom
+from lsa_jax.kernels.solve.plan import Hosts, Plan, plan
 from lsa_jax.kernels.solve.posterior import Posterior, posterior
 from lsa_jax.kernels.solve.regression import Regression, fitted_weights, regress, select_ridge
 from lsa_jax.kernels.solve.spectral import (
@@ -29,20 +34,29 @@ from lsa_jax.kernels.solve.spectral import (
     leave_one_out_ridge,
     ridge_path,
 )
+from lsa_jax.kernels.solve.stream import Stream
 
 __all__ = [
+    "Choice",
     "FeatureMachine",
     "Flow",
+    "Hosts",
     "InfiniteKernel",
     "IterativeRegression",
     "LayerGradients",
+    "LeaveOneOut",
     "MonteCarlo",
+    "NystromRegression",
     "PackedMatrix",
+    "Plan",
     "Posterior",
     "Regression",
+    "ShardedRows",
     "Spectrum",
+    "Stream",
     "Workers",
     "average_gradient_outer_product",
+    "choose_solver",
     "eigendecompose",
     "empirical_ntk",
     "ensemble_mean",
@@ -56,15 +70,19 @@ __all__ = [
     "layer_gradients",
     "leaf_names",
     "leave_one_out",
+    "leave_one_out_cg",
     "leave_one_out_ridge",
     "linearize",
     "linearize_on",
     "monte_carlo_kernel",
+    "plan",
     "posterior",
     "recursive_feature_machine",
     "regress",
     "regress_cg",
+    "regress_nystrom",
     "ridge_path",
+    "ridge_path_cg",
     "select_ridge",
     "taylor_expand",
 ]

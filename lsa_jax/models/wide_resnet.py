@@ -80,7 +80,6 @@ def wide_resnet(
     require("pool_window", pool_window, optional(integer(1)))
     if norm == "none" and batch_axis:
         raise InputError(f"batch_axis is {batch_axis!r}; accepted with norm='none': None")
-
     activation = (BatchNorm(batch_axis), Relu()) if norm == "batch" else (Relu(),)
 
     def layers(factor: int) -> list[Layer]:

@@ -3,8 +3,7 @@
 import collections
 import math
 import re
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -37,8 +36,8 @@ class Compiled(NamedTuple):
         count: operations and bytes of a call on one device.
         seconds: the least that a call takes by the roofline; None where rates are not known.
         bound: "operations" or "bytes", whichever takes them.
-        collectives: exchanges between devices, by name.
-        compile_seconds: what compiling took here.
+        collectives: exchanges between devices, by name; None where the compiler's are in a form
+            that this version of JAX does not read.
     """
 
     name: str
@@ -49,44 +48,69 @@ class Compiled(NamedTuple):
     count: operations.Count
     seconds: float | None
     bound: str
-    collectives: dict[str, int]
-    compile_seconds: float
+    collectives: dict[str, int] | None
 
 
-def compile_program(
-    program: Program, calls: float, devices: Sequence[Any], chip: Chip
+def compile_programs(
+    found: Sequence[tuple[Program, float]],
+    devices: Sequence[Any],
+    chip: Chip,
+    progress: Callable[[int, str], None] = lambda done, name: None,
 ) -> list[Compiled]:
-    """Compiles a program, within `backend.built_for`; nothing for what the host solves.
+    """Compiles programs, within `backend.built_for`; nothing for what the host solves.
+
+    A program of several devices that exchange nothing is each device's own: where fewer or more
+    devices run the same one, it is not compiled again.
 
     Args:
-        program: from a dry run.
-        calls: how often it runs.
+        found: from a dry run, each with how often it runs.
         devices: to compile for.
         chip: what each of them is.
+        progress: called with the programs that are done, and the next one's name.
     """
-    if isinstance(program, Mapped):
-        return [_compile_mapped(program, calls, devices, chip)]
-    if isinstance(program, Matrix):
-        return [_compile_matrix(program, calls, chip)]
-    return []
+    programs: list[Compiled] = []
+    alone: dict[tuple[str, bool], Compiled] = {}  # what exchanges nothing, by a device's part
+    for done, (program, calls) in enumerate(found):
+        progress(done, program.name)
+        if isinstance(program, Mapped):
+            part = _part_of_one(program), program.donate
+            if part not in alone:
+                programs.append(_compile_mapped(program, calls, devices, chip))
+                if programs[-1].peak is not None and programs[-1].collectives == {}:
+                    alone[part] = programs[-1]
+            else:
+                own = {"num_devices": program.num_devices, "calls": calls}
+                programs.append(alone[part]._replace(**own))
+        elif isinstance(program, Matrix):
+            programs.append(_compile_matrix(program, calls, chip))
+    return programs
+
+
+def _part_of_one(program: Mapped) -> str:
+    """Returns the text of what each device runs, before it is compiled."""
+    forms = jax.tree.map(lambda f: jax.ShapeDtypeStruct(f.shape[1:], f.dtype), program.forms)
+    axes = [(program.axis_name, program.num_devices)]
+    traced = jax.make_jaxpr(program.function, axis_env=axes)(*forms)
+    return re.sub("0x[0-9a-f]+", "", str(traced))  # without the places of functions in memory
 
 
 def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip: Chip) -> Compiled:
     count = operations.count_traced(program.traced, parts=program.num_devices)
-    start, peak, refusal, collectives = time.monotonic(), None, "", {}
+    peak, refusal = None, ""
+    collectives: dict[str, int] | None = {}
     mapped = parallel.map_devices(
         program.function,
         devices[: program.num_devices],
         axis_name=program.axis_name,
         donate=program.donate,
     )
+    lowered = mapped.lower(*program.forms)
     try:
-        compiled = mapped.lower(*program.forms).compile()
+        compiled = lowered.compile()
     except jax.errors.JaxRuntimeError as error:  # what does not fit, above all
         refusal = str(error).splitlines()[0]
     else:
-        peak, collectives = _peak(compiled), _collectives(compiled.as_text())
-    took = time.monotonic() - start
+        peak, collectives = _peak(compiled), _collectives(lowered, compiled)
     seconds, bound = roofline(count, chip)
     return Compiled(
         program.name,
@@ -98,7 +122,6 @@ def _compile_mapped(program: Mapped, calls: float, devices: Sequence[Any], chip:
         seconds,
         bound,
         collectives,
-        took,
     )
 
 
@@ -108,7 +131,7 @@ def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
     seconds, bound = roofline(count, chip)
     shape = " x ".join(map(str, program.tile.shape))
     name = f"tile {shape} of {program.name}"
-    return Compiled(name, 1, calls, program.tile.memory, "", count, seconds, bound, {}, 0.0)
+    return Compiled(name, 1, calls, program.tile.memory, "", count, seconds, bound, {})
 
 
 def count_tile(program: Matrix) -> operations.Count:
@@ -134,8 +157,13 @@ def _peak(compiled: Any) -> float:
     return held + memory.temp_size_in_bytes - memory.alias_size_in_bytes
 
 
-def _collectives(text: str) -> dict[str, int]:
-    """Counts the exchanges in a compiled program's text."""
+def _collectives(lowered: Any, compiled: Any) -> dict[str, int] | None:
+    """Counts the exchanges in a compiled program's text; None where they are not known."""
     names = "|".join(_COLLECTIVES)
+    try:
+        text = compiled.as_text()
+    except jax.errors.JaxRuntimeError:  # of a compiler that is younger than JAX's own reader
+        before = names.replace("-", "_")  # each is written, and the compiler adds none
+        return None if re.search(rf"stablehlo\.({before})\b", lowered.as_text()) else {}
     found = re.findall(rf"^\s*(?:ROOT )?%?[\w.\-]+ = .*? ({names})(?:-start)?\(", text, re.M)
     return dict(collections.Counter(found))

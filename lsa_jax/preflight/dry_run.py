@@ -6,6 +6,7 @@ zeros of the right shape, kernels' matrices and their solutions are zeros, nothi
 
 import contextlib
 import math
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -241,13 +242,15 @@ def run(
 
 def _kind(group: list[Point]) -> str:
     """Returns what decides the shapes of a group's programs: all settings, but which seeds."""
-    seeds: dict[Any, int] = {}  # by the order in which they come: how many there are does matter
+    # By their fields, in the order in which they come: how many there are does matter.
+    seeds: dict[str, dict[Any, int]] = {}
 
     def plain(name: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: plain(key, member) for key, member in value.items()}
-        if name == "seed" or name.endswith("_seed"):
-            return seeds.setdefault(value, len(seeds))
+            return {key: plain(f"{name}.{key}", member) for key, member in value.items()}
+        if re.search(r"[._]seed$", name):
+            known = seeds.setdefault(name, {})
+            return known.setdefault(value, len(known))
         return value
 
     return repr([plain("", point.config.to_dict()) for point in group])

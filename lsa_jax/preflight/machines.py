@@ -5,11 +5,15 @@ Rates and sizes are those of the makers' data sheets, dense, of one JAX device.
 
 import importlib.util
 import math
+import os
 import re
+import subprocess
+import sys
 from typing import Any, NamedTuple
 
 import jax
 from jax.experimental import topologies
+from jax.sharding import SingleDeviceSharding
 
 from lsa_jax.errors import InputError
 
@@ -113,6 +117,40 @@ def check_plugin(machine: Machine) -> None:
             f"--topology is {machine.name!r}, and no compiler for it is installed; accepted: after "
             f"{command}"
         )
+
+
+# Every compiler knows it.
+_DEVICE_COUNT = "--xla_force_host_platform_device_count="
+
+_UNKNOWN_FLAGS = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
+
+
+def check_flags(machine: Machine) -> None:
+    """Raises InputError where XLA_FLAGS has what the machine's compiler does not know.
+
+    Such a flag ends the process that compiles first, so that is another one. Without flags there is
+    nothing to try.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if all(flag.startswith(_DEVICE_COUNT) for flag in flags.split()):
+        return
+    trial = "from lsa_jax.preflight import machines as m; m.compile_little(m.parse({!r}))"
+    command = [sys.executable, "-c", trial.format(machine.name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    unknown = _UNKNOWN_FLAGS.search(done.stderr)
+    if unknown is None:  # whatever else it died of, this process will say
+        return
+    raise InputError(
+        f"XLA_FLAGS is {flags!r}, and the compiler for {machine.name} does not know {unknown[1]}; "
+        "accepted: flags that it knows, or none"
+    )
+
+
+def compile_little(machine: Machine) -> None:
+    """Compiles a sum for a machine, which has its compiler read XLA_FLAGS."""
+    device = compile_devices(machine)[0]
+    number = jax.ShapeDtypeStruct((), "float32", sharding=SingleDeviceSharding(device))
+    jax.jit(lambda x: x + 1).lower(number).compile()
 
 
 def compile_devices(machine: Machine) -> list[Any]:

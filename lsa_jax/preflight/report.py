@@ -130,8 +130,14 @@ def _row(program: Compiled) -> tuple[str, ...]:
         "-" if program.seconds is None else f"{1e3 * program.seconds:.4g}",
         program.bound or "-",
         "+".join(sorted(count.products)) or "-",
-        ", ".join(f"{n} {name}" for name, n in program.collectives.items()) or "none",
+        _exchanges(program),
     )
+
+
+def _exchanges(program: Compiled) -> str:
+    if program.collectives is None:
+        return "not told"
+    return ", ".join(f"{n} {name}" for name, n in program.collectives.items()) or "none"
 
 
 def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:

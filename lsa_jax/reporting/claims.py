@@ -112,7 +112,7 @@ def ratio_error(top: float, bottom: float, examples: int, key: int) -> float:
 
 
 def bootstrap(
-    samples: Sequence[Float[np.ndarray, " n"]],
+    samples: Sequence[Float[np.ndarray, " _"]],
     statistic: Callable[[list[np.ndarray]], float],
     key: int,
     resamples: int = _RESAMPLES,
@@ -265,10 +265,26 @@ def not_run(item: str, paper: str | float, note: str = "") -> Claim:
 
 
 def measured(
-    item: str, paper: str | float, ours: str | float, values: pd.Series | None = None
+    item: str,
+    paper: str | float,
+    ours: str | float,
+    values: pd.Series | None = None,
+    examples_error: float = 0.0,
 ) -> Claim:
-    """Returns a number about which the paper says nothing that could be shown."""
-    return Claim(item, paper, ours, None if values is None else spread(values), "measured")
+    """Returns a number about which the paper says nothing that could be shown.
+
+    Args:
+        item: what was measured, in words.
+        paper: what the paper has beside it.
+        ours: what came out.
+        values: one a seed, for their spread.
+        examples_error: as in `over_seeds`; where there is one, the interval stands beside it.
+    """
+    if values is None:
+        return Claim(item, paper, ours, None, "measured")
+    if not examples_error:
+        return Claim(item, paper, ours, spread(values), "measured")
+    return _claim(item, paper, ours, over_seeds(values, examples_error), "measured", "")
 
 
 def start_up_check(claims: list[Claim]) -> list[Claim]:

@@ -51,5 +51,5 @@ class Report(NamedTuple):
     tables: list[tuple[str, pd.DataFrame]]
     claims: list[Claim]
     figures: dict[str, Callable[[], Any]]
-    extra_tables: dict[str, pd.DataFrame]
-    notes: list[str]
+    extra_tables: dict[str, pd.DataFrame] = {}
+    notes: list[str] = []

@@ -122,6 +122,8 @@ def wall_time(sweep: Sweep) -> str:
 def _cost(sweep: Sweep) -> str:
     if sweep.status not in FINISHED:
         return ""
+    if sweep.partly_timed:  # of the call that finished it, the processor's time alone is known
+        return wall_time(sweep)
     return f"{wall_time(sweep)} ({duration(sweep.cpu_seconds)} of processor time)"
 
 

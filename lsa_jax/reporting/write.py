@@ -16,15 +16,14 @@ def cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
 
 
-def markdown_table(table: pd.DataFrame, *, aligned: bool = True) -> str:
+def markdown_table(table: pd.DataFrame) -> str:
     """Returns the table in Markdown, columns aligned so that it also reads well on a terminal.
 
-    Numbers are shown to four significant digits; missing ones are left empty. `aligned` as False
-    leaves out the spaces that align columns, which fill the screen where a cell is long.
+    Numbers are shown to four significant digits; missing ones are left empty.
     """
     rows = [list(map(str, table.columns))]
     rows += [[cell(value) for value in row] for row in table.itertuples(index=False)]
-    widths = [max(map(len, column)) if aligned else 1 for column in zip(*rows, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "| " + " | ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + " |"
         for row in rows

@@ -91,6 +91,9 @@ def _needed_by_point(fields: Mapping[str, Any]) -> Iterator[str]:
             yield named
     if fields.get("data.background") == "photographs":
         yield f"{fields['data.photographs']}/"
+    for task in fields.get("downstream.tasks", ()):
+        if task != "last_word":  # made of the text
+            yield f"{task.partition(':')[0]}.jsonl"
     for source in fields.get("data.sources", ()):
         yield source if source.startswith("hf:") else f"{source}/"
 

@@ -33,6 +33,29 @@ class Outcome(NamedTuple):
     timings: dict[str, float | None] = {}
 
 
+def no_data(points: list[Point], data_dir: Path | None) -> None:
+    """Reads nothing: the `load` of an experiment that draws its examples on the way."""
+    del points, data_dir
+
+
+def with_settings(
+    group: list[Point],
+    outcomes: list[Outcome],
+    settings_of: Callable[[ml_collections.ConfigDict], dict[str, Any]],
+) -> list[Outcome]:
+    """Returns outcomes whose metrics begin with what their points are, also where it was not swept.
+
+    Args:
+        group: points.
+        outcomes: one a point; what they measured has the last word.
+        settings_of: `(config) -> columns` of a point.
+    """
+    return [
+        outcome._replace(metrics=settings_of(point.config) | outcome.metrics)
+        for point, outcome in zip(group, outcomes, strict=True)
+    ]
+
+
 class Experiment(NamedTuple):
     """One question as four functions, in the order in which a sweep calls them.
 

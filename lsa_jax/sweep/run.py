@@ -105,7 +105,7 @@ def _group_directory(workdir: Path, group: list[Point]) -> Path:
 
 def _remove_scratch(directory: Path) -> None:
     """Removes what a group needs only until its results are stored."""
-    if (directory / SCRATCH).exists():
+    with contextlib.suppress(FileNotFoundError):  # of none, or removed by another process too
         shutil.rmtree(directory / SCRATCH)
 
 
@@ -152,6 +152,8 @@ def _run_groups(
             outcomes = _run_group(experiment, group, data, directory, progress)
             seconds = round((time.monotonic() - start) / len(group), 3)
             everyone.on_first(functools.partial(_store, group, outcomes, seconds, workdir, watch))
+            # What the others have kept of a kernel matrix, where they do not see the folder.
+            everyone.in_each(functools.partial(_remove_scratch, directory))
             done += len(group)
             progress(1.0)
 

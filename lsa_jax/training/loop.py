@@ -301,8 +301,7 @@ def train(
 
     Raises:
         InputError: a size below 1, or no examples.
-        NumericalError: the loss of a single run was not finite. Of many replicas the others go on,
-            and `History.failures` tells which stopped.
+        NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     single = key.ndim == 0
     if single:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
-from jaxtyping import Array, Key
+from jaxtyping import Array, ArrayLike, Int, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
@@ -89,6 +89,14 @@ def init_key(key: Key[Array, ""]) -> Key[Array, ""]:
     return jax.random.fold_in(key, _INIT)
 
 
+def epoch_order(
+    key: Key[Array, ""], epoch: Int[ArrayLike, ""], num_examples: int
+) -> Int[Array, " n"]:
+    """Returns the order in which a run of this key visits its examples in an epoch."""
+    order_key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
+    return jax.random.permutation(order_key, num_examples)
+
+
 def _padded_batches(index: Array, batch_size: int) -> tuple[Array, Array]:
     """Cuts [n] into [batches, batch_size], filled up from the front with examples of weight 0."""
     count = len(index)
@@ -138,8 +146,7 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
     ) -> tuple[ReplicaState, Array]:
         optimizer = recipe.optimizer(replica)
         epoch = state.epoch
-        order_key = jax.random.fold_in(jax.random.fold_in(key, _ORDER), epoch)
-        order = jax.random.permutation(order_key, source.num_examples)
+        order = epoch_order(key, epoch, source.num_examples)
         batches = _padded_batches(order, recipe.batch_size)
         due = epoch * len(batches[0]) + jnp.arange(len(batches[0]))
 

@@ -146,6 +146,22 @@ def test_epochs_differ_only_when_fresh(key):
     assert (first != second).any((1, 2, 3)).all()
 
 
+def test_a_fresh_epoch_draws_places_and_backgrounds_anew(key):
+    composition = make("gaussian", size=12, fresh=True)
+    images = np.full((400, SMALL, SMALL, 1), 99, np.float32)
+    drawn = [
+        np.asarray(compose(composition, key, images, np.arange(400), epoch, noise=1.0))
+        for epoch in (0, 1)
+    ]
+    first, second = (places(epoch, 12) for epoch in drawn)
+    # 81 places: of 400 examples 5 or so are where they were.
+    assert (first == second).all(axis=1).sum() < 20
+    for axis in (0, 1):
+        assert abs(np.corrcoef(first[:, axis], second[:, axis])[0, 1]) < 4 / np.sqrt(400)
+    behind = (drawn[0] != 99) & (drawn[1] != 99)
+    assert abs(np.corrcoef(drawn[0][behind], drawn[1][behind])[0, 1]) < 4 / np.sqrt(behind.sum())
+
+
 def test_keys_and_examples_draw_differently(key):
     composition = make(size=12)
     images = np.ones((400, SMALL, SMALL, 1), np.float32)

@@ -22,7 +22,7 @@ from launch import _cli, _distributed
 from lsa_jax import parallel, processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import gram
+from lsa_jax.kernels import gram, regress_cg
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
 from lsa_jax.reporting.report import Report
@@ -98,7 +98,7 @@ def sweep(folder: Path) -> np.ndarray:
         load=lambda points, data_dir: None,
         groups=lambda points: [points],
         run=_walk,
-        report=lambda *_: Report("Walks", [], [], {}, {}, []),
+        report=lambda *_: Report("Walks", [], [], {}, notes=[]),
     )
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
     points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)
@@ -124,6 +124,18 @@ def compute_gram(folder: Path) -> dict[str, np.ndarray]:
     matrix = gram(_kernel, X1, progress=fractions.append, **options)
     counted = np.array([len(fractions), fractions[-1]])
     return {"memory": gram(_kernel, X2, X1), "stored": np.array(matrix), "counted": counted}
+
+
+def _positive(x1: jax.Array, x2: jax.Array) -> jax.Array:
+    return jnp.exp(x1 @ x2.T / 4)
+
+
+def solve_in_shards() -> dict[str, np.ndarray]:
+    """Solves with a matrix of which each process has a part, and says how large that is."""
+    options = {"tile": 4, "sharded": True}
+    half = gram(_positive, X1, packed=True, **options)
+    fit = regress_cg(half, X1[:, :2], gram(_positive, X2, X1, **options), ridge=0.1, rank=3)
+    return {"solved": fit.predictions, "share": np.array(half.nbytes)}
 
 
 def gather_from_devices() -> dict[str, Any]:
@@ -153,6 +165,7 @@ def work(folder: Path) -> dict[str, Any]:
         "batches": train_with_split_batches(folder),
         "sweep": sweep(folder),
         **compute_gram(folder),
+        **solve_in_shards(),
     }
 
 

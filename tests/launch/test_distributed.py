@@ -15,8 +15,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from launch import _distributed
-from lsa_jax import processes
+from launch import _distributed, _joining
 from lsa_jax.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +76,8 @@ def test_processes_give_together_what_one_gives(count, devices, mapped_by, alone
         np.testing.assert_array_equal(found["sweep"], alone["sweep"])
         np.testing.assert_array_equal(found["stored"], alone["stored"])
         np.testing.assert_allclose(found["memory"], alone["memory"], rtol=1e-6)
+        np.testing.assert_allclose(found["solved"], alone["solved"], rtol=1e-6)
+        assert found["share"] <= 64 * -(-NUM_TILES // count) and alone["share"] == 64 * NUM_TILES
         for name in ("place", "odd", "byte", "symmetric"):
             np.testing.assert_array_equal(found[name], alone[name])
         # Arrays go from device to device; the host passes on what processes say to each other.
@@ -122,6 +123,53 @@ def test_processes_that_are_killed_go_on_where_they_were(tmp_path):
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 
+def _kill_one_when(running, there):
+    """Kills the third process once it is so, and returns how the others end."""
+    while not there() and all(process.poll() is None for process in running):
+        time.sleep(0.01)
+    running[2].send_signal(signal.SIGKILL)
+    outputs = [process.communicate()[1] for process in running]
+    assert running[2].returncode == -signal.SIGKILL, outputs
+    assert all(running[other].returncode not in (0, None) for other in (0, 1, 3)), outputs
+
+
+@pytest.mark.slow
+def test_a_sharded_matrix_survives_the_loss_of_a_process(tmp_path):
+    command, apart = (str(SCRIPT.with_name("sharded_work.py")), "--num=400"), "--workdir={}/{{}}"
+    single, whole, killed = (tmp_path / name for name in ("single", "whole", "killed"))
+    for folder, count in ((single, 1), (whole, 4)):
+        running = start(count, *command, apart.format(folder), devices=2)
+        outputs = [process.communicate()[1] for process in running]
+        assert not any(process.returncode for process in running), outputs
+    # First while the third process computes tiles, then while the first one iterates.
+    journal = killed / "2" / "train.02of04.npy.0.journal"
+    for there in (
+        lambda: journal.exists() and journal.read_bytes().count(b"\n") > 3,
+        (killed / "0" / "state.npz").exists,
+    ):
+        pausing = (*command, "--pause=0.2", apart.format(killed))
+        _kill_one_when(start(4, *pausing, devices=2), there)
+        assert not list(killed.glob("*/found.json"))
+    running = start(4, *command, apart.format(killed), devices=2)
+    outputs = [process.communicate()[1] for process in running]
+    assert not any(process.returncode for process in running), outputs
+    expected = np.load(single / "0" / "found.npz")
+    tiles = []
+    for index in range(4):
+        for name in ("train", "test"):
+            file = f"{name}.0{index}of04.npy"
+            found, left_alone = ((f / str(index) / file).read_bytes() for f in (killed, whole))
+            assert found == left_alone
+            assert not list(killed.glob(f"[!{index}]/{name}.0{index}of04.npy"))
+        tiles.append(np.load(killed / str(index) / f"train.0{index}of04.npy"))
+        found = np.load(killed / str(index) / "found.npz")
+        for name in ("predictions", "weights"):
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
+        print((killed / str(index) / "found.json").read_text())
+    np.testing.assert_array_equal(np.concatenate(tiles), np.load(single / "0" / "train.npy"))
+    print((single / "0" / "found.json").read_text())
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
@@ -160,15 +208,15 @@ def test_a_port_that_is_taken_is_refused():
 def test_devices_of_a_process_that_are_not_numbers_are_refused(wrong, monkeypatch):
     monkeypatch.setenv("JAX_LOCAL_DEVICE_IDS", wrong)
     with pytest.raises(InputError, match="JAX_LOCAL_DEVICE_IDS is .*such as 0,1"):
-        processes.connect("localhost:1", 2, 1)
+        _joining.connect("localhost:1", 2, 1)
 
 
 def test_a_process_that_runs_on_this_host_already_is_not_joined_twice():
     flags.FLAGS.mark_as_parsed()
     address = f"localhost:{os.getpid()}"
     given = {"coordinator_address": address, "num_processes": 2, "process_id": 1}
-    processes._take_place(address, 0)  # another place is no hindrance
-    processes._take_place(address, 1)
+    _joining._take_place(address, 0)  # another place is no hindrance
+    _joining._take_place(address, 1)
     try:
         with flagsaver.flagsaver(distributed=True, **given):
             with pytest.raises(InputError, match="--process_id is 1, which runs on this host"):
@@ -176,7 +224,7 @@ def test_a_process_that_runs_on_this_host_already_is_not_joined_twice():
                     pytest.fail("joined")
     finally:
         for _ in range(2):
-            processes._held.pop().release()
+            _joining._held.pop().release()
 
 
 def test_the_loss_of_another_process_is_told_from_other_lost_connections():

@@ -156,6 +156,20 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
 
 
+@pytest.mark.parametrize("memory_gb, side", [(1e-3, 300), (16.0, 1000), (85.0, 1000)])
+def test_tiles_are_chosen_by_the_memory_of_the_machine(memory_gb, side):
+    recorder = dry_run.DryRun(without_data=True)
+
+    def kernel(x1, x2):
+        return x1 @ x2.T
+
+    with backend.built_for("gpu", memory=1e9 * memory_gb), backend.noted_by(recorder):
+        kernels.gram(kernel, np.ones((2000, 3), np.float32))
+    ((tiles, _),) = recorder.found
+    assert tiles.tile.memory <= 1e9 * memory_gb / 2
+    assert 0.8 * side <= tiles.tile.shape[0] <= 1.2 * side
+
+
 def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
     ran = []
 
@@ -167,7 +181,10 @@ def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
         return None
 
     def point(seed, m):
-        config = ml_collections.ConfigDict({"experiment": "lsa/lemmas", "seed": seed, "m": m})
+        # One that is the same throughout, as the sweep's own is by chance at one point.
+        fixed = {"seed": 3, "other_seed": 5}
+        fields = {"experiment": "lsa/lemmas", "seed": seed, "m": m, "fit": fixed}
+        config = ml_collections.ConfigDict(fields)
         return Point(f"{seed}-{m}", {}, config)
 
     points = [point(seed, m) for seed in (3, 4, 5) for m in (1, 2)] + [point(9, 1), point(9, 1)]
@@ -194,9 +211,71 @@ def test_one_of_several_seeds_counts_for_all_and_a_function_of_one_device_gives_
     np.testing.assert_array_equal(real[6], np.full((1, 3), 7.0))
 
 
+def test_what_exchanges_nothing_is_compiled_once_for_any_number_of_devices(monkeypatch):
+    recorder, compilations = dry_run.DryRun(without_data=True), []
+
+    def step(x):
+        return jnp.sin(x) @ x
+
+    def mean(x):
+        return lax.pmean(x @ x, parallel.BATCH_AXIS)
+
+    with backend.noted_by(recorder):
+        for count in (2, 1, 4):
+            for function in (step, mean):
+                given = {"axis_name": parallel.BATCH_AXIS}
+                mapped = parallel.map_devices(function, jax.devices()[:count], **given)
+                mapped(np.ones((count, 3, 3), np.float32))
+        parallel.map_devices(step, jax.devices()[:2])(np.ones((2, 5, 5), np.float32))
+    compile_mapped = compiled._compile_mapped
+
+    def watched(program, *others):
+        compilations.append((program.name, program.num_devices, program.forms[0].shape[1]))
+        return compile_mapped(program, *others)
+
+    monkeypatch.setattr(compiled, "_compile_mapped", watched)
+    chip, said = machines.CHIPS["cpu"], []
+    with backend.built_for("cpu", count=4):
+        programs = compiled.compile_programs(
+            recorder.found, jax.devices()[:4], chip, lambda *one: said.append(one)
+        )
+        apart = [compile_mapped(one, 1, jax.devices()[:4], chip) for one, _ in recorder.found]
+    # Of one device, the mean is of its own and no exchange.
+    assert compilations == [("step", 2, 3), ("mean", 2, 3), ("mean", 1, 3), ("mean", 4, 3)] + [
+        ("step", 2, 5)
+    ]
+    assert said == list(enumerate(program.name for program in programs))
+    for one, other in zip(programs, apart, strict=True):
+        assert (one.peak, one.num_devices) == (other.peak, other.num_devices)
+        assert (one.count, one.collectives) == (other.count, other.collectives)
+
+
+def test_exchanges_are_told_where_a_compiled_program_cannot_be_read(monkeypatch):
+    def unread(compiled):
+        raise jax.errors.JaxRuntimeError("INTERNAL: RET_CHECK failure")
+
+    def alone(x):
+        return x @ x
+
+    def together(x):
+        return lax.psum(x @ x, "devices")
+
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        for function in (alone, together):
+            parallel.map_devices(function, jax.devices()[:2])(np.ones((2, 3, 3), np.float32))
+    monkeypatch.setattr(jax.stages.Compiled, "as_text", unread)
+    machine = machines.parse("cpu:2")
+    found = compiled.compile_programs(recorder.found, jax.devices()[:2], machine.chip)
+    assert [program.collectives for program in found] == [{}, None]
+    assert all(program.peak > 0 for program in found)
+    lines = report.as_text(machine, found, [], ASSUMED, 1).splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines[3:5]] == ["none", "not told"]
+
+
 def _program(**fields):
     count = operations.Count({"default": 1e12}, 0, 1e9, False)
-    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {}, 0.0)
+    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {})
     return plain._replace(**fields)
 
 
@@ -329,12 +408,30 @@ def test_mistakes_cost_one_line(flags, named):
     assert line.startswith("error: ") and named in line
 
 
+def test_a_flag_that_the_compiler_does_not_know_costs_one_line(monkeypatch):
+    # jaxlib ends a process for it, as libtpu does for what it does not know.
+    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
+    done = _preflight("--config=configs/quickstart.py:quick", "--topology=cpu")
+    assert done.returncode == 2 and not done.stdout
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: XLA_FLAGS is '--xla_no_such_flag=1', and the compiler for cpu ")
+    assert "does not know --xla_no_such_flag=1; accepted: " in line
+
+
+@pytest.mark.parametrize("flags", ["", "--xla_force_host_platform_device_count=3"])
+def test_without_flags_of_ones_own_no_compiler_is_tried(flags, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    monkeypatch.setattr(machines.subprocess, "run", lambda *a, **k: pytest.fail("it was tried"))
+    machines.check_flags(machines.parse("cpu"))
+
+
 @pytest.fixture
 def here(monkeypatch):
     """Runs the command in this process, with the devices that it has."""
     flags.FLAGS.mark_as_parsed()
     monkeypatch.setattr(launch.preflight, "_set_up_compilers", lambda: None)
     monkeypatch.setattr(launch.preflight, "_simulate_devices", lambda count: None)
+    monkeypatch.setenv("XLA_FLAGS", "")  # which JAX has read; no compiler is to be tried with them
 
     def run(config, *overrides):
         monkeypatch.setattr(_cli, "_overrides", list(overrides))

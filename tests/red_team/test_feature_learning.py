@@ -7,7 +7,7 @@ import pytest
 from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_clouds
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
 from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
-from lsa_jax.experiments.feature_learning.input_structure import report as input_structure
+from lsa_jax.experiments.feature_learning.input_structure import claims as input_structure
 from lsa_jax.experiments.feature_learning.learning import report as learning
 from lsa_jax.experiments.feature_learning.learning import settings as learning_settings
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
@@ -63,6 +63,49 @@ def test_a_table_of_noise_shows_nothing(nothing_shown):
     rng = np.random.default_rng(1)
     for item in FEATURE_LEARNING:
         nothing_shown(table(item, lambda *point: 0.75 + 0.15 * rng.uniform(-1, 1), cosine=0.0))
+
+
+def first_steps(best, two_step):
+    """Returns the claims on One Step's best classifier (rate, seed) beside the other learners."""
+    item, config = "feature_learning/table1", learning_settings.default_config()
+    kinds = [(rate, seed) for rate in (1e-6, 1.0, 10.0) for seed in range(5)]
+    rows = [
+        {"learner": "one_step_exact", "rate": rate, "first_rate": rate, "leftover": 0.045}
+        | {"seed": seed, "test_accuracy": best(rate, seed)}
+        for rate, seed in kinds
+    ]
+    own = {"first_rate": config.first_rate, "leftover": config.leftover}
+    others = [
+        {"learner": learner, "rate": rate_of(config, learner), "seed": seed, **own}
+        | {"test_accuracy": two_step(learner)}
+        for learner in LEARNERS
+        if learner != "one_step_exact"
+        for seed in range(5)
+    ]
+    results = pd.DataFrame(rows + others).assign(structured=True, status="ok", cosine=0.1, id="")
+    results["test_balanced_accuracy"] = results["test_accuracy"]
+    return learning.make_claims(set_fields(config, {"paper_item": item}), results)
+
+
+def test_one_step_that_fails_where_every_learner_does_needs_no_second_step(nothing_shown):
+    rng = np.random.default_rng(4)
+    nothing_shown(first_steps(lambda *of: 0.5, lambda learner: 0.5))
+    nothing_shown(first_steps(lambda *of: rng.uniform(0.5, 0.9), lambda learner: 0.9))
+    fixed = {"ntk", "random_features"}
+    nothing_shown(first_steps(lambda *of: 0.9, lambda learner: 1.0 if learner in fixed else 0.7))
+    # The others are the paper's; one seed of one rate has it without a second step.
+    paper = FEATURE_LEARNING["feature_learning/table1"]
+
+    def near(learner):
+        return paper[{"memorise": "without_structure"}.get(learner, learner)][1] / 100
+
+    for least, status in ((0.5, "shown"), (1.0, "not shown")):
+        claims = first_steps(
+            lambda rate, seed, of=least: of if rate == 10 else 0.5,
+            lambda learner: near(learner.removesuffix("_exact")),
+        )
+        (second,) = [claim for claim in claims if "every rate" in claim.item]
+        assert second.status == status
 
 
 def models(linear, network, hinge=0.9, norm=1.0, bound=0.4):
@@ -131,16 +174,27 @@ def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothi
             ((0.0, 0.0, 0.0), 0.0, 0.9),
         ):
             columns = {f"start_{name}": start, "test_accuracy": accuracy, "status": "ok"}
+            columns["best_count"] = config.clusters
             rows = pd.DataFrame({name: values}).assign(**columns)
             nothing_shown(weight_clouds.make_claims(config, rows))
+
+
+def test_clusters_of_another_number_or_of_any_are_not_the_paper_s(nothing_shown):
+    rng = np.random.default_rng(6)
+    config = set_fields(weight_settings.default_config(), {"clusters": 4})
+    for counts in ([2] * 5, rng.integers(2, 7, size=5), [4, 4], [4, 4, 4, 4, 2]):
+        rows = pd.DataFrame({"best_count": counts}).assign(silhouette=0.9, start_silhouette=0.1)
+        claims = weight_clouds.make_claims(config, rows.assign(test_accuracy=0.9, status="ok"))
+        nothing_shown(claims[1:])
 
 
 def students(labelled, injected, whole, direct):
     rows = pd.DataFrame({"test_labelled_part": labelled, "test_injected_part": injected})
     fixed = {"learner": "student", "teacher_size": 9, "share": 0.5, "size": 9}
+    fixed["injected"] = "gaussian"
     rows = rows.assign(seed=range(len(rows)), test_accuracy=whole, **fixed)
     own = pd.DataFrame({"size": 9, "test_accuracy": direct})
-    return input_structure._student_claims(rows, own, rows, 2000)
+    return input_structure.student_claims(rows, own, rows, 2000)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +214,29 @@ def test_students_that_guess_are_equal_or_noise_show_nothing(
     nothing_shown(students(labelled, injected, whole, direct))
 
 
+@pytest.mark.parametrize(
+    ("tiny", "gaussian"),
+    [
+        ([0.1] * 3, [0.05] * 3),  # nothing is learned
+        ([0.1] * 3, [0.1] * 3),
+        ([0.7] * 3, [0.7] * 3),  # equal
+        ([0.5] * 3, [0.7] * 3),  # exchanged
+        ([0.6, 0.7, 0.5], [0.5, 0.55, 0.6]),  # noise
+        ([0.505], [0.5]),  # one seed, and fewer examples than would tell
+    ],
+)
+def test_pictures_that_are_learned_no_better_than_gaussian_inputs_show_nothing(
+    tiny, gaussian, nothing_shown
+):
+    rows = [
+        {"injected": kind, "test_injected_part": value, "seed": seed}
+        for kind, values in (("tiny_imagenet", tiny), ("gaussian", gaussian))
+        for seed, value in enumerate(values)
+    ]
+    students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
+    nothing_shown(input_structure._injected_claims(students, 2000))
+
+
 def sizes(losses):
     """Returns the claims on losses (teacher, seed) of students of size 1 to 5."""
     rows = [
@@ -169,7 +246,7 @@ def sizes(losses):
         for seed in range(3)
         for size, loss in enumerate(losses(teacher, seed), start=1)
     ]
-    return input_structure._size_claims(pd.DataFrame(rows))
+    return input_structure.size_claims(pd.DataFrame(rows))
 
 
 def test_minima_of_noise_and_of_labels_that_nobody_learns_do_not_move(nothing_shown):

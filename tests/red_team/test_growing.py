@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing import report, settings
+from lsa_jax.experiments.growing import downstream_report, report, settings
 from lsa_jax.sweep.variants import set_fields
 
 OPERATORS = 12
@@ -67,6 +67,26 @@ def test_stacking_by_noise_shows_nothing(nothing_shown):
             for strategy, loss in (("last", 1.0), ("adaptive", own))
         ]
         nothing_shown(report.stacking_claims(pd.DataFrame(rows)))
+
+
+@pytest.mark.parametrize(
+    ("lag", "others"),
+    [
+        ((0.0,) * 3, (0.0,) * 3),  # nothing is right
+        ((0.0004,) * 3, (0.0,) * 3),
+        ((0.1,) * 3, (0.1,) * 3),  # equal
+        ((0.1,) * 3, (0.2,) * 3),  # exchanged
+        ((0.2, 0.1, 0.15), (0.1, 0.15, 0.19)),  # noise
+        ((0.102,), (0.1,)),  # one seed, by fewer items than would tell
+    ],
+)
+def test_decoders_that_are_right_as_often_however_they_grew_show_nothing(
+    lag, others, nothing_shown
+):
+    names = {name: name for name in ("oracle", "lag", "lag_0", "stack_last", "stack_random")}
+    columns = {f"downstream_lambada {name}": others for name in names} | {"items_lambada": 2000}
+    numbers = pd.DataFrame(columns | {"downstream_lambada lag": lag})
+    nothing_shown(downstream_report.downstream_claims(numbers, names))
 
 
 @pytest.mark.parametrize("question", ["operators", "stacking"])

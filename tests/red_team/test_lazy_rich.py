@@ -7,7 +7,7 @@ import pytest
 from lsa_jax.experiments.lazy_rich.papers.report import make_claims
 from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, TASKS
 from lsa_jax.experiments.lsa.noise_curves import updates
-from lsa_jax.experiments.lsa.noise_curves.published import PUBLISHED
+from lsa_jax.experiments.lsa.numbers import PUBLISHED
 
 # lsa_jax.experiments.lazy_rich.papers
 SPREAD = (-4.0, -2.0, 0.0, 2.5, 4.0)

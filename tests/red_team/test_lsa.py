@@ -31,10 +31,11 @@ def test_activity_that_falls_by_noise_or_of_a_network_that_guesses_shows_nothing
     nothing_shown(activity([-5.0, -5.5, -6.0], accuracy=0.1))
 
 
-def errors(kernel, network):
+def errors(kernel, network, linear=()):
+    learners = (("kernel", kernel), ("network", network), ("linear", linear))
     rows = [
         {"learner": learner, "k": 100, "m": 1, "test_error": error, "status": "ok"}
-        for learner, found in (("kernel", kernel), ("network", network))
+        for learner, found in learners
         for error in found
     ]
     return kernel_bound.make_claims(pd.DataFrame(rows), 3000)
@@ -52,6 +53,25 @@ def errors(kernel, network):
 )
 def test_kernels_that_fail_where_the_network_does_show_nothing(kernel, network, nothing_shown):
     nothing_shown(errors(np.array(kernel), np.array(network)))
+
+
+@pytest.mark.parametrize(
+    ("linear", "network"),
+    [
+        ([0.5] * 5, [0.5] * 5),  # nobody learns
+        ([0.442] * 5, [0.5] * 5),
+        ([0.001] * 5, [0.5] * 5),  # exchanged
+        ([0.5, 0.4, 0.52, 0.48, 0.55], [0.5] * 5),  # noise
+    ],
+)
+def test_a_linear_classifier_fails_no_more_than_a_network_does(linear, network, nothing_shown):
+    nothing_shown(errors([], network, linear))
+
+
+@pytest.mark.parametrize("linear", [[0.442] * 5, [0.48, 0.5, 0.46, 0.52, 0.49], [0.0] * 5])
+def test_a_linear_classifier_that_is_better_than_it_should_shows_nothing(linear):
+    found = errors([], [0.001] * 5, linear)
+    assert found[-1].item.startswith("error of the linear") and found[-1].status != "shown"
 
 
 def lemma_rows(**columns):

@@ -156,6 +156,26 @@ def test_no_verdict_of_rich_where_all_are_equal_constant_exchanged_or_noise():
     assert small.word == "undecided"
 
 
+@pytest.mark.parametrize(
+    ("network", "trained", "word"),
+    [
+        (0.719, 0.7, "lazy"),  # 1.9 points are no gain, 2.1 are undecided without a kernel's
+        (0.721, 0.7, "undecided"),
+        (0.7, 0.719, "lazy"),
+        (0.7, 0.721, "rich kernel, no gain"),
+        (0.719, 0.719, "rich"),
+        (0.719, 0.69, "lazy"),
+        (0.66, 0.721, "rich kernel, no gain"),
+    ],
+)
+def test_two_points_are_no_gain(network, trained, word):
+    of = {"network": network, "ntk_trained": trained, "rfm": 0.9, "ntk_infinite": 0.6}
+    found = judged(lambda learner, seed: of.get(learner, 0.7), num_test=10**8)
+    assert found.word == word
+    assert found.claims[0].ours == pytest.approx(100 * (network - 0.7))
+    assert found.claims[1].ours == pytest.approx(100 * (trained - 0.7))
+
+
 def test_verdicts_follow_their_rules_and_name_their_numbers():
     rich = judged(lambda learner, seed: 0.9 if learner in LEARNERS[:2] else 0.7, num_test=2000)
     assert rich.word == "rich"

@@ -53,6 +53,10 @@ def test_errors_that_two_learners_share_leave_their_difference():
     paired = claims.difference_error(first[0], second[0], examples, both[0])
     np.testing.assert_allclose(paired, deviation, rtol=0.15)
     assert claims.difference_error(first[0], second[0], examples) > 1.2 * paired
+    # Of 8 examples one learner alone has 2 right and the other 1, with one more of either kind.
+    exact = ((0.3 + 0.2 - (0.3 - 0.2) ** 2) / 10) ** 0.5
+    assert claims.difference_error(0.5, 0.375, 8, 0.25) == pytest.approx(exact)
+    assert claims.difference_error(0.375, 0.5, 8, 0.25) == pytest.approx(exact)
 
 
 def test_the_error_of_a_ratio_is_that_of_its_linearisation():
@@ -60,6 +64,12 @@ def test_the_error_of_a_ratio_is_that_of_its_linearisation():
     relative = [(1 - share) / share / examples for share in (top, bottom)]
     found = claims.ratio_error(top, bottom, examples, key=0)
     np.testing.assert_allclose(found, top / bottom * np.sqrt(sum(relative)), rtol=0.1)
+    # Of few examples it is that of two binomial numbers of 4 more, half of them right.
+    counts, shares = np.arange(9), [5 / 8, 6 / 8]
+    weights = np.outer(*(scipy.stats.binom.pmf(counts, 8, share) for share in shares))
+    ratios = counts[:, None] / np.maximum(counts, 1)
+    exact = (weights * ratios**2).sum() - (weights * ratios).sum() ** 2
+    np.testing.assert_allclose(claims.ratio_error(0.75, 1.0, 4, key=0) ** 2, exact, rtol=0.1)
     assert found == claims.ratio_error(top, bottom, examples, key=0)
     assert found != claims.ratio_error(top, bottom, examples, key=1)
 
@@ -76,7 +86,8 @@ def test_the_bootstrap_of_an_exponent_covers():
         low, high = claims.bootstrap(samples, slope, key=0, resamples=200)
         covered += low <= -0.5 <= high
     assert 0.88 <= covered / 200 <= 0.99
-    assert np.isnan(claims.bootstrap([np.ones(1)], np.mean, key=0)[0])
+    for samples in ([np.ones(1)], [np.arange(3.0), np.ones(1)], []):
+        assert np.isnan(claims.bootstrap(samples, np.mean, key=0)).all()
 
 
 @pytest.mark.parametrize(
@@ -154,6 +165,7 @@ def test_what_holds_in_every_run_by_luck_takes_enough_runs():
     # (1/2)^5 is 0.031, (1/2)^6 is 0.016.
     assert (status([True] * 5, 0.5), status([True] * 6, 0.5)) == ("undecided", "shown")
     assert "6 seeds" in claims.every("", "all", [True], "", luck=0.5).note
+    assert status([True] * 99, luck=1.0) == "undecided"
 
 
 def test_accuracies_near_chance_are_warned_of():

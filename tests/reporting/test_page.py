@@ -62,7 +62,6 @@ def folder(tmp_path_factory):
             Claim("b", "-", 1.0, None, "not run"),
         ],
         figures={"curve": _draw},
-        extra_tables={},
         notes=["A note."],
     )
     write_report(workdir, results, report)

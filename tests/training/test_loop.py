@@ -34,12 +34,6 @@ MODEL = Model(_init, _apply, None)
 
 
 @pytest.fixture
-def data(key):
-    inputs = jax.random.normal(key, (37, 5))
-    return Dataset(inputs, jax.nn.one_hot(jnp.argmax(inputs[:, :3], axis=-1), 3))
-
-
-@pytest.fixture
 def run(data):
     return functools.partial(
         train,

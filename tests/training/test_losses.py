@@ -50,8 +50,11 @@ def test_correct_means_the_largest_output_or_the_right_sign():
 
 
 def test_outputs_that_are_not_numbers_are_not_counted_as_class_zero():
-    outputs = jnp.full((2, 3), jnp.nan)
-    assert np.isnan(is_correct(outputs, jnp.eye(3)[:2])).all()
+    outputs = jnp.array([[jnp.nan] * 3, [2.0, jnp.nan, 1.0], [2.0, 0.0, 1.0]])
+    found = np.asarray(is_correct(outputs, jnp.eye(3)[jnp.array([0, 0, 0])]))
+    np.testing.assert_array_equal(found, [np.nan, np.nan, 1])
+    signs = is_correct(jnp.array([[jnp.nan], [2.0]]), jnp.array([1.0, 1.0]))
+    np.testing.assert_array_equal(signs, [np.nan, 1])
 
 
 def test_steps_schedule_falls_at_its_epochs():

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from lsa_jax import models
-from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, measure_names
 from lsa_jax.reporting.measured import with_measures
@@ -33,12 +32,6 @@ FEW = ("kernel_distance", "kernel_velocity", "weight_movement")
 
 class _Killed(Exception):
     pass
-
-
-@pytest.fixture
-def data(key):
-    inputs = jax.random.normal(key, (37, 5))
-    return Dataset(inputs, jax.nn.one_hot(jnp.argmax(inputs[:, :3], axis=-1), 3))
 
 
 @pytest.fixture
@@ -157,7 +150,7 @@ def test_reports_draw_the_courses_and_say_what_they_cost(tmp_path):
     for run_id in ids:
         files.write_run(tmp_path, run_id, {"id": run_id}, rows)
     results = pd.DataFrame({"id": ids, "status": "ok", "noise": [0.0, 1.0]})
-    report = Report("T", [], [], {}, {}, ["a note"])
+    report = Report("T", [], [], {}, notes=["a note"])
     assert with_measures(report, tmp_path, results, ["noise"]) == report
     results = results.assign(measured_examples=[32, None], measuring_share=[0.05, None])
     found = with_measures(report, tmp_path, results, ["noise"])

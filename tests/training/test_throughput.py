@@ -64,3 +64,12 @@ def test_the_share_of_the_peak_is_operations_over_what_the_devices_can_do(monkey
     # Two replicas on two of the eight devices.
     assert pace.peak_fraction("float32") == pytest.approx(operations / 2e9, rel=0.02)
     assert pace.peak_fraction("bfloat16") == pytest.approx(operations / 4e9, rel=0.02)
+
+
+def test_the_share_of_the_peak_is_known_where_the_default_device_does_not_count(
+    uncounted, monkeypatch
+):
+    monkeypatch.setattr(throughput, "_PEAKS", (("cpu", {"bfloat16": 2e9, "float32": 1e9}),))
+    pace = _measure([1.0, 2.0])
+    operations = 4 * D * C * pace.examples_per_second
+    assert pace.peak_fraction("float32") == pytest.approx(operations / 2e9, rel=0.02)

@@ -249,13 +249,6 @@ def incoherent_dictionary(key: Key[Array, ""], d: int, num_patterns: int) -> Flo
     return columns / jnp.linalg.norm(columns, axis=0, keepdims=True)
 
 
-def coherence(dictionary: Float[Array | np.ndarray, "d D"]) -> float:
-    """Returns mu, the largest |<M_i, M_j>| of two columns times sqrt(d); 0 if orthonormal."""
-    products = np.array(dictionary.T @ dictionary)
-    np.fill_diagonal(products, 0)
-    return float(np.abs(products).max() * math.sqrt(dictionary.shape[0]))
-
-
 def compose(
     key: Key[Array, ""],
     phi: Float[Array | np.ndarray, "n D"],

@@ -31,6 +31,9 @@ _QUICK = {
     "sweep.seed": (0, 1),
     "sweep.ntk_rate": (),
     "sweep.random_features_rate": (1.0,),
+    "sweep.first_rate": (1.0,),
+    "sweep.leftover": (),
+    "sweep.ntk_steps": (),
 }
 
 
@@ -49,6 +52,27 @@ def table(
     """
     config = set_fields(settings.default_config(), fields)
     return choose(config, variant, {"small": _SMALL | (small or {}), "quick": _QUICK})
+
+
+def unbalanced(variant: str, percent: int) -> ml_collections.ConfigDict:
+    """Returns half of table 4: so many percent of the labels are -1.
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    fields = {
+        "title": f"Parity labels, {percent} % negative (table 4)",
+        "paper_item": f"feature_learning/table4_{percent}",
+        "data.negative_share": percent / 100,
+        "class_weights": "all_steps",
+        "ntk_rate": 1e-4,
+        "random_features_rate": 0.1,
+        "sweep.ntk_rate": (1e-5, 1e-3),
+        "sweep.random_features_rate": (0.03, 0.3),
+        "sweep.class_weights": ("first_steps",),
+        "sweep.weighted_learner": ("network", "ntk", "random_features"),
+    }
+    return table(variant, fields)
 
 
 _SMALL_MIXTURE = {"m": 400, "data.num_train": 10000, "sweep.seed": (0, 1)}

@@ -2,34 +2,39 @@
 
 Karp (thesis, 2024), chapter 5: a shallow network is trained once a seed; every growth operator then
 makes a deeper one of it, and all of these are trained on the same text in the same order. Or it
-grows in stages, always by its last block or by what LAG@k chooses (`growing_stacking`).
+grows in stages, always by its last block or by what LAG@k chooses (`stacking`).
 """
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
 from jaxtyping import Float, Int
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.growing import measures
+from lsa_jax.experiments.growing import downstream, measures
+from lsa_jax.experiments.growing.families import DOWNSTREAM, NUM_ITEMS
 from lsa_jax.experiments.growing.report import make_report
 from lsa_jax.experiments.growing.settings import AXES
 from lsa_jax.experiments.growing.stacking import run_stacking
 from lsa_jax.experiments.growing.tasks import (
     GrowingTask,
+    Material,
     first_state,
     fresh_params,
     load,
     make_task,
 )
-from lsa_jax.experiments.growing.text import Text
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.growth import Operator
 from lsa_jax.training.lag import grow_all
-from lsa_jax.training.steps import NetworkState, train_one, train_parts
+from lsa_jax.training.steps import NetworkState, Part, train_one, train_parts
 
 # Settings in which the points of a group may differ: they share the shallow network.
 _VARYING = ("index", "block_size", "source", "strategy")
@@ -117,12 +122,37 @@ def _outcome(
     return Outcome(metrics, history)
 
 
+def _ask(
+    config: ml_collections.ConfigDict, task: GrowingTask, material: Material, part: Part
+) -> list[dict[str, float]]:
+    """Returns each network's accuracy in every task, by the name of its column."""
+    found: list[dict[str, float]] = [{} for _ in range(part.stop - part.start)]
+    if not material.downstream:
+        return found
+    complete = downstream.make_completer(task.model, config.downstream.answer_tokens)
+    for place, row in enumerate(found):
+        params = jax.tree.map(
+            lambda leaf, place=place: jnp.asarray(leaf[place]), part.states.params
+        )
+        for asked in material.downstream:
+            share = downstream.accuracy(asked, complete, params, config.batch_size)
+            row[f"{DOWNSTREAM}{asked.name}"] = share
+            row[f"{NUM_ITEMS}{asked.name}"] = len(asked.answers)
+    return found
+
+
+def _with_downstream(outcome: Outcome, found: dict[str, float]) -> Outcome:
+    if outcome.status == "failed":
+        return outcome
+    return outcome._replace(metrics=outcome.metrics | found)
+
+
 def _run_operators(
-    group: list[Point], text: Text, directory: Path, progress: Callable[[float], None]
+    group: list[Point], material: Material, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
     """Trains the shallow network, grows it in every way and trains what came out."""
     config = group[0].config
-    task = make_task(config, text)
+    task = make_task(config, material.text)
     work = len(group) * config.grow_steps + config.base_steps
     share = config.base_steps / work
     base, base_loss = train_base(
@@ -143,31 +173,35 @@ def _run_operators(
         directory=directory / "grown",
         progress=lambda fraction: progress(share + (1 - share) * fraction),
     )
+    asked = functools.partial(_ask, config, task, material)
     outcomes = []
     for part in parts:
-        outcomes += [_outcome(config, base_loss, steps, losses) for losses in part.losses.T]
+        outcomes += [
+            _with_downstream(_outcome(config, base_loss, steps, losses), found)
+            for losses, found in zip(part.losses.T, asked(part), strict=True)
+        ]
         del part  # its networks, before memory is taken for the next ones
     return outcomes
 
 
 def run(
     group: list[Point],
-    data: dict[str, Text],
+    data: dict[str, Material],
     directory: Path,
     progress: Callable[[float], None],
 ) -> list[Outcome]:
     """Answers the group's question; checkpoints lie in the group's scratch folder."""
     config = group[0].config
-    answer = run_stacking if config.question == "stacking" else _run_operators
-    outcomes = answer(group, data[config.model.kind], directory / SCRATCH, progress)
-    settings = [
-        {name.split(".")[-1]: point.config[name] for name in AXES[config.question]}
-        for point in group
-    ]
-    return [
-        outcome._replace(metrics=found | outcome.metrics)
-        for found, outcome in zip(settings, outcomes, strict=True)
-    ]
+    material, scratch = data[config.model.kind], directory / SCRATCH
+    if config.question == "stacking":
+        outcomes = run_stacking(group, material.text, scratch, progress)
+    else:
+        outcomes = _run_operators(group, material, scratch, progress)
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    return {name.split(".")[-1]: config[name] for name in AXES[config.question]}
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

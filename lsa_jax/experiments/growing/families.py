@@ -12,6 +12,9 @@ from lsa_jax.experiments.growing import measures
 from lsa_jax.reporting import files
 from lsa_jax.training.growth import Operator, stack_last
 
+# Columns of what a grown decoder can do: a task's accuracy, and of how many items.
+DOWNSTREAM, NUM_ITEMS = "downstream_", "items_"
+
 
 class Family(NamedTuple):
     """One seed's search space.
@@ -24,9 +27,11 @@ class Family(NamedTuple):
         operators: those whose losses are finite.
         steps: after growing, at which the loss was measured.
         raw: the losses as they were measured.
-        smoothed: after `growing_measures.smooth`.
+        smoothed: after `measures.smooth`.
         lag: what LAG@k decides by.
         final: mean over the last steps.
+        downstream: accuracy of each operator by task.
+        items: how many each task has.
     """
 
     kind: str
@@ -39,6 +44,8 @@ class Family(NamedTuple):
     smoothed: Float[np.ndarray, "steps operators"]
     lag: Float[np.ndarray, " operators"]
     final: Float[np.ndarray, " operators"]
+    downstream: dict[str, Float[np.ndarray, " operators"]]
+    items: dict[str, int]
 
 
 def make_families(
@@ -58,6 +65,8 @@ def make_families(
         curves = [pd.DataFrame(files.read_metrics(workdir, run_id)) for run_id in rows["id"]]
         steps = curves[0]["step"].to_numpy()
         raw = np.stack([curve["loss"].to_numpy() for curve in curves], axis=1)
+        tasks = [n.removeprefix(DOWNSTREAM) for n in rows if n.startswith(DOWNSTREAM)]
+        tasks = [name for name in tasks if rows[DOWNSTREAM + name].notna().all()]
         names = rows[["index", "block_size", "source"]].itertuples(index=False, name=None)
         families.append(
             Family(
@@ -71,6 +80,8 @@ def make_families(
                 measures.smooth(raw, steps, config.smooth_steps),
                 measures.lag_losses(raw, steps, config.lag_steps, config.lag_window),
                 measures.final_losses(raw, steps, config.final_share),
+                {name: rows[DOWNSTREAM + name].to_numpy() for name in tasks},
+                {name: int(rows[NUM_ITEMS + name].iloc[0]) for name in tasks},
             )
         )
     return families
@@ -115,4 +126,7 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
         numbers[f"final_loss {name}"] = float(family.final[place])
         numbers[f"regret {name}"] = measures.regret(place, family.final)
         numbers[f"relative_regret {name}"] = measures.relative_regret(place, family.final)
+        for task, accuracy in family.downstream.items():
+            numbers[f"{DOWNSTREAM}{task} {name}"] = float(accuracy[place])
+            numbers[f"{NUM_ITEMS}{task}"] = family.items[task]
     return {"kind": family.kind, "schedule": family.schedule, "seed": family.seed} | numbers

@@ -59,3 +59,11 @@ GROWING_TRANSITION: dict[str, str] = {
 
 # Karp (thesis, 2024), table C.2: final validation loss of BERT-Large grown in six stages.
 STACKING_LOSS: dict[str, float] = {"adaptive": 1.5301, "last": 1.5432}
+
+# Karp (thesis, 2024), table C.1: percent right after one example, of UL2 grown from 12 to 16 layers
+# by LAG@2000.
+DOWNSTREAM_ACCURACY: dict[str, dict[str, float]] = {
+    "tydiqa": _by_strategy(28.18, 25.23, 21.82, 21.59, 21.82),
+    "triviaqa": _by_strategy(13.84, 13.44, 12.19, 12.39, 12.19),
+    "lambada": _by_strategy(8.32, 7.60, 6.89, 6.90, 6.89),
+}

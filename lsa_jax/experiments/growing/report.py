@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.growing import figures
-from lsa_jax.experiments.growing.families import Family, describe, make_families
+from lsa_jax.experiments.growing.downstream_report import downstream_claims, downstream_table
+from lsa_jax.experiments.growing.families import DOWNSTREAM, Family, describe, make_families
 from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
 from lsa_jax.experiments.growing.numbers import (
     GROWING,
@@ -229,6 +230,10 @@ def _operator_report(
         ]
         for (kind, schedule), found in numbers.groupby(_SETTING, sort=False):
             claims += setting_claims(config, kind, schedule, found)
+            if found.filter(like=DOWNSTREAM).notna().any(axis=None):
+                heading = f"Percent right ({kind}, {schedule} rate)"
+                tables.append((heading, downstream_table(found, _strategies(config))))
+                claims += downstream_claims(found, _strategies(config))
         claims += contrast_claims(numbers)
     note = (
         "Means over seeds ± their standard deviation. Every operator of a seed begins at the same "
@@ -308,7 +313,6 @@ def _stacking_report(
         tables=tables,
         claims=_checked(config, stacking_claims(fine)) if len(fine) else [],
         figures={"stacking": functools.partial(figures.draw_stacking, fine, workdir)},
-        extra_tables={},
         notes=[note],
     )
 

@@ -73,6 +73,12 @@ FIELDS: dict[str, Field] = {
     "final_share": Field(0.25, number(0, 1, above=True), "of the last steps: their mean is final"),
     "lag_steps": Field(200, integer(0), "k of LAG@k"),
     "lag_window": Field(1, integer(1), "steps up to k whose mean decides"),
+    # What grown decoders can do.
+    "downstream.tasks": Field(
+        (), tuple_of(text()), "NAME of NAME.jsonl (NAME:word: first words), or last_word"
+    ),
+    "downstream.examples": Field(1000, integer(1), "items of a task at most"),
+    "downstream.answer_tokens": Field(16, integer(1), "of a completion"),
     # Growing in stages.
     "strategy": Field("adaptive", _STRATEGY, "the best of the space by LAG, or the last block"),
     "stage_steps": Field((100, 100), tuple_of(integer(1)), "of each stage, the first one too"),
@@ -157,6 +163,17 @@ def _check_operator(config: ml_collections.ConfigDict) -> None:
         _refuse("dense_steps", config.dense_steps, f"at most the {config.grow_steps} of growing")
 
 
+def _check_downstream(config: ml_collections.ConfigDict) -> None:
+    tasks = config.downstream.tasks
+    if not tasks:
+        return
+    if config.model.kind != "decoder" or config.question != "operators":
+        _refuse("downstream.tasks", tasks, "(), or a decoder that is grown once")
+    if config.downstream.answer_tokens > config.data.length - 2:
+        most = f"at most data.length - 2 = {config.data.length - 2}"
+        _refuse("downstream.answer_tokens", config.downstream.answer_tokens, most)
+
+
 def _check_stages(config: ml_collections.ConfigDict) -> None:
     steps, strides = config.stage_steps, config.index_strides
     if len(steps) < 2:
@@ -184,3 +201,4 @@ def validate(config: ml_collections.ConfigDict) -> None:
         steps = total_steps(config)
         _refuse("optimizer.warmup_steps", config.optimizer.warmup_steps, f"below {steps} steps")
     (_check_stages if config.question == "stacking" else _check_operator)(config)
+    _check_downstream(config)

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float
 from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import text as texts
+from lsa_jax.experiments.growing.downstream import Task, read_tasks
 from lsa_jax.experiments.growing.objectives import (
     TokenBatch,
     make_objective,
@@ -66,8 +67,43 @@ class GrowingTask(NamedTuple):
     seed: int
 
 
-def load(points: list[Point], data_dir: Path | None) -> dict[str, Text]:
-    """Returns the text of each kind of network: read once, in its vocabulary."""
+class Material(NamedTuple):
+    """What one kind of network reads.
+
+    Attributes:
+        text: in its vocabulary.
+        downstream: what it is asked to do once it is grown; nothing in a dry run.
+    """
+
+    text: Text
+    downstream: tuple[Task, ...] = ()
+
+
+def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
+    """Returns the material of each kind of network, read once."""
+    return {
+        kind: Material(text, _downstream(points[0].config, text, data_dir))
+        for kind, text in _texts(points, data_dir).items()
+    }
+
+
+def _downstream(
+    config: ml_collections.ConfigDict, text: Text, data_dir: Path | None
+) -> tuple[Task, ...]:
+    settings = config.downstream
+    if not settings.tasks or backend.dry_run() is not None:
+        return ()
+    return read_tasks(
+        settings.tasks,
+        data_dir,
+        text.tokenizer,
+        text.validation.astype(np.int32),
+        examples=settings.examples,
+        answer_tokens=settings.answer_tokens,
+    )
+
+
+def _texts(points: list[Point], data_dir: Path | None) -> dict[str, Text]:
     found: dict[str, Text] = {}
     for point in points:
         config, kind = point.config.data, point.config.model.kind

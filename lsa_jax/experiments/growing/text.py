@@ -42,12 +42,14 @@ class Text(NamedTuple):
         validation: windows to measure the loss on.
         sizes: training windows of each source.
         vocabulary_size: token ids are below it.
+        tokenizer: what cut the text; None where a dry run has no text.
     """
 
     train: Integer[np.ndarray, "windows n"]
     validation: Integer[np.ndarray, "held_out n"]
     sizes: tuple[int, ...]
     vocabulary_size: int
+    tokenizer: "tokenizers.Tokenizer | None" = None
 
     @property
     def checksum(self) -> int:
@@ -285,6 +287,7 @@ def load(
         np.concatenate([held_out for _, held_out in parts]),
         tuple(len(train) for train, _ in parts),
         tokenizer.get_vocab_size(),
+        tokenizer,
     )
 
 

@@ -14,7 +14,7 @@ import optax
 from lsa_jax import models, training
 from lsa_jax.experiments.lazy_rich import tasks
 from lsa_jax.experiments.lazy_rich.streams import Digits
-from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, Task
+from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
@@ -40,12 +40,12 @@ def run_key(config: ml_collections.ConfigDict) -> jax.Array:
     return jax.random.fold_in(jax.random.key(config.seed), Digits.RUN)
 
 
-def initial(config: ml_collections.ConfigDict, model: Model, task: Task) -> Any:
+def initial(config: ml_collections.ConfigDict, model: Model, task: DigitsTask) -> Any:
     """Returns the parameters that a point's training starts from."""
     return model.init(init_key(run_key(config)), input_shape(config, task))
 
 
-def input_shape(config: ml_collections.ConfigDict, task: Task) -> tuple[int, ...]:
+def input_shape(config: ml_collections.ConfigDict, task: DigitsTask) -> tuple[int, ...]:
     """Returns the shape of one composed image."""
     side = config.data.background_size
     return (side, side, task.train.inputs.shape[-1])
@@ -54,7 +54,7 @@ def input_shape(config: ml_collections.ConfigDict, task: Task) -> tuple[int, ...
 def optimizer_of(
     config: ml_collections.ConfigDict,
     model: Model,
-    task: Task,
+    task: DigitsTask,
     rate: Any,
     frozen: tuple[str, ...] = (),
 ) -> optax.GradientTransformation:
@@ -86,7 +86,7 @@ def optimizer_of(
 
 def train(
     group: list[Point],
-    task: Task,
+    task: DigitsTask,
     model: Model,
     rates: list[float],
     loss: Callable,

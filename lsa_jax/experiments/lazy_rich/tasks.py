@@ -20,7 +20,7 @@ from lsa_jax.sweep.points import Point
 TRAIN, TEST = 0, 1
 
 
-class Task(NamedTuple):
+class DigitsTask(NamedTuple):
     """Both splits before images lie on their backgrounds: [n, a, a, c] and one-hot targets."""
 
     train: Dataset
@@ -31,7 +31,7 @@ def _key(config: ml_collections.ConfigDict) -> str:
     return json.dumps(config.data.to_dict(), sort_keys=True)
 
 
-def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> Task:
+def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTask:
     data = config.data
     sizes = {"num_train": data.num_train, "num_test": data.num_test}
     view = tasks.task_view(images.load(data.dataset, data_dir), "all", **sizes)
@@ -40,10 +40,10 @@ def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> Task:
         small = backgrounds.resize(dataset.inputs, data.image_size)
         return Dataset(jnp.tile(small, (copies, 1, 1, 1)), jnp.tile(dataset.targets, (copies, 1)))
 
-    return Task(split(view.train, 1), split(view.test, data.test_copies))
+    return DigitsTask(split(view.train, 1), split(view.test, data.test_copies))
 
 
-def load(points: list[Point], data_dir: Path | None) -> dict[str, Task]:
+def load(points: list[Point], data_dir: Path | None) -> dict[str, DigitsTask]:
     """Reads the images that the points need, once for each way of preparing them."""
     return {key: _read(config, data_dir) for key, config in _configs(points).items()}
 
@@ -52,7 +52,7 @@ def _configs(points: list[Point]) -> dict[str, ml_collections.ConfigDict]:
     return {_key(point.config): point.config for point in points}
 
 
-def task_of(point: Point, data: dict[str, Task]) -> Task:
+def task_of(point: Point, data: dict[str, DigitsTask]) -> DigitsTask:
     """Returns the images of a point, of those that `load` read."""
     return data[_key(point.config)]
 

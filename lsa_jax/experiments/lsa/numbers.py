@@ -1,4 +1,7 @@
-"""What Karp et al. (NeurIPS 2021; chapter 3 of the thesis) print, to stand beside ours."""
+"""What Karp et al. (NeurIPS 2021; chapter 3 of the thesis) print, to stand beside ours.
+
+And what another code base prints of recursive feature machines.
+"""
 
 from typing import NamedTuple
 
@@ -13,6 +16,27 @@ class Retained(NamedTuple):
 
     noise: float
     percent: dict[str, float]
+
+
+class Published(NamedTuple):
+    """What another code base prints of a recursive feature machine.
+
+    Attributes:
+        percent: test accuracy before any update, after one, and so on.
+        num_train: training images.
+        num_test: test images.
+        classes: labels to guess among.
+        matrix_seconds: what the kernel matrix of the training images takes there; None if it is not
+            worth a comparison.
+        source: where.
+    """
+
+    percent: tuple[float, ...]
+    num_train: int
+    num_test: int
+    classes: int
+    matrix_seconds: float | None
+    source: str
 
 
 # Karp et al. (NeurIPS 2021), table 1 (thesis table 3.1).
@@ -60,5 +84,17 @@ ON_PAR_AT_ZERO_NOISE = {
     "lsa/table1/cifar2_gaussian": _CLOSE,
 }
 
+_SOURCE = "github.com/aradha/agop_feature_learning, kernel_machine_agop/conv_rfm/"
+
+# Beaglehole, Radhakrishnan, Pandit and Belkin (2023): outputs of the notebooks.
+PUBLISHED = {
+    "conv_rfm/noisy_mnist": Published(
+        (52.0, 54.5, 57.3, 59.4), 4000, 4000, 10, 6.7, _SOURCE + "CRFM_noisy_mnist.ipynb"
+    ),
+    "conv_rfm/stars": Published((78.0, 94.8), 50, 1025, 2, None, _SOURCE + "CRFM_star.ipynb"),
+}
+
 # What a configuration may name to have these numbers put beside its own.
-PAPER_ITEMS = tuple(dict.fromkeys((*RETAINED, *ON_PAR_AT_ZERO_NOISE, *TEST_ACCURACY_PERCENT)))
+PAPER_ITEMS = tuple(
+    dict.fromkeys((*RETAINED, *ON_PAR_AT_ZERO_NOISE, *TEST_ACCURACY_PERCENT, *PUBLISHED))
+)

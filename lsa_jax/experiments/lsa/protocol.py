@@ -132,12 +132,15 @@ def growing_background(variant: str) -> ml_collections.ConfigDict:
     return choose(config, variant, {"small": _SMALLER | small, "quick": _QUICK | quick})
 
 
-def whole_mnist(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDict:
+def whole_mnist(
+    variant: str, fields: dict[str, Any], small: dict[str, Any] | None = None
+) -> ml_collections.ConfigDict:
     """Returns the regression of figure 6's infinite NTK on all of MNIST, half a matrix on disk.
 
     Args:
         variant: "full", "small" (10,000 images) or "quick" (tests).
-        fields: what differs: title, background.
+        fields: what differs: title, background, solver.
+        small: what "small" changes instead.
 
     Raises:
         InputError: there is no such variant, or no such field.
@@ -156,5 +159,7 @@ def whole_mnist(variant: str, fields: dict[str, Any]) -> ml_collections.ConfigDi
             **fields,
         },
     )
-    small, quick = {"data.num_train": 10_000}, {"data.num_train": 200, "data.num_test": 100}
-    return choose(config, variant, {"small": small, "quick": quick})
+    quick = {"data.num_train": 200, "data.num_test": 100}
+    if config.ntk_infinite.solver == "nystrom":
+        quick["ntk_infinite.centres"] = 20
+    return choose(config, variant, {"small": small or {"data.num_train": 10_000}, "quick": quick})

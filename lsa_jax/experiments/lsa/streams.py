@@ -2,15 +2,15 @@
 
 
 class NoiseCurves:
-    """Of a seed's key: the network and its training, the data, examples for ridge and gradients."""
+    """Of a seed's key: the network, the data, examples for ridge and gradients, and centres."""
 
-    RUN, DATA, RIDGE, POINTS = range(4)
+    RUN, DATA, RIDGE, POINTS, CENTRES = range(5)
 
 
 class KernelBound:
     """Of a seed's key."""
 
-    FILTERS, TRAIN, VALIDATION, TEST = range(4)
+    FILTERS, TRAIN, VALIDATION, TEST, LINEAR = range(5)
 
 
 class Sample:

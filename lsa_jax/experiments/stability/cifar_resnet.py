@@ -23,6 +23,7 @@ from lsa_jax.models.layers import (
     Residual,
     Serial,
 )
+from lsa_jax.models.layers.normalization import normalise_batch
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
 
@@ -53,14 +54,13 @@ class GivenBatchNorm(BatchNorm):
         if module.has_variable(_STATISTICS, "mean"):
             mean = module.get_variable(_STATISTICS, "mean")
             variance = module.get_variable(_STATISTICS, "variance")
-        else:
-            mean, variance = jnp.mean(wide, axis=axes), jnp.var(wide, axis=axes)
-            if module.is_mutable_collection(_STATISTICS) and not module.is_initializing():
-                module.put_variable(_STATISTICS, "mean", mean)
-                module.put_variable(_STATISTICS, "variance", variance)
-        factor = scale * lax.rsqrt(variance + self.epsilon)
-        normed = (wide - _over(mean, x)) * _over(factor, x) + _over(shift, x)
-        return normed.astype(x.dtype)
+            factor = scale * lax.rsqrt(variance + self.epsilon)
+            normed = (wide - _over(mean, x)) * _over(factor, x) + _over(shift, x)
+            return normed.astype(x.dtype)
+        if module.is_mutable_collection(_STATISTICS) and not module.is_initializing():
+            module.put_variable(_STATISTICS, "mean", jnp.mean(wide, axis=axes))
+            module.put_variable(_STATISTICS, "variance", jnp.var(wide, axis=axes))
+        return normalise_batch(wide, scale, shift, self.epsilon).astype(x.dtype)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def measure(
     pair: Pair,
     pool: ExamplePool,
 ) -> dict[str, Float[Array, ""]]:
-    """Returns the quantities of one pair; see `stability_measures.summarize`."""
+    """Returns the quantities of one pair; see `measures.summarize`."""
     loss, scale = _LOSSES[config.learner], unpacked_scale(pool.inputs)
 
     def evaluate(inputs: Array, targets: Array) -> tuple[Array, Array]:

@@ -223,7 +223,7 @@ def measure(
     pool: ExamplePool,
     fixed: Tree,
 ) -> dict[str, Float[Array, ""]]:
-    """Returns the quantities of one pair; see `stability_measures.summarize`.
+    """Returns the quantities of one pair; see `measures.summarize`.
 
     All are not-a-number where a model stopped at a loss that was not finite.
     """

@@ -86,7 +86,7 @@ def _pairs_report(
 ) -> Report:
     pairs, paths = collect(results, workdir)
     if pairs.empty:
-        return Report(config.title, [], [], {}, {}, ["No pair was trained to the end."])
+        return Report(config.title, [], [], {}, notes=["No pair was trained to the end."])
     fits = fit_all(pairs, config.fit.resamples)
     step = report_step(config)
     drawn = {}

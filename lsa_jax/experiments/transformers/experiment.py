@@ -9,22 +9,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_collections
+
 from lsa_jax.experiments.transformers.report import make_report
 from lsa_jax.experiments.transformers.settings import AXES
 from lsa_jax.experiments.transformers.tasks import make_lists
 from lsa_jax.experiments.transformers.theorems import run_theorem
 from lsa_jax.experiments.transformers.training import run_training
 from lsa_jax.experiments.transformers.value_step import run_step
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "value_scale", "randomness")
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: sequences are listed or drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -34,9 +31,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
     )
 
 
-def _settings_of(point: Point) -> dict[str, Any]:
-    """Returns what a point is, also where it was not swept."""
-    config = point.config
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
     names = ["vocabulary_size", "sequence_length", "list_length", *AXES[config.question], "seed"]
     if config.question == "value_step":
         names.append("gradient")
@@ -58,14 +53,11 @@ def run(
         outcomes = [run_step(config, tasks[0])]
     else:
         outcomes = [run_theorem(config, tasks[0])]
-    return [
-        outcome._replace(metrics=_settings_of(point) | outcome.metrics)
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
 
 
 EXPERIMENT = Experiment(
-    load=load,
+    load=no_data,
     groups=groups,
     run=run,
     report=make_report,

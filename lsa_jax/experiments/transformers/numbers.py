@@ -12,7 +12,7 @@ DECISION_LIST_CLAIMS: dict[str, tuple[str, str]] = {
         "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
     ),
     "loss_falls": ("runs whose loss falls at every step", "all (proofs of both theorems)"),
-    "slope": (
+    "gradient": (
         "squared gradient in W while a token is wrong, over the proof's",
         "above 1: misclassification implies a large gradient",
     ),

@@ -72,14 +72,14 @@ def theorem_claims(question: str, fine: pd.DataFrame, num_points: int) -> list[C
     ours = f"{_count(within)}; {found['first_perfect'].max():g} steps at most, "
     ours += f"{ratio.max():.1g} of the bound at most"
     theorem = "theorem4_3" if question == "value_fixed" else "theorem4_4"
-    falls, slopes = found["largest_rise"] <= 0, found["least_slope_ratio"] > 1
+    falls, is_large = found["largest_rise"] <= 0, found["least_slope_ratio"] > 1
     # A descent that gets nowhere may well do so as the proofs say.
     unless = "" if within.all() else "not every run is perfect within the bound"
     least = f"{found['least_slope_ratio'].min():.3g} at least"
     claims = [
         _claim(theorem, within, ours),
         _claim("loss_falls", falls, _count(falls), unless=unless),
-        _claim("slope", slopes, least, unless=unless),
+        _claim("gradient", is_large, least, unless=unless),
     ]
     if question == "value_fixed":
         ordered = found["ordered"]
@@ -174,7 +174,6 @@ def _step_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workd
         tables=[("V after one step", table)],
         claims=step_claims(results),
         figures={"value_step": functools.partial(figures.draw_step, config, fine)},
-        extra_tables={},
         notes=[note],
     )
 

@@ -101,12 +101,6 @@ def all_sets(vocabulary_size: int, sequence_length: int) -> Int[np.ndarray, "set
     return np.array(list(found), np.int32).reshape(-1, sequence_length)
 
 
-def all_sequences(vocabulary_size: int, sequence_length: int) -> Int[np.ndarray, "sequences n"]:
-    """Returns every sequence of n distinct tokens once: [L! / (L - n)!, n]."""
-    found = itertools.permutations(range(vocabulary_size), sequence_length)
-    return np.array(list(found), np.int32).reshape(-1, sequence_length)
-
-
 def sample_sequences(
     key: Key[Array, ""], num_sequences: int, vocabulary_size: int, sequence_length: int
 ) -> Int[Array, "sequences n"]:

@@ -244,13 +244,13 @@ def _walk(
             raise NumericalError(f"the loss is not finite at step {step}")
         row = _row(params, descent, task)
         perfect = step if perfect is None and row["accuracy"] == 1 else perfect
-        slope = float(jnp.linalg.norm(gradient["w"]))
+        row |= {"loss": float(loss), "gradient_norm": float(jnp.linalg.norm(gradient["w"]))}
         half, after = (
             jax.tree.map(lambda p, g, part=part: p - part / assumed * g, params, gradient)
             for part in (0.5, 1.0)
         )
         met = max(_eigenvalue(descent, params), _eigenvalue(descent, half))
-        rows.append({"step": step, "loss": float(loss), "slope": slope, "eigenvalue": met, **row})
+        rows.append({"step": step, **row, "eigenvalue": met})
         last = config.max_steps if perfect is None else perfect + config.steps_after
         if met > assumed * _LARGER or step == last:
             return Path(rows, perfect, max(met, assumed))
@@ -289,7 +289,7 @@ def run_theorem(config: ml_collections.ConfigDict, task: DecisionLists) -> Outco
         "start_accuracy": rows[0]["accuracy"],
         "start_loss": rows[0]["loss"],
         "largest_rise": float(np.diff(losses).max(initial=-np.inf)),
-        "least_slope_ratio": min(row["slope"] ** 2 for row in wrong) / descent.threshold,
+        "least_slope_ratio": min(row["gradient_norm"] ** 2 for row in wrong) / descent.threshold,
     }
     if path.perfect is not None:
         metrics["ordered"] = rows[path.perfect]["ordered"]

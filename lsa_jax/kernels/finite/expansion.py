@@ -1,6 +1,7 @@
 """A finite network's first-order expansion in its parameters, to be trained like any network."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -11,11 +12,12 @@ from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend
 from lsa_jax.checks import one_of, require
-from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import linearize as _derivatives
+from lsa_jax.kernels.finite.layerwise import examples_at_once
 from lsa_jax.kernels.matrices import memory
 
-# Examples that are put through the network at a time.
+# Examples that a CPU puts through the network at a time; an accelerator as many as it then
+# differentiates.
 _AT_A_TIME = 16
 
 
@@ -74,13 +76,12 @@ def linearize(
 def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
     """Raises InputError where what `linearize_on` keeps of the examples does not fit the memory."""
     derivatives = jax.eval_shape(functools.partial(_derivatives.derivatives, apply), params, x)
-    needed, available = backend.size_in_bytes(derivatives), memory.device_available()
-    if needed > available:
-        raise InputError(
-            f"x is {x.shape}: the derivatives of its {len(x)} examples take {needed:.3g} bytes, "
-            f"and {available:.3g} of memory are available; accepted: fewer examples, or "
-            "`linearize`, which keeps none"
-        )
+    memory.check_fits_device(
+        f"x is {x.shape}: keeping the derivatives of its {len(x)} examples",
+        math.inf,
+        lambda: backend.size_in_bytes(derivatives),
+        "fewer examples, or `linearize`, which keeps none",
+    )
 
 
 @jax.default_matmul_precision("highest")
@@ -126,5 +127,7 @@ def linearize_on(
         return examples.outputs + change
 
     # One at a time as in the factors, so that memory beside the result is that of a few examples.
-    outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=_AT_A_TIME)
+    count = jax.eval_shape(apply, params, x).shape[1]
+    at_once = examples_at_once(apply, params, x, count, on_cpu=_AT_A_TIME)
+    outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=at_once)
     return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin

@@ -4,6 +4,7 @@ A convolution of images is a dense layer at the positions of its windows. See `d
 layers are found in the program that jax traces a network to, whatever library it is of.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,8 +14,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from lsa_jax import backend
 from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.finite.layerwise import factors_of_one
+from lsa_jax.kernels.matrices import memory
 
 
 class LayerGradients(NamedTuple):
@@ -57,10 +60,18 @@ def layer_gradients(
     Returns:
         The layers, in the order in which the network computes them.
 
+    Raises:
+        InputError: the layers' outer products do not fit the memory.
+
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), which
     calls it AGOP; over positions: Beaglehole et al. (arXiv 2309.00570).
     """
     layers, weights = _found(apply, params, x)
+    needed = 3 * x.dtype.itemsize * sum(layer.fan_in**2 for layer in layers)
+    widest = max((layer.fan_in for layer in layers), default=0)
+    what = f"outer products of layers with {widest} inputs and fewer"
+    instead = "a network whose layers have fewer inputs"
+    memory.check_fits_device(what, needed, lambda: needed, instead)
     factors_of = factors_of_one(apply, params, layers, layers, x, by_output=True)
 
     def add(sums: list[Array], example: Array) -> tuple[list[Array], None]:
@@ -83,7 +94,11 @@ def last_layer_inputs(
     params: PyTree[Float[Array | np.ndarray, "..."]],
     x: Shaped[Array | np.ndarray, "n ..."],
 ) -> Float[Array, "n k"]:
-    """Returns what the last dense layer sees: the network's features, flattened over positions."""
+    """Returns what the last dense layer sees: the network's features, flattened over positions.
+
+    Raises:
+        InputError: those of all examples do not fit the memory.
+    """
     program, _ = trace(apply, params, x.shape[1:], x.dtype)
 
     def of_one(example: Array) -> Array:
@@ -97,7 +112,11 @@ def last_layer_inputs(
         run(program, jax.tree.leaves(params), example[None], note, lambda leaf: None)
         return seen[-1]
 
-    return lax.map(of_one, jnp.asarray(x))
+    found = functools.partial(lax.map, of_one)
+    needed = backend.size_in_bytes(jax.eval_shape(found, x))
+    what = f"x is {x.shape}: keeping what the last layer sees"
+    memory.check_fits_device(what, needed, lambda: needed, "fewer examples at a time")
+    return found(jnp.asarray(x))
 
 
 def _found(

@@ -38,7 +38,7 @@ _SIDE_ELSEWHERE = 1024
 # Examples that are differentiated at a time. What one needs on the way (activations, for each
 # output) then stays in a CPU's cache. An accelerator, which two would leave idle, takes as many as
 # this share of its memory holds, up to a number that fills it with the smallest networks too.
-_BATCH = {"cpu": 2}
+_BATCH_ON_CPU = 2
 _SHARE_OF_MEMORY = 1 / 16
 _LARGEST_BATCH = 256
 
@@ -120,10 +120,12 @@ def examples_at_once(
     params: PyTree[Any],
     x: Shaped[Array | np.ndarray, "n ..."],
     outputs: int,
+    *,
+    on_cpu: int = _BATCH_ON_CPU,
 ) -> int:
     """Returns how many examples are differentiated at a time, in each of so many outputs."""
-    if backend.platform() in _BATCH:
-        return _BATCH[backend.platform()]
+    if backend.is_cpu():
+        return on_cpu
     memory = backend.memory()
     if memory is None:
         return _LARGEST_BATCH

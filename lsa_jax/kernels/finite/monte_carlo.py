@@ -1,5 +1,6 @@
 """Mean kernels of a finite network over its initialisations, as exact as is asked for."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -8,9 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
+from lsa_jax import backend
 from lsa_jax.checks import integer, number, one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite.ntk import empirical_ntk
+from lsa_jax.kernels.matrices import memory
 
 
 class MonteCarlo(NamedTuple):
@@ -64,7 +67,7 @@ def monte_carlo_kernel(
         The mean with its errors.
 
     Raises:
-        InputError: an argument is not accepted.
+        InputError: an argument is not accepted, or the draws do not fit the memory.
     """
     require("get", get, one_of("ntk", "nngp"))
     require("tolerance", tolerance, number(0, above=True))
@@ -82,8 +85,22 @@ def monte_carlo_kernel(
             outputs = [apply(params, x) for x in (x1, x1 if x2 is None else x2)]
             return jnp.matmul(outputs[0], outputs[1].T) / outputs[0].shape[1]
 
-    return _averaged(
-        jax.jit(lambda numbers: jax.lax.map(draw, numbers)), tolerance, min_draws, max_draws
+    def draw_some(numbers: Array) -> Array:
+        return jax.lax.map(draw, numbers)
+
+    _check_fits(draw_some, min_draws, len(x1) * len(x1 if x2 is None else x2))
+    return _averaged(jax.jit(draw_some), tolerance, min_draws, max_draws)
+
+
+def _check_fits(draw_some: Callable[[Array], Array], count: int, pairs: int) -> None:
+    """Raises InputError where so many draws at a time do not fit the memory."""
+    numbers = jax.ShapeDtypeStruct((count,), jnp.int32)
+    memory.check_fits_device(
+        f"drawing {count} kernels of {pairs} pairs at a time",
+        math.inf,
+        # On the host also the draws in float64, their mean, their squares and the error.
+        lambda: backend.bytes_one_by_one(draw_some, numbers) + 8 * (count + 3) * pairs,
+        "fewer examples, or fewer min_draws",
     )
 
 

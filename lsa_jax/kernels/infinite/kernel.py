@@ -1,6 +1,7 @@
 """Kernels of a network whose layers are infinitely wide."""
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -10,10 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import recursion
 from lsa_jax.kernels.infinite.network_shape import is_supported
 from lsa_jax.kernels.infinite.steps import Step, serial
+from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
 _METHODS = ("auto", "recursion", "neural_tangents")
@@ -95,7 +98,9 @@ class InfiniteKernel(StagedKernel):
             get: Literal["ntk", "nngp"] = "ntk",
         ) -> Float[Array, "n1 n2"]:
             check(x1.shape[1:])
-            return recursion.kernel(self.steps, x1, x2, get, transform)
+            kernel = functools.partial(recursion.kernel, self.steps, get=get, transform=transform)
+            _check_fits(kernel, x1, x2)
+            return kernel(x1, x2)
 
         def stages(example: jax.ShapeDtypeStruct, get: str = "ntk") -> Stages:
             check(example.shape)
@@ -158,7 +163,8 @@ def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
         "auto" is "recursion" where it has every step and inputs are float32 or float64, else
         "neural_tangents", which has to be installed.
 
-        It raises InputError if an argument is not accepted.
+        It raises InputError if an argument is not accepted, or all pairs at once do not fit the
+        memory; `kernels.gram` goes by tiles.
     """
     their_network = functools.cache(lambda: serial(steps))  # not before it is asked for
 
@@ -187,12 +193,15 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
         if method != "neural_tangents":
             refusal = _why_not(steps, *(x for x in (x1, x2) if x is not None))
             if refusal is None:
+                _check_fits(functools.partial(recursion.kernel, steps, get=get), x1, x2)
                 return recursion.kernel(steps, x1, x2, get)
             if method == "recursion":
                 raise InputError(
                     f"method is 'recursion', and {refusal}; accepted here: neural_tangents, auto"
                 )
-        values = _by_neural_tangents(kernel_fn, x1, x2, get)
+        by_theirs = functools.partial(_by_neural_tangents, kernel_fn, get=get)
+        _check_fits(by_theirs, x1, x2)
+        values = by_theirs(x1, x2)
         if values.shape != (len(x1), len(x1 if x2 is None else x2)):
             raise InputError(
                 f"the network's kernel of {x1.shape} is {values.shape}; accepted: networks that "
@@ -208,6 +217,25 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
         return None if elsewhere or _why_not(steps, one) else recursion.stages(steps, example, get)
 
     return InfiniteKernel(kernel, stages, steps)
+
+
+def _check_fits(
+    kernel: Callable[[Array, Array | None], Array],
+    x1: Array | np.ndarray,
+    x2: Array | np.ndarray | None,
+) -> None:
+    """Raises InputError where all pairs at once do not fit the memory, outside of `jax.jit`."""
+    sides = [x1] if x2 is None else [x1, x2]
+    if any(isinstance(x, jax.core.Tracer) for x in sides):
+        return
+    # Covariances of all pairs of places of all pairs of examples, several times.
+    places = math.prod(x1.shape[1:-1])
+    memory.check_fits_device(
+        f"the kernel of all examples of {' and '.join(str(x.shape) for x in sides)} at once",
+        50 * len(sides[0]) * len(sides[-1]) * places**2 + 1000 * sum(x.nbytes for x in sides),
+        lambda: backend.bytes_one_by_one(kernel, x1, x2),
+        "fewer examples at a time, or the kernel in `kernels.gram`, which goes by tiles",
+    )
 
 
 @jax.default_matmul_precision("highest")

@@ -70,7 +70,7 @@ def average_gradient_outer_product(
         A symmetric matrix, with sums over points in float64.
 
     Raises:
-        InputError: shapes that do not fit, no points, or inputs the kernel refuses.
+        InputError: shapes or memory that do not fit, no points, or inputs the kernel refuses.
         NumericalError: the gradients are not finite.
 
     Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks;
@@ -104,6 +104,13 @@ def _check(x: np.ndarray, weights: np.ndarray, points: np.ndarray) -> None:
         )
 
 
+def _check_fits(size: int) -> None:
+    """Raises InputError where outer products of gradients of this size do not fit the memory."""
+    needed = 2 * 8 * size**2
+    what = f"the outer product of gradients of {size} numbers"
+    memory.check_fits_device(what, needed, lambda: needed, "smaller inputs, or rows=True")
+
+
 def _by_recursion(
     kernel: InfiniteKernel,
     get: str,
@@ -116,6 +123,7 @@ def _by_recursion(
     """Sums the outer products of gradients with respect to patches."""
     steps, shape, transform = kernel.steps, x.shape[1:], kernel.transform
     size = kernel.transform_size(shape)
+    _check_fits(size)
     x, points = x.astype(np.float32, copy=False), points.astype(np.float32, copy=False)
     side = tiles.even_share(len(x), _BLOCK)
     rows, columns = recursion.tile_sides(steps, shape, len(points), side)
@@ -148,6 +156,7 @@ def _by_jax(
     rows: bool,
 ) -> np.ndarray:
     """Sums the outer products of gradients with respect to inputs, or their rows."""
+    _check_fits(points.shape[-1] if rows else points[0].size)
 
     @jax.jit
     def gradients_at(tile: Array, x: Array, weights: Array) -> Array:
@@ -172,8 +181,10 @@ def _blocks(x: np.ndarray, weights: np.ndarray, size: int) -> Iterator[_Block]:
 
 
 def _filled(block: _Block, size: int) -> _Block:
-    """Fills a block up with copies of an example that weigh nothing."""
+    """Fills a block up with copies of an example that weigh nothing; a whole one is no copy."""
     more = size - len(block.x)
+    if not more:
+        return block
     zeros = np.zeros((more, block.weights.shape[1]), block.weights.dtype)
     return _Block(
         np.concatenate([block.x, np.repeat(block.x[-1:], more, axis=0)]),

@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from lsa_jax import backend
+from lsa_jax import backend, processes
 from lsa_jax.checks import integer, number, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
@@ -97,8 +97,7 @@ def recursive_feature_machine(
         x: training examples.
         y: targets.
         key: draws the points.
-        size: k. None takes the inputs' size, for rows it is that of their last axis; a network's is
-            `model.kernel.transform_size(x.shape[1:])`.
+        size: k; a network's is `model.kernel.transform_size(x.shape[1:])`. None: an input's size.
         updates: how many times the transform is learned anew.
         points: training examples at which gradients are taken, or all.
         ridge: over the kernel's mean diagonal.
@@ -151,12 +150,19 @@ def _kept(
     if folder is None:
         return update(None)
     path, matrix = folder / f"transform_{number_of}.npy", folder / f"gram_{number_of}.npy"
-    if path.exists():
-        return np.load(path)
+    # Of several processes the first alone reads and writes, and all take the same turns.
+    group = processes.everyone()
+    kept = group.from_first(lambda: np.load(path) if path.exists() else None)
+    if kept is not None:
+        return kept
     transform = update(matrix)
-    _keep(path, transform)
-    for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
-        used.unlink()
+
+    def keep() -> None:
+        _keep(path, transform)
+        for used in () if keep_matrix else folder.glob(f"{matrix.name}*"):
+            used.unlink()
+
+    group.on_first(keep)
     return transform
 
 
@@ -181,8 +187,6 @@ def _update(
 ) -> np.ndarray:
     """Returns the transform that the predictor over the kernel of this one asks for."""
     kernel, x, limit = machine.kernel_of_transform(transform), machine.x, machine.memory_limit
-    if matrix is not None:
-        matrix.parent.mkdir(parents=True, exist_ok=True)
     gram_train = gram(
         kernel,
         x,
@@ -230,9 +234,22 @@ def _claim(
 
     The kernel is told by its values for the first examples, as they come out on any machine.
     """
+    probe = np.asarray(gram(kernel, x[:2]), float)
+    told = functools.partial(_claim_of, folder, probe, x, y, chosen, settings)
+    processes.everyone().on_first(told)
+
+
+def _claim_of(
+    folder: Path,
+    probe: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    chosen: np.ndarray,
+    settings: _Settings,
+) -> None:
+    """Notes or checks it, by the kernel's values."""
     arrays = "".join(map(gram_file.digest, (x, y, chosen)))
     mine = {**settings._asdict(), "examples": hashlib.sha256(arrays.encode()).hexdigest()}
-    probe = np.asarray(gram(kernel, x[:2]), float)
     path = folder / "machine.json"
     if not path.exists():
         files.write_json(path, mine | {"probe": probe.tolist()})

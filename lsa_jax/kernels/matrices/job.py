@@ -5,7 +5,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -17,7 +17,10 @@ from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices import packed as packed_tiles
 from lsa_jax.kernels.matrices import programs as tile_programs
+from lsa_jax.kernels.matrices.shards import shard_of
 from lsa_jax.kernels.matrices.staged import Stages, stages_of
+
+Value = TypeVar("Value")
 
 _DTYPES = ("float32", "float64")
 
@@ -37,11 +40,11 @@ class Workers(NamedTuple):
     process_index: int = 0
     process_count: int = 1
 
-    def found(self, memory_limit: float | None) -> list[jax.Device]:
+    def found(self, memory_limit: float | None, *, sharded: bool) -> list[jax.Device]:
         """Returns the devices; a CPU is one for each of its threads."""
         if self.devices:
             return list(self.devices)
-        if self.process_count == 1 and jax.process_count() > 1:
+        if self.process_count == 1 and jax.process_count() > 1 and not sharded:
             return jax.devices()
         first, *_ = own = jax.local_devices()
         return [first] * memory.num_threads(memory_limit) if first.platform == "cpu" else own
@@ -51,7 +54,10 @@ EVERYWHERE = Workers()
 
 
 class Job(NamedTuple):
-    """What is to be computed: the arguments of `gram`, inputs as numpy arrays."""
+    """What is to be computed: the arguments of `gram`, inputs as numpy arrays.
+
+    Of a matrix that is sharded by rows it is this process's part, of `num_rows` in all.
+    """
 
     kernel: Callable[[Array, Array], Array]
     x1: np.ndarray
@@ -61,7 +67,27 @@ class Job(NamedTuple):
     memory_limit: float | None
     devices: tuple[jax.Device, ...]
     group: processes.ProcessGroup
-    packed: bool = False
+    packed: bool
+    sharded: bool
+    num_rows: int
+
+    @property
+    def team(self) -> processes.ProcessGroup:
+        """Those of the group that compute the same tiles together: this one alone of a shard."""
+        return processes.ALONE if self.sharded else self.group
+
+    @property
+    def shards(self) -> processes.ProcessGroup:
+        """Those that have a part of the tiles each."""
+        return self.group if self.sharded else processes.ALONE
+
+    def keep(self, function: Callable[[], Value]) -> Value | None:
+        """Does what is to be done with files in each process that has one; if one fails, all do."""
+        return self.group.in_each(function) if self.sharded else self.group.on_first(function)
+
+    def look(self, function: Callable[[], Value]) -> Value:
+        """Returns what a process that has a file sees there; the others get the first one's."""
+        return self.group.in_each(function) if self.sharded else self.group.from_first(function)
 
     @property
     def own(self) -> list[jax.Device]:
@@ -90,11 +116,17 @@ class Job(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the matrix; for one that is packed, in the largest tiles there may be."""
+        """Bytes that this process keeps; of what is packed, in the largest tiles there may be."""
         if self.packed:
             side = self.tile or tile_programs.largest_side(len(self.x1))
-            return math.prod(packed_tiles.stored_shape(len(self.x1), side)) * self.dtype.itemsize
+            return math.prod(self.stored(side)) * self.dtype.itemsize
         return math.prod(self.shape) * self.dtype.itemsize
+
+    def stored(self, side: int) -> tuple[int, ...]:
+        """Returns the shape of the array that this process keeps, in tiles of this side."""
+        if not self.packed:
+            return self.shape
+        return packed_tiles.stored_shape(len(self.x1), side, self.shards)
 
 
 def check_options(
@@ -125,8 +157,8 @@ def make_job(
     tile: int | None,
     memory_limit: float | None,
     workers: Workers,
-    *,
     packed: bool = False,
+    sharded: bool = False,
 ) -> Job:
     """Returns the job of these arguments.
 
@@ -140,16 +172,34 @@ def make_job(
             f"x1 is {first.shape} and x2 is {second.shape}; accepted: equal shapes but for the "
             "first axis"
         )
-    devices = tuple(workers.found(memory_limit))
-    group = processes.group_of(devices)
     if packed and second is not None:
         raise InputError("packed is True and x2 is given; accepted: one of them")
-    if packed and group.size > 1:
+    if sharded and second is None and not packed:
+        raise InputError("sharded is True without x2; accepted: packed=True besides")
+    # In a single process a shard is the whole.
+    sharded, num_rows = sharded and processes.everyone().size > 1, len(first)
+    devices = tuple(workers.found(memory_limit, sharded=sharded))
+    group = processes.everyone() if sharded else processes.group_of(devices)
+    if sharded and (workers.process_count > 1 or processes.group_of(devices).size > 1):
+        raise InputError(
+            f"sharded is True and workers is {workers}; accepted: the default, or this process's "
+            "own devices"
+        )
+    if packed and group.size > 1 and not sharded:
         raise InputError(
             "packed is True in a job of several processes, which would each hold the matrix; "
-            "accepted: workers with a process_index and a process_count, and a path"
+            "accepted: sharded=True besides"
         )
-    return Job(kernel, first, second, np.dtype(dtype), tile, memory_limit, devices, group, packed)
+    if sharded and second is not None:
+        rows = shard_of(num_rows, group)
+        first = first[rows.start : rows.stop]
+        if num_rows < group.size:
+            raise InputError(
+                f"sharded is True and x1 has {num_rows} examples; accepted with {group.size} "
+                "processes: as many or more"
+            )
+    inputs = kernel, first, second, np.dtype(dtype)
+    return Job(*inputs, tile, memory_limit, devices, group, packed, sharded, num_rows)
 
 
 def _as_numpy(name: str, x: Any, dtype: str) -> np.ndarray:
@@ -166,8 +216,11 @@ def identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
     lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, tile_shape)
     program = "".join(stage.as_text() for stage in lowered)
     function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
-    stored = packed_tiles.stored_shape(len(job.x1), tile_shape[0])
-    return ({"stored": stored} if job.packed else {}) | {
+    stored = {"stored": job.stored(tile_shape[0])} if job.packed else {}
+    shard = {"shard": [job.group.index, job.group.size]} if job.sharded else {}
+    return {
+        **stored,
+        **shard,
         "kernel": getattr(function, "__qualname__", type(function).__qualname__),
         "program": hashlib.sha256(program.encode()).hexdigest(),
         "x1": gram_file.digest(job.x1),

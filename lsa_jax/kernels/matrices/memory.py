@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 import jax
@@ -91,6 +92,23 @@ def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
         left = max(host_available() - output, 0.0)
         return min(_HOST_LIMIT, _SHARE * left) / num_devices
     return _SHARE * (statistics["bytes_limit"] - statistics["bytes_in_use"])
+
+
+def check_fits_device(what: str, at_most: float, needed: Callable[[], float], instead: str) -> None:
+    """Raises InputError where what a call holds at a time does not fit a device's free memory.
+
+    Args:
+        what: takes the memory, for a person.
+        at_most: bytes that it cannot exceed, where they are known without work; else infinity.
+        needed: works out how many they are, to be called where those do not fit.
+        instead: what is accepted.
+    """
+    available = device_available()
+    if at_most > available and (bytes_needed := needed()) > available:
+        raise InputError(
+            f"{what} takes {bytes_needed:.3g} bytes, and {available:.3g} of memory are available; "
+            f"accepted: {instead}"
+        )
 
 
 def check_fits_host(shape: tuple[int, ...], output: float) -> None:

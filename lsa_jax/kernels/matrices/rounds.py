@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax.errors import NumericalError
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import memory, prepared
 from lsa_jax.kernels.matrices import programs as tile_programs
 from lsa_jax.kernels.matrices.file import Place, Tile
 from lsa_jax.kernels.matrices.job import Job
+from lsa_jax.kernels.matrices.packed import count_tiles
 from lsa_jax.kernels.matrices.programs import TileProgram
+from lsa_jax.kernels.matrices.shards import shard_of
 
 # Rounds of tiles that devices may compute while the host takes care of an earlier one.
 _AHEAD = 1
@@ -34,8 +36,7 @@ def make_program(job: Job, tile_shape: tuple[int, int] | None, *, held: int) -> 
     chosen = None
     if tile_shape is None and job.tile is None:
         # By the first process: with other memory another would choose other tiles.
-        inputs = job.stages, job.x1, job.columns, job.dtype
-        chosen = group.on_first(lambda: tile_programs.choose(*inputs, limit, len(job.devices)))
+        chosen = group.on_first(lambda: _chosen(job, limit))
         tile_shape = group.from_first(lambda: chosen.shape)
     tile_shape = tile_shape or (job.tile, job.tile)
 
@@ -51,21 +52,41 @@ def make_program(job: Job, tile_shape: tuple[int, int] | None, *, held: int) -> 
     return program._replace(spare=group.from_first(lambda: limit - program.memory))
 
 
-def places_of(
-    shape: tuple[int, int], tile_shape: tuple[int, int], *, symmetric: bool
-) -> list[Place]:
-    """Lists where tiles start; in a symmetric matrix, those on and above the diagonal."""
-    return [
+def _chosen(job: Job, limit: float) -> TileProgram:
+    """Returns the kernel compiled for a tile that suits the memory, and leaves one for each."""
+    inputs = job.stages, job.x1, job.columns, job.dtype
+    program = tile_programs.choose(*inputs, limit, len(job.devices) * job.shards.size)
+    side = program.shape[0]
+    while job.packed and side > 1 and count_tiles(len(job.x1), side) < job.shards.size:
+        side -= 1
+    if side == program.shape[0]:
+        return program
+    return tile_programs.compile_tile(*inputs, (side, side))
+
+
+def places_of(job: Job, tile_shape: tuple[int, int]) -> list[Place]:
+    """Lists where tiles of this process's part start; of a symmetric matrix, the upper ones."""
+    shape = job.shape
+    places = [
         Place(row, column)
         for row in range(0, shape[0], tile_shape[0])
-        for column in range(row if symmetric else 0, shape[1], tile_shape[1])
+        for column in range(row if job.symmetric else 0, shape[1], tile_shape[1])
     ]
+    if not (job.sharded and job.symmetric):
+        return places
+    if len(places) < job.shards.size:
+        raise InputError(
+            f"sharded is True and the matrix {shape} has {len(places)} tiles of {tile_shape}; "
+            f"accepted with {job.shards.size} processes: as many or more, by a smaller tile"
+        )
+    own = shard_of(len(places), job.shards)
+    return places[own.start : own.stop]
 
 
 def tiles(job: Job, program: TileProgram, places: list[Place]) -> Iterator[Tile]:
     """Computes tiles in rounds, one on each device, and yields them in order."""
-    own = job.own[: math.ceil(len(places) / job.group.size)]
-    width, first = len(own) * job.group.size, len(own) * job.group.index
+    own = job.own[: math.ceil(len(places) / job.team.size)]
+    width, first = len(own) * job.team.size, len(own) * job.team.index
     programs = tile_programs.on_devices(job.stages, program, own)
     rows, columns = prepared.rows_and_columns(job.x1, job.x2, program, programs)
     places = prepared.in_order(places, rows, columns)
@@ -87,7 +108,7 @@ def tiles(job: Job, program: TileProgram, places: list[Place]) -> Iterator[Tile]
 
 def _fetch(job: Job, places: list[Place], values: Callable[[], Array]) -> Iterator[Tile]:
     """Yields the tiles of a round, of all processes, without what sticks out of the matrix."""
-    found = job.group.gather_devices(values())
+    found = job.team.gather_devices(values())
     for place, one in zip(places, found.reshape(-1, *found.shape[2:]), strict=False):
         one = one[: job.shape[0] - place.row, : job.shape[1] - place.column]
         _check_finite(one, place)

@@ -1,17 +1,24 @@
 """Matrices that may be larger than memory, gone through block by block."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
 from lsa_jax.kernels.matrices.packed import PackedMatrix
+from lsa_jax.kernels.matrices.shards import Sharded
 
 # Bytes of a block of rows, widened to float64: few blocks, and little beside the matrix.
 _ROWS = 64e6
 
 # Side of a square block, of which two are compared within the cache.
 _SIDE = 1024
+
+
+def as_matrix(matrix: Any) -> np.ndarray | Sharded:
+    """Returns a matrix as an array, but for one that is packed or sharded."""
+    return matrix if isinstance(matrix, Sharded) else np.asanyarray(matrix)
 
 
 def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
@@ -22,10 +29,10 @@ def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
 
 
 def multiply(
-    matrix: Shaped[np.ndarray, "m n"] | PackedMatrix, vectors: Float[np.ndarray, "n c"]
+    matrix: Shaped[np.ndarray, "m n"] | Sharded, vectors: Float[np.ndarray, "n c"]
 ) -> Float[np.ndarray, "m c"]:
     """Returns the product in float64, without a copy of the matrix in float64."""
-    if isinstance(matrix, PackedMatrix):
+    if isinstance(matrix, Sharded):
         return matrix.multiply(vectors)
     product = np.empty((len(matrix), vectors.shape[1]))
     for rows in row_blocks(matrix.shape):
@@ -33,9 +40,9 @@ def multiply(
     return product
 
 
-def is_finite(matrix: Shaped[np.ndarray, "m n"] | PackedMatrix) -> bool:
+def is_finite(matrix: Shaped[np.ndarray, "m n"] | Sharded) -> bool:
     """Says whether all entries are finite."""
-    if isinstance(matrix, PackedMatrix):
+    if isinstance(matrix, Sharded):
         return matrix.is_finite()
     return all(np.isfinite(matrix[rows]).all() for rows in row_blocks(matrix.shape))
 

@@ -6,12 +6,10 @@ kernel's largest directions, plus a multiple of the identity for the others. The
 eigenvalues spread above the ridge, the more iterations.
 """
 
-import hashlib
-import io
-import time
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -19,14 +17,22 @@ from jaxtyping import Array, Float
 from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
+from lsa_jax.kernels.matrices.shards import ShardedRows, by_first
 from lsa_jax.kernels.solve import blocks, preconditioner, problem
-from lsa_jax.reporting import files
+from lsa_jax.kernels.solve.checkpoint import Checkpoint
 
-# Seconds between two states that are kept.
-_SAVE_EVERY = 60.0
+# What a checkpoint is of.
+_SYSTEM = "matrix, targets, ridge or rank"
 
 # The residual that is updated drifts away from the true one, by less than this factor.
-_DRIFT = 10.0
+DRIFT = 10.0
+
+
+class Limits(NamedTuple):
+    """When to stop: the residual over the target that is enough, and after how many iterations."""
+
+    tolerance: float
+    iterations: int
 
 
 class IterativeRegression(NamedTuple):
@@ -47,10 +53,11 @@ class IterativeRegression(NamedTuple):
     residual: float
 
 
+@by_first
 def regress_cg(
     gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
     targets: Float[Array | np.ndarray, "n c"],
-    gram_test: Float[Array | np.ndarray, "m n"],
+    gram_test: Float[Array | np.ndarray, "m n"] | ShardedRows,
     *,
     ridge: float,
     tolerance: float = 1e-8,
@@ -65,12 +72,14 @@ def regress_cg(
     a system that was not solved. With `checkpoint` a call that was killed goes on from a state of
     the last minute, and ends with the same bits on the same kind of machine.
 
-    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs.
+    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs. Of matrices
+    that are sharded, all processes make this call: each multiplies its own part, the first one
+    decides and keeps the checkpoint, and all get the result.
 
     Args:
-        gram_train: K, symmetric; may be memory-mapped, or packed as `gram` gives it.
+        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` gives it.
         targets: Y.
-        gram_test: K_test, test against training examples; may be memory-mapped.
+        gram_test: K_test, test against training examples; may be memory-mapped or sharded.
         ridge: ridge over the mean diagonal of K, 0 or more.
         tolerance: residual at which to stop, over the size of the target.
         max_iterations: after which to give up.
@@ -88,15 +97,17 @@ def regress_cg(
     if (recorder := backend.dry_run()) is not None:
         predictions = recorder.solve(gram_train, targets, gram_test)
         return IterativeRegression(predictions, np.zeros(targets.shape), ridge, 0, 0.0)
-    if not isinstance(gram_train, PackedMatrix):
-        gram_train = np.asanyarray(gram_train)
-    targets, gram_test = map(np.asanyarray, (targets, gram_test))
+    gram_train, gram_test = map(blocks.as_matrix, (gram_train, gram_test))
+    targets = np.asanyarray(targets)
     problem.check_ridge(ridge)
     rank = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
-    _check_options(tolerance, max_iterations, rank)
+    check_options(tolerance, max_iterations, rank)
+    n, c = targets.shape
+    needed = 8 * (n * (2 * min(rank, n) + 6 * c) + len(gram_test) * c)
+    problem.check_memory(n, needed, "a lower rank")
     problem.check(gram_train, targets, gram_test)
     mean = targets.mean(axis=0, dtype=float)
-    limits = _Limits(tolerance, max_iterations)
+    limits = Limits(tolerance, max_iterations)
     weights, iterations, residual = _solve(
         gram_train, targets - mean, ridge, min(rank, len(gram_train)), limits, checkpoint, progress
     )
@@ -109,28 +120,31 @@ def _solve(
     targets: np.ndarray,
     ridge: float,
     rank: int,
-    limits: "_Limits",
+    limits: Limits,
     checkpoint: Path | str | None,
     progress: Callable[[int, float], None] | None,
 ) -> tuple[np.ndarray, int, float]:
     """Returns weights, iterations and the residual, which is within the tolerance."""
     shift = ridge * blocks.mean_diagonal(gram_train)
     ends = pick(gram_train, np.array([0, len(gram_train) - 1]))
-    weights, iterations, residual = _conjugate_gradients(
-        lambda vectors: blocks.multiply(gram_train, vectors) + shift * vectors,
+    weights, iterations, residuals = solve_columns(
+        functools.partial(blocks.multiply, gram_train),
+        np.full(targets.shape[1], shift),
         targets,
-        lambda: preconditioner.make(gram_train, shift, rank),
+        lambda: preconditioner.make(gram_train, [shift], rank),
         limits,
-        _Checkpoint(checkpoint, gram_train.diagonal(), ends, targets, ridge, rank),
+        Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, targets, ridge, rank),
         progress,
     )
-    if residual > _DRIFT * limits.tolerance:
+    residual = float(residuals.max())
+    if residual > DRIFT * limits.tolerance:
         system = f"{len(gram_train)} examples with ridge {ridge:g}"
-        raise _unsolved(system, residual, iterations, limits)
+        raise unsolved(system, residual, iterations, limits)
     return weights, iterations, residual
 
 
-def _unsolved(system: str, residual: float, iterations: int, limits: "_Limits") -> NumericalError:
+def unsolved(system: str, residual: float, iterations: int, limits: Limits) -> NumericalError:
+    """Says of a system that it is not solved, and what may help."""
     if iterations < limits.iterations:
         advice = ": rounding allows no less; use a larger ridge or tolerance"
     else:
@@ -141,20 +155,14 @@ def _unsolved(system: str, residual: float, iterations: int, limits: "_Limits") 
     )
 
 
-def _check_options(tolerance: float, max_iterations: int, rank: int) -> None:
+def check_options(tolerance: float, max_iterations: int, rank: int) -> None:
+    """Raises InputError where an option of the iterations is not accepted."""
     if not 0 < tolerance < 1:
         raise InputError(f"tolerance is {tolerance!r}; accepted: above 0, below 1")
     if not max_iterations >= 1:
         raise InputError(f"max_iterations is {max_iterations!r}; accepted: 1 or more")
     if not rank >= 0:
         raise InputError(f"rank is {rank!r}; accepted: 0 or more")
-
-
-class _Limits(NamedTuple):
-    """When to stop: the residual over the target that is enough, and after how many iterations."""
-
-    tolerance: float
-    iterations: int
 
 
 class _State(NamedTuple):
@@ -175,63 +183,41 @@ class _State(NamedTuple):
     iterations: np.ndarray
 
 
-class _Checkpoint:
-    """A file with the last state, of one system alone."""
-
-    def __init__(self, path: Path | str | None, *system: Any) -> None:
-        """Takes where the state is kept, None for nowhere, and what tells the system apart."""
-        self._path = None if path is None else Path(path)
-        told = hashlib.sha256()
-        for part in system:
-            told.update(np.ascontiguousarray(part).tobytes())
-        self._system, self._saved = told.hexdigest(), time.monotonic()
-
-    def read(self) -> _State | None:
-        """Returns the state to go on from.
-
-        Raises:
-            InputError: the file is of another system.
-        """
-        if self._path is None or not self._path.exists():
-            return None
-        with np.load(self._path) as content:
-            if str(content["system"]) != self._system:
-                raise InputError(
-                    f"checkpoint is {self._path}, of another matrix, targets, ridge or rank; "
-                    "accepted: another path, or the same system"
-                )
-            return _State(*(content[name] for name in _State._fields))
-
-    def write(self, state: _State, *, now: bool = False) -> None:
-        """Keeps a state, where the last one was kept long ago."""
-        if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
-            return
-        content = io.BytesIO()
-        np.savez(content, system=np.array(self._system), **state._asdict())
-        files.write_bytes(self._path, content.getvalue())
-        self._saved = time.monotonic()
-
-
-def _conjugate_gradients(
+def solve_columns(
     multiply: Callable[[np.ndarray], np.ndarray],
+    shifts: Float[np.ndarray, " c"],
     right: Float[np.ndarray, "n c"],
     make_preconditioner: Callable[[], Callable[[np.ndarray], np.ndarray]],
-    limits: _Limits,
-    checkpoint: _Checkpoint,
+    limits: Limits,
+    checkpoint: Checkpoint,
     progress: Callable[[int, float], None] | None,
-) -> tuple[Float[np.ndarray, "n c"], int, float]:
-    """Solves for every column at a time, so that one pass over the matrix serves all of them.
+) -> tuple[Float[np.ndarray, "n c"], int, Float[np.ndarray, " c"]]:
+    """Solves (K + shift I) x = b for every column, so that one pass over K serves all of them.
 
     scipy's takes one right-hand side, and would read the matrix anew for each.
 
+    Args:
+        multiply: by K, some columns.
+        shifts: of each column.
+        right: b of each column.
+        make_preconditioner: called once it is needed.
+        limits: when to stop.
+        checkpoint: keeps the state.
+        progress: as in `regress_cg`.
+
     Returns:
-        The solution, the number of iterations, and the true largest relative residual.
+        The solutions, the number of iterations, and the true relative residuals.
+
+    Raises:
+        NumericalError: K + shift I is not positive definite.
     """
     scale = np.linalg.norm(right, axis=0)
     scale[scale == 0] = 1.0
     precondition = None
-    state = checkpoint.read()
-    if state is None:
+    kept = checkpoint.read()
+    if kept is not None:
+        state = _State(**kept)
+    else:
         precondition = make_preconditioner()
         conditioned = precondition(right)
         product = np.sum(right * conditioned, axis=0)
@@ -244,21 +230,23 @@ def _conjugate_gradients(
         if not active.any() or state.iterations >= limits.iterations:
             break
         precondition = precondition or make_preconditioner()
-        state = _iterate(state, active, multiply, precondition)
-        checkpoint.write(state)
-    checkpoint.write(state, now=True)
-    true = np.linalg.norm(right - multiply(state.solution), axis=0) / scale
-    return state.solution, int(state.iterations), float(true.max())
+        state = _iterate(state, active, multiply, shifts, precondition)
+        checkpoint.write(state._asdict())
+    checkpoint.write(state._asdict(), now=True)
+    left = right - multiply(state.solution) - shifts * state.solution
+    return state.solution, int(state.iterations), np.linalg.norm(left, axis=0) / scale
 
 
 def _iterate(
     state: _State,
     active: np.ndarray,
     multiply: Callable[[np.ndarray], np.ndarray],
+    shifts: np.ndarray,
     precondition: Callable[[np.ndarray], np.ndarray],
 ) -> _State:
     """Takes a step in the columns that are active."""
-    image = multiply(state.direction)
+    some, image = state.direction[:, active], np.zeros_like(state.direction)
+    image[:, active] = multiply(some) + shifts[active] * some
     curvature = np.sum(state.direction * image, axis=0)
     if (curvature[active] <= 0).any():
         raise NumericalError(

@@ -1,6 +1,6 @@
 """A preconditioner for kernel matrices that are read a few rows at a time."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg
@@ -57,19 +57,44 @@ def partial_cholesky(
     return rows[:count], left
 
 
+class Preconditioner:
+    """(L^T L + d I)^{-1} for one or more d, which stand for the ridge and what L leaves over."""
+
+    def __init__(self, rows: Float[np.ndarray, "r n"], rests: Sequence[float]) -> None:
+        """Takes L and the d."""
+        self._rows, self._rests = rows, rests
+        inner = rows @ rows.T
+        self._factors = []
+        for rest in rests:
+            shifted = inner.copy()
+            shifted[np.diag_indices_from(shifted)] += rest
+            self._factors.append(scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True))
+
+    def __call__(self, vectors: Float[np.ndarray, "n c"]) -> Float[np.ndarray, "n c"]:
+        """Multiplies columns, of which the first part belongs to the first d, and so on."""
+        parts = np.split(self._rows @ vectors, len(self._rests), axis=1)
+        solved = [
+            scipy.linalg.cho_solve((factor, True), part)
+            for factor, part in zip(self._factors, parts, strict=True)
+        ]
+        rests = np.repeat(self._rests, vectors.shape[1] // len(self._rests))
+        return (vectors - self._rows.T @ np.concatenate(solved, axis=1)) / rests
+
+    def diagonals(self) -> Float[np.ndarray, "d n"]:
+        """Returns the diagonal for each d."""
+        found = []
+        for factor, rest in zip(self._factors, self._rests, strict=True):
+            half = scipy.linalg.solve_triangular(factor, self._rows, lower=True)
+            found.append((1 - np.einsum("rn,rn->n", half, half)) / rest)
+        return np.array(found)
+
+
 def make(
-    gram_train: np.ndarray | PackedMatrix, shift: float, rank: int
-) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns v -> (L^T L + d I)^{-1} v, where d stands for the ridge and what L leaves over."""
+    gram_train: np.ndarray | PackedMatrix, shifts: Sequence[float], rank: int
+) -> Preconditioner:
+    """Returns the preconditioner for K with each of some ridges."""
     rows, left = partial_cholesky(gram_train, rank)
-    rest = shift + left.mean()
-    if not len(rows) or not rest > 0:
-        return lambda vectors: vectors
-    inner = rows @ rows.T
-    inner[np.diag_indices_from(inner)] += rest
-    factor = scipy.linalg.cho_factor(inner, lower=True)
-
-    def apply(vectors: np.ndarray) -> np.ndarray:
-        return (vectors - rows.T @ scipy.linalg.cho_solve(factor, rows @ vectors)) / rest
-
-    return apply
+    rests = [shift + left.mean() for shift in shifts]
+    if len(rows) and min(rests) > 0:
+        return Preconditioner(rows, rests)
+    return Preconditioner(np.zeros((0, len(left))), [1.0] * len(rests))

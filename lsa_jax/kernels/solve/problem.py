@@ -7,6 +7,7 @@ import numpy as np
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.packed import PackedMatrix
+from lsa_jax.kernels.matrices.shards import Sharded
 from lsa_jax.kernels.solve import blocks
 
 # Rounding of a float32 kernel stays far below this share of the mean diagonal; mistakes do not.
@@ -48,7 +49,9 @@ def check_kernel(gram_train: np.ndarray | PackedMatrix) -> None:
         )
 
 
-def check_targets(n: int, targets: np.ndarray, gram_test: np.ndarray | None = None) -> None:
+def check_targets(
+    n: int, targets: np.ndarray, gram_test: np.ndarray | Sharded | None = None
+) -> None:
     """Raises unless targets, and test against training examples, fit n training examples.
 
     Raises:
@@ -67,7 +70,7 @@ def check_targets(n: int, targets: np.ndarray, gram_test: np.ndarray | None = No
 
 
 def check(
-    gram_train: np.ndarray | PackedMatrix, targets: np.ndarray, gram_test: np.ndarray
+    gram_train: np.ndarray | PackedMatrix, targets: np.ndarray, gram_test: np.ndarray | Sharded
 ) -> None:
     """Raises unless the three belong to one problem that can be solved.
 
@@ -87,18 +90,18 @@ def check(
     check_kernel(gram_train)
 
 
-def _check_finite(name: str, values: np.ndarray | PackedMatrix) -> None:
+def _check_finite(name: str, values: np.ndarray | Sharded) -> None:
     if not blocks.is_finite(values):
         raise NumericalError(f"{name} has entries that are not finite; check the kernel")
 
 
-def check_memory(n: int, needed: float, instead: str) -> None:
-    """Raises InputError where solving for n examples takes more memory than there is."""
+def check_memory(n: int, needed: float, instead: str, of: str = "examples") -> None:
+    """Raises InputError where solving for n examples, or `of` what, takes more than there is."""
     available = memory.host_available()
     if needed > available:
         raise InputError(
-            f"solving for {n} examples takes {needed:.3g} bytes of memory, and {available:.3g} are "
-            f"available; accepted: fewer examples, or {instead}"
+            f"solving for {n} {of} takes {needed:.3g} bytes of memory, and {available:.3g} are "
+            f"available; accepted: fewer {of}, or {instead}"
         )
 
 

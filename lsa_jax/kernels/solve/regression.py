@@ -208,13 +208,14 @@ def select_ridge(
             f"held_out is {held_out} of {len(targets)} examples; accepted: a share that leaves "
             "examples on both sides"
         )
+    ordered, rest = sorted(ridges), len(targets) - count
+    # Copies of both parts of the matrix, and the first one factorised, or its spectrum.
+    needed = gram_train.itemsize * rest * len(targets)
+    needed += (32 if len(ordered) > _FACTORISATIONS else 8) * rest**2
+    problem.check_memory(len(targets), needed, "a single ridge")
     order = np.asarray(jax.random.permutation(key, len(targets)))
     validation, rest = order[:count], order[count:]
-    gram_rest, gram_validation = (
-        gram_train[np.ix_(rest, rest)],
-        gram_train[np.ix_(validation, rest)],
-    )
-    ordered = sorted(ridges)
+    gram_rest, gram_validation = (gram_train[np.ix_(some, rest)] for some in (rest, validation))
     if len(ordered) > _FACTORISATIONS:
         spectrum = spectral.eigendecompose(gram_rest)
         fits = spectral.ridge_path(spectrum, targets[rest], gram_validation, ordered)

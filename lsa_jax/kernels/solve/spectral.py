@@ -84,12 +84,14 @@ def ridge_path(
         Predictions [m, c]; None where the matrix is not positive definite.
 
     Raises:
-        InputError: sizes or ridges are not accepted.
+        InputError: sizes or ridges are not accepted, or do not fit the memory.
         NumericalError: entries that are not finite.
     """
     targets, gram_test = np.asarray(targets), np.asarray(gram_test)
     problem.check_ridges(ridges)
     problem.check_targets(len(spectrum.values), targets, gram_test)
+    size = 8 * len(gram_test) * len(spectrum.values)
+    problem.check_memory(len(spectrum.values), size, "test examples a part at a time")
     mean = targets.mean(axis=0, dtype=float)
     rotated = spectrum.vectors.T @ (targets - mean)
     rotated_test = blocks.multiply(gram_test, spectrum.vectors)
@@ -118,7 +120,7 @@ def leave_one_out(
         One error a ridge; infinite where the matrix is not positive definite.
 
     Raises:
-        InputError: sizes or ridges are not accepted.
+        InputError: sizes or ridges are not accepted, or do not fit the memory.
         NumericalError: targets that are not finite.
 
     Source: Rasmussen and Williams, Gaussian processes for machine learning, 2006, eq. 5.12.
@@ -128,6 +130,7 @@ def leave_one_out(
     problem.check_targets(n, targets)
     if n < 2:
         raise InputError(f"there is {n} example; accepted: 2 or more, to leave one out")
+    problem.check_memory(n, 8 * n**2, "select_ridge, which holds some examples out")
     centred = targets - targets.mean(axis=0, dtype=float)
     others_mean = -centred / (n - 1)  # of the centred targets, whose sum is 0
     right = np.concatenate([centred, np.ones((n, 1))], axis=1)
@@ -206,7 +209,7 @@ def gradient_flow(
         ridge: added to K, over its mean diagonal: weight decay towards f_0.
 
     Raises:
-        InputError: sizes, times or ridge are not accepted.
+        InputError: sizes, times or ridge are not accepted, or do not fit the memory.
         NumericalError: entries that are not finite, or K has negative eigenvalues beyond rounding,
             or is singular at infinite time.
 
@@ -219,6 +222,9 @@ def gradient_flow(
     started = _outputs("train_outputs", train_outputs, targets.shape)
     test_started = _outputs("test_outputs", test_outputs, (len(gram_test), targets.shape[1]))
     own = _flow_values(spectrum, ridge, times)
+    n, m = len(targets), len(gram_test)
+    needed = 8 * (m * n + 2 * len(times) * (n + m) * targets.shape[1])
+    problem.check_memory(n, needed, "fewer times, or test examples a part at a time")
     values = own + ridge * spectrum.mean_diagonal
     missing = spectrum.vectors.T @ (started - targets)
     rotated_test = blocks.multiply(gram_test, spectrum.vectors)

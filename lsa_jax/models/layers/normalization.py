@@ -1,6 +1,7 @@
 """Layers that standardise."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import flax.linen as nn
 import jax
@@ -61,19 +62,61 @@ class BatchNorm(Layer):
         scale = module.param("scale", nn.initializers.ones, features, jnp.float32)
         shift = module.param("shift", nn.initializers.zeros, features, jnp.float32)
         # Shapes are all that counts while parameters are made, and no device axis exists then.
-        over_devices = self.batch_axis is not None and not module.is_initializing()
-
-        def batch_mean(values: Array) -> Array:
-            mean = jnp.mean(values, axis=tuple(range(x.ndim - 1)), keepdims=True)
-            return lax.pmean(mean, self.batch_axis) if over_devices else mean
-
-        centred = x.astype(jnp.float32)
-        centred = centred - batch_mean(centred)
-        normed = centred * lax.rsqrt(batch_mean(jnp.square(centred)) + self.epsilon)
-        return (normed * _like(scale, x) + _like(shift, x)).astype(x.dtype)
+        axis = None if module.is_initializing() else self.batch_axis
+        wide = x.astype(jnp.float32)
+        return normalise_batch(wide, scale, shift, self.epsilon, axis).astype(x.dtype)
 
     def infinite(self, parameterization: str) -> None:
         """Returns None: batch statistics have no infinite-width kernel here."""
+
+
+def _mean(values: Float[Array, "n ..."], axis: str | None) -> Float[Array, " features"]:
+    """Returns the mean of each feature over the batch, all parts of it on the devices of `axis`."""
+    mean = jnp.mean(values, axis=tuple(range(values.ndim - 1)))
+    return mean if axis is None else lax.pmean(mean, axis)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(3, 4))
+def normalise_batch(
+    x: Float[Array, "n ..."],
+    scale: Float[Array, " features"],
+    shift: Float[Array, " features"],
+    epsilon: float,
+    axis: str | None = None,
+) -> Float[Array, "n ..."]:
+    """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift over the batch.
+
+    Args:
+        x: features last.
+        scale: of each feature.
+        shift: likewise.
+        epsilon: added to the variance.
+        axis: name of the mapped axis over which the batch is split, if it is.
+    """
+    centred, inverse = _standardise(x, epsilon, axis)
+    return centred * _like(scale * inverse, x) + _like(shift, x)
+
+
+def _standardise(x: Array, epsilon: float, axis: str | None) -> tuple[Array, Array]:
+    """Returns x less its mean, and one over its deviation."""
+    centred = x - _like(_mean(x, axis), x)
+    return centred, lax.rsqrt(_mean(jnp.square(centred), axis) + epsilon)
+
+
+@normalise_batch.defjvp
+def _(epsilon: float, axis: str | None, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    """Leaves two sums over the batch to backpropagation, those that scale and shift need too.
+
+    Differentiated operation by operation it takes four, and one array more is kept.
+    """
+    (x, scale, shift), (x_dot, scale_dot, shift_dot) = primals, tangents
+    centred, inverse = _standardise(x, epsilon, axis)
+    # Factors go to what is small: backwards, both sums are then those of scale and shift too.
+    steep = x_dot * _like(scale * inverse, x)
+    slope = scale_dot * inverse - jnp.square(inverse) * _mean(centred * steep, axis)
+    lift = shift_dot - _mean(steep, axis)
+    value = centred * _like(scale * inverse, x) + _like(shift, x)
+    return value, steep + centred * _like(slope, x) + _like(lift, x)
 
 
 def _like(per_feature: Array | np.ndarray, x: Array) -> Array:

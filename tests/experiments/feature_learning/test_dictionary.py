@@ -34,6 +34,24 @@ def test_structure_correlates_relevant_patterns_alone_with_the_label(mixture):
     assert np.abs(dictionary.correlations(phi, y)).max() < 5 * 0.5 / 4000**0.5
 
 
+@pytest.mark.parametrize("p0", [0.2, 0.6])
+def test_the_mixture_leaves_every_pattern_its_probability(p0):
+    """Others are there with p0/2 + (1 - p0) p0/(2 - 2 p0) = p0, relevant ones with 1/2."""
+    law = dictionary.parity_mixture(8, RELEVANT, p0)
+    phi, y = dictionary.draw_patterns(jax.random.key(0), 4000, law)
+    relevant = np.isin(np.arange(8), RELEVANT)
+    np.testing.assert_allclose(
+        phi.mean(axis=0), np.where(relevant, 0.5, p0), atol=4 * 0.5 / 4000**0.5
+    )
+    gammas = np.where(relevant, (1 - p0) / 2, 0.0)
+    np.testing.assert_allclose(dictionary.correlations(phi, y), gammas, atol=5 * 0.5 / 4000**0.5)
+    alike = phi[:, RELEVANT].std(axis=1) == 0
+    assert alike.mean() == pytest.approx(1 - p0 + p0 / 4, abs=0.04)
+    # Where the relevant ones differ all patterns are coins; elsewhere the others are rarer.
+    others = phi[:, ~relevant]
+    assert others[~alike].mean() == pytest.approx(0.5, abs=4 * 0.5 / (5 * (~alike).sum()) ** 0.5)
+
+
 def test_unequal_probabilities_give_unequal_correlations():
     law = dictionary.parity_mixture(
         8, RELEVANT, 0.5, probabilities=np.linspace(0.1, 0.9, 8), ones_share=0.8
@@ -69,11 +87,11 @@ def test_normalised_inputs_have_length_one_on_average(mixture, key):
     assert scale**2 == pytest.approx(8 * 0.25 + 12 * 0.09, rel=0.05)
 
 
-def test_coherence_is_the_largest_product_of_columns(key):
-    matrix = np.asarray(dictionary.incoherent_dictionary(key, 10, 4))
+def test_columns_of_an_incoherent_dictionary_are_directions_at_small_products(key):
+    matrix = np.asarray(dictionary.incoherent_dictionary(key, 1000, 4))
     np.testing.assert_allclose(np.linalg.norm(matrix, axis=0), 1, rtol=1e-5)
     products = [abs(matrix[:, i] @ matrix[:, j]) for i in range(4) for j in range(i)]
-    assert dictionary.coherence(matrix) == pytest.approx(max(products) * 10**0.5, rel=1e-5)
+    assert 0 < max(products) < 5 / 1000**0.5
 
 
 def test_gaussian_clusters_lie_around_the_corners(key):

@@ -1,4 +1,5 @@
 import functools
+import itertools
 import json
 
 import jax
@@ -11,8 +12,9 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.learning import exact, settings, training
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
-from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
+from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
 from lsa_jax.experiments.feature_learning.learning.report import make_claims
+from lsa_jax.experiments.feature_learning.learning.rows import rows_of
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
@@ -247,9 +249,11 @@ def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(learn
     config, points = make(
         sweep__learner=(learner,), sweep__first_rate=(10.0,), m=3, data__num_train=300
     )
-    assert [point.config.first_rate for point in points] == [1e-6] * 2 + [10.0] * (
-        2 if learner == "one_step_exact" else 0
-    )
+    others = [(1e-6, 0.0)] * 2 + [(10.0, 0.045)] * 2 + [(10.0, 0.0)] * 2
+    assert [(point.config.first_rate, point.config.leftover) for point in points] == [
+        *[(1e-6, 0.045)] * 2,
+        *(others if learner == "one_step_exact" else []),
+    ]
     point = points[-1].config
     found, task = exact.fit(point), make_task(point)
     replica = jax.tree.map(jnp.asarray, feature_stages.make_replica(point, task))
@@ -264,6 +268,8 @@ def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(learn
     best = params["w"].T @ task.direction / np.linalg.norm(params["w"], axis=0)
     if point.leftover == 0 or learner == "two_step_exact":
         assert found["cosine"] == pytest.approx(np.nanmax(best), abs=1e-5)
+    seen = np.float64(task.train.inputs) @ np.float64(params["w"])
+    assert found["feature_size"] == pytest.approx(np.sqrt(np.mean(seen**2)))
 
 
 @pytest.mark.slow
@@ -284,21 +290,100 @@ def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_t
     assert ours["status"] == "measured" and ours["paper"] == 100
     assert ours["ours"] == pytest.approx(100 * plain["test_accuracy"].mean(), abs=0.01)
     text = (tmp_path / "out" / "report.md").read_text()
-    assert "by the rate of step 1" in text and "Two Step, none" in text
+    assert "One Step by rate of step 1" in text and "Two Step, none" in text
 
 
-@pytest.mark.parametrize(("accuracy", "least"), [(0.995, "1"), (0.5, "none of those run")])
-def test_one_step_suffices_only_from_the_rate_at_which_every_seed_is_right(accuracy, least):
-    config, _ = make(sweep__learner=("network", "one_step_exact"), data__num_test=10_000)
-    rows = table_rows(config, {"network": [1.0, 1.0]} | FIXED)
-    steps = [
-        {"learner": "one_step_exact", "rate": rate, "leftover": 0.0, "test_accuracy": found}
-        for rate, found in ((1.0, 1.0), (1.0, accuracy), (1e-6, 0.5))
+def one_step_rows(accuracy):
+    """Returns runs of One Step, two seeds, of accuracies (rate, leftover, exact, seed)."""
+    kinds = itertools.product((1e-6, 1.0, 10.0), (0.045, 0.0), (False, True), (0, 1))
+    rows = [
+        {
+            "learner": "one_step_exact" if exact else "one_step",
+            "rate": rate if exact else 0.1,
+            "first_rate": rate,
+            "leftover": leftover,
+            "seed": seed,
+            "test_accuracy": accuracy(rate, leftover, exact, seed),
+        }
+        for rate, leftover, exact, seed in kinds
     ]
     fixed = {"structured": True, "status": "ok", "cosine": 0.9, "test_balanced_accuracy": 0.9}
-    results = pd.concat([rows, pd.DataFrame(steps).assign(**fixed)])
-    (claim,) = [c for c in make_claims(config, results) if "suffices" in c.item]
-    assert (claim.ours, claim.status) == (least, "measured")
+    return pd.DataFrame(rows).assign(**fixed)
+
+
+def one_step_claims(accuracy):
+    config, _ = make(sweep__learner=("network", "one_step_exact"), data__num_test=10_000)
+    rows = table_rows(config, {"network": [1.0, 1.0]} | FIXED)
+    claims = make_claims(config, pd.concat([rows, one_step_rows(accuracy)]))
+    return {claim.item: claim for claim in claims if "One Step:" in claim.item} | {
+        claim.item: claim for claim in claims if "suffices" in claim.item or "every" in claim.item
+    }
+
+
+@pytest.mark.parametrize(("worst", "least"), [(0.995, "1"), (0.98, "10")])
+def test_one_step_suffices_only_from_the_rate_at_which_every_seed_is_right(worst, least):
+    def accuracy(rate, leftover, exact, seed):
+        if not exact or leftover or rate < 1:
+            return 0.5
+        return worst if rate == 1 and seed else 1.0
+
+    found = one_step_claims(accuracy)
+    suffices = {item.partition(": ")[2]: c.ours for item, c in found.items() if "suffices" in item}
+    assert suffices == {
+        "descent, 0 of the start left": "none up to 10",
+        "the best classifier, 0 of the start left": least,
+        "descent, 0.045 of the start left": "none up to 10",
+        "the best classifier, 0.045 of the start left": "none up to 10",
+    }
+    (second,) = [claim for item, claim in found.items() if "every rate" in item]
+    assert second.status == "not shown" and second.ours == "at most 100.00 %"
+
+
+def test_what_each_explanation_of_one_step_gains_alone_and_loses_left_out():
+    # Of points: the classifier has 30 alone and 5 with a large rate, which has 10 and 20 with it.
+    def accuracy(rate, leftover, exact, seed):
+        large, forgot = rate == 10, leftover == 0
+        return 0.5 + 0.3 * exact + 0.1 * large - 0.05 * (exact and large) + 0.02 * forgot * seed
+
+    points = {
+        item.removeprefix("points of test accuracy, One Step: "): claim
+        for item, claim in one_step_claims(accuracy).items()
+        if item.startswith("points")
+    }
+    assert {item: claim.ours for item, claim in points.items()} == {
+        "gained by step 1's rate at 10 alone": 10,
+        "gained by 0 of the start left alone": 1,
+        "gained by the best classifier alone": 30,
+        "lost by all three without step 1's rate at 10": 5,
+        "lost by all three without 0 of the start left": 1,
+        "lost by all three without the best classifier": 25,
+    }
+    forgetting = points["gained by 0 of the start left alone"]
+    assert forgetting.spread == pytest.approx(100 * 0.02 / 2**0.5)
+    assert {claim.status for claim in points.values()} == {"measured"}
+
+
+def test_longer_kernels_are_measured_as_often_and_are_not_the_table_s_row():
+    config, points = make(sweep__learner=("ntk",), sweep__ntk_steps=(8, 32))
+    long = [point.config for point in points if point.config.steps == 32]
+    assert [(c.seed, c.eval_every) for c in long] == [(0, 12), (1, 12)]
+    assert len(points) == 4
+    assert len(evaluation_steps(long[0])) == len(evaluation_steps(points[0].config))
+    rows = [
+        {"steps": steps, "seed": seed, "test_accuracy": 0.7 + gain + 0.01 * seed}
+        | {"test_first_accuracy": 0.6}
+        for steps, gain in ((8, 0.0), (32, 0.1), (128, 0.12))
+        for seed in (0, 1)
+    ]
+    fixed = {"learner": "ntk", "structured": True, "status": "ok", "rate": config.ntk_rate}
+    results = pd.DataFrame(rows).assign(**fixed, id="", train_accuracy=0.8, cosine=np.nan)
+    results["test_balanced_accuracy"] = results["test_accuracy"]
+    assert rows_of(config, results, "ntk")["steps"].tolist() == [8, 8]
+    found = {claim.item: claim for claim in make_claims(config, results)}
+    assert found["test accuracy in %, NTK after 128 updates"].ours == 82.5
+    assert found["test accuracy in %, NTK after 32 updates, first test examples"].ours == 60
+    gain = found["points of test accuracy, NTK after 128 updates minus after 32"]
+    assert (gain.ours, gain.status) == (2, "measured") and gain.spread == pytest.approx(0)
 
 
 def test_the_network_is_the_same_with_and_without_structure():

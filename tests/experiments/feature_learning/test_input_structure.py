@@ -5,14 +5,15 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.input_structure import settings
-from lsa_jax.experiments.feature_learning.input_structure.experiment import teacher_loss
-from lsa_jax.experiments.feature_learning.input_structure.report import (
-    _choice_claims,
+from lsa_jax.experiments.feature_learning.input_structure.claims import (
+    _injected_claims,
     _same_minimum_claims,
-    _size_gap_claims,
-    _student_claims,
+    choice_claims,
     local_minimum,
+    size_gap_claims,
+    student_claims,
 )
+from lsa_jax.experiments.feature_learning.input_structure.experiment import groups, teacher_loss
 from lsa_jax.experiments.feature_learning.input_structure.tasks import load, mix
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -62,7 +63,7 @@ def test_injected_inputs_have_each_pixel_s_mean_and_variance_only_where_asked():
         fields = {"data.dataset": "digits", "data.gaussian_law": law, "data.num_train": 1000}
         config = set_fields(settings.default_config(), fields)
         (point, *_) = make_points(config, settings.sweep(config), settings.validate)
-        train = load([point], None).train.inputs[..., 0].astype(np.float64)
+        train = load([point], None)["gaussian"].train.inputs[..., 0].astype(np.float64)
         labelled, injected = train[:1000], train[1000:]
         means, stds = (np.abs(f(injected, axis=0) - f(labelled, axis=0)) for f in (np.mean, np.std))
         # Of 1,000 draws of a deviation of 1.2 at most: five standard errors.
@@ -92,14 +93,15 @@ def test_differences_between_students_and_direct_training_count_beyond_their_spr
     students = pd.DataFrame({"test_labelled_part": accuracies, "seed": (0, 1, 2)}).assign(
         learner="student", teacher_size=9, share=0.5, size=9, test_injected_part=0.941
     )
+    students["injected"] = "gaussian"
     students["test_accuracy"] = students["test_labelled_part"] + 0.009
     direct = pd.DataFrame({"size": [9, 9], "test_accuracy": [0.969, 0.971]})
-    claims = _student_claims(students, direct, students, 10**7)
+    claims = student_claims(students, direct, students, 10**7)
     assert [claim.ours for claim in claims] == pytest.approx([-1.9, 1.0, 1.0, 1.0])
     assert [claim.status for claim in claims] == [status] * 4
     # The teacher's labels alone are half a point easier than the data set's.
     control = students.assign(share=0.0, test_labelled_part=0.975, test_injected_part=np.nan)
-    with_control = _student_claims(pd.concat([students, control]), direct, students, 10**7)
+    with_control = student_claims(pd.concat([students, control]), direct, students, 10**7)
     (alone,) = (claim for claim in with_control if "same labels alone" in claim.item)
     assert alone.ours == pytest.approx(-2.4)
     assert alone.status == ("not shown" if status == "shown" else status)
@@ -118,7 +120,7 @@ def test_the_teacher_s_size_is_what_algorithm_1_chooses_in_every_seed(least, sta
     teachers = {"learner": "student", "teacher_size": [9, 25], "size": 9, "seed": 0}
     students = pd.DataFrame(teachers)
     fine = pd.concat([pd.DataFrame(rows), students], ignore_index=True)
-    (claim,) = _choice_claims(fine)
+    (claim,) = choice_claims(fine)
     assert (claim.paper, claim.status) == ("9", status)
 
 
@@ -138,7 +140,7 @@ def test_a_larger_student_parts_the_inputs_more_where_its_gap_is_larger_in_each_
         for size, of in ((9, (0.1, 0.1, 0.1)), (50, gaps))
         for seed, gap in enumerate(of)
     ]
-    (claim,) = _size_gap_claims(pd.DataFrame(rows))
+    (claim,) = size_gap_claims(pd.DataFrame(rows))
     assert claim.status == status
 
 
@@ -150,3 +152,37 @@ def test_minima_are_the_same_where_they_are_neighbours_in_every_seed():
         assert claim.status == status
     (few,) = _same_minimum_claims(seeds[:1], seeds[:1], fine)
     assert few.status == "undecided"
+
+
+def test_the_sweep_has_students_on_either_kind_and_one_reading_of_each():
+    fields = {"data.dataset": "cifar10", "sweep.injected": ("gaussian", "tiny_imagenet")}
+    config = set_fields(settings.default_config(), fields | {"sweep.seed": (0, 1)})
+    points = make_points(config, settings.sweep(config), settings.validate)
+    found = [(point.config.learner, point.config.data.injected) for point in points]
+    assert found == [("direct", "gaussian")] * 2 + [
+        ("student", kind) for kind in config.sweep.injected for _ in range(2)
+    ]
+    assert len(groups(points)) == 3
+
+
+@pytest.mark.parametrize(
+    ("tiny", "gaussian", "status"),
+    [
+        ((0.5, 0.51, 0.49), (0.2, 0.21, 0.19), "shown"),
+        ((0.2, 0.21, 0.19), (0.5, 0.51, 0.49), "not shown"),
+        ((0.5, 0.2, 0.35), (0.3, 0.2, 0.4), "undecided"),
+    ],
+)
+def test_pictures_are_learned_better_than_gaussian_inputs_where_the_parts_say_so(
+    tiny, gaussian, status
+):
+    rows = [
+        {"injected": kind, "test_injected_part": value, "seed": seed}
+        for kind, values in (("tiny_imagenet", tiny), ("gaussian", gaussian))
+        for seed, value in enumerate(values)
+    ]
+    students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
+    (claim,) = _injected_claims(students, 2000)
+    assert (claim.paper, claim.status) == ("above 0 (figure 23)", status)
+    assert claim.ours == pytest.approx(100 * (np.mean(tiny) - np.mean(gaussian)), abs=0.01)
+    assert _injected_claims(students[students["injected"] == "gaussian"], 2000) == []

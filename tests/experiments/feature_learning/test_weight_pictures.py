@@ -17,6 +17,7 @@ from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIE
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds_report
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as neuron_settings
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
+    best_count,
     make_mixture,
     measure_directions,
 )
@@ -140,9 +141,24 @@ def test_every_cluster_is_covered_only_if_each_has_a_neuron_near_its_centre(left
 @pytest.mark.parametrize(("value", "status"), [(0.2, "not shown"), (0.8, "shown")])
 def test_neurons_on_images_form_clusters_only_if_their_silhouette_says_so(value, status):
     row = {"start_silhouette": 0.1, "test_accuracy": 0.9, "status": "ok"}
-    results = pd.DataFrame([row | {"silhouette": value + by} for by in (0.0, 0.01)])
-    (claim,) = weight_clouds_report.make_claims(neuron_settings.default_config(), results)
-    assert claim.status == status
+    rows = [row | {"silhouette": value + by, "best_count": 2} for by in (0.0, 0.01, 0.02)]
+    config = neuron_settings.default_config()
+    clusters, count = weight_clouds_report.make_claims(config, pd.DataFrame(rows))
+    assert clusters.status == status
+    # How many clusters there are says nothing where there are none.
+    assert count.status == ("shown" if status == "shown" else "undecided")
+    (_, few) = weight_clouds_report.make_claims(config, pd.DataFrame(rows[:2]))
+    assert few.status == "undecided"
+    (_, other) = weight_clouds_report.make_claims(config, pd.DataFrame(rows).assign(best_count=4))
+    assert other.status == "not shown"
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 6])
+def test_directions_fall_into_as_many_clusters_as_were_planted(number):
+    generator = np.random.default_rng(5)
+    centres = generator.permutation(np.concatenate([np.eye(6)[:3], -np.eye(6)[:3]]))[:number]
+    planted = np.resize(centres, (48, 6)) + 0.1 * generator.normal(size=(48, 6))
+    assert best_count(planted * generator.uniform(0.1, 10, size=(48, 1))) == number
 
 
 def test_each_scale_of_the_initial_weights_has_a_claim_of_its_own():

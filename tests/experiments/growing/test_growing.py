@@ -41,6 +41,9 @@ TINY = {
     "dense_steps": 4,
     "lag_steps": 2,
     "checkpoint_every": 2,
+    "downstream.tasks": ("last_word",),
+    "downstream.answer_tokens": 3,
+    "downstream.examples": 9,
     "max_replicas": 2,  # two parts of two operators: one program
     "sweep.kind": ("decoder",),
     "sweep.index": (0, 1),
@@ -112,8 +115,11 @@ def test_operators_share_the_shallow_network_and_differ_once_grown(grown):
     assert results["base_loss"].nunique() == 1 and results["initial_loss"].nunique() == 4
     assert (directory / "panels_decoder_constant.png").stat().st_size > 0
     claims = json.loads((directory / "report.json").read_text())
+    assert results["downstream_last_word"].between(0, 1).all()
+    assert results["items_last_word"].between(2, 9).all()
+    assert "Percent right (decoder, constant rate)" in (directory / "report.md").read_text()
     # Four steps show that it starts, and nothing else.
-    assert len(claims) == 6 and {claim["status"] for claim in claims} == {"not run"}
+    assert len(claims) == 9 and {claim["status"] for claim in claims} == {"not run"}
     assert {claim["note"] for claim in claims} == {"a check that it starts"}
     assert not list(directory.glob("groups/*/scratch"))
 
@@ -140,7 +146,9 @@ def test_a_run_that_died_goes_on_operator_by_operator(grown, folder, tmp_path, m
 
 @pytest.mark.slow
 def test_stages_grow_by_the_last_block_or_by_what_lag_chooses(folder, tmp_path):
-    config, points = make(question="stacking", stage_steps=(4, 4), sweep__source=("copy",))
+    config, points = make(
+        question="stacking", stage_steps=(4, 4), sweep__source=("copy",), downstream__tasks=()
+    )
     results = run_sweep(config, points, tmp_path / "out", data_dir=folder, command=["test"])
     assert (results["status"] == "ok").all() and results["chosen"][0] == "i=1 b=1 copy"
     assert results["steps_spent"].tolist() == [8, 8 + 1 * 2]  # one candidate more, 2 steps

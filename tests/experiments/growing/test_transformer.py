@@ -7,7 +7,13 @@ import pytest
 
 from lsa_jax import kernels
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.growing.transformer import TRANSFORMERS, Sizes, decoder, rotate
+from lsa_jax.experiments.growing.transformer import (
+    TRANSFORMERS,
+    Sizes,
+    decoder,
+    prefix_mask,
+    rotate,
+)
 from lsa_jax.training.growth import Operator, grow, layer_map
 
 SIZES = Sizes(vocabulary_size=20, length=6, width=8, heads=2, hidden=12, init_std=0.3)
@@ -38,11 +44,98 @@ def changed_positions(model, params, tokens, place, prefix):
 
 def test_encoders_see_all_and_decoders_the_past_and_their_prefix(kind, tokens):
     name, model, params = kind
-    seen = [changed_positions(model, params, tokens, place, 3) for place in (1, 4)]
+    seen = [changed_positions(model, params, tokens, place, 3) for place in (1, 2, 3, 4)]
     everywhere = list(range(6))
-    assert seen == ([everywhere] * 2 if name == "encoder" else [everywhere, [4, 5]])
+    past = [everywhere, everywhere, [3, 4, 5], [4, 5]]
+    assert seen == ([everywhere] * 4 if name == "encoder" else past)
     if name == "decoder":
         assert changed_positions(model, params, tokens, 1, 0) == [1, 2, 3, 4, 5]
+
+
+def test_the_mask_is_the_past_and_within_the_prefix_all_of_it():
+    prefixes = np.array([0, 1, 3, 6])
+    seen = np.asarray(prefix_mask(jnp.asarray(prefixes), 6))
+    assert seen.shape == (4, 1, 6, 6)
+    for prefix, mask in zip(prefixes, seen[:, 0], strict=True):
+        for i in range(6):
+            for j in range(6):
+                assert mask[i, j] == (j <= i or (i < prefix and j < prefix)), (prefix, i, j)
+
+
+def _attended(x, layer, prefix):
+    """One head, position and position that it sees after the other; rotary with a prefix."""
+    b, n, d = x.shape
+    qkv = (x @ layer["qkv"] + layer.get("qkv_bias", 0)).reshape(b, n, 3, 2, d // 2)
+    out = np.zeros((b, n, 2, d // 2))
+    for head in range(2):
+        query, key, value = (qkv[:, :, kind, head] for kind in range(3))
+        if prefix is not None:
+            # Entries j and j + e/2 as one complex number, turned by t base^(-2j/e).
+            turns = np.exp(1j * np.arange(n)[:, None] * 10_000.0 ** (-np.arange(d // 4) / (d // 4)))
+            query, key = ((v[..., : d // 4] + 1j * v[..., d // 4 :]) * turns for v in (query, key))
+        for i in range(n):
+            seen = [j for j in range(n) if prefix is None or j <= i or max(i, j) < prefix]
+            scores = np.real(np.einsum("be,bje->bj", query[:, i].conj(), key[:, seen]))
+            weights = np.exp(scores / (d // 2) ** 0.5)
+            weights /= weights.sum(axis=1, keepdims=True)
+            out[:, i, head] = np.einsum("bj,bje->be", weights, value[:, seen])
+    return out.reshape(b, n, d)
+
+
+def _normed(x, scale, bias):
+    x = x - x.mean(axis=-1, keepdims=True)
+    return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True)) * scale + bias
+
+
+def _scaled(x, scale):
+    return x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True)) * scale
+
+
+def _gelu(x):
+    return x / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))
+
+
+def _encoder_by_hand(params, tokens, prefix):
+    x = params["tokens"][tokens] + params["positions"][: tokens.shape[1]]
+    x = _normed(x, params["input_scale"], params["input_bias"])
+    for place in range(2):
+        layer = {name: of[place] for name, of in params["layers"].items()}
+        x = x + _attended(x, layer, None) @ layer["out"] + layer["out_bias"]
+        x = _normed(x, layer["norm1_scale"], layer["norm1_bias"])
+        x = x + _gelu(x @ layer["up"] + layer["up_bias"]) @ layer["down"] + layer["down_bias"]
+        x = _normed(x, layer["norm2_scale"], layer["norm2_bias"])
+    x = _gelu(x @ params["transform"] + params["transform_bias"])
+    x = _normed(x, params["output_scale"], params["output_bias"])
+    return x @ params["tokens"].T + params["token_bias"]
+
+
+def _decoder_by_hand(params, tokens, prefix):
+    x = params["tokens"][tokens]
+    for place in range(2):
+        layer = {name: of[place] for name, of in params["layers"].items()}
+        x = x + _attended(_scaled(x, layer["norm1_scale"]), layer, prefix) @ layer["out"]
+        normal = _scaled(x, layer["norm2_scale"])
+        gate = normal @ layer["gate"]
+        x = x + (gate / (1 + np.exp(-gate)) * (normal @ layer["up"])) @ layer["down"]
+    return _scaled(x, params["output_scale"]) @ params["tokens"].T
+
+
+@pytest.mark.parametrize("name", sorted(TRANSFORMERS))
+def test_logits_are_those_of_the_layers_written_as_loops(tokens, name):
+    model = TRANSFORMERS[name](SIZES)
+
+    @jax.jit
+    def draw(key):
+        leaves, tree = jax.tree.flatten(model.init(key, 2))
+        keys = jax.random.split(key, len(leaves))
+        drawn = [a + 0.3 * jax.random.normal(k, a.shape) for a, k in zip(leaves, keys, strict=True)]
+        params = tree.unflatten(drawn)
+        return params, run(model, params, tokens, 3)
+
+    params, logits = draw(jax.random.key(2))
+    by_hand = {"encoder": _encoder_by_hand, "decoder": _decoder_by_hand}[name]
+    expected = by_hand(jax.tree.map(np.float64, params), np.asarray(tokens), 3)
+    np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_one_depth_is_a_model_whose_kernel_is_that_of_its_jacobians(kind, tokens):

@@ -25,6 +25,7 @@ TINY = {
     "sweep.m": (1, 3),
     "sweep.seed": (0, 1),
     "sweep.network_seed": (),
+    "sweep.linear_seed": (),
 }
 
 
@@ -49,7 +50,7 @@ def test_a_sweep_measures_the_kernels(finished):
     assert (kernels["least_test_error"] <= kernels["discriminant_error"]).all()
     for name in ("kernel_bound.png", "kernel_bound.svg", "report.md"):
         assert (directory / name).stat().st_size > 0
-    assert len(json.loads((directory / "report.json").read_text())) == 3
+    assert len(json.loads((directory / "report.json").read_text())) == 4
 
 
 def test_the_discriminant_errs_as_often_as_it_should(finished):
@@ -127,6 +128,41 @@ def test_the_fit_balances_loss_and_distance_from_the_start():
     np.testing.assert_allclose(slope, 0, atol=1e-4)
 
 
+def test_the_linear_classifier_errs_as_often_as_noise_of_log_k_makes_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(experiment, "_DRAWN", 20_000)
+    fields = {"sweep__k": (20, 60), "sweep__m": (), "sweep__linear_seed": (0, 1)}
+    _, points = make(num_test=4000, **fields)
+    (first, other, *_) = points
+    outcomes = EXPERIMENT.run(points[:2], None, tmp_path, float)
+    assert [o.metrics["test_error"] for o in outcomes] == [
+        experiment.linear_error(point.config) for point in (first, other)
+    ]
+    assert outcomes[0].metrics["test_error"] != outcomes[1].metrics["test_error"]
+    for point in points:
+        d = round(point.config.k / np.log(point.config.k) ** 2)
+        wanted = scipy.stats.norm.cdf(-np.sqrt(d / point.config.k))
+        assert experiment.linear_error(point.config) == pytest.approx(
+            wanted, abs=4 * 0.5 / 4000**0.5
+        )
+    # Where the report says that the paper's number is reached.
+    assert scipy.stats.norm.cdf(-1 / 39.9) == pytest.approx(0.49, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("errors", "network", "status"),
+    [
+        ((0.495, 0.496, 0.494), 0.001, "shown"),
+        ((0.442, 0.445, 0.44), 0.001, "not shown"),
+        ((0.495, 0.496, 0.494), 0.3, "undecided"),
+    ],
+)
+def test_the_linear_classifier_fails_as_section_3_says_from_0_49_on(errors, network, status):
+    linear = {"learner": "linear", "k": 9, "m": 1, "test_error": errors, "status": "ok"}
+    rows = pd.concat([table({}, [network] * 3), pd.DataFrame(linear)])
+    claim = make_claims(rows, 30_000)[-1]
+    assert (claim.paper, claim.status) == ("0.49 or more", status)
+
+
 def table(kernel_errors, network_errors):
     rows = [
         {"learner": "kernel", "k": 9, "m": m, "test_error": error, "status": "ok"}
@@ -149,6 +185,7 @@ def test_claims_hold_when_every_draw_says_so():
         (1.0, "shown"),
         (0.5, "not shown"),
         (0.002, "shown"),
+        ("", "not run"),
     ]
 
 
@@ -156,11 +193,29 @@ def test_a_network_that_errs_or_was_not_run_shows_nothing():
     assert [c.status for c in make_claims(table({1: [0.3]}, [0.001, 0.2]), 3000)] == [
         "undecided",
         "not shown",
+        "not run",
     ]
-    assert make_claims(table({1: [0.3]}, []), 3000)[-1].status == "not run"
+    assert make_claims(table({1: [0.3]}, []), 3000)[1].status == "not run"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "network", "statuses"),
+    [
+        (0.1001, 0.0099, ["shown", "shown"]),
+        (0.0999, 0.0099, ["not shown", "shown"]),
+        (0.1001, 0.0101, ["undecided", "not shown"]),
+    ],
+)
+def test_a_tenth_bounds_kernels_of_up_to_four_filters_and_a_hundredth_the_network(
+    kernel, network, statuses
+):
+    errors = table({4: [kernel] * 2, 5: [0.5]}, [network] * 2)
+    found = make_claims(errors, 10**8)
+    assert [claim.status for claim in found] == [*statuses, "not run"]
+    assert found[0].item.endswith("m = 4")
 
 
 def test_errors_next_to_their_bounds_take_more_test_examples():
     near = table({1: [0.105]}, [0.008])
     for num_test, statuses in ((500, ["undecided"] * 2), (100_000, ["shown"] * 2)):
-        assert [claim.status for claim in make_claims(near, num_test)] == statuses
+        assert [claim.status for claim in make_claims(near, num_test)[:2]] == statuses

@@ -41,7 +41,7 @@ def test_the_sweep_leaves_out_kernels_with_too_many_weights():
     config = configure(
         sweep__k=(1000, 3000), sweep__m=(2, 50), sweep__seed=(4,), max_features=50 * 21
     )
-    config.sweep.network_seed = (5,)
+    config.sweep.network_seed, config.sweep.linear_seed = (5,), ()
     found = [(p["learner"], p["k"], p.get("m"), p["seed"]) for p in settings.sweep(config)]
     assert found == [
         ("network", 1000, None, 5),

@@ -12,6 +12,7 @@ from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 
 K = 1000
+SIZES = tuple(4**place for place in range(3, 11))
 UNIT = 1 / math.log(K) ** 4
 
 
@@ -77,6 +78,47 @@ def test_claims_need_every_k_and_lemma_3_only_the_upper_half():
         *[False, False, True, True, False, False, True, False, False, False],
         *[False] * 3,
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "changes", "status"),
+    [
+        (0, {"lemma1_least": 0.0}, "not shown"),
+        (1, {"lemma1_most": 0.79}, "shown"),  # below twice the least
+        (1, {"lemma1_most": 0.81}, "not shown"),
+        (1, {"lemma1_least": 0.0}, "not shown"),
+        (1, {"lemma1_most": -0.5}, "not shown"),
+        (2, {"lemma1_proof_least": 0.0}, "not shown"),
+        (3, {"lemma1_proof_most": 0.61}, "not shown"),
+        (4, {"lemma2_least": 0.0}, "shown"),
+        (4, {"lemma2_least": -1e-6}, "not shown"),
+        (5, {"lemma2_ratio": 0.7}, "shown"),  # a constant has exponent 0, which no rounding hides
+        (6, {"lemma3_least": 0.0}, "not shown"),
+        (7, {"lemma3_least": 0.7}, "shown"),
+        (8, {"onset_ratio": 0.7}, "shown"),
+        (9, {"bias_ratio": 2.0}, "shown"),
+        (9, {"bias_ratio": 2.1}, "not shown"),
+        (9, {"bias_ratio": 0.0}, "shown"),
+        (9, {"bias_ratio": -0.1}, "not shown"),
+    ],
+)
+def test_each_statement_has_its_threshold(place, changes, status):
+    rows = pd.DataFrame([numbers(k, **changes) for k in SIZES])
+    assert make_claims(rows)[place].status == status
+
+
+def test_an_exponent_that_noise_hides_is_undecided_and_one_above_0_is_not_shown():
+    place, column = 8, "onset_ratio"
+    noise = (1.0, 1.5, 0.7, 1.2, 1.0, 1.5, 0.7, 1.2)
+    for values, status in (
+        (noise, "undecided"),
+        ([k**0.5 for k in SIZES], "not shown"),
+    ):
+        by_k = zip(SIZES, values, strict=True)
+        rows = [numbers(k, **{column: value}) for k, value in by_k]
+        claim = make_claims(pd.DataFrame(rows))[place]
+        assert claim.status == status
+        assert (claim.note == "it would take more k") == (status == "undecided")
 
 
 def test_the_first_k_of_the_proof_s_lemma_1_has_none_above_it_that_fails():

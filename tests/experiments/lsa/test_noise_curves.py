@@ -8,12 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
-from lsa_jax import models
+from lsa_jax import backend, kernels, models, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
-from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, make_claims
+from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
+from lsa_jax.sweep import config_files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -53,6 +55,37 @@ def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
         == [("network", 4), ("network", 1), ("ntk_finite", 4), ("ntk_finite", 1)]
         + [("ntk_infinite", 1)] * 5
     )
+
+
+PANELS = sorted((Path(__file__).parents[3] / "configs" / "lsa").glob("fig4_*.py"))
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda path: path.stem)
+def test_a_panel_of_figure_4_keeps_four_chips_at_work(panel):
+    module = config_files.load(panel)
+    config = module.get_config()
+    points = make_points(config, config_files.sweep_of(module, config), settings.validate)
+    devices = jax.devices()[:4]
+    with backend.built_for("tpu", memory=16e9, count=4):
+        for learner in ("network", "ntk_finite"):
+            groups = [g for g in experiment.groups(points) if g[0].config.learner == learner]
+            layouts = [parallel.ReplicaLayout(len(group), devices) for group in groups]
+            assert max(len(layout.device_kinds) for layout in layouts) == 4
+            # No chip trains two runs one after the other while another has none.
+            assert len(groups) == -(-sum(map(len, groups)) // 4)
+
+
+def test_tiles_of_kernels_are_left_to_the_device(tmp_path, monkeypatch):
+    class AskedError(Exception):
+        pass
+
+    def gram(*arguments, memory_limit, **settings):
+        assert memory_limit is None
+        raise AskedError
+
+    monkeypatch.setattr(kernels, "gram", gram)
+    with pytest.raises(AskedError):
+        run(make_small([{"learner": "ntk_infinite", "noise": 0.0}]), tmp_path)
 
 
 def test_what_follows_a_trained_network_runs_right_behind_it():
@@ -303,8 +336,8 @@ def test_exact_learners_go_on_with_the_matrices_that_they_have(tmp_path):
 
 def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
     rows = []
-    for learner, accuracies in (("network", network), ("ntk_finite", ntk)):
-        for noise, accuracy in zip(noises, accuracies, strict=True):
+    for learner, levels in (("network", network), ("ntk_finite", ntk)):
+        for noise, accuracy in zip(noises, levels, strict=True):
             for seed in range(seeds):
                 jitter = spread * (seed - 1) if noise and seeds > 1 else 0.0
                 rows.append(
@@ -320,10 +353,54 @@ def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
     return pd.DataFrame(rows)
 
 
+def _of_seeds(accuracies, order=1):
+    """Returns results of (without noise, with noise) a seed; `order` is that of the NTK's rows."""
+    rows = [
+        {"learner": learner, "width_factor": 1, "noise": noise, "seed": seed, "status": "ok"}
+        | {"test_accuracy": accuracy}
+        for learner, of in accuracies.items()
+        for seed, pair in [*enumerate(of)][:: order if learner == "ntk_finite" else 1]
+        for noise, accuracy in zip((0.0, 1.0), pair, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
 def test_retained_percentage_is_relative_to_the_same_seed_without_noise():
-    table = curves(_results((0.8, 0.6), (0.5, 0.25)))
-    noisy = table[(table["noise"] == 1) & (table["learner"] == "network")]
-    np.testing.assert_allclose(noisy["retained"], [100 * a / 0.8 for a in (0.59, 0.6, 0.61)])
+    accuracies = {"network": [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]}
+    results = _of_seeds(accuracies).sample(frac=1, random_state=0)
+    table = curves(results).sort_values("seed")
+    noisy, quiet = table[table["noise"] == 1], table[table["noise"] == 0]
+    np.testing.assert_allclose(noisy["start_accuracy"], [0.8, 0.5, 0.9])
+    np.testing.assert_allclose(noisy["retained"], [75.0, 90.0, 100 / 3])
+    np.testing.assert_allclose(quiet["retained"], 100.0)
+
+
+def test_what_two_learners_retain_is_compared_seed_by_seed():
+    """10 points in each seed, whose own values lie 40 points apart, in whatever order they come."""
+    network = [(0.8, 0.8 * kept) for kept in (0.5, 0.7, 0.9)]
+    ntk = [(0.6, 0.6 * kept) for kept in (0.4, 0.6, 0.8)]
+    for order in (1, -1):
+        results = _of_seeds({"network": network, "ntk_finite": ntk}, order)
+        (claim,) = make_claims(curves(results), None, test=HeldOut(10_000_000, 10))
+        assert claim.status == "shown" and claim.ours == pytest.approx(10, abs=0.01)
+        assert claim.spread == pytest.approx(0, abs=1e-9)
+
+
+def test_intervals_have_the_length_that_the_test_images_give_them():
+    """With one seed they are 1.96 errors long on each side, in points, of what is compared."""
+    n, (a, b), (c, d) = 2000, (0.8, 0.6), (0.7, 0.35)
+    results = _of_seeds({"network": [(a, b)], "ntk_finite": [(c, d)]})
+
+    def of_ratio(top, bottom):
+        return 100 * top / bottom * ((1 - top) / top / n + (1 - bottom) / bottom / n) ** 0.5
+
+    found = make_claims(curves(results), "lsa/table1/cifar2_gaussian", test=HeldOut(n, 2))
+    gap, on_par = (next(c for c in found if word in c.item) for word in ("retained at", "at zero"))
+    expected = 1.96 * np.hypot(of_ratio(b, a), of_ratio(d, c))
+    assert (gap.high - gap.low) / 2 == pytest.approx(expected, rel=0.05)
+    expected = 1.96 * 100 * (a * (1 - a) / n + c * (1 - c) / n) ** 0.5
+    assert (on_par.high - on_par.low) / 2 == pytest.approx(expected, rel=0.02)
+    assert on_par.ours == pytest.approx(100 * (a - c))
 
 
 @pytest.mark.parametrize(
@@ -353,6 +430,15 @@ def test_a_percentage_retained_of_an_accuracy_near_chance_shows_nothing():
     gap, _, ntk = claims
     assert gap.status == ntk.status == "undecided"
     assert gap.note.startswith("near chance") and ntk.note.startswith("near chance")
+
+
+def test_a_sweep_without_the_network_measures_accuracies_within_what_its_test_images_tell():
+    results = _results((0.9,), (0.98,), noises=(0.0,), seeds=1)
+    table = curves(results[results["learner"] != "network"])
+    (claim,) = accuracies(table, HeldOut(10_000, 10))
+    assert (claim.ours, claim.status) == (98.0, "measured")
+    exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
+    np.testing.assert_allclose([claim.low, claim.high], [100 * end for end in exact], atol=0.03)
 
 
 def test_an_unknown_item_of_the_paper_is_refused():
@@ -423,21 +509,54 @@ def test_failed_runs_are_left_out_of_means_and_listed():
     assert "nan" not in report.tables[0][1].to_string()
 
 
-def test_conjugate_gradients_from_half_a_matrix_on_disk_are_the_factorisation(tmp_path):
-    fields = {"ntk_infinite.ridge": (1e-2,), "ntk_infinite.tolerance": 1e-10}
+def test_iterations_on_half_a_matrix_and_centres_of_a_stream_are_the_factorisation(tmp_path):
+    fields = {"ntk_infinite.ridge": (1e-2,), "ntk_infinite.tolerance": 1e-10, "data.copies": 2}
     sweep = [{"learner": "ntk_infinite", "noise": 0.5, "seed": 0}]
 
-    def outcome(solver):
-        points = make_small(sweep, **fields, **{"ntk_infinite.solver": solver})
-        return run(points, tmp_path / solver)[points[0].id].metrics
+    def outcome(solver, **others):
+        points = make_small(sweep, **fields, **others, **{"ntk_infinite.solver": solver})
+        folder = tmp_path / "-".join((solver, *map(str, others.values())))
+        return run(points, folder)[points[0].id].metrics
 
     exact, iterated = outcome("cholesky"), outcome("conjugate_gradients")
     for name in ("test_accuracy", "train_accuracy"):
         assert iterated[name] == exact[name]
     assert 0 < iterated["residual"] <= 1e-9
-    with pytest.raises(InputError, match="conjugate gradients take one ridge"):
+    chosen = outcome("auto")
+    assert chosen.pop("solver") == "cholesky" and "times as long" in chosen.pop("solver_reason")
+    assert chosen == exact
+    # All images as centres: the same regression, of images that are composed batch by batch.
+    fields["ntk_infinite.centres"] = 48
+    centred = outcome("nystrom")
+    assert centred["test_accuracy"] == exact["test_accuracy"]
+    assert centred["centres"] == centred["examples"] == 48
+    # Its own noise behind a centre is what the other learners see; without, it is another system.
+    assert outcome("nystrom", **{"ntk_infinite.centre_noise": 0.5}) == centred
+    black = outcome("nystrom", **{"ntk_infinite.centre_noise": 0.0})
+    assert black["condition"] != centred["condition"]
+    with pytest.raises(InputError, match="centres is 10000; accepted: at most the"):
+        fields["ntk_infinite.centres"] = 10_000
+        outcome("nystrom")
+    with pytest.raises(InputError, match="conjugate_gradients takes one ridge"):
         fields["ntk_infinite.ridge"] = (1e-2, 1e-3)
         outcome("conjugate_gradients")
+
+
+def test_a_copy_is_the_same_image_on_another_background():
+    (point,) = make_small([{"noise": 1.0, "seed": 0}], **{"data.copies": 3})
+    task = experiment.tasks.task_of(point, experiment.load([point], None))
+    assert len(task.train.images) == 24 and len(task.train.targets) == 72
+    composed = experiment.tasks.compose_training(point, task, 72)
+    side = point.config.data.image_size
+
+    def shows(background, image):
+        windows = np.lib.stride_tricks.sliding_window_view(background[..., 0], (side, side))
+        return (windows == image[..., 0]).all(axis=(-1, -2)).sum()
+
+    for copy in range(3):
+        for own in (5, 23):
+            assert shows(composed[24 * copy + own], task.train.images[own]) == 1
+    assert not np.array_equal(composed[5], composed[29])
 
 
 def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):

@@ -17,6 +17,21 @@ def test_a_power_law_is_found_exactly():
     np.testing.assert_allclose(local_exponents(k, 3 * k**1.5), 1.5)
 
 
+def test_a_constant_has_exponent_0_without_error():
+    fit = fit_power_law(np.array([16, 64, 256]), np.full(3, 0.7))
+    assert fit == (0.0, 0.0, 0.0, 0.0, pytest.approx(0.7))
+
+
+def test_an_interval_of_three_points_is_students_with_one_degree_of_freedom():
+    fit = fit_power_law(np.array([1.0, 10, 100]), np.array([1.0, 20, 100]))
+    reach = 12.7062 * fit.error
+    assert (fit.low, fit.high) == pytest.approx((1 - reach, 1 + reach), rel=1e-4)
+    # The deviations from a straight line in units of log 10 are 1, -2 and 1 times log10(2) / 3.
+    assert fit.error == pytest.approx(np.log10(2) / 3 * (6 / 1 / 2) ** 0.5)
+    assert describe(fit) == f"1.000 ± {fit.error:.3f}"
+    assert describe(fit, interval=True).endswith(f" ({fit.low:.2f} to {fit.high:.2f})")
+
+
 def test_the_interval_covers_the_exponent_as_often_as_it_says():
     rng, k = np.random.default_rng(0), np.repeat([10.0, 30.0, 100.0, 300.0], 2)
     fits = [fit_power_law(k, 2 * k**0.5 * np.exp(0.3 * rng.standard_normal(8))) for _ in range(400)]

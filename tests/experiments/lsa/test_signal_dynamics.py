@@ -91,11 +91,17 @@ def test_a_run_is_algorithm_1_on_its_minibatches(tmp_path, sampler):
 
 
 def test_the_cosine_compares_consecutive_evaluations(uninterrupted):
-    # In two dimensions w_perp is a number, so the cosine is a sign.
     for outcome in uninterrupted[1]:
-        cosines = [row["w_perp_cosine"] for row in outcome.history]
-        assert np.isnan(cosines[0])
-        np.testing.assert_allclose(np.abs(cosines[1:]), 1, rtol=1e-6)
+        assert np.isnan(outcome.history[0]["w_perp_cosine"])
+    config = configure(d=3)
+    replica = experiment.make_replica(make(config)[0].config)
+    at = Params(jnp.array([5.0, 1.0, 2.0]), jnp.float32(0.3))
+    state = experiment.FilterState(at, jnp.int32(0), jnp.array([0.0, 2.0, 0.0]))
+    look = jax.jit(functools.partial(experiment.advance, config))
+    after, row = look(state, replica, jnp.int32(0))
+    # Between (1, 2) now and (2, 0) before; the first entry is along w*.
+    assert float(row["w_perp_cosine"]) == pytest.approx(1 / 5**0.5)
+    np.testing.assert_array_equal(after.w_perp, [0.0, 1.0, 2.0])
 
 
 def test_the_start_is_normal_with_the_scale_asked_for():
@@ -265,6 +271,19 @@ def test_claims_are_computed_from_the_trajectories():
     assert end.ours == pytest.approx(0.205) and end.spread == pytest.approx(0.01 / np.sqrt(2))
     assert by_item["b at the end"].ours == pytest.approx(-0.05)
     assert by_item["rank correlation of the step and w.w*"].ours == 1.0
+
+
+@pytest.mark.parametrize(("count", "status"), [(5, "not shown"), (6, "shown")])
+def test_what_grows_has_a_rank_correlation_above_nine_tenths(count, status):
+    """Of two neighbours exchanged it is 0.9 among five, which is not above, and 0.943 among six."""
+    run = course(0)
+    run = pd.concat([run, run.iloc[-1:].assign(step=50)]).head(count).reset_index(drop=True)
+    swapped = [1, 0, *range(2, count)]
+    grows = np.arange(count) / 100
+    run = run.assign(w_dot_wstar=0.1 + grows[swapped], ratio=grows[swapped])
+    run = run.assign(test_accuracy=0.5 + 10 * grows / 2)
+    found = make_claims(pd.concat([run, run.assign(seed=1)]), 5000)
+    assert [found[0].status, found[3].status] == [status] * 2
 
 
 def test_claims_that_do_not_hold_are_marked_so():

@@ -88,7 +88,8 @@ def test_an_unaligned_signal_is_one_stretch_of_the_vector_seen_through_windows(k
         vector = np.full((k + 1) * d, np.nan)
         for place, window in enumerate(windows):
             seen = vector[place * stride : place * stride + d]
-            assert np.isnan(seen[: d - stride]).all() or (seen == window)[: d - stride].all()
+            if place:  # they overlap, and agree where they do
+                np.testing.assert_array_equal(seen[: d - stride], window[: d - stride])
             vector[place * stride : place * stride + d] = window
         (entries,) = np.nonzero(np.nan_to_num(vector))
         starts.append(entries[0])

@@ -122,6 +122,22 @@ def test_growth_is_judged_between_neighbours_from_k0_on():
     assert growth.status == "not shown" and growth.ours.endswith("at most 1.66")
 
 
+@pytest.mark.parametrize(("exponent", "status"), [(0.98, "shown"), (1.02, "not shown")])
+def test_growth_is_polynomial_up_to_linear(exponent, status):
+    steps = [100 * 4 ** (exponent * place) for place in range(3)]
+    first, growth = make_claims(rows(steps, learner="population"))
+    assert (first.status, growth.status) == ("shown", status)
+    assert growth.low == growth.high == pytest.approx(exponent)
+
+
+def test_exponents_are_fitted_from_16_times_k0_on_where_there_are_enough_k():
+    # At k0 and next to it steps are few; from 16 k0 on they grow like the root of k.
+    found = make_claims(rows([1.0, 2.0, 100.0, 200.0, 400.0], learner="population"))[1]
+    assert found.ours.startswith("0.500 ± 0.000") and found.ours.endswith("at most 2.82")
+    four = make_claims(rows([1.0, 2.0, 4.0, 8.0], learner="population"))[1]
+    assert four.ours.startswith("0.500 ± 0.000 (0.50 to 0.50)")
+
+
 def test_the_growth_of_minibatches_is_decided_by_seeds():
     def growth(*seeds):
         return make_claims(pd.concat([rows(steps) for steps in seeds]))[1]

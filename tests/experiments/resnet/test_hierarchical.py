@@ -17,7 +17,11 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     net_claims,
     width_claims,
 )
-from lsa_jax.experiments.resnet.hierarchical.kernels import full_ntk
+from lsa_jax.experiments.resnet.hierarchical.kernels import (
+    arc_cosine_kernel,
+    full_ntk,
+    gaussian_kernel,
+)
 from lsa_jax.experiments.resnet.hierarchical.report import make_report
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import most_samples, sample_claims
 from lsa_jax.experiments.resnet.hierarchical.signals import readout_error, share_missed
@@ -71,6 +75,24 @@ def test_the_full_kernel_s_rows_are_pairs_of_example_and_output(key):
     jacobian = jax.jacobian(lambda p: model.apply(p, x).reshape(-1))(params)
     flat = jnp.concatenate([leaf.reshape(6, -1) for leaf in jax.tree.leaves(jacobian)], axis=1)
     np.testing.assert_allclose(full_ntk(model.apply, params, x, x), flat @ flat.T, rtol=1e-4)
+
+
+def test_kernels_of_inputs_are_their_formulas(key):
+    """Each pair by itself in float64: exp(-|x - x'|^2 / (2 s^2 d)), and Cho and Saul's order 1."""
+    x1, x2 = (
+        np.array(2 * jax.random.normal(k, (n, 5)))
+        for k, n in zip((key, jax.random.fold_in(key, 1)), (4, 3), strict=True)
+    )
+    squares = np.square(np.float64(x1)[:, None] - np.float64(x2)[None]).sum(axis=2)
+    for bandwidth in (0.5, 3.0):
+        found = gaussian_kernel(bandwidth)(jnp.asarray(x1), jnp.asarray(x2))
+        np.testing.assert_allclose(found, np.exp(-squares / (2 * bandwidth**2 * 5)), rtol=1e-3)
+    lengths = np.linalg.norm(x1, axis=1)[:, None] * np.linalg.norm(x2, axis=1)
+    angles = np.arccos(x1 @ x2.T / lengths)
+    expected = lengths * (np.sin(angles) + (np.pi - angles) * np.cos(angles)) / (2 * np.pi)
+    np.testing.assert_allclose(
+        arc_cosine_kernel(jnp.asarray(x1), jnp.asarray(x2)), expected, rtol=1e-4
+    )
 
 
 def test_what_is_missed_is_none_of_the_signal_itself_and_all_of_another(key):

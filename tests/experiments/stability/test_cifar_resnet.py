@@ -23,6 +23,69 @@ def test_resnet_20_has_as_many_parameters_as_in_the_paper(key):
     assert sum(sizes) == convolutions + 2 * 7 * (16 + 32 + 64) - 2 * (32 + 64) + 650
 
 
+def _normed(x, params):
+    variance = x.var(axis=(0, 1, 2)) + 1e-5
+    return (x - x.mean(axis=(0, 1, 2))) / np.sqrt(variance) * params["scale"] + params["shift"]
+
+
+def _convolved(x, weight, stride):
+    """Every window of 3 x 3 that "SAME" asks for, one output pixel after the other."""
+    side = -(-x.shape[1] // stride)
+    before = max((side - 1) * stride + 3 - x.shape[1], 0) // 2
+    padded = np.pad(x, ((0, 0), (before, 3), (before, 3), (0, 0)))
+    out = np.empty((len(x), side, side, weight.shape[3]))
+    for i in range(side):
+        for j in range(side):
+            window = padded[:, stride * i : stride * i + 3, stride * j : stride * j + 3]
+            out[:, i, j] = np.einsum("nabc,abcf->nf", window, weight)
+    return out
+
+
+def _by_hand(params, x, blocks):
+    """He et al. (2016), section 4.2 with option A: three groups of so many blocks."""
+    x = np.maximum(
+        _normed(_convolved(x, params["Conv_0"]["weight"], 1), params["GivenBatchNorm_0"]), 0
+    )
+    for place in range(3 * blocks):
+        branch = params[f"Residual_{place}"]["branch"]
+        first = place in (blocks, 2 * blocks)  # of the second and of the third group
+        y = _convolved(x, branch["Conv_0"]["weight"], 2 if first else 1)
+        y = np.maximum(_normed(y, branch["GivenBatchNorm_0"]), 0)
+        y = _normed(_convolved(y, branch["Conv_1"]["weight"], 1), branch["GivenBatchNorm_1"])
+        if first:
+            half = x.shape[3] // 2
+            x = np.pad(x[:, ::2, ::2], ((0, 0), (0, 0), (0, 0), (half, half)))
+        x = np.maximum(x + y, 0)
+    return x.mean(axis=(1, 2)) @ params["Dense_0"]["weight"] + params["Dense_0"]["bias"]
+
+
+def test_outputs_are_those_of_the_paper_written_as_loops(key):
+    """Sides 8, 4 and 2, and as many channels as the groups have; all parameters are random."""
+    model = cifar_resnet(14, 3, channels=2)
+
+    @jax.jit
+    def draw(key):
+        params = model.init(key, (8, 8, 3))
+        leaves, tree = jax.tree.flatten(params)
+        keys = jax.random.split(key, len(leaves))
+        drawn = [a + 0.3 * jax.random.normal(k, a.shape) for a, k in zip(leaves, keys, strict=True)]
+        inputs = jax.random.normal(key, (4, 8, 8, 3))
+        return tree.unflatten(drawn), inputs, model.apply(tree.unflatten(drawn), inputs)
+
+    params, inputs, outputs = jax.tree.map(np.asarray, draw(key))
+    expected = _by_hand(jax.tree.map(np.float64, params), np.float64(inputs), 2)
+    np.testing.assert_allclose(outputs, expected, rtol=2e-3, atol=2e-4 * np.abs(expected).max())
+
+
+def test_weights_are_drawn_with_variance_2_over_fan_in(key):
+    params = jax.jit(lambda key: cifar_resnet(8, channels=16).init(key, (8, 8, 3)))(key)
+    for weight in (params["Conv_0"], params["Residual_2"]["branch"]["Conv_1"], params["Dense_0"]):
+        values = np.asarray(weight["weight"])
+        fan_in = values[..., 0].size
+        assert values.var() * fan_in == pytest.approx(2, rel=6 * (2 / values.size) ** 0.5)
+    assert not np.any(params["Dense_0"]["bias"])
+
+
 def test_a_batch_with_its_own_statistics_gives_the_outputs_of_training(key):
     layers = (Conv(4), GivenBatchNorm(), Relu(), PadChannels(6, 2), GlobalAvgPool(), Dense(3))
     model = network(layers, parameterization="standard")

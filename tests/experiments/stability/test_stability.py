@@ -210,6 +210,24 @@ def test_the_fit_recovers_a_known_exponent():
     assert fit_power(m[:2], m[:2]) is None
 
 
+def test_the_curve_is_the_least_squares_one_in_the_quantity_itself_not_on_logarithmic_axes():
+    """Off a power law: both derivatives of the sum of squares vanish there, and only there."""
+    m, values = np.array([800.0, 1600, 3200, 6400]), np.array([1.0, 0.7, 0.2, 0.15])
+    factor, exponent = fit_power(m, values)
+    residual, power = values - factor * m**exponent, m**exponent
+    assert abs(residual @ power) < 1e-5 * np.linalg.norm(values) * np.linalg.norm(power)
+    slope = factor * power * np.log(m / 800)
+    assert abs(residual @ slope) < 1e-5 * np.linalg.norm(values) * np.linalg.norm(slope)
+    on_logarithms = np.polyfit(np.log(m), np.log(values), 1)[0]
+    assert exponent > on_logarithms + 0.05
+    samples = [value * np.array([0.5, 1.0, 0.1 * place]) for place, value in enumerate(values)]
+    fit = fit_decay(m, samples, 5)
+    means = np.mean(samples, axis=1)
+    assert (fit.factor, fit.exponent) == (factor, exponent)
+    assert fit.log_slope == pytest.approx(on_logarithms)
+    assert fit.mean_exponent == fit_power(m, means)[1] != fit.exponent
+
+
 def test_a_difference_of_exponents_is_bootstrapped_on_the_same_pairs():
     m, rng = np.array([100.0, 200, 400]), np.random.default_rng(0)
     samples = [rng.lognormal(size=40) / n for n in m]
@@ -296,7 +314,9 @@ def test_exponents_of_few_pairs_are_undecided_and_missing_paths_count_as_not_run
     fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
     found = [claim.status for claim in make_claims(config, fits, pd.DataFrame())]
     assert found == ["shown"] * 3 + ["not run"] * 4
-    few = make_claims(config, fits.assign(pairs=10), pd.DataFrame())
+    enough = make_claims(config, fits.assign(pairs=40), pd.DataFrame())
+    assert [claim.status for claim in enough] == found
+    few = make_claims(config, fits.assign(pairs=39), pd.DataFrame())
     assert [claim.status for claim in few[:3]] == ["shown", "undecided", "undecided"]
     assert few[1].note == "it would take 40 pairs a size"
 

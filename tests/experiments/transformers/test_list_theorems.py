@@ -49,15 +49,25 @@ def test_theorem_4_3_holds_and_the_loss_falls(tmp_path):
     assert result["ordered"] == 1 and len(rows) == result["first_perfect"] + 4
     assert result["eigenvalue"] >= max(row["eigenvalue"] for row in rows)
     assert result["bound"] == pytest.approx(32 * 2 * result["eigenvalue"] / math.log(6))
+    # Misclassification implies a squared gradient above log^2 L / (16 M).
+    least = min(row["gradient_norm"] ** 2 for row in rows if row["accuracy"] < 1)
+    assert result["least_slope_ratio"] == pytest.approx(least / (math.log(6) ** 2 / 32))
 
 
 def test_theorem_4_4_holds_and_v_stays_near(tmp_path):
-    result, _ = sweep(tmp_path / "out", "value_near")
+    result, rows = sweep(tmp_path / "out", "value_near")
     assert 0 < result["first_perfect"] <= result["bound"]
     assert result["largest_rise"] <= 0 and result["least_slope_ratio"] > 1
     assert result["value_distance"] <= 1
     least = trained_value_scale(3, 2, 1 / 20, 2.0, result["start_loss"])
     assert least < result["c"] < 1.01 * least
+    # lambda_max eps / (2 l) steps at most, and squared gradients above 16 l^2 / eps until then.
+    loss = result["start_loss"]
+    assert loss > 1 and result["bound"] == pytest.approx(result["eigenvalue"] * 2.0 / (2 * loss))
+    least = min(row["gradient_norm"] ** 2 for row in rows if row["accuracy"] < 1)
+    assert result["least_slope_ratio"] == pytest.approx(least / (16 * loss**2 / 2.0))
+    farthest = max(row["value_distance"] for row in rows)
+    assert result["value_distance"] == pytest.approx(farthest / 2.0)
 
 
 def test_scales_are_those_of_the_theorems():

@@ -1,5 +1,7 @@
 """The one-layer Transformer from gathers against the formula with one-hot matrices."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,6 @@ from lsa_jax.experiments.transformers.one_layer import (
     strictly_correct,
 )
 from lsa_jax.experiments.transformers.sampler import (
-    all_sequences,
     all_sets,
     determining_positions,
     label_sequences,
@@ -27,8 +28,9 @@ from lsa_jax.experiments.transformers.sampler import (
 )
 
 L, N, M = 6, 3, 3
+ALL_SEQUENCES = np.array(list(itertools.permutations(range(L), N)), np.int32)
 
-SLOPE = jax.jit(jax.value_and_grad(mean_loss))
+GRADIENT = jax.jit(jax.value_and_grad(mean_loss))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def single(params):
 
 
 def test_logits_are_the_formulas(params):
-    sequences = all_sequences(L, N)[::7]
+    sequences = ALL_SEQUENCES[::7]
     expected = np.stack([dense_logits(params, s).T for s in sequences])
     found = one_layer(L).apply(single(params), jnp.asarray(sequences))
     np.testing.assert_allclose(found, expected, atol=2e-5)
@@ -74,10 +76,10 @@ def test_attention_adds_up_to_one_over_the_tokens_attended_to(params):
 
 def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
     """Against the dense formula over all sequences in every order, and its finite differences."""
-    sequences = all_sequences(L, N)
+    sequences = ALL_SEQUENCES
     labels = np.asarray(label_sequences(task, sequences))
     sets = jnp.asarray(all_sets(L, N))
-    loss, slope = SLOPE(single(params), sets, label_sequences(task, sets))
+    loss, gradient = GRADIENT(single(params), sets, label_sequences(task, sets))
     assert loss == pytest.approx(dense_loss(params, sequences, labels), rel=1e-5)
     generator = np.random.default_rng(1)
     for name in ("w", "v"):
@@ -87,14 +89,14 @@ def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
             for h in (1e-5, -1e-5)
         ]
         expected = (at[0] - at[1]) / 2e-5
-        assert np.sum(direction * np.asarray(slope[name])) == pytest.approx(expected, rel=1e-4)
+        assert np.sum(direction * np.asarray(gradient[name])) == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_populations_gradient_is_the_mean_over_samples(params, task):
     sets = jnp.asarray(all_sets(L, N))
-    _, exact = SLOPE(single(params), sets, label_sequences(task, sets))
+    _, exact = GRADIENT(single(params), sets, label_sequences(task, sets))
     samples = sample_sequences(jax.random.key(5), 20_000, L, N)
-    _, sampled = SLOPE(single(params), samples, label_sequences(task, samples))
+    _, sampled = GRADIENT(single(params), samples, label_sequences(task, samples))
     for name in ("w", "v"):
         np.testing.assert_allclose(sampled[name], exact[name], atol=5 * 0.5 / np.sqrt(20_000))
     assert np.abs(exact["w"]).max() > 0.05
@@ -105,21 +107,21 @@ def test_at_a_permutation_the_short_cut_is_the_loss(params, task):
     v = jnp.asarray(c * permutation_matrix(task.pi), jnp.float32)
     labels = label_sequences(task, sets)
     positions = determining_positions(task.lists, sets)
-    loss, slope = SLOPE({"w": w, "v": v}, sets, labels)
+    loss, gradient = GRADIENT({"w": w, "v": v}, sets, labels)
     short_cut = jax.jit(jax.value_and_grad(mean_loss_at_permutation))
-    short, short_slope = short_cut(w, c, sets, positions)
+    short, short_gradient = short_cut(w, c, sets, positions)
     assert short == pytest.approx(float(loss), rel=1e-6)
-    np.testing.assert_allclose(short_slope, slope["w"], atol=1e-6)
+    np.testing.assert_allclose(short_gradient, gradient["w"], atol=1e-6)
 
 
 def test_at_uniform_attention_the_short_cut_is_the_loss(params, task):
     sets, v = jnp.asarray(all_sets(L, N)), single(params)["v"]
     labels = label_sequences(task, sets)
-    loss, slope = SLOPE({"w": jnp.zeros((L, L)), "v": v}, sets, labels)
+    loss, gradient = GRADIENT({"w": jnp.zeros((L, L)), "v": v}, sets, labels)
     short_cut = jax.jit(jax.value_and_grad(mean_loss_at_uniform_attention))
-    short, short_slope = short_cut(v, sets, labels)
+    short, short_gradient = short_cut(v, sets, labels)
     assert short == pytest.approx(float(loss), rel=1e-6)
-    np.testing.assert_allclose(short_slope, slope["v"], atol=1e-6)
+    np.testing.assert_allclose(short_gradient, gradient["v"], atol=1e-6)
 
 
 def test_ties_are_wrong_and_margins_are_those_of_the_logits(params, task):

@@ -94,7 +94,7 @@ def test_the_linearisation_on_known_examples_and_its_gradient_equal_those_of_lin
 
 def test_examples_whose_derivatives_do_not_fit_the_memory_are_refused(key, params, monkeypatch):
     monkeypatch.setattr(memory, "device_available", lambda: 1000.0)
-    with pytest.raises(InputError, match=r"x is \(50, 4\): the derivatives of its 50 examples"):
+    with pytest.raises(InputError, match=r"x is \(50, 4\): keeping the derivatives of its 50 ex"):
         linearize_on(_apply, params, jax.random.normal(key, (50, 4)))
 
 

@@ -12,6 +12,7 @@ from lsa_jax import kernels, models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import recursion
 from lsa_jax.kernels.infinite.steps import Affine, serial
+from lsa_jax.kernels.learned import outer_product
 from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
 
 
@@ -213,3 +214,10 @@ def test_what_does_not_fit_is_refused_in_a_line():
     only_there = kernels.infinite_kernel(serial(model.kernel.steps)[2])
     with pytest.raises(InputError, match="patches cannot be transformed: .*neural-tangents alone"):
         only_there.transform_size(shape)
+
+
+def test_examples_are_not_copied_but_for_the_last_block():
+    x, weights = np.zeros((70, 2, 2, 1), np.float32), np.ones((70, 3), np.float32)
+    blocks = [outer_product._filled(b, 32) for b in outer_product._blocks(x, weights, 32)]
+    assert [np.shares_memory(block.x, x) for block in blocks] == [True, True, False]
+    np.testing.assert_array_equal(blocks[2].weights[:, 0], [1.0] * 6 + [0.0] * 26)

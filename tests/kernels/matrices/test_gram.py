@@ -148,6 +148,19 @@ def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
     assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("total", [16e9, 85e9])
+def test_a_tile_may_take_half_of_what_an_accelerator_has_free(total):
+    class Accelerator:
+        def memory_stats(self):
+            return {"bytes_limit": total, "bytes_in_use": 2e9}
+
+    for num_devices in (1, 4):  # each has memory of its own, and the host's matrix takes none of it
+        assert memory.tile_limit(Accelerator(), num_devices, output=1e12) == (total - 2e9) / 2
+    # The devices of a CPU share the host's, of which tiles take a gigabyte at most.
+    assert memory.tile_limit(jax.devices()[0], 4, output=0.0) <= 1e9 / 4
+
+
 def test_what_the_system_says_it_has_is_plausible():
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 1e6 < memory.host_available() <= physical

@@ -38,7 +38,7 @@ def test_rows_come_in_any_order(both):
 
 @pytest.mark.parametrize("most", [1, 4e6])
 def test_products_are_those_of_the_whole_matrix(both, most, monkeypatch):
-    monkeypatch.setattr(packed, "_WIDENED", most)
+    monkeypatch.setattr(packed, "WIDENED", most)
     whole, half = both
     vectors = np.random.default_rng(0).normal(size=(len(whole), 2))
     np.testing.assert_allclose(half.multiply(vectors), whole.astype(float) @ vectors, rtol=1e-12)

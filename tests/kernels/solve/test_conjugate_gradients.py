@@ -5,9 +5,7 @@ import pytest
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import regress, regress_cg
-from lsa_jax.kernels.matrices import packed
-from lsa_jax.kernels.matrices.file import Place, Tile
-from lsa_jax.kernels.solve import conjugate_gradients, preconditioner
+from lsa_jax.kernels.solve import checkpoint, preconditioner
 
 
 @pytest.fixture(scope="module")
@@ -51,21 +49,15 @@ def test_a_matrix_in_a_file_need_not_be_in_memory(given, tmp_path):
     np.testing.assert_array_equal(fit.predictions, regress_cg(*given, ridge=0.1).predictions)
 
 
-def test_a_packed_matrix_is_solved_as_the_whole_one(given):
+def test_a_packed_matrix_is_solved_as_the_whole_one(given, half_of):
     gram_train, targets, gram_test = given
-    tiles = np.zeros(packed.stored_shape(300, 64), np.float32)
-    for row in range(0, 300, 64):
-        for column in range(row, 300, 64):
-            values = gram_train[row : row + 64, column : column + 64]
-            packed.put(tiles, Tile(Place(row, column), values), 300)
-    half = packed.PackedMatrix(tiles, 300)
-    fit = regress_cg(half, targets, gram_test, ridge=0.03, tolerance=1e-10)
+    fit = regress_cg(half_of(gram_train), targets, gram_test, ridge=0.03, tolerance=1e-10)
     expected = regress(*given, ridge=0.03).predictions
     np.testing.assert_allclose(fit.predictions, expected, rtol=1e-6, atol=1e-7)
 
 
 def test_a_call_that_was_stopped_goes_on_with_the_same_bits(given, tmp_path, monkeypatch):
-    monkeypatch.setattr(conjugate_gradients, "_SAVE_EVERY", -1.0)
+    monkeypatch.setattr(checkpoint, "_SAVE_EVERY", -1.0)
     options = {"ridge": 0.01, "rank": 10}
     whole = regress_cg(*given, **options)
     path, seen = tmp_path / "state.npz", []

@@ -16,7 +16,10 @@ def given():
     rng = np.random.default_rng(0)
     x, test = rng.normal(size=(20, 3)), rng.normal(size=(6, 3))
     rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
-    return rbf(x, x), rng.normal(size=(20, 2)), rbf(test, x), rbf(test, test)
+    targets = rng.normal(size=(20, 2))
+    # A diagonal that is neither 1 nor constant: noise is a share of its mean.
+    s, t = rng.uniform(1, 4, size=(20, 1)), rng.uniform(1, 4, size=(6, 1))
+    return s * rbf(x, x) * s.T, targets, t * rbf(test, x) * s.T, t * rbf(test, test) * t.T
 
 
 def test_mean_and_covariance_are_those_of_neural_tangents(given):

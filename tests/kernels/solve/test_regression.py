@@ -16,7 +16,10 @@ def problem():
     x, test = rng.normal(size=(30, 5)), rng.normal(size=(11, 5))
     weights = rng.normal(size=(5, 2))
     rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
-    return rbf(x, x), np.tanh(x @ weights), rbf(test, x), np.tanh(test @ weights)
+    # A diagonal that is neither 1 nor constant: a ridge is a share of its mean.
+    s, t = rng.uniform(0.7, 2, size=(30, 1)), rng.uniform(0.7, 2, size=(11, 1))
+    gram_train, gram_test = s * rbf(x, x) * s.T, t * rbf(test, x) * s.T
+    return gram_train, np.tanh(x @ weights), gram_test, np.tanh(test @ weights)
 
 
 @pytest.mark.parametrize("ridge", [1e-8, 1e-3, 10.0])
@@ -53,7 +56,8 @@ def test_equal_examples_need_a_ridge(problem):
     gram_train, targets, gram_test, _ = problem
     twice = np.ix_([*range(30), 0], [*range(30), 0])
     targets, gram_test = np.vstack([targets, targets[:1]]), gram_test[:, [*range(30), 0]]
-    with pytest.raises(NumericalError, match="with ridge 0: its smallest eigenvalue is -1e-09"):
+    least = -1e-9 * 31 / np.trace(gram_train[twice])
+    with pytest.raises(NumericalError, match=f"ridge 0: its smallest eigenvalue is {least:.2g} "):
         regress(gram_train[twice] - 1e-9 * np.eye(31), targets, gram_test, ridge=0.0)
     for ridge in (0.0, 1e-17):  # rounding decides whether Cholesky breaks down: refused either way
         with pytest.raises(NumericalError, match="not positive definite"):

@@ -16,6 +16,7 @@ from lsa_jax.kernels import (
     ridge_path,
     select_ridge,
 )
+from lsa_jax.kernels.matrices import memory
 
 RIDGES = (1e-6, 1e-3, 0.1, 10.0)
 TIMES = (0.0, 0.5, 30.0, 1e4)
@@ -27,7 +28,10 @@ def given():
     x, test = rng.normal(size=(25, 4)), rng.normal(size=(8, 4))
     rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
     targets = np.tanh(x @ rng.normal(size=(4, 3))) + 0.2 * rng.normal(size=(25, 3))
-    return rbf(x, x), targets, rbf(test, x)
+    # A diagonal that is neither 1 nor constant: a ridge is a share of its mean.
+    scale, scale_test = rng.uniform(1, 4, size=25), rng.uniform(1, 4, size=8)
+    gram_train = scale[:, None] * rbf(x, x) * scale[None]
+    return gram_train, targets, scale_test[:, None] * rbf(test, x) * scale[None]
 
 
 def test_the_path_is_a_regression_for_every_ridge(given):
@@ -52,6 +56,22 @@ def test_leaving_one_out_in_closed_form_is_leaving_one_out(given):
             each.append((targets[i] - fit) ** 2)
         np.testing.assert_allclose(error, np.mean(each), rtol=1e-6)
     assert leave_one_out_ridge(gram_train, targets, RIDGES[::-1]) == RIDGES[np.argmin(errors)]
+
+
+def test_of_two_examples_each_is_predicted_by_the_other_and_of_equal_ridges_the_least_is_taken():
+    targets = np.array([[1.0, 5.0], [4.0, 3.0]])
+    errors = leave_one_out(eigendecompose(np.diag([1.0, 3.0])), targets, (0.1, 1.0))
+    np.testing.assert_allclose(errors, (3.0**2 + 2.0**2) / 2)
+    # A mean alone predicts, with any ridge.
+    assert leave_one_out_ridge(np.eye(20), np.ones((20, 1)), (0.5, 0.125, 2.0)) == 0.125
+
+
+def test_what_does_not_fit_the_memory_is_refused_with_the_numbers(given, monkeypatch):
+    monkeypatch.setattr(memory, "host_available", lambda: 19_999.0)
+    with pytest.raises(InputError, match=r"25 examples takes 2e\+04 bytes"):  # 32 n^2
+        eigendecompose(given[0])
+    monkeypatch.setattr(memory, "host_available", lambda: 40_000.0)
+    assert len(eigendecompose(given[0]).values) == 25
 
 
 def test_many_ridges_are_chosen_among_as_few_are(key, given):

@@ -25,17 +25,12 @@ from lsa_jax.experiments.feature_learning.learning import settings as network_se
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.streams import FixedFeatures
 from lsa_jax.experiments.feature_learning.truncated_relu import truncated_relu
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
 
 # The hinge is made smooth over this much of the margin, for L-BFGS.
 _BEND = 0.1
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -217,16 +212,14 @@ def run(
         outcomes = _run_networks(group, directory, progress)
     else:
         outcomes = _run_linear(group, progress)
-    return [
-        outcome._replace(
-            metrics={name: point.config[name] for name in ("learner", "num_patterns", "k", "seed")}
-            | ({} if point.config.learner == "network" else {"N": point.config.N})
-            | outcome.metrics
-        )
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    own = () if config.learner == "network" else ("N",)
+    return {name: config[name] for name in ("learner", "num_patterns", "k", "seed", *own)}
 
 
 EXPERIMENT = Experiment(
-    load=load, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
 )

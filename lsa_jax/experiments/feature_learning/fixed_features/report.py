@@ -146,6 +146,5 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=tables,
         claims=make_claims(results, config.num_test),
         figures={"fixed_features": functools.partial(draw, linear, network)},
-        extra_tables={},
         notes=notes,
     )

@@ -299,10 +299,14 @@ def _outcome(
 
 
 def run(
-    group: list[Point], data: Material, directory: Path, progress: Callable[[float], None]
+    group: list[Point],
+    materials: dict[str, Material],
+    directory: Path,
+    progress: Callable[[float], None],
 ) -> list[Outcome]:
     """Trains the teachers of a group, then its students by size and share; or networks on L."""
     config = group[0].config
+    data = materials[config.data.injected]
     kinds = list(dict.fromkeys(map(_kind, group)))
     parts = len(kinds) + (config.learner == "student")
 

@@ -12,6 +12,7 @@ from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
 _SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1)
+_INJECTED = one_of("gaussian", "tiny_imagenet")
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -34,9 +35,7 @@ FIELDS: dict[str, Field] = {
     "data.dataset": Field(
         "mnist", one_of("mnist", "cifar10", "svhn", "digits"), "the labelled inputs, L"
     ),
-    "data.injected": Field(
-        "gaussian", one_of("gaussian", "tiny_imagenet"), "the inputs without labels, U"
-    ),
+    "data.injected": Field("gaussian", _INJECTED, "the inputs without labels, U"),
     "data.gaussian_law": Field(
         "standard",
         one_of("standard", "pixelwise"),
@@ -56,10 +55,13 @@ FIELDS: dict[str, Field] = {
     "entropy": Field(0.1, number(0), "lambda"),
     "eval_every": Field(1, integer(1), "epochs between evaluations"),
     **measure_fields(),
-    # The axes of the sweep: direct size x seed, then teacher x student x share x seed.
+    # The axes of the sweep: direct size x seed, then injected x teacher x student x share x seed.
     "sweep.direct_size": Field((9,), tuple_of(_SIZE), "networks trained on L directly"),
     "sweep.teacher_size": Field((9,), tuple_of(_SIZE), "teachers"),
     "sweep.size": Field((9,), tuple_of(_SIZE), "students"),
+    "sweep.injected": Field(
+        (), tuple_of(_INJECTED), "what students have injected; none takes data.injected alone"
+    ),
     "sweep.share": Field((0.5,), tuple_of(_SHARE), "shares of injected inputs"),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
 }
@@ -79,7 +81,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
         for seed in axes.seed
     ]
     return points + [
-        {"learner": "student", "teacher_size": t, "size": size, "share": share, "seed": seed}
+        {"learner": "student", "teacher_size": t, "size": size, "share": share, "seed": seed} | kind
+        for kind in [{"data.injected": kind} for kind in axes.injected] or [{}]
         for t in axes.teacher_size
         for size in axes.size
         for share in axes.share

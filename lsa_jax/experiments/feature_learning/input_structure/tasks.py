@@ -54,9 +54,13 @@ def _injected(
     return drawn
 
 
-def load(points: list[Point], data_dir: Path | None) -> Material:
-    """Reads the labelled images and reads or draws the injected inputs."""
-    config = points[0].config
+def load(points: list[Point], data_dir: Path | None) -> dict[str, Material]:
+    """Reads the labelled images and reads or draws the injected inputs, by what these are."""
+    configs = {point.config.data.injected: point.config for point in points}
+    return {kind: _material(config, data_dir) for kind, config in configs.items()}
+
+
+def _material(config: ml_collections.ConfigDict, data_dir: Path | None) -> Material:
     task = tasks.task_view(
         images.load(config.data.dataset, data_dir),
         "all",

@@ -47,12 +47,27 @@ def _features(params: dict, inputs: Float[np.ndarray, "n d"]) -> Float[np.ndarra
     return np.clip(np.asarray(inputs, np.float64) @ w + b, 0, 1)
 
 
+def feature_size(w: Float[np.ndarray, "d p"], inputs: Float[np.ndarray, "n d"]) -> float:
+    """Returns the root mean square of <w, x> over neurons and examples.
+
+    Beside the biases' scale it tells how far features are from linear: a neuron is, on the examples
+    that do not reach its kinks.
+    """
+    rows = np.asarray(inputs, np.float64)
+    moments = rows.T @ rows / len(rows)
+    w = np.asarray(w, np.float64)
+    return float(np.sqrt(np.mean(np.sum(w * (moments @ w), axis=0))))
+
+
 def _stages(config: ml_collections.ConfigDict, replica: LearnerReplica) -> tuple:
     return first_stages(config, replica), initial_params(config, replica)[1]
 
 
 def fit(config: ml_collections.ConfigDict) -> dict[str, float]:
-    """Returns the measures of the best linear model on a seed's features, those of `measure`."""
+    """Returns the measures of the best linear model on a seed's features.
+
+    They are those of `measure`, and the size of what its neurons see.
+    """
     task = make_task(config)
     replica = make_replica(config, task)
     stages, idle = jax.jit(functools.partial(_stages, config))(replica)
@@ -72,5 +87,6 @@ def fit(config: ml_collections.ConfigDict) -> dict[str, float]:
         "test_accuracy": float(right.mean()),
         "test_balanced_accuracy": float(np.mean([own.mean() for own in classes])),
         "test_first_accuracy": float(right[:FEW_EXAMPLES].mean()),
+        "feature_size": feature_size(np.asarray(params["w"]), task.train.inputs),
         **{name: float(value) for name, value in found.items()},
     }

@@ -29,18 +29,13 @@ from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, mak
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.measure_names import EXAMPLES, SHARE
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
 _VARYING = ("seed", "ntk_rate", "random_features_rate")
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -149,7 +144,9 @@ def _described(config: ml_collections.ConfigDict) -> dict[str, Any]:
         "structured": config.structured,
         "seed": config.seed,
         "rate": rate_of(config, config.learner),
+        "first_rate": config.first_rate,
         "leftover": config.leftover,
+        "steps": config.steps,
         "class_weights": config.class_weights,
     }
 
@@ -196,7 +193,7 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=load,
+    load=no_data,
     groups=groups,
     run=run,
     report=make_report,

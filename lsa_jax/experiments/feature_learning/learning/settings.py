@@ -4,6 +4,8 @@ Sources of the defaults: Shi, Wei and Liang (ICLR 2022), appendix E.1.1. The pap
 its classifiers, NTK and random features, and no size of its test set; those below are ours.
 """
 
+import itertools
+
 import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
@@ -102,11 +104,9 @@ FIELDS: dict[str, Field] = {
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),
     "sweep.ntk_rate": Field((1e-6, 1e-4), tuple_of(_RATE), "other rates, first seed"),
     "sweep.random_features_rate": Field((0.003, 0.3), tuple_of(_RATE), "other rates, first seed"),
-    "sweep.first_rate": Field(
-        (1.0, 10.0),
-        tuple_of(_RATE),
-        "one_step_exact: other rates of step 1, which then leaves nothing of the start",
-    ),
+    "sweep.first_rate": Field((1.0, 10.0), tuple_of(_RATE), "One Step: other rates of step 1"),
+    "sweep.leftover": Field((0.0,), tuple_of(number(0)), "One Step: other leftovers, at each rate"),
+    "sweep.ntk_steps": Field((), tuple_of(integer(3)), "ntk: other numbers of updates, all seeds"),
     "sweep.class_weights": Field((), tuple_of(_WEIGHTS), "other weightings"),
     "sweep.weighted_learner": Field(
         ("network", "two_step"), tuple_of(_LEARNER), "with structure, at other weightings"
@@ -134,20 +134,44 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
             name = f"{learner}_rate"
             first = {"learner": learner, "structured": True, "seed": axes.seed[0]}
             points += [first | {name: rate} for rate in axes[name] if rate != config[name]]
-    if "one_step_exact" in axes.learner:
-        points += [
-            {"learner": "one_step_exact", "structured": True, "seed": seed}
-            | {"first_rate": rate, "leftover": 0.0}
-            for rate in axes.first_rate
-            for seed in axes.seed
-            if (rate, 0.0) != (config.first_rate, config.leftover)
-        ]
+    points += _first_steps(config) + _longer_kernels(config)
     return points + [
         {"learner": learner, "structured": True, "seed": seed, "class_weights": weights}
         for weights in axes.class_weights
         for learner in axes.weighted_learner
         for seed in axes.seed
         if weights != config.class_weights
+    ]
+
+
+def _first_steps(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns One Step, by either classifier, at all rates of step 1 and all leftovers of it."""
+    axes = config.sweep
+    own = (config.first_rate, config.leftover)
+    kinds = itertools.product(
+        dict.fromkeys((config.first_rate, *axes.first_rate)),
+        dict.fromkeys((config.leftover, *axes.leftover)),
+    )
+    others = [kind for kind in kinds if kind != own]
+    return [
+        {"learner": learner, "structured": True, "seed": seed}
+        | {"first_rate": rate, "leftover": leftover}
+        for learner in ("one_step", "one_step_exact")
+        if learner in axes.learner
+        for rate, leftover in others
+        for seed in axes.seed
+    ]
+
+
+def _longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the NTK at other numbers of updates, measured as often as at its own."""
+    axes = config.sweep
+    return [
+        {"learner": "ntk", "structured": True, "seed": seed, "steps": steps}
+        | {"eval_every": max(config.eval_every * steps // config.steps, 1)}
+        for steps in dict.fromkeys(axes.ntk_steps)
+        if "ntk" in axes.learner and steps != config.steps
+        for seed in axes.seed
     ]
 
 

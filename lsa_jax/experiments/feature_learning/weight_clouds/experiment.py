@@ -29,7 +29,7 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
 )
 from lsa_jax.experiments.feature_learning.learning.training import batch_rows
 from lsa_jax.experiments.feature_learning.streams import WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome
@@ -149,6 +149,19 @@ def advance(
     return state, jnp.mean(is_correct(apply(state.params, test.inputs), test.targets))
 
 
+def best_count(weights: Float[np.ndarray, "m d"]) -> int:
+    """Returns the number of clusters, of `COUNTS`, that directions fall into best: by silhouette.
+
+    Source: Rousseeuw (1987), Silhouettes, section 4.
+    """
+    found = {
+        count: silhouette(weights, spherical_means(weights, count)[1])
+        for count in COUNTS
+        if count < len(weights)
+    }
+    return max(found, key=lambda count: found[count])
+
+
 def measure_directions(
     config: ml_collections.ConfigDict,
     weights: Float[np.ndarray, "m d"],
@@ -159,9 +172,10 @@ def measure_directions(
 
     Returns:
         Mean cosine of two neurons whose outputs have the same sign, and of two of opposite sign;
-        of spherical k-means the mean cosine with the own centre, the least of two centres and the
-        silhouette; and the largest cosine with a centre of the mixture, mean and least over its
-        centres, with the share of them that it is `NEAR` of.
+        of spherical k-means the mean cosine with the own centre, the least of two centres, the
+        silhouette, and the number of clusters, of `COUNTS`, with the largest silhouette; and the
+        largest cosine with a centre of the mixture, mean and least over its centres, with the
+        share of them that it is `NEAR` of.
     """
     rows = unit_rows(weights)
     products = rows @ rows.T
@@ -175,6 +189,7 @@ def measure_directions(
         "own_centre_cosine": float((rows * found[cluster]).sum(axis=1).mean()),
         "centres_cosine": float((found @ found.T).min()),
         "silhouette": silhouette(weights, cluster),
+        "best_count": float(best_count(weights)),
     }
     if len(centres):
         best = (unit_rows(centres) @ rows.T).max(axis=1)

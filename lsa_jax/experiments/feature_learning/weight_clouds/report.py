@@ -20,6 +20,9 @@ from lsa_jax.reporting.report import Claim, Report
 # Rousseeuw (1990), Finding Groups in Data.
 STRUCTURE = 0.5
 
+# Numbers of clusters among which the best one is looked for.
+COUNTS = (2, 3, 4, 5, 6)
+
 _COLUMNS = {
     "test_accuracy": "test accuracy",
     "cosine_with_start": "cosine with own start",
@@ -28,6 +31,7 @@ _COLUMNS = {
     "own_centre_cosine": "cosine with own centre",
     "centres_cosine": "least cosine of two centres",
     "silhouette": "silhouette",
+    "best_count": "best number of clusters",
     "covered": "best cosine a cluster of data, mean",
     "least_covered": "best cosine a cluster of data, least",
     "share_covered": f"share of clusters of data with a cosine of {NEAR:g}",
@@ -44,13 +48,35 @@ def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> lis
     fine = results[results["status"] == "ok"]
     scales = list(config.sweep.init_std) or [None]
     if len(scales) == 1:
-        return [_claim(config, fine, "")]
+        return _claims(config, fine, "")
     column = fine.get("init_std", pd.Series(index=fine.index, dtype=float))
-    return [_claim(config, fine[column == std], f", initial scale {std:.2g}") for std in scales]
+    return [
+        claim
+        for std in scales
+        for claim in _claims(config, fine[column == std], f", initial scale {std:.2g}")
+    ]
+
+
+def _claims(config: ml_collections.ConfigDict, fine: pd.DataFrame, of: str) -> list[Claim]:
+    """Returns the claims of one scale of the initial weights; `of` names it.
+
+    On images they are of clusters and of how many there are.
+    """
+    clusters = _claim(config, fine, of)
+    if config.data.dataset == "gaussian_mixture":
+        return [clusters]
+    item = f"number of clusters, {COUNTS[0]} to {COUNTS[-1]}, with the largest silhouette{of}"
+    if fine.empty:
+        return [clusters, not_run(item, config.clusters)]
+    counts = fine["best_count"]
+    unless = "" if clusters.status == "shown" else "weights are not shown to form clusters"
+    holds, listed = counts == config.clusters, ", ".join(f"{count:g}" for count in counts)
+    luck = 1 / len(COUNTS)
+    return [clusters, every(item, config.clusters, holds, listed, luck=luck, unless=unless)]
 
 
 def _claim(config: ml_collections.ConfigDict, fine: pd.DataFrame, of: str) -> Claim:
-    """Returns the claim of one scale of the initial weights; `of` names it."""
+    """Returns the claim that clusters form, or that those of a mixture are found."""
     if config.data.dataset == "gaussian_mixture":
         name, item = "share_covered", f"share of clusters with a neuron at a cosine of {NEAR:g}"
         paper = "1: every centre is covered by some neurons"

@@ -18,7 +18,7 @@ from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
-from lsa_jax.experiments.lazy_rich.tasks import TRAIN, Task, load
+from lsa_jax.experiments.lazy_rich.tasks import TRAIN, DigitsTask, load
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 
@@ -35,7 +35,7 @@ def rate_of(config: ml_collections.ConfigDict) -> float:
     return rate * config.ntk_factor if scaled else rate
 
 
-def _changes(config: ml_collections.ConfigDict, task: Task) -> Callable:
+def _changes(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
     """Returns the compiled `(run key, data key) -> change of each layer`."""
     model, shape = networks.build(config), networks.input_shape(config, task)
     factors = model.rate_factors and model.rate_factors(shape, config.optimizer)
@@ -71,7 +71,7 @@ def _changes(config: ml_collections.ConfigDict, task: Task) -> Callable:
 
 def run(
     group: list[Point],
-    data: dict[str, Task],
+    data: dict[str, DigitsTask],
     directory: Path,
     progress: Callable[[float], None],
 ) -> list[Outcome]:

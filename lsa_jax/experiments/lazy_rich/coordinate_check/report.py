@@ -111,7 +111,6 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=[("Slope of log change against log width", _table(table))],
         claims=make_claims(table),
         figures={"coordinate_check": functools.partial(draw, table)},
-        extra_tables={},
         notes=[
             f"Change after {config.steps} steps of {config.batch_size} examples, "
             f"{table['seed'].nunique()} seed(s); outputs of each ReLU, and of the network."

@@ -16,7 +16,7 @@ import ml_collections
 from lsa_jax import kernels, models, training
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.dial.report import MEASURES, make_report
-from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, Task, load
+from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask, load
 from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
@@ -43,7 +43,7 @@ def rate_of(config: ml_collections.ConfigDict) -> float:
     return rate / config.width_factor if config.parameterization == "standard" else rate
 
 
-def _solve(point: Point, task: Task, scratch: Path) -> Outcome:
+def _solve(point: Point, task: DigitsTask, scratch: Path) -> Outcome:
     """Fits the exact regression with the finite NTK of the network as it is drawn."""
     config, model = point.config, networks.build(point.config)
     train, test = (
@@ -60,7 +60,9 @@ def _solve(point: Point, task: Task, scratch: Path) -> Outcome:
     return Outcome({"test_accuracy": accuracy}, [])
 
 
-def _measure(point: Point, task: Task, model: Model, start: Any, now: Any) -> dict[str, float]:
+def _measure(
+    point: Point, task: DigitsTask, model: Model, start: Any, now: Any
+) -> dict[str, float]:
     """Returns how far a trained network is from its start."""
     index = jnp.arange(min(point.config.measured_examples, len(task.train.targets)))
     key = tasks.data_key(point.config)
@@ -74,7 +76,7 @@ def _measure(point: Point, task: Task, model: Model, start: Any, now: Any) -> di
 
 
 def _train(
-    group: list[Point], task: Task, directory: Path, progress: Callable[[float], None]
+    group: list[Point], task: DigitsTask, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
     """Trains the networks of a group, or their linearisations, and measures them."""
     config, model = group[0].config, networks.build(group[0].config)
@@ -105,7 +107,7 @@ def _train(
 
 def run(
     group: list[Point],
-    data: dict[str, Task],
+    data: dict[str, DigitsTask],
     directory: Path,
     progress: Callable[[float], None],
 ) -> list[Outcome]:

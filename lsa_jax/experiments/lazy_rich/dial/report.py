@@ -242,7 +242,6 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         ],
         claims=make_claims(table) if len(table) else [],
         figures={"dial": functools.partial(draw, table)} if len(table) else {},
-        extra_tables={},
         notes=[
             f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation. Measures "
             f"are of the first {config.measured_examples} training images; weight movement and "

@@ -9,7 +9,7 @@ from pathlib import Path
 from lsa_jax import models, training
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
-from lsa_jax.experiments.lazy_rich.tasks import Task, load
+from lsa_jax.experiments.lazy_rich.tasks import DigitsTask, load
 from lsa_jax.models.scaled import FROZEN
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points, split_groups
@@ -22,7 +22,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
 
 def run(
     group: list[Point],
-    data: dict[str, Task],
+    data: dict[str, DigitsTask],
     directory: Path,
     progress: Callable[[float], None],
 ) -> list[Outcome]:

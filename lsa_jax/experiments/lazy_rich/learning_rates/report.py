@@ -110,13 +110,12 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     del workdir  # everything is in the results
     table = results[results["status"] == "ok"].copy()
     if "train_loss" not in table or table.empty:
-        return Report(config.title, [], [], {}, {}, ["No run has finished."])
+        return Report(config.title, [], [], {}, notes=["No run has finished."])
     return Report(
         title=config.title,
         tables=[("log2 of the rate with the least training loss", _table(table))],
         claims=make_claims(table),
         figures={"learning_rates": functools.partial(draw, table)},
-        extra_tables={},
         notes=[
             f"Training loss after {config.epochs} epochs, {table['seed'].nunique()} seed(s); "
             f"{int(table['diverged'].sum())} of {len(table)} runs left the finite numbers."

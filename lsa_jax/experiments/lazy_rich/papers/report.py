@@ -163,7 +163,6 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=[("Test accuracy, or variance explained, in %", _table(fine, tasks))],
         claims=make_claims(fine, tasks),
         figures={"papers": functools.partial(_draw, fine, tasks)},
-        extra_tables={},
         notes=[
             f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation. The gap is "
             "that between the network and the better of the two kernels that do not learn. A "

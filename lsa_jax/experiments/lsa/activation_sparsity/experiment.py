@@ -19,7 +19,7 @@ from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point
 
 
@@ -115,10 +115,7 @@ def run(
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))
     ]
-    return [
-        outcome._replace(metrics={**experiment.describe(point.config), **outcome.metrics})
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, experiment.describe)
 
 
 EXPERIMENT = Experiment(tasks.load, experiment.groups, run, make_report)

@@ -85,7 +85,6 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=[("Pixels of the examples", results[columns])],
         claims=[],
         figures={"examples": functools.partial(draw, results, workdir)},
-        extra_tables={},
         notes=["Pixels below 0 are drawn black and above 1 white."],
     )
 

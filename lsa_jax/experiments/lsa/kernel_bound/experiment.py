@@ -1,7 +1,7 @@
 """What fixed filters can represent: the finite CNTK's least error beside a filter that is trained.
 
 Karp et al. (NeurIPS 2021), section 5, theorem 2: with sigma^2 = 1 / d and few filters, no weights
-and no thresholds of the kernel `threshold_features` come below an error of 0.1, while Algorithm 1
+and no thresholds of the kernel in `thresholds` come below an error of 0.1, while Algorithm 1
 trains one filter to classify the same distribution.
 
 Kernel: thresholds from a search on the population, weights from its discriminant or from logistic
@@ -11,6 +11,7 @@ regression, whichever errs least on validation examples; the error is that on fr
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import ml_collections
@@ -36,14 +37,12 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
 
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
+# Entries of noise that are drawn at a time.
+_DRAWN = 10_000_000
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -51,7 +50,7 @@ def groups(points: list[Point]) -> list[list[Point]]:
 
     Those share filters and examples: a kernel's filters are the first ones of the next.
     """
-    return group_points(points, lambda config: ("seed",) if config.learner == "network" else ("m",))
+    return group_points(points, lambda config: ("m",) if config.learner == "kernel" else ("seed",))
 
 
 def noise_sigma(config: ml_collections.ConfigDict) -> float:
@@ -221,31 +220,42 @@ def _run_networks(
     ]
 
 
+def linear_error(config: ml_collections.ConfigDict) -> float:
+    """Returns the share of fresh examples on which y sum_i <w*, X_i> is not above 0.
+
+    Every row is drawn, through its product with w*.
+
+    Source: Karp et al. (2021), section 3: the naive classifier.
+    """
+    key = jax.random.fold_in(jax.random.key(config.seed), KernelBound.LINEAR)
+    generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    pieces = np.array_split(np.arange(config.num_test), -(-config.num_test * config.k // _DRAWN))
+    wrong = 0
+    for piece in pieces:
+        noise = generator.standard_normal((len(piece), config.k), np.float32)
+        wrong += int(np.sum(1 + noise_sigma(config) * noise.sum(axis=1, dtype=np.float64) <= 0))
+    return wrong / config.num_test
+
+
 def run(
     group: list[Point], data: None, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    """Trains a group's networks as replicas, or fits the kernels of one seed."""
+    """Trains a group's networks as replicas, fits the kernels of one seed, or just measures."""
     del data
     if group[0].config.learner == "network":
         outcomes = _run_networks(group, directory, progress)
+    elif group[0].config.learner == "linear":
+        outcomes = [Outcome({"test_error": linear_error(point.config)}, []) for point in group]
     else:
         outcomes = _run_kernels(group, progress)
-    # What a point is, also where it was not swept.
-    return [
-        outcome._replace(
-            metrics={
-                "learner": point.config.learner,
-                "k": point.config.k,
-                "d": row_length(point.config),
-                "m": point.config.m,
-                "seed": point.config.seed,
-            }
-            | outcome.metrics
-        )
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    own = {name: config[name] for name in ("learner", "k", "m", "seed")}
+    return {"learner": config.learner, "k": config.k, "d": row_length(config)} | own
 
 
 EXPERIMENT = Experiment(
-    load=load, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
 )

@@ -17,7 +17,11 @@ FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("What fixed filters can represent", text(), "heading of the report"),
     "seed": Field(0, _SEED, "draws the initial filters and every example"),
-    "learner": Field("kernel", one_of("network", "kernel"), "Algorithm 1, or the finite CNTK"),
+    "learner": Field(
+        "kernel",
+        one_of("network", "kernel", "linear"),
+        "Algorithm 1, the finite CNTK, or sum_i <w*, X_i> (section 3)",
+    ),
     # The distribution: sigma^2 = 1 / d.
     "k": Field(1000, _K, "noise rows of an example"),
     "d": Field(None, optional(integer(2)), "length of a row; None takes k / log(k)^2, rounded"),
@@ -55,6 +59,7 @@ FIELDS: dict[str, Field] = {
     "sweep.m": Field((1, 2, 4, 8, 16, 32), tuple_of(_M), "filters of the kernel"),
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of the kernels"),
     "sweep.network_seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of the networks"),
+    "sweep.linear_seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of the linear classifier"),
 }
 
 
@@ -79,13 +84,14 @@ def default_config() -> ml_collections.ConfigDict:
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: for each k the network, then kernels by m.
+    """Returns the swept settings of every point: for each k network, linear classifier, kernels.
 
     Kernels with more than `max_features` weights are left out.
     """
     points: list[dict[str, object]] = []
     for k in config.sweep.k:
         points += [{"learner": "network", "k": k, "seed": s} for s in config.sweep.network_seed]
+        points += [{"learner": "linear", "k": k, "seed": s} for s in config.sweep.linear_seed]
         for m in config.sweep.m:
             at = config.copy_and_resolve_references()
             at.update({"k": k, "m": m})

@@ -1,7 +1,7 @@
 """What the paper proves of the population gradient, measured along the gradient's own flow.
 
 Karp et al. (NeurIPS 2021), section 4, lemmas 1 to 3, with the conditions of thesis appendix B.1.3.
-The gradient is computed without sampling (`signal_population`), so nothing here is random.
+The gradient is computed without sampling (`signal.population`), so nothing here is random.
 """
 
 import math
@@ -14,13 +14,8 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.lemmas.report import make_report
 from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
 from lsa_jax.sweep.points import Point
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: nothing is sampled."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -45,7 +40,7 @@ def check_lemmas(config: ml_collections.ConfigDict, course: pd.DataFrame) -> dic
 
     Args:
         config: of the point.
-        course: one row a time, with what `signal_population.measure` returns.
+        course: one row a time, with what `signal.population.measure` returns.
 
     Returns:
         `lemma1_least`, `lemma1_most`: range of -grad . w* while |w.w*| <= H / log(k)^4.
@@ -102,5 +97,5 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=load, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
 )

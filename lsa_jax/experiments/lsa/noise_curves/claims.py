@@ -227,6 +227,17 @@ def _on_par_claims(
     return claims
 
 
+def accuracies(table: pd.DataFrame, test: HeldOut) -> list[Claim]:
+    """Returns the test accuracy of each series at each level: of learners without the network."""
+    claims = []
+    for (series, level), own in table.groupby(["series", "level"], sort=False):
+        percent = 100 * own.set_index("seed")["test_accuracy"]
+        error = 100 * deciding.binomial_error(float(own["test_accuracy"].mean()), test.count)
+        item = f"test accuracy (%) of the {series}, at {level:g}"
+        claims.append(deciding.measured(item, "-", round(float(percent.mean()), 2), percent, error))
+    return claims
+
+
 def examples_of(data: ml_collections.ConfigDict) -> HeldOut:
     """Returns the test of a sweep; that of a data set without a number is taken whole."""
     classes = len(data.classes) or _CLASSES.get(data.task) or _CLASSES.get(data.dataset, 10)

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
-from lsa_jax import kernels, training
+from lsa_jax import kernels, processes, training
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.lsa.noise_curves import tasks
+from lsa_jax.experiments.lsa.noise_curves import streamed, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.reporting import files
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 
@@ -35,6 +36,8 @@ def solve(
     The kernel's matrices are computed in files, so that a run that was killed goes on with them.
     """
     config, replica, epoch = point.config, tasks.replica_of(point), jnp.int32(0)
+    if config[config.learner].solver == "nystrom":
+        return streamed.solve(point, task, make_kernel, scratch, progress)
     train, test = (
         tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
         for which, split in ((TRAIN, task.train), (TEST, task.test))
@@ -101,14 +104,17 @@ def _regress(
 ) -> Outcome:
     """Fits the regression of one kernel; its matrix of training images is kept at `matrix`."""
     config, settings = point.config, point.config[point.config.learner]
-    iterative = settings.solver == "conjugate_gradients"
+    choice = _chosen(settings, train, scratch)
+    iterative = choice.solver == "conjugate_gradients"
     both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
-    gram = functools.partial(kernels.gram, kernel, memory_limit=config.kernel_memory)
-    scratch.mkdir(parents=True, exist_ok=True)
+    # Several processes then keep a part each of what a file system of each has room for.
+    gram = functools.partial(
+        kernels.gram, kernel, memory_limit=config.kernel_memory, sharded=iterative
+    )
     matrix = matrix.with_stem(matrix.stem + "_packed") if iterative else matrix
-    begun, start = matrix.exists(), time.monotonic()
+    begun, start = any(matrix.parent.glob(f"{matrix.stem}.*npy")), time.monotonic()
     gram_train = gram(
         train.inputs,
         path=matrix,
@@ -139,14 +145,35 @@ def _regress(
             ("test_accuracy", "train_accuracy"), outputs, (test, train), strict=True
         )
     }
+    if choice.reason:
+        solved |= {"solver": choice.solver, "solver_reason": choice.reason}
     timings = {"matrix_seconds": seconds}
     return Outcome(accuracies | solved, [solved | accuracies], timings=timings)
+
+
+def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) -> kernels.Choice:
+    """Returns the solver, with the reason where it was left to choose; the same after a kill."""
+    if settings.solver != "auto":
+        return kernels.Choice(settings.solver, "")
+    kept = scratch / "solver.json"
+
+    def decide() -> kernels.Choice:
+        if kept.exists():
+            return kernels.Choice(**files.read_json(kept))
+        if len(settings.ridge) > 1:
+            choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
+        else:
+            choice = kernels.choose_solver(*train.targets.shape)
+        files.write_json(kept, choice._asdict())
+        return choice
+
+    return processes.everyone().from_first(decide)
 
 
 def _iterate(
     gram_train: np.ndarray | kernels.PackedMatrix,
     targets: np.ndarray,
-    gram_test: np.ndarray,
+    gram_test: np.ndarray | kernels.ShardedRows,
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
     progress: Callable[[float], None],

@@ -57,7 +57,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
     of_user = config.data.dataset == "folder"
     title = f"{config.title}: {config.data.folder}" if of_user else config.title
     if fine.empty:
-        return Report(title, [], [], {}, {}, ["No run has finished."])
+        return Report(title, [], [], {}, notes=["No run has finished."])
     found = verdict.decide(fine[fine["num_train"] == fine["num_train"].max()])
     word = deciding.measured("verdict, at the largest number of examples", "-", found.word)
     return Report(
@@ -65,7 +65,6 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
         tables=[("Test accuracy (%)", _accuracies(fine)), *_measures(fine)],
         claims=[word._replace(note=found.sentence), *found.claims],
         figures={"learning_curves": functools.partial(_draw, fine)},
-        extra_tables={},
         notes=[
             f"Verdict: {found.sentence}.",
             f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "

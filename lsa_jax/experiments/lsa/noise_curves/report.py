@@ -13,6 +13,7 @@ from lsa_jax.experiments.lsa.noise_curves import learning_curves, updates
 from lsa_jax.experiments.lsa.noise_curves.claims import (
     AXES,
     TOLERANCE,
+    accuracies,
     arrangement_name,
     examples_of,
     make_claims,
@@ -20,7 +21,7 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import draw_mean, tidy
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.report import Claim, Report
 
 
 def _series_name(learner: str, width: float, all_widths: list[float]) -> str:
@@ -135,11 +136,26 @@ def _seeds(table: pd.DataFrame) -> str:
 
 
 def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Returns how systems were solved by iterations; none if none was."""
-    columns = ["series", "level", "seed", "ridge", "iterations", "residual", "kernel_gigabytes"]
-    if "residual" not in table:
-        return []
-    return [("What was solved by iterations", table.loc[table["residual"].notna(), columns])]
+    """Returns how systems were solved by iterations, and on centres; none if none was."""
+    point = ["series", "level", "seed", "ridge"]
+    ways = {
+        "by iterations": ["residual", "iterations", "kernel_gigabytes"],
+        "by the solver that was chosen": ["solver", "solver_reason"],
+        "on centres": ["centres", "examples", "condition", "train_error"],
+    }
+    return [
+        (f"What was solved {way}", table.loc[table[columns[0]].notna(), point + columns])
+        for way, columns in ways.items()
+        if columns[0] in table
+    ]
+
+
+def _claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
+    """Returns the paper's claims; without a network to compare with, the accuracies themselves."""
+    test = examples_of(config.data)
+    if config.paper_item or "network" in config.sweep.learner:
+        return make_claims(table, config.paper_item, config.figure_axis, test)
+    return accuracies(table, test)
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
@@ -171,8 +187,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
             ),
             *_solved_table(table),
         ],
-        claims=make_claims(table, config.paper_item, config.figure_axis, examples_of(config.data)),
+        claims=_claims(config, table),
         figures={"noise_curves": functools.partial(draw, table, label)},
-        extra_tables={},
         notes=notes,
     )

@@ -8,7 +8,6 @@ import ml_collections
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
-from lsa_jax.experiments.lsa.noise_curves.published import PUBLISHED
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
 from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
@@ -26,7 +25,7 @@ FIELDS: dict[str, Field] = {
     "title": Field("Noise curves", text(), "heading of the report"),
     "paper_item": Field(
         None,
-        optional(one_of(*PAPER_ITEMS, *PUBLISHED)),
+        optional(one_of(*PAPER_ITEMS)),
         "key of the published numbers to put beside ours",
     ),
     "figure_axis": Field(
@@ -260,10 +259,15 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.fresh_backgrounds", f"{why}; accepted: False, with data.copies")
     if exact and not config[config.learner].ridge:
         raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
-    if exact and config[config.learner].solver != "cholesky":
-        if len(config[config.learner].ridge) > 1:
-            why = "conjugate gradients take one ridge, as choosing among several factorises"
-            raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
+    solver = config[config.learner].solver if exact else "cholesky"
+    one_ridge = solver in ("conjugate_gradients", "nystrom")
+    if one_ridge and len(config[config.learner].ridge) > 1:
+        why = f"{solver} takes one ridge, as choosing among several factorises"
+        raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
+    if solver == "nystrom" and LEARNERS[config.learner].learn is not None:
+        why = "the kernel learns from all images at once"
+        accepted = "'cholesky', 'conjugate_gradients'"
+        raise _refuse(config, f"{config.learner}.solver", f"{why}; accepted: {accepted}")
     trained = follows or config.learner
     if is_exact(config):
         return

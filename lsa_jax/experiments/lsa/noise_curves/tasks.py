@@ -31,14 +31,14 @@ class Split(NamedTuple):
     """Images before they are placed on backgrounds.
 
     Attributes:
-        images: [n, image_size, image_size, channels].
-        targets: [n, classes], one-hot.
+        images: [m, image_size, image_size, channels]; example i shows image i modulo m.
+        targets: [n, classes], one-hot, of all examples.
         pool: photographs or distractors to draw backgrounds from; None for other backgrounds.
     """
 
-    images: Float[np.ndarray, "n a a c"]
+    images: Float[np.ndarray, "m a a c"]
     targets: Float[np.ndarray, "n classes"]
-    pool: Float[np.ndarray, "m h w c"] | None
+    pool: Float[np.ndarray, "p h w c"] | None
 
 
 class ImageTask(NamedTuple):
@@ -130,7 +130,7 @@ def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> Imag
 
     def split(dataset: Dataset, copies: int, pool: np.ndarray | None) -> Split:
         small = backgrounds.resize(dataset.inputs, data.image_size)
-        return Split(np.tile(small, (copies, 1, 1, 1)), np.tile(dataset.targets, (copies, 1)), pool)
+        return Split(small, np.tile(dataset.targets, (copies, 1)), pool)
 
     pool_train, pool_test = _pools(config, task, data_dir)
     return ImageTask(
@@ -171,11 +171,12 @@ def compose(
     """Places examples on their backgrounds: a function of (seed, split, index, epoch) alone."""
     composition = _composition(config, fresh=config.data.fresh_backgrounds and which == TRAIN)
     key = jax.random.fold_in(replica["data_key"], which)
+    shown = index if len(split.images) == len(split.targets) else index % len(split.images)
     power = config.data.std_power if config.data.background == "gaussian" else 1
     composed = backgrounds.compose(
         composition,
         key,
-        split.images[index],
+        split.images[shown],
         index,
         epoch,
         noise=replica["noise"] ** power,

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.published import PUBLISHED, Published
+from lsa_jax.experiments.lsa.numbers import PUBLISHED, Published
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
@@ -155,7 +155,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
     """Returns table, claims and figure of a sweep that shows every update."""
     fine = results[results["status"] == "ok"].reset_index(drop=True)
     if fine.empty:
-        return Report(config.title, [], [], {}, {}, ["No run has finished."])
+        return Report(config.title, [], [], {}, notes=["No run has finished."])
     published, columns = PUBLISHED.get(config.paper_item or ""), _columns(fine)
     machine = fine[fine["learner"] == "rfm"]
     notes = [
@@ -174,6 +174,5 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
         ],
         claims=make_claims(fine, config.paper_item),
         figures={"updates": functools.partial(_draw, fine, columns, published)},
-        extra_tables={},
         notes=notes,
     )

@@ -1,6 +1,6 @@
 """Loss, gradient and error of the one-filter network over the whole distribution: no sampling.
 
-The network is that of `signal_gradients`. By its symmetries the population sees w only through
+The network is that of `gradients`. By its symmetries the population sees w only through
 c = w.w* and o = |w_perp|, and the population gradient lies in the span of w* and w_perp, so on the
 population loss Algorithm 1 is a deterministic recursion in three numbers (c, o, b).
 

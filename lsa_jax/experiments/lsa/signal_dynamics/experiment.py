@@ -27,7 +27,7 @@ from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.measure_names import EXAMPLES, SHARE
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.losses import is_correct
 from lsa_jax.training.measuring import Course, Measuring, course_of
@@ -179,11 +179,6 @@ def advance(
     return state._replace(w_perp=w_perp), row
 
 
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: every example is drawn on the way."""
-    del points, data_dir
-
-
 def groups(points: list[Point]) -> list[list[Point]]:
     """Puts points together that differ only in seed, noise and learning rates."""
     return group_points(points, lambda config: _VARYING)
@@ -273,4 +268,4 @@ def run(
     return [outcome(runs, replica) for replica in range(len(group))]
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(load=no_data, groups=groups, run=run, report=make_report)

@@ -23,7 +23,7 @@ def _name(settings: dict[str, Any]) -> str:
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns the report of `signal_dynamics_report`, or one part of it for each extension."""
+    """Returns what `report.make_report` does, or one part of it for each extension."""
     swept = [name for name in _NAMES if name in results]
     if not swept:
         return report.make_report(config, results, workdir)

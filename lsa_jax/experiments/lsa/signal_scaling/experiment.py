@@ -1,7 +1,7 @@
 """How many steps and samples Algorithm 1 needs to a small error, as the number of rows k grows.
 
 Karp et al. (NeurIPS 2021), theorem 1: polynomially many in k, for k from some k0 on. Runs on fresh
-minibatches end when the exact error of their network (computed by `signal_population`, so without
+minibatches end when the exact error of their network (computed by `signal.population`, so without
 test noise) is small enough; the population gradient's flow is the limit of small steps.
 """
 
@@ -14,10 +14,9 @@ import numpy as np
 from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
 from lsa_jax.experiments.lsa.signal.population import misclassification
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
-from lsa_jax.experiments.lsa.signal_dynamics.experiment import load
 from lsa_jax.experiments.lsa.signal_scaling.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.segments import Evaluations
 
@@ -124,7 +123,7 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=load,
+    load=no_data,
     groups=groups,
     run=run,
     report=make_report,

@@ -38,7 +38,9 @@ def fit_power_law(
     if len(np.unique(k)) < 2 or not (quantity > 0).all():
         return None
     fit = scipy.stats.linregress(np.log(k), np.log(quantity))
-    error = fit.stderr if len(k) > 2 else np.nan
+    # SciPy knows no error of a line through equal numbers, which is 0.
+    stderr = fit.stderr if np.ptp(quantity) else 0.0
+    error = stderr if len(k) > 2 else np.nan
     reach = error * scipy.stats.t.ppf(0.975, len(k) - 2) if len(k) > 2 else np.nan
     return PowerLaw(
         float(fit.slope),

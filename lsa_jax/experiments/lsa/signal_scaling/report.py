@@ -180,6 +180,5 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=[(_name(*key).capitalize(), table(rows)) for key, rows in series(done).items()],
         claims=make_claims(done),
         figures={"signal_scaling": functools.partial(draw, done, config.batch_size)},
-        extra_tables={},
         notes=[note],
     )

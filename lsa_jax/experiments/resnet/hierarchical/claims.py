@@ -69,14 +69,9 @@ def errors_claim(
     )
 
 
-def _medians(rows: pd.DataFrame, by: str = "width") -> pd.Series:
-    """Returns the median test error over seeds, by an axis."""
-    return rows.groupby(by)["test_error"].median()
-
-
 def _at_extreme(rows: pd.DataFrame, extreme: Callable[[pd.Series], float]) -> pd.Series:
     """Returns the errors of all seeds at the width where their median is extreme."""
-    medians = _medians(rows).dropna()
+    medians = rows.groupby("width")["test_error"].median().dropna()
     if medians.empty:
         return pd.Series(dtype=float)
     return rows.loc[rows["width"] == extreme(medians), "test_error"]

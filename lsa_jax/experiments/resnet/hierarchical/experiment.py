@@ -38,13 +38,8 @@ from lsa_jax.experiments.resnet.search import (
     SearchResult,
     momentum_with_decay,
 )
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: examples are drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -187,10 +182,7 @@ def run(
         outcomes = _run_searches(group, directory, progress)
     else:
         outcomes = [run_exact(point.config) for point in group]
-    return [
-        outcome._replace(metrics=_settings_of(point.config) | outcome.metrics)
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
 
 
 def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
@@ -201,4 +193,4 @@ def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
     return settings | {"outputs": num_outputs(config)}
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(load=no_data, groups=groups, run=run, report=make_report)

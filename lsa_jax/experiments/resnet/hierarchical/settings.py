@@ -9,6 +9,7 @@ from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.variants import choose, set_fields
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
 
@@ -227,3 +228,88 @@ def _check_learner(config: ml_collections.ConfigDict, outputs: int) -> None:
         )
     if config.question == "epochs" and config.beta == 0:
         raise InputError("config.beta is 0.0 while config.question is 'epochs'; accepted: above 0")
+
+
+# When a full search drops candidates. Without dropping any, those that were best after 800 epochs
+# had been as low as 17th of 30 after 50 epochs, 6th after 100 and after 400, when the rate falls,
+# and 2nd soon after that.
+RUNGS = {
+    "search.rung_epochs": (50, 100, 200, 400, 500),
+    "search.rung_keep": (20, 16, 9, 7, 3),
+    "search.kernel_rung_keep": (8, 4, 2, 1, 1),
+}
+
+# When a search of six candidates does. In figure 2 (a) the one of them that was best after 800
+# epochs had been as low as 5th after 100 epochs and 4th after 200, and 1st after 500.
+SMALL_RUNGS = {
+    "search.rung_epochs": (200, 500),
+    "search.rung_keep": (4, 2),
+    "search.kernel_rung_keep": (2, 1),
+}
+
+# What a run on nearly nothing has in common, for tests.
+QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "batch_size": 20,
+    "epochs": 2,
+    "fall_epoch": 1,
+    "eval_every": 2,
+    "search.learning_rates": (0.05,),
+    "search.weight_decays": (0.001,),
+    "search.rung_epochs": (),
+    "search.rung_keep": (),
+    "search.kernel_rung_keep": (),
+    "sweep.seed": (0,),
+    "sweep.width": (10,),
+}
+
+
+def figure3(
+    variant: str,
+    *,
+    panel: str,
+    trained: str,
+    num_train: tuple[int, ...],
+    weight_decays: tuple[float, ...],
+    learning_rates: tuple[float, ...],
+    small_rates: tuple[float, ...],
+) -> ml_collections.ConfigDict:
+    """Returns one panel: the ResNet's error on beta F + alpha G(F) against beta.
+
+    Args:
+        variant: "full", "small" (one width and seed) or "quick" (tests).
+        panel: "a" or "b".
+        trained: which layers: "all" or "hidden".
+        num_train: N, one or more.
+        weight_decays: that are searched.
+        learning_rates: likewise.
+        small_rates: learning rates that the small variant searches.
+
+    Raises:
+        InputError: there is no such variant.
+    """
+    title = f"Test error on beta F + alpha G(F), {trained} layers trained (figure 3 {panel})"
+    config = set_fields(
+        default_config(),
+        RUNGS
+        | {
+            "title": title,
+            "question": "beta",
+            "sweep.num_train": num_train,
+            "search.learning_rates": learning_rates,
+            "search.weight_decays": weight_decays,
+            "sweep.series": (("3resnet", trained),),
+            "sweep.seed": (0, 1, 2),
+            "sweep.beta": (1.0, 0.5, 0.3, 0.2, 0.0),
+            "sweep.width": (20, 50, 100, 200, 500, 1000),
+        },
+    )
+    small = SMALL_RUNGS | {
+        "search.learning_rates": small_rates,
+        "sweep.seed": (0,),
+        "sweep.width": (200,),
+    }
+    quick = QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)}
+    return choose(config, variant, {"small": small, "quick": quick})

@@ -37,7 +37,7 @@ class HierarchicalTask(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What a learner trains, in the form that `training.search` takes.
+    """What a learner trains, in the form that `resnet.search` takes.
 
     Attributes:
         start: parameters at the start.

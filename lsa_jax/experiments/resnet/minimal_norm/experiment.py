@@ -35,13 +35,8 @@ from lsa_jax.experiments.resnet.search import (
 from lsa_jax.experiments.resnet.signals import sample_cube
 from lsa_jax.experiments.resnet.streams import MinimalNorm
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point
-
-
-def load(points: list[Point], data_dir: Path | None) -> None:
-    """Reads nothing: examples are drawn on the way."""
-    del points, data_dir
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -161,19 +156,15 @@ def run(
         outcomes = _construct(group)
     else:
         outcomes = [_search(group[0].config, directory, progress)]
-    return [
-        outcome._replace(
-            metrics={
-                **{name: point.config[name] for name in ("part", "d", "num_train", "width")},
-                **outcome.metrics,
-            }
-        )
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
+    return with_settings(group, outcomes, _settings_of)
+
+
+def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    return {name: config[name] for name in ("part", "d", "num_train", "width")}
 
 
 EXPERIMENT = Experiment(
-    load=load,
+    load=no_data,
     groups=groups,
     run=run,
     report=make_report,

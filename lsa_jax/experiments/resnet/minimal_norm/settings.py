@@ -86,3 +86,23 @@ def validate(config: ml_collections.ConfigDict) -> None:
     for name in ("learning_rates", "weight_decays"):
         if not config.search[name]:
             raise InputError(f"config.search.{name} is (); accepted: one value or more")
+
+
+# What a run on nearly nothing is, for tests.
+QUICK = {
+    "d": 8,
+    "num_train": 40,
+    "num_test": 30,
+    "small_width": 20,
+    "steps": 20,
+    "batch_size": 20,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "search.learning_rates": (1.0, 1e30),
+    "search.weight_decays": (1e-5,),
+    "search.check_epoch": 2,
+    "sweep.penalty": (1e-3, 1e-2),
+    "sweep.hand_width": (20,),
+    "sweep.width": (10,),
+}

@@ -1,53 +1,13 @@
-"""Two-dimensional convolution, computed the way that is fast where it runs."""
+"""Convolution by one product of matrices over windows that are gathered first."""
 
 import math
 from collections.abc import Sequence
-from functools import partial
-from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-Padding = Literal["VALID", "SAME"]
 Spread = Sequence[tuple[int, int]]
-
-
-# Traced once for equal shapes: a network has many equal convolutions, and is traced many times.
-@partial(jax.jit, static_argnames=("strides", "padding"), inline=True)
-def convolve(
-    x: Float[Array, "n height width channels"],
-    weight: Float[Array, "window_height window_width channels features"],
-    strides: tuple[int, int],
-    padding: Padding,
-) -> Float[Array, "n out_height out_width features"]:
-    """Correlates images with filters: y[p] = sum over offsets u of x[p * strides + u] weight[u].
-
-    On a CPU, XLA's own convolution is 10 to 20 times slower inside a compiled loop (`lax.scan`)
-    than outside one, so there the windows are gathered and multiplied as one matrix. That takes
-    memory for window_height * window_width copies of the input. GPUs and TPUs convolve directly.
-    Both ways give the same numbers to rounding, and derivatives of any order go through.
-
-    Args:
-        x: images.
-        weight: filters.
-        strides: step between windows, vertically and horizontally.
-        padding: "VALID" (windows that lie within the image) or "SAME" (as many outputs as the
-            image has strides, zeros around it, the odd one at the bottom and right).
-
-    Returns:
-        One value a window and filter.
-    """
-    pads = lax.padtype_to_pads(x.shape[1:3], weight.shape[:2], strides, padding)
-
-    def gathered(x: Array, weight: Array) -> Array:
-        return gather_and_multiply(x, weight, strides, pads)
-
-    def direct(x: Array, weight: Array) -> Array:
-        return convolve_directly(x, weight, strides, pads)
-
-    return lax.platform_dependent(x, weight, cpu=gathered, default=direct)
 
 
 def gather_and_multiply(x: Array, weight: Array, strides: Sequence[int], pads: Spread) -> Array:
@@ -95,10 +55,3 @@ def shifts(x: Array, axis: int, window: int, stride: int) -> list[Array]:
         )
         for offset in range(window)
     ]
-
-
-def convolve_directly(x: Array, weight: Array, strides: Sequence[int], pads: Spread) -> Array:
-    """Convolves by XLA's own operation."""
-    return lax.conv_general_dilated(
-        x, weight, strides, pads, dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )

@@ -1,0 +1,239 @@
+"""What no row of the paper's tables is about: other first steps, more updates, other weights.
+
+Why One Step is at chance has three explanations, which the sweep takes apart: the rate of step 1,
+what it leaves of the initial weights, and the classifier on its features.
+"""
+
+from typing import NamedTuple
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.experiments.feature_learning.learning.rows import ROWS
+from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.reporting import claims as rule
+from lsa_jax.reporting.report import Claim
+
+# From this accuracy on features suffice.
+SUFFICES = 0.99
+
+
+class FirstStep(NamedTuple):
+    """One Step as the sweep has it.
+
+    Attributes:
+        rate: of step 1.
+        leftover: what step 1 leaves of the initial weights, over its rate.
+        exact: whether the classifier is the best one, by least squares, or descent's.
+    """
+
+    rate: float
+    leftover: float
+    exact: bool
+
+
+def _classifier(exact: bool) -> str:
+    return "the best classifier" if exact else "descent"
+
+
+def first_steps(fine: pd.DataFrame) -> dict[FirstStep, pd.DataFrame]:
+    """Returns the seeds of One Step by what it is, in the order of the rates."""
+    rows = fine[fine["learner"].isin(("one_step", "one_step_exact"))]
+    if rows.empty or not {"first_rate", "leftover"} <= set(rows):
+        return {}
+    rows = rows.assign(exact=rows["learner"] == "one_step_exact")
+    groups = rows.groupby(["first_rate", "leftover", "exact"])
+    return {FirstStep(rate, left, bool(exact)): own for (rate, left, exact), own in groups}
+
+
+def _accuracy(rows: pd.DataFrame) -> pd.Series:
+    return 100 * rows.set_index("seed")["test_accuracy"]
+
+
+def _changed_alone(found: dict[FirstStep, pd.DataFrame], own: FirstStep) -> list[Claim]:
+    """Returns what each explanation gains by itself, and what all of them lose without it.
+
+    The paper's One Step as configured here is one end; the best classifier on the features of the
+    largest rate that was run, with the least left of the start, is the other.
+    """
+    other = FirstStep(max(of.rate for of in found), min(of.leftover for of in found), True)
+    claims = []
+    for field, words in (
+        ("rate", f"step 1's rate at {other.rate:g}"),
+        ("leftover", f"{other.leftover:g} of the start left"),
+        ("exact", "the best classifier"),
+    ):
+        if getattr(own, field) == getattr(other, field):
+            continue
+        one = own._replace(**{field: getattr(other, field)})
+        all_but = other._replace(**{field: getattr(own, field)})
+        for first, last, item in (
+            (own, one, f"gained by {words} alone"),
+            (all_but, other, f"lost by all three without {words}"),
+        ):
+            if first in found and last in found:
+                points = _accuracy(found[last]) - _accuracy(found[first])
+                item = f"points of test accuracy, One Step: {item}"
+                claims.append(rule.measured(item, "", round(points.mean(), 2), points))
+    return claims
+
+
+def _first_step_claims(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame, unless: str
+) -> list[Claim]:
+    """Returns whether features of one step suffice at some rate, from which on, and why."""
+    found = first_steps(fine)
+    if len(found) < 2:
+        return []
+    best = {of: rows["test_accuracy"] for of, rows in found.items() if of.exact}
+    claims = []
+    if best:
+        item = f"best classifier after one step, at every rate run, below {100 * SUFFICES:g} %"
+        ours = f"at most {100 * max(values.mean() for values in best.values()):.2f} %"
+        below = [values.mean() < SUFFICES for values in best.values()]
+        paper = "features need the second step"
+        claims.append(rule.every(item, paper, below, ours, unless=unless))
+    for leftover, exact in sorted({(of.leftover, of.exact) for of in found}):
+        own = {of.rate: rows for of, rows in found.items() if of[1:] == (leftover, exact)}
+        if len(own) < 2:
+            continue
+        enough = [r for r, rows in own.items() if rows["test_accuracy"].min() >= SUFFICES]
+        item = f"least rate of step 1 at which one step suffices, {100 * SUFFICES:g} % or more: "
+        item += f"{_classifier(exact)}, {leftover:g} of the start left"
+        ours = f"{min(enough):g}" if enough else f"none up to {max(own):g}"
+        claims.append(rule.measured(item, "", ours))
+    return claims + _changed_alone(found, FirstStep(config.first_rate, config.leftover, False))
+
+
+def _first_step_table(found: dict[FirstStep, pd.DataFrame]) -> pd.DataFrame:
+    lines: dict[tuple[float, float], dict[str, str]] = {}
+    for of, rows in found.items():
+        line = lines.setdefault(
+            of[:2],
+            {
+                "rate of step 1": f"{of.rate:g}",
+                "of the start left, over the rate": f"{of.leftover:g}",
+                "size of <w, x>": "",
+                "cosine": rule.cell(rows["cosine"], ".4f"),
+            },
+        )
+        line[f"{_classifier(of.exact)}, test %"] = rule.cell(100 * rows["test_accuracy"], ".2f")
+        if of.exact and "feature_size" in rows:
+            line["size of <w, x>"] = rule.cell(rows["feature_size"], ".2g")
+    return pd.DataFrame(list(lines.values())).fillna("")
+
+
+def _by_updates(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame
+) -> list[tuple[int, pd.DataFrame]]:
+    """Returns the seeds of the NTK at its rate by the number of updates; none if there is one."""
+    if "steps" not in fine:
+        return []
+    rows = fine[(fine["learner"] == "ntk") & fine["structured"]]
+    rows = rows[rows["rate"] == config.ntk_rate]
+    if "class_weights" in rows:
+        rows = rows[rows["class_weights"] == config.class_weights]
+    found = [(int(steps), own) for steps, own in rows.groupby("steps")]
+    return found if len(found) > 1 else []
+
+
+def _update_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
+    """Returns what the NTK comes to, and by how much it still rose: it has converged if it did not.
+
+    Accuracies on the first test examples, as few as the paper's rows suggest, stand beside.
+    """
+    found, claims = _by_updates(config, fine), []
+    printed = FEATURE_LEARNING.get(config.paper_item, {}).get("ntk", (None, ""))[1]
+    for steps, rows in found:
+        for column, on in (("test_accuracy", ""), ("test_first_accuracy", ", first test examples")):
+            if column in rows:
+                values = 100 * rows[column]
+                item = f"test accuracy in %, NTK after {steps} updates{on}"
+                claims.append(rule.measured(item, printed, round(values.mean(), 2), values))
+    for (fewer, before), (more, after) in zip(found, found[1:], strict=False):
+        points = (_accuracy(after) - _accuracy(before)).dropna()
+        item = f"points of test accuracy, NTK after {more} updates minus after {fewer}"
+        claims.append(rule.measured(item, "", round(points.mean(), 2), points))
+    return claims
+
+
+def _by_weights(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame
+) -> list[tuple[str, str, pd.DataFrame]]:
+    """Returns (weighting, learner, its seeds) of the weightings other than the configuration's."""
+    if "class_weights" not in fine:
+        return []
+    rows = fine[fine["structured"] & (fine["class_weights"] != config.class_weights)]
+    return [(*key, own) for key, own in rows.groupby(["class_weights", "learner"], sort=False)]
+
+
+def comparison_claims(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame, unless: str
+) -> list[Claim]:
+    """Returns the claims of One Step's sweep, the NTK's updates and other class weights.
+
+    Args:
+        config: of the sweep.
+        fine: its finished points.
+        unless: why nothing here can speak for the paper; empty where it can.
+    """
+    claims = _first_step_claims(config, fine, unless) + _update_claims(config, fine)
+    for weights, learner, rows in _by_weights(config, fine):
+        item = f"test accuracy in %, {ROWS[learner][2]}, class weights: {weights}"
+        number = FEATURE_LEARNING.get(config.paper_item, {}).get(learner, (None, ""))[1]
+        accuracy = rows["test_accuracy"] * 100
+        claims.append(rule.measured(item, number, round(accuracy.mean(), 2), accuracy))
+    return claims
+
+
+def _percentages(name: str, rows: pd.DataFrame) -> dict[str, str]:
+    columns = {"train %": "train", "test %": "test", "balanced test %": "test_balanced"}
+    cells = {
+        heading: rule.cell(100 * rows[f"{column}_accuracy"], ".2f")
+        for heading, column in columns.items()
+    }
+    if "test_first_accuracy" in rows:
+        cells["test %, first examples"] = rule.cell(100 * rows["test_first_accuracy"], ".2f")
+    return {"": name} | cells | {"cosine": rule.cell(rows["cosine"], ".4f")}
+
+
+def _by_rate(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> pd.DataFrame:
+    """Returns the fixed features' test accuracy by rate, as the paper gives none."""
+    lines = []
+    for name in ("ntk", "random_features"):
+        rows = fine[(fine["learner"] == name) & fine["structured"]]
+        for setting in ("class_weights", "steps"):
+            if setting in rows:
+                rows = rows[rows[setting] == config[setting]]
+        for rate, at in rows.groupby("rate"):
+            lines.append(
+                {
+                    "": ROWS[name][2],
+                    "rate": f"{rate:g}",
+                    "test %": rule.cell(at["test_accuracy"] * 100, ".2f"),
+                    "seeds": str(len(at)),
+                }
+            )
+    return pd.DataFrame(lines)
+
+
+def comparison_tables(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame
+) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the tables of what is compared, those that have a line."""
+    found = first_steps(fine)
+    updates = [_percentages(f"{steps} updates", own) for steps, own in _by_updates(config, fine)]
+    weights = [
+        _percentages(f"{ROWS[learner][2]}, {weights}", rows)
+        for weights, learner, rows in _by_weights(config, fine)
+    ]
+    tables = [
+        ("Fixed features by learning rate", _by_rate(config, fine)),
+        (
+            "One Step by rate of step 1, start left and classifier",
+            _first_step_table(found) if len(found) > 1 else pd.DataFrame(),
+        ),
+        ("NTK by number of updates", pd.DataFrame(updates)),
+        ("Other class weights", pd.DataFrame(weights)),
+    ]
+    return [(heading, table) for heading, table in tables if len(table)]

@@ -1,0 +1,62 @@
+"""A file that keeps how far a long solution has come."""
+
+import hashlib
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
+
+# Seconds between two states that are kept.
+_SAVE_EVERY = 60.0
+
+
+class Checkpoint:
+    """A file with the last state of one system alone."""
+
+    def __init__(self, path: Path | str | None, parts: str, *system: Any) -> None:
+        """Takes where the state is kept, and of what.
+
+        Args:
+            path: a name that ends in .npz; None for nowhere.
+            parts: what the system consists of, in words.
+            system: the same as arrays and numbers, which tell it from others.
+        """
+        self._path = None if path is None else Path(path)
+        told = hashlib.sha256()
+        for part in system:
+            told.update(np.ascontiguousarray(part).tobytes())
+        self._parts, self._system, self._saved = parts, told.hexdigest(), time.monotonic()
+
+    def read(self) -> dict[str, np.ndarray] | None:
+        """Returns the arrays to go on from; None where there are none.
+
+        Raises:
+            InputError: the file is of another system.
+        """
+        if self._path is None or not self._path.exists():
+            return None
+        with np.load(self._path) as content:
+            if str(content["system"]) != self._system:
+                raise self.other_system()
+            return {name: content[name] for name in content.files if name != "system"}
+
+    def other_system(self) -> InputError:
+        """Says that the file is of another system."""
+        return InputError(
+            f"checkpoint is {self._path}, of another {self._parts}; accepted: another path, or the "
+            "same system"
+        )
+
+    def write(self, state: dict[str, Any], *, now: bool = False) -> None:
+        """Keeps a state, where the last one was kept long ago."""
+        if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
+            return
+        content = io.BytesIO()
+        np.savez(content, system=np.array(self._system), **state)
+        files.write_bytes(self._path, content.getvalue())
+        self._saved = time.monotonic()

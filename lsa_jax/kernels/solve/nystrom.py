@@ -1,0 +1,343 @@
+"""Kernel ridge regression past what can be stored: by a few thousand centres, in one pass.
+
+The predictor is a sum of kernels at m centres, some of the N examples, instead of at all of them.
+With the partial Cholesky factor L of the centres' own matrix, phi(x) = L^{-1} k(centres, x) are
+features whose products are the kernel's Nystrom approximation, and the regression is linear in
+them. Sums of products of features, in float64, are all that is kept of an example.
+
+That takes each kernel once, N m pairs, and 2 N m^2 other operations. Conjugate gradients with a
+preconditioner (Falkon) do without the second, but go through the pairs again in each of 10 to 20
+iterations. A pair of a convolutional network takes 10^4 operations and more, so that one pass is
+the cheaper way up to some 10,000 centres, and its sums serve every ridge. Features are summed, and
+not products of kernels as they are, which would square the condition number.
+
+Source: Rudi, Carratino and Rosasco, FALKON: an optimal large scale kernel method, 2017, sections 2
+and 3 (estimator, what its iterations cost); Meanti et al., Kernel methods through the roof, 2020.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+import scipy.linalg
+from jaxtyping import Array, Float, Shaped
+
+from lsa_jax import backend, processes
+from lsa_jax.checks import integer, require
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels.matrices import file as gram_file
+from lsa_jax.kernels.matrices.gram import gram
+from lsa_jax.kernels.matrices.job import EVERYWHERE, check_options, make_job
+from lsa_jax.kernels.matrices.rounds import make_program
+from lsa_jax.kernels.solve import blocks, cholesky, problem
+from lsa_jax.kernels.solve.checkpoint import Checkpoint
+from lsa_jax.kernels.solve.stream import Stream
+
+# What a checkpoint is of: no ridge, as one pass serves all.
+_SYSTEM = "kernel, centres, examples or dtype"
+
+# Share of the right-hand side that the solution may leave.
+_RESIDUAL = 1e-9
+
+
+class NystromRegression(NamedTuple):
+    """Predictions of kernel ridge regression on centres.
+
+    Attributes:
+        predictions: [k, c], float64.
+        weights: [m, c] of the centres; other predictions are mean + K(x, centres) weights.
+        mean: [c], target of all examples.
+        ridge: ridge over the mean diagonal of the centres' matrix that was used.
+        num_examples: N, of the stream.
+        rank: centres with a weight; to rounding, the others are sums of them.
+        condition: estimated condition number (1-norm) of the system that was solved.
+        train_error: mean squared error on all examples of the stream.
+    """
+
+    predictions: Float[np.ndarray, "k c"]
+    weights: Float[np.ndarray, "m c"]
+    mean: Float[np.ndarray, " c"]
+    ridge: float
+    num_examples: int
+    rank: int
+    condition: float
+    train_error: float
+
+
+def regress_nystrom(
+    kernel: Callable[[Array, Array], Array],
+    centres: Shaped[Array | np.ndarray, "m ..."],
+    examples: Stream,
+    test: Shaped[Array | np.ndarray, "k ..."],
+    *,
+    ridge: float,
+    dtype: Literal["float32", "float64"] = "float32",
+    memory_limit: float | None = None,
+    checkpoint: Path | str | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
+) -> NystromRegression:
+    """Fits kernel ridge regression on centres to any number of examples, each seen once.
+
+    With C the centres, y0 the mean target, and lambda the ridge times the mean diagonal of K_CC,
+
+        predictions = y0 + K(test, C) (K_CX K_XC + lambda K_CC)^{-1} K_CX (Y - y0).
+
+    With all examples as centres that is `regress`. With `checkpoint` a call that was killed goes on
+    from a state of the last minute, and ends with the same bits on the same kind of machine; a pass
+    that is whole serves other ridges and test examples too.
+
+    N m + m^2 / 2 pairs, and 2 N m^2 other operations; 8 (4 m^2 + 2 b m) bytes with batches of b,
+    whatever N.
+
+    Args:
+        kernel: symmetric, `(x1, x2) -> [n1, n2]`, as `gram` takes it.
+        centres: C, some of the examples, or others of their form.
+        examples: X and Y; `Stream.of(inputs, targets)` of arrays.
+        test: inputs to predict.
+        ridge: 0 or more; what `regress` takes, up to the diagonal of examples that are no centres.
+        dtype: "float64" has the kernel in float64, as in `gram`; the rest is so in any case.
+        memory_limit: bytes that a tile of the kernel may take, as in `gram`.
+        checkpoint: file that keeps the sums, a name that ends in .npz.
+        progress: called with the fraction of batches that are done, after each.
+
+    Raises:
+        InputError: shapes or options are not accepted, what is needed does not fit the memory, or
+            the checkpoint is of another system.
+        NumericalError: kernel or targets are not finite, or a system that is not solved.
+
+    Source: Rudi, Carratino and Rosasco (2017), eq. 6, with the mean taken out.
+    """
+    call = _Call(
+        kernel, np.asarray(centres), examples, np.asarray(test), ridge, dtype, memory_limit
+    )
+    first = _checked(call)
+    if (recorder := backend.dry_run()) is not None:
+        return _noted(recorder, call, first)
+    features, sums = _summed(call, first, checkpoint, progress)
+    weights, mean, condition, train_error = _solve(features, sums, ridge)
+    predictions = _predict(features, weights, call.test, len(first[0])) + mean
+    of_all = np.zeros((len(centres), len(mean)))
+    of_all[features.kept] = weights
+    seen, rank = int(sums.examples), len(weights)
+    return NystromRegression(
+        predictions, of_all, mean, float(ridge), seen, rank, condition, train_error
+    )
+
+
+def _predict(
+    features: "_Features", weights: np.ndarray, test: np.ndarray, size: int
+) -> Float[np.ndarray, "k c"]:
+    """Returns sums of kernels, of so many inputs at a time."""
+    found = np.empty((len(test), weights.shape[1]))
+    for start in range(0, len(test), size):
+        some = slice(start, start + size)
+        found[some] = blocks.multiply(features.pairs(test[some], features.centres), weights)
+    return found
+
+
+class _Call(NamedTuple):
+    """The arguments of `regress_nystrom`, inputs as numpy arrays."""
+
+    kernel: Callable
+    centres: np.ndarray
+    examples: Stream
+    test: np.ndarray
+    ridge: float
+    dtype: str
+    memory_limit: float | None
+
+
+def _checked(call: _Call) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first batch, once the arguments are known to be accepted, and to fit."""
+    centres, test = call.centres, call.test
+    problem.check_ridge(call.ridge)
+    check_options(call.memory_limit, None, call.dtype, None, EVERYWHERE)
+    require("examples.count", call.examples.count, integer(1))
+    if not len(centres) or test.shape[1:] != centres.shape[1:]:
+        raise InputError(
+            f"centres are {centres.shape} and test {test.shape}; accepted: (m, ...) and (k, ...), "
+            "m 1 or more"
+        )
+    first = call.examples.checked(0, centres)
+    m, size = len(centres), len(first[0])
+    problem.check_memory(m, 8.0 * (4 * m**2 + 2 * m * size), "smaller batches", of="centres")
+    return first
+
+
+def _noted(recorder: Any, call: _Call, first: tuple[np.ndarray, np.ndarray]) -> NystromRegression:
+    """Has a dry run take note of what would be computed."""
+    inputs, targets = first
+    n, m = call.examples.count * len(inputs), len(call.centres)
+    for some in (backend.hollow(inputs, (n,), 1), call.test):
+        recorder.gram(call.kernel, some, call.centres, call.memory_limit, np.dtype(call.dtype))
+    zeros = np.zeros((m, targets.shape[1]))
+    predictions = recorder.solve(np.broadcast_to(0.0, (m, m)), zeros, call.test)
+    return NystromRegression(predictions, zeros, zeros[0], call.ridge, n, m, 1.0, 0.0)
+
+
+def _summed(
+    call: _Call,
+    first: tuple[np.ndarray, np.ndarray],
+    checkpoint: Path | str | None,
+    progress: Callable[[float], None],
+) -> tuple["_Features", "_Sums"]:
+    """Returns the features and their sums over all batches, from where the checkpoint is.
+
+    Of the processes of a job, all of which go through all batches, the first one keeps it.
+    """
+    group, dtype = processes.everyone(), call.dtype
+    told = (call.centres, call.examples.count, *first, dtype == "float64")
+    store = Checkpoint(checkpoint, _SYSTEM, *told)
+    kept = group.from_first(store.read)
+    tile = int(kept.pop("tile")) if kept else _tile(call)
+    pairs = functools.partial(
+        gram, call.kernel, tile=tile, dtype=dtype, memory_limit=call.memory_limit
+    )
+    features = _features(pairs, call.centres)
+    if kept and kept.pop("kernel") != features.digest:
+        raise store.other_system()
+
+    def keep(sums: _Sums, *, now: bool) -> None:
+        state = sums._asdict() | {"tile": tile, "kernel": features.digest}
+        group.on_first(lambda: store.write(state, now=now))
+
+    begun = _Sums(**kept) if kept else None
+    return features, _pass(features, call.examples, first, begun, keep, progress)
+
+
+def _tile(call: _Call) -> int:
+    """Returns the side of a tile that suits the memory; other sides may round otherwise."""
+    with jax.enable_x64(True) if call.dtype == "float64" else contextlib.nullcontext():
+        inputs = call.kernel, call.centres, None, call.dtype, None, call.memory_limit
+        return make_program(make_job(*inputs, EVERYWHERE), None, held=0).shape[0]
+
+
+class _Features(NamedTuple):
+    """phi(x) = L^{-1} k(centres, x), whose products are the kernel's Nystrom approximation.
+
+    Attributes:
+        pairs: the kernel of two sets of inputs.
+        centres: [r, ...], those that are kept.
+        kept: [r], their numbers.
+        lower: L, [r, r].
+        mean_diagonal: of the matrix of all centres.
+        digest: of that matrix.
+    """
+
+    pairs: Callable[..., np.ndarray]
+    centres: np.ndarray
+    kept: np.ndarray
+    lower: np.ndarray
+    mean_diagonal: float
+    digest: str
+
+    def of(self, inputs: np.ndarray) -> Float[np.ndarray, "r b"]:
+        """Returns the features of a batch, a column for each example."""
+        values = self.pairs(inputs, self.centres).astype(float).T
+        return scipy.linalg.solve_triangular(
+            self.lower, values, lower=True, overwrite_b=True, check_finite=False
+        )
+
+
+def _features(pairs: Callable[..., np.ndarray], centres: np.ndarray) -> _Features:
+    """Factorises the matrix of the centres, without those of which rounding alone would be left."""
+    matrix = pairs(centres)
+    problem.check_kernel(matrix)
+    digest, mean_diagonal = gram_file.digest(matrix), blocks.mean_diagonal(matrix)
+    floor = len(matrix) * np.finfo(matrix.dtype).eps * float(matrix.diagonal().max())
+    whole = np.array(matrix, dtype=float, order="F")
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(whole, tol=floor, lower=1, overwrite_a=1)
+    kept = order[:rank] - 1
+    lower = np.asfortranarray(np.tril(factor[:rank, :rank]))
+    return _Features(pairs, centres[kept], kept, lower, mean_diagonal, digest)
+
+
+class _Sums(NamedTuple):
+    """What is kept of the examples seen, whose features are the columns of Phi.
+
+    Attributes:
+        batches: how many were seen.
+        examples: N.
+        inner: Phi Phi^T, [r, r], on and below the diagonal.
+        right: Phi [Y, 1], [r, c + 1].
+        total: sum of Y, [c].
+        squares: sum of Y^2, [c].
+    """
+
+    batches: int | np.ndarray
+    examples: int | np.ndarray
+    inner: np.ndarray
+    right: np.ndarray
+    total: np.ndarray
+    squares: np.ndarray
+
+
+def _pass(
+    features: _Features,
+    examples: Stream,
+    first: tuple[np.ndarray, np.ndarray],
+    sums: _Sums | None,
+    keep: Callable[..., None],
+    progress: Callable[[float], None],
+) -> _Sums:
+    """Sums over the batches that are not in the sums yet."""
+    rank, width = len(features.kept), first[1].shape[1]
+    if sums is None:
+        zeros = np.zeros((rank, rank), order="F"), np.zeros((rank, width + 1))
+        sums = _Sums(0, 0, *zeros, np.zeros(width), np.zeros(width))
+    for number in range(int(sums.batches), examples.count):
+        inputs, targets = first if number == 0 else examples.checked(number, features.centres)
+        if targets.shape[1] != width:
+            raise InputError(
+                f"batch {number} has targets {targets.shape}; accepted: (b, {width}), as in batch 0"
+            )
+        phi, targets = features.of(inputs), targets.astype(float)
+        sums = _Sums(
+            number + 1,
+            sums.examples + len(inputs),
+            scipy.linalg.blas.dsyrk(1.0, phi, 1.0, sums.inner, lower=1, overwrite_c=1),
+            sums.right + phi @ np.concatenate([targets, np.ones((len(targets), 1))], axis=1),
+            sums.total + targets.sum(axis=0),
+            sums.squares + (targets**2).sum(axis=0),
+        )
+        keep(sums, now=number + 1 == examples.count)
+        progress((number + 1) / examples.count)
+    return sums
+
+
+def _solve(
+    features: _Features, sums: _Sums, ridge: float
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Returns weights of the centres that are kept, mean, condition number and squared error."""
+    n, rank = int(sums.examples), len(features.kept)
+    inner = np.asfortranarray(np.tril(sums.inner))
+    inner += np.tril(inner, -1).T
+    mean = sums.total / n
+    right = sums.right[:, :-1] - np.outer(sums.right[:, -1], mean)
+    shift = ridge * features.mean_diagonal
+    factor = cholesky.factorize(inner, shift / blocks.mean_diagonal(inner))
+    system = f"the system of {rank} centres and {n} examples with ridge {ridge:g}"
+    if factor is None:
+        raise NumericalError(
+            f"{system} is not positive definite; use a larger ridge, or fewer centres"
+        )
+    solution = cholesky.solve(factor, right)
+    product = inner @ solution
+    scale = np.linalg.norm(right, axis=0)
+    scale[scale == 0] = 1.0
+    left = np.linalg.norm(right - product - shift * solution, axis=0) / scale
+    if not left.max() <= _RESIDUAL:
+        raise NumericalError(
+            f"{system} is solved to a residual of {left.max():.2g} alone, with condition number "
+            f"{factor.condition:.2g}; use a larger ridge, or fewer centres"
+        )
+    weights = scipy.linalg.solve_triangular(
+        features.lower, solution, lower=True, trans="T", check_finite=False
+    )
+    spread = sums.squares - n * mean**2
+    errors = spread + np.sum(solution * (product - 2 * right), axis=0)
+    return weights, mean, factor.condition, float(max(errors.mean(), 0.0) / n)

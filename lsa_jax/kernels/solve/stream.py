@@ -1,0 +1,67 @@
+"""Examples that are never all in memory."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from lsa_jax.checks import integer, require
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.solve import problem
+
+# Examples of a batch of arrays: their features take 33 MB for 1,000 centres.
+_BATCH = 4096
+
+
+class Stream(NamedTuple):
+    """Examples that come a batch at a time, and are the same whenever a batch is asked for again.
+
+    Attributes:
+        batch: `number -> (inputs [b, ...], targets [b, c])`, of batches numbered from 0.
+        count: how many batches there are.
+    """
+
+    batch: Callable[[int], tuple[Any, Any]]
+    count: int
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Shaped[Array | np.ndarray, "n ..."],
+        targets: Float[Array | np.ndarray, "_n c"],
+        size: int = _BATCH,
+    ) -> "Stream":
+        """Returns the rows of two arrays, `size` at a time; they may be memory-mapped.
+
+        Raises:
+            InputError: unequal lengths, no rows, or a size below 1.
+        """
+        require("size", size, integer(1))
+        if len(inputs) != len(targets) or not len(inputs):
+            raise InputError(
+                f"inputs are {inputs.shape} and targets {targets.shape}; accepted: (n, ...) and "
+                "(n, c), n 1 or more"
+            )
+
+        def batch(number: int) -> tuple[Any, Any]:
+            rows = slice(number * size, (number + 1) * size)
+            return inputs[rows], targets[rows]
+
+        return cls(batch, -(-len(inputs) // size))
+
+    def checked(self, number: int, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns a batch as arrays.
+
+        Raises:
+            InputError: its shapes do not fit the centres or each other.
+            NumericalError: targets that are not finite.
+        """
+        inputs, targets = map(np.asarray, self.batch(number))
+        if not len(inputs) or inputs.shape[1:] != centres.shape[1:]:
+            raise InputError(
+                f"batch {number} has inputs {inputs.shape}; accepted with centres {centres.shape}: "
+                "equal shapes but for the first axis, of 1 or more"
+            )
+        problem.check_targets(len(inputs), targets)
+        return inputs, targets

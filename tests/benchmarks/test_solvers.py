@@ -1,0 +1,47 @@
+"""The suite `solvers`: every way solves the same system, and what cannot run says why."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from lsa_jax.benchmarks import solvers
+from lsa_jax.benchmarks.measure import Contest, Skipped
+from lsa_jax.benchmarks.works import WORKS
+
+
+@pytest.fixture(scope="module")
+def contests():
+    return list(solvers.contests(quick=True))
+
+
+def test_every_work_is_listed(contests):
+    names = [work.work.removesuffix(", 60 examples") for work in contests]
+    assert tuple(names) == WORKS["solvers"]
+
+
+def test_both_sides_solve_the_same_system(contests):
+    run = [contest for contest in contests if isinstance(contest, Contest)]
+    assert len(run) >= 3  # those beside scipy, and what else is installed
+    expected = run[0].ours()
+    assert expected.shape == (60, 10)
+    for contest in run:
+        tolerance = 1e-4 if "float32" in contest.peer else 1e-6
+        for way in (contest.ours, *contest.peers.values()):
+            np.testing.assert_allclose(way(), expected, atol=tolerance * np.abs(expected).max())
+
+
+def test_a_peer_that_cannot_be_imported_says_why(monkeypatch):
+    load = importlib.import_module
+
+    def broken(name):
+        if name == "gpjax":
+            raise RuntimeError("not on this JAX")
+        return load(name)
+
+    monkeypatch.setattr(solvers.importlib, "import_module", broken)
+    *_, cola, gpjax = solvers.contests(quick=True)
+    assert isinstance(cola, Skipped) and "set XLA_FLAGS" in cola.reason
+    assert gpjax == Skipped(
+        "regress, beside GPJax, 60 examples", "GPJax cannot be imported: not on this JAX"
+    )

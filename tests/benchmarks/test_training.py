@@ -1,0 +1,28 @@
+"""The suite `training`: both sides train the same network, and without a peer it is skipped."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from lsa_jax.benchmarks import training
+from lsa_jax.benchmarks.measure import Skipped
+from lsa_jax.benchmarks.works import WORKS
+
+
+def test_every_work_is_listed_and_skipped_where_its_peer_is_not_installed(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    skipped = list(training.contests(quick=True))
+    assert tuple(work.work for work in skipped) == WORKS["training"]
+    assert all(isinstance(work, Skipped) for work in skipped)
+    assert skipped[0].reason == "torch is not installed"
+
+
+@pytest.mark.parametrize("work", WORKS["training"])
+def test_loss_and_gradient_are_those_of_pytorch(work):
+    pytest.importorskip("torch", reason="the peer is not installed")
+    contest = training._contest(work, training._work(work, quick=True))
+    ours, theirs = contest.ours(), contest.peers["eager"]()
+    assert contest.count == 6 and len(ours) > 500
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5)
+    np.testing.assert_allclose(ours[1:], theirs[1:], atol=1e-4 * np.abs(theirs[1:]).max())

@@ -1,0 +1,165 @@
+"""Claims of the ResNet's experiments change where their thresholds are, and nowhere else."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.resnet.hierarchical import claims, settings
+from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
+from lsa_jax.experiments.resnet.minimal_norm.report import hand_claims, search_claims
+from lsa_jax.sweep.variants import set_fields
+
+# So many test examples that an error is as good as exact: within 0.03 %.
+EXACT = 10**8
+# k alpha^2 with k = 15 and alpha = 0.3, and the error of the answer 0.
+SIGNAL, ZERO = 1.35, 16.35
+
+
+def configure(**fields):
+    axes = {
+        "sweep.series": (("3resnet", "all"), ("3resnet", "hidden")),
+        "sweep.baselines": (("3layer", "all"),),
+        "sweep.beta": (1.0, 0.2),
+    }
+    return set_fields(settings.default_config(), {"d": 30, "num_test": EXACT} | axes | fields)
+
+
+def row(net, learner, error, **changes):
+    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15, "num_train": 500}
+    task |= {"alpha": 0.3, "beta": 1.0, "width": 200, "seed": 0}
+    return {**task, "net": net, "learner": learner, "test_error": error} | changes
+
+
+def of_widths(errors, learner="all"):
+    """Returns the ResNet's errors by width, the other learner and a network that does not learn."""
+    other = {"all": "hidden", "hidden": "all"}[learner]
+    rows = [row("3resnet", learner, error, width=width) for width, error in errors.items()]
+    return pd.DataFrame([*rows, row("3resnet", other, 0.1), row("3layer", "all", 2.0)])
+
+
+def test_sizes_of_the_signals():
+    given = pd.Series(row("3resnet", "all", 1.0))
+    assert claims.threshold(given) == pytest.approx(SIGNAL)
+    assert claims.threshold(pd.Series(row("", "", 1.0, outputs=0))) == pytest.approx(SIGNAL)
+    assert claims.answer_zero(given) == pytest.approx(ZERO)
+
+
+def test_an_error_varies_as_a_mean_of_squares_of_the_test_examples():
+    found = claims.errors_claim(
+        "others", pd.Series([0.4]), num_test=200, series="x", bound=1.0, below=1.0
+    )
+    # sqrt(2 / 200) = 0.1 of itself, on a logarithmic scale.
+    assert (found.low, found.high) == pytest.approx(
+        (0.4 * np.exp(-0.196), 0.4 * np.exp(0.196)), rel=1e-3
+    )
+    assert found.status == "shown" and found.ours == 0.4
+
+
+@pytest.mark.parametrize(("learner", "first"), [("all", 50), ("hidden", 200)])
+def test_the_worst_of_the_widths_that_the_paper_speaks_of_has_half_of_the_signal(learner, first):
+    place = {"all": 0, "hidden": 1}[learner]
+    for errors, status in (
+        ({first - 1: 9.0, first: 0.67}, "shown"),
+        ({first: 0.68, 500: 0.1}, "not shown"),
+        ({first: 0.1, 500: 0.68}, "not shown"),
+    ):
+        found = claims.width_claims(configure(), of_widths(errors, learner))
+        assert found[place].status == status
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(1.34, "not shown"), (1.36, "shown"), (8.17, "shown"), (8.18, "undecided")],
+)
+def test_others_do_not_learn_g_but_f(error, status):
+    """Above k alpha^2 and, so that it says something, below half of the answer 0."""
+    rows = of_widths({200: 0.1})
+    rows.loc[rows["net"] == "3layer", "test_error"] = error
+    assert claims.width_claims(configure(), rows)[2].status == status
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(1.34, "not shown"), (1.36, "shown"), (3.89, "shown"), (3.91, "undecided")],
+)
+def test_below_alpha_nothing_is_learned_unless_it_diverged(error, status):
+    """Twice the answer 0 is 2 k (alpha^2 + beta^2) = 3.9 at beta = 0.2."""
+    rows = [row("3resnet", "all", e, beta=beta) for beta, e in ((1.0, 0.1), (0.2, error))]
+    found = claims.beta_claims(configure(), pd.DataFrame(rows))
+    # Where all betas learn, none tells anything of beta.
+    assert found[0].status == ("undecided" if status == "not shown" else "shown")
+    assert found[1].status == status
+
+
+def test_signals_are_missed_by_kernels_from_a_half_on_and_base_comes_first():
+    config = configure(
+        **{"question": "epochs", "num_test": 10_000, "sweep.limits": (("2layer", "ntk_infinite"),)}
+    )
+    seen = {"base_epoch": 5, "composite_epoch": 6, "base_error": 0.1, "composite_error": 0.1}
+
+    def found(seeds=((5, 6), (5, 7)), **kernel):
+        rows = [
+            row("3resnet", learner, 0.1, **seen | {"base_epoch": base, "composite_epoch": last})
+            for learner in ("all", "hidden")
+            for base, last in seeds
+        ]
+        missed = {"base_error": 0.49, "composite_error": 0.9} | kernel
+        rows.append(row("2layer", "ntk_infinite", 9.0, **missed))
+        result = claims.epoch_claims(config, pd.DataFrame(rows))
+        return [claim.status for claim in result if claim.status != "not run"]
+
+    later = ((5, 15), (5, 16))
+    assert found(later) == ["shown"] * 3
+    assert found(later, composite_error=0.5) == ["shown", "shown", "undecided"]
+    # Its error is 2 / sqrt(10,000) = 0.02: 0.04 of it on either side.
+    assert found(later, composite_error=0.53)[2] == "undecided"
+    assert found(later, composite_error=0.55)[2] == "shown"
+    assert found(later, composite_error=0.45)[2] == "not shown"
+    assert found(later, base_error=0.5)[2] == "undecided"
+    assert found(((5, 5), (5, 5)))[:2] == ["not shown"] * 2
+    assert found(((5, 6), (5, np.nan)))[:2] == ["not shown"] * 2
+
+
+def samples(kernel, network):
+    rows = [row("none", "gaussian", e, num_train=n, seed=s) for s, n, e in kernel]
+    rows += [row("3resnet", "all", e, num_train=n, seed=s) for s, n, e in network]
+    return sample_claims(configure(), pd.DataFrame(rows))
+
+
+def test_a_kernel_learns_by_its_median_and_the_network_by_its_worst_seed():
+    kernel = [(0, 100, 1.0), (0, 1000, 0.67), (1, 1000, 0.67), (2, 1000, 9.0)]
+    network = [(0, 100, 0.1), (1, 100, 0.68), (0, 500, 0.67), (1, 500, 0.67)]
+    of_kernels, of_network = samples(kernel, network)
+    assert (of_kernels.ours, of_network.ours, of_network.status) == ("1000", "500", "shown")
+    late = [(s, 1000 if n == 500 else n, e) for s, n, e in network]
+    assert samples(kernel, late)[1].status == "not shown"  # as many are not fewer
+
+
+def runs(train, test, norm):
+    columns = {"train_error": train, "test_error": test, "relative_norm": norm}
+    return pd.DataFrame({name: np.atleast_1d(values) for name, values in columns.items()})
+
+
+@pytest.mark.parametrize(
+    ("found", "statuses"),
+    [
+        (runs(0.12, 0.31, 19.5), ("shown", "shown")),
+        (runs(0.12, 0.30, 19.3), ("not shown", "not shown")),
+        (runs([0.12, 0.01], [0.31, 0.5], [19.5, 19.3]), ("shown", "not shown")),
+        (runs([0.12, 0.13], [0.31, 0.5], [19.5, 9.0]), ("shown", "shown")),
+        (runs([0.13, 0.2], [0.31, 0.5], [19.5, 19.5]), ("undecided", "undecided")),
+    ],
+)
+def test_sgd_finds_no_error_of_0_3_and_no_norm_below_twice_the_one_made_by_hand(found, statuses):
+    assert tuple(claim.status for claim in search_claims(40, found)) == statuses
+
+
+def test_norms_by_hand_are_the_paper_s_up_to_a_twentieth():
+    for factor, status in ((1.049, "shown"), (1.051, "not shown")):
+        hand = pd.DataFrame(
+            {
+                "test_error": [0.12, 0.037, 0.011],
+                "relative_norm": np.array([9.7, 12.5, 13.8]) * factor,
+            }
+        )
+        assert [claim.status for claim in hand_claims(hand)] == [status] * 3

@@ -1,0 +1,224 @@
+"""A matrix that processes share is the one of a single process, whatever part each of them keeps.
+
+The processes are threads here, which exchange arrays through a list; tests/launch has true ones.
+"""
+
+import contextlib
+import threading
+from concurrent import futures
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax import processes
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels import gram, leave_one_out_cg, regress_cg, ridge_path_cg
+from lsa_jax.kernels.matrices import file as gram_file
+from lsa_jax.kernels.matrices import packed, shards
+from lsa_jax.kernels.solve import preconditioner
+from lsa_jax.processes import ProcessGroup
+
+SIZE = 3
+X, TEST = (np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in (44, 11))
+Y = np.tanh(X[:, :2])
+
+
+class Threads(ProcessGroup):
+    """Threads that take turns as the processes of a command do."""
+
+    def gather(self, tree):
+        leaves, structure = jax.tree.flatten(tree)
+        BOARD[self.index] = [np.array(leaf) for leaf in leaves]
+        BARRIER.wait()
+        rows = [np.stack(column) for column in zip(*BOARD, strict=True)]
+        BARRIER.wait()
+        return jax.tree.unflatten(structure, rows)
+
+    def from_first(self, function):
+        value = self.on_first(function)
+        BOARD[self.index] = value
+        BARRIER.wait()
+        found = BOARD[0]
+        BARRIER.wait()
+        return found
+
+    def add_up(self, array):
+        return self.gather(array).sum(axis=0)
+
+
+BOARD, BARRIER, OWN = [None] * SIZE, threading.Barrier(SIZE), threading.local()
+
+
+@pytest.fixture
+def together(monkeypatch):
+    monkeypatch.setattr(processes, "everyone", lambda: getattr(OWN, "group", processes.ALONE))
+
+    def run(work):
+        def as_one(index):
+            OWN.group = Threads(index, SIZE)
+            try:
+                return work(OWN.group)
+            except threading.BrokenBarrierError:
+                return None
+            except BaseException:
+                BARRIER.abort()
+                raise
+
+        BARRIER.reset()
+        with futures.ThreadPoolExecutor(SIZE) as pool:
+            return [one.result() for one in [pool.submit(as_one, i) for i in range(SIZE)]]
+
+    return run
+
+
+def rbf(x1, x2):
+    return jnp.exp(-jnp.sum((x1[:, None] - x2[None]) ** 2, axis=-1) / 4)
+
+
+@pytest.mark.parametrize("path", [False, True])
+@pytest.mark.parametrize("tile", [5, 20])
+def test_a_sharded_matrix_has_the_entries_rows_and_products_of_the_whole(
+    together, tile, path, tmp_path
+):
+    whole, test = gram(rbf, X, tile=tile), gram(rbf, TEST, X, tile=tile)
+    vectors = np.random.default_rng(0).normal(size=(44, 2))
+
+    def work(group):
+        def at(name):
+            return tmp_path / name if path else None
+
+        half = gram(rbf, X, tile=tile, packed=True, sharded=True, path=at("train.npy"))
+        rows = gram(rbf, TEST, X, tile=tile, sharded=True, path=at("test.npy"))
+        found = half.rows([40, 3, 3]), half.diagonal(), np.asarray(half), half.multiply(vectors)
+        return found, rows.multiply(vectors), rows.shape, (half.nbytes, rows.nbytes)
+
+    for (some, diagonal, entries, product), tested, shape, _ in (found := together(work)):
+        np.testing.assert_array_equal(entries, whole)
+        np.testing.assert_array_equal(some, whole[[40, 3, 3]])
+        np.testing.assert_array_equal(diagonal, np.diagonal(whole))
+        np.testing.assert_allclose(product, whole.astype(float) @ vectors, rtol=1e-12)
+        np.testing.assert_allclose(tested, test.astype(float) @ vectors, rtol=1e-12)
+        assert shape == test.shape
+    total = packed.count_tiles(44, tile) * tile**2 * 4, 4 * 11 * 44
+    assert tuple(np.sum([sizes for *_, sizes in found], axis=0)) == total
+    assert max(sizes[0] for *_, sizes in found) <= total[0] / SIZE + tile**2 * 4
+    names = {f"{name}.0{i}of03.npy" for name in ("train", "test") for i in range(SIZE)}
+    assert {file.name for file in tmp_path.glob("*.npy")} == (names if path else set())
+
+
+def test_one_solves_for_all_and_the_others_multiply(together, tmp_path, monkeypatch):
+    whole, test = gram(rbf, X, tile=10), gram(rbf, TEST, X, tile=10)
+    expected = regress_cg(whole, Y, test, ridge=0.01, tolerance=1e-10, rank=5)
+    ranks = []
+    monkeypatch.setattr(preconditioner, "choose_rank", lambda n: ranks.append(n) or 5)
+
+    def work(group):
+        half = gram(rbf, X, tile=10, packed=True, sharded=True)
+        rows = gram(rbf, TEST, X, tile=10, sharded=True)
+        own = tmp_path / f"{group.index}.npz"
+        return regress_cg(half, Y, rows, ridge=0.01, tolerance=1e-10, checkpoint=own)
+
+    for fit in (fits := together(work)):
+        np.testing.assert_allclose(fit.predictions, expected.predictions, rtol=1e-6, atol=1e-9)
+        np.testing.assert_array_equal(fit.weights, fits[0].weights)
+        assert fit.iterations == expected.iterations and fit.residual < 1e-9
+    assert ranks == [44] and [file.name for file in tmp_path.iterdir()] == ["0.npz"]
+
+
+def test_all_ridges_and_left_out_errors_are_those_of_the_whole_matrix(together):
+    options, key = {"tolerance": 1e-10, "rank": 5}, jax.random.key(0)
+    matrices = [gram(rbf, X, tile=10), gram(rbf, TEST, X, tile=10)]
+
+    def solved(half, rows):
+        path = ridge_path_cg(half, Y, rows, [0.1, 0.01], **options)
+        return path, leave_one_out_cg(half, Y, [0.1], key=key, **options)
+
+    def work(group):
+        half = gram(rbf, X, tile=10, packed=True, sharded=True)
+        return solved(half, gram(rbf, TEST, X, tile=10, sharded=True))
+
+    expected = solved(*matrices)
+    for path, left_out in together(work):
+        for ours, theirs in zip(path, expected[0], strict=True):
+            np.testing.assert_allclose(ours.predictions, theirs.predictions, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(left_out.errors, expected[1].errors, rtol=1e-6)
+
+
+def test_what_is_not_solved_is_raised_by_all(together):
+    def work(group):
+        half = gram(rbf, X, tile=10, packed=True, sharded=True)
+        with pytest.raises(NumericalError, match="have a residual of"):
+            regress_cg(half, Y, gram(rbf, TEST, X), ridge=1e-6, max_iterations=1, rank=0)
+        assert half.ask is None
+        return half.is_finite()
+
+    assert together(work) == [True] * SIZE
+
+
+def test_each_goes_on_with_its_own_file_and_one_that_is_lost_is_computed_again(
+    together, tmp_path, monkeypatch
+):
+    def work(group):
+        fractions = []
+        options = {"tile": 5, "packed": True, "sharded": True, "path": tmp_path / "half.npy"}
+        with contextlib.suppress(KeyboardInterrupt):
+            gram(rbf, X, progress=fractions.append, **options)
+        return len(fractions)
+
+    assert together(work) == [15] * SIZE  # of 45
+    kept = {file.name: file.read_bytes() for file in tmp_path.glob("*.npy")}
+    assert together(work) == [0] * SIZE
+    gram_file.remove(tmp_path / "half.01of03.npy")
+    assert together(work) == [0, 15, 0]
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("*.npy")} == kept
+
+
+def test_a_matrix_of_few_examples_has_a_tile_for_each(together, tmp_path):
+    whole, path = gram(rbf, X[:7]), tmp_path / "half.npy"
+
+    def work(group):
+        half = gram(rbf, X[:7], packed=True, sharded=True, path=path)
+        return np.asarray(half), len(half.tiles)
+
+    for entries, count in together(work):
+        np.testing.assert_allclose(entries, whole, rtol=1e-5)
+        assert count > 0
+
+
+def test_a_kernel_that_one_process_finds_not_finite_is_raised_by_all(together):
+    x = X.copy()
+    x[-1] = np.nan
+
+    def work(group):
+        with pytest.raises(NumericalError, match="the kernel is not finite for"):
+            gram(rbf, x, tile=10, packed=True, sharded=True)
+        return True
+
+    assert together(work) == [True] * SIZE
+
+
+def test_what_cannot_be_sharded_is_refused(together):
+    refused = [
+        ({}, "sharded is True without x2; accepted: packed=True besides"),
+        ({"packed": True, "tile": 44}, "has 1 tiles of .*accepted with 3 processes"),
+        ({"x2": X, "x1": X[:2]}, "x1 has 2 examples; accepted with 3 processes"),
+    ]
+
+    def work(group):
+        for options, words in refused:
+            x1 = options.get("x1", X)
+            others = {name: value for name, value in options.items() if name != "x1"}
+            with pytest.raises(InputError, match=words):
+                gram(rbf, x1, sharded=True, **others)
+        return True
+
+    assert together(work) == [True] * SIZE
+
+
+def test_in_a_single_process_a_shard_is_the_whole(tmp_path):
+    half = gram(rbf, X, packed=True, sharded=True, path=tmp_path / "half.npy")
+    np.testing.assert_array_equal(np.asarray(half), gram(rbf, X))
+    np.testing.assert_array_equal(gram(rbf, TEST, X, sharded=True), gram(rbf, TEST, X))
+    assert shards.own_path(tmp_path / "half.npy", half.group) == tmp_path / "half.npy"

@@ -1,0 +1,47 @@
+"""Mutants are single changes that compile, each once, and the same ones for the same seed."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cosmic_ray")
+
+_PATH = Path(__file__).with_name("mutants.py")
+SOURCE = '''
+def share(x: "n 2", *, axis: int = 0) -> int | None:
+    """Returns 1 - x over its mean."""
+    if x.ndim < 1:
+        raise ValueError(f"{x.ndim + 1} is wrong")
+    return jnp.mean(1 - a * x ** b, axis=axis) @ c
+'''
+
+
+@pytest.fixture(scope="module")
+def mutants_of():
+    spec = importlib.util.spec_from_file_location("mutants", _PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.mutants_of
+
+
+def test_each_is_one_change_of_a_line_that_computes(mutants_of):
+    found, total = mutants_of(SOURCE, 0, 0)
+    assert len(found) == total == len({mutant.source for mutant in found})
+    assert {mutant.line for mutant in found} == {4, 6}  # no types, messages or signature
+    after = {mutant.after for mutant in found}
+    for formula in (
+        "jnp.mean(1 + a * x ** b, axis=axis) @ c",
+        "jnp.mean(2 - a * x ** b, axis=axis) @ c",
+        "jnp.mean(1 - x ** b, axis=axis) @ c",
+        "jnp.mean(1 - a * x, axis=axis) @ c",
+        "jnp.mean(1 - a * x ** b) @ c",
+        "jnp.sum(1 - a * x ** b, axis=axis) @ c",
+        "jnp.mean(1 - a * x ** b, axis=axis)",
+    ):
+        assert any(line.replace(" ", "") == f"return{formula.replace(' ', '')}" for line in after)
+
+
+def test_a_sample_is_that_of_its_seed(mutants_of):
+    (few, total), (again, _), (other, _) = (mutants_of(SOURCE, 9, seed) for seed in (0, 0, 1))
+    assert few == again != other and len(few) == 9 < total
