@@ -45,8 +45,8 @@ def main() -> None:
         raise InputError(f"--suite is missing; accepted: one of {', '.join(_SUITES)}")
     if _ONLY.value is not None and not any(_ONLY.value in work for work in WORKS[_SUITE.value]):
         raise InputError(
-            f"--only is {_ONLY.value!r}, which is part of no work's name; accepted: part of one "
-            f"that --suite={_SUITE.value} --list prints"
+            f"--only is {_ONLY.value!r}, which is part of no work's name; accepted with "
+            f"--suite={_SUITE.value}: part of one of {', '.join(map(repr, WORKS[_SUITE.value]))}"
         )
     file = Path(_JSON.value) if _JSON.value else None
     if file is not None and not file.parent.is_dir():

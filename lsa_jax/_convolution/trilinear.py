@@ -24,6 +24,9 @@ from jaxtyping import Array, Float
 
 from lsa_jax._convolution.gathered import gather_and_multiply
 
+# Up to how many features two neighbouring pixels are computed at once.
+_NARROW = 16
+
 
 class Windows(NamedTuple):
     """Which windows of an image are multiplied with filters.
@@ -52,6 +55,8 @@ class Windows(NamedTuple):
 
 def _outputs(x: Array, weight: Array, windows: Windows) -> Array:
     """Returns the outputs [n, p, q, f] of images [n, h, w, c] and filters [i, j, c, f]."""
+    if windows.strides == (1, 1):
+        return _step_by_one(x, weight, windows.pads)
     return _canonical(x, weight, windows.strides, windows.pads)
 
 
@@ -77,7 +82,7 @@ def _to_images(weight: Array, y: Array, windows: Windows) -> Array:
         (t - 1 - first, last - out)
         for t, (first, last), out in zip(taps, spans, windows.out, strict=True)
     ]
-    x = _canonical(y, weight, (1, 1), ends)
+    x = _step_by_one(y, weight, ends)
     rows, columns = (last - first for first, last in spans)
     x = x.reshape(len(y), rows, columns, down, right, channels).transpose(0, 1, 3, 2, 4, 5)
     x = x.reshape(len(y), rows * down, columns * right, channels)
@@ -103,6 +108,28 @@ def _to_filters(x: Array, y: Array, windows: Windows) -> Array:
     images = x[:, :height, :width].transpose(3, 1, 2, 0)
     weight = _canonical(images, y.transpose(1, 2, 0, 3), (1, 1), pads, windows.strides)
     return weight.transpose(1, 2, 0, 3)
+
+
+def _step_by_one(x: Array, weight: Array, pads: Sequence[tuple[int, int]]) -> Array:
+    """Convolves with stride 1, two neighbours at once where there are few features.
+
+    Pixels two by two have twice the channels and features, which fill vectors. With 3 x 3 windows
+    that is a third more products, of zeros, in 0.3 (3 channels) to 0.8 (16) of the time.
+    """
+    width, (*window, channels, features) = x.shape[2], weight.shape
+    out = width + sum(pads[1]) - window[1] + 1
+    if features > _NARROW or out % 2:
+        return _canonical(x, weight, (1, 1), pads)
+    taps = (window[1] + 2) // 2  # of pairs, that two neighbours' windows lie in
+    (left, right), spare = pads[1], 2 * taps - window[1] - 1
+    x = lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0)] * 2 + [(left, right + spare, 0), (0, 0, 0)])
+    shifted = [
+        jnp.pad(weight, [(0, 0), (place, spare + 1 - place), (0, 0), (0, 0)]) for place in (0, 1)
+    ]
+    pairs = jnp.stack(shifted, axis=3).reshape(window[0], taps, 2 * channels, 2 * features)
+    x = x.reshape(*x.shape[:2], x.shape[2] // 2, 2 * channels)
+    y = _canonical(x, pairs, (1, 1), (pads[0], (0, 0)))
+    return y.reshape(*y.shape[:2], out, features)
 
 
 def _canonical(

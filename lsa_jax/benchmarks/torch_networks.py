@@ -8,6 +8,7 @@ end behind the last, PyTorch's begin before the first.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -32,19 +33,22 @@ class Network(NamedTuple):
         """Returns our parameters as tensors to be trained."""
         import torch
 
-        if isinstance(params, dict):
-            return {name: self.translated(inner) for name, inner in params.items()}
-        array = np.array(params)
-        if array.ndim == 4:
-            array = self._mirror(array, (0, 1)).transpose(3, 2, 0, 1).copy()
-        return torch.from_numpy(array).requires_grad_()
+        def tensor(array: Any) -> Any:
+            array = np.array(array)
+            if array.ndim == 4:
+                array = self._mirror(array, (0, 1)).transpose(3, 2, 0, 1).copy()
+            return torch.from_numpy(array).requires_grad_()
+
+        return jax.tree.map(tensor, params)
 
     def as_ours(self, params: Parameters) -> Parameters:
         """Undoes `translated`."""
-        if isinstance(params, dict):
-            return {name: self.as_ours(inner) for name, inner in params.items()}
-        array = params.detach().numpy()
-        return self._mirror(array.transpose(2, 3, 1, 0), (0, 1)) if array.ndim == 4 else array
+
+        def array(tensor: Any) -> np.ndarray:
+            found = tensor.detach().numpy()
+            return self._mirror(found.transpose(2, 3, 1, 0), (0, 1)) if found.ndim == 4 else found
+
+        return jax.tree.map(array, params)
 
     def images(self, x: Float[np.ndarray, "n h w c"]) -> Any:
         """Returns images as `forward` takes them."""

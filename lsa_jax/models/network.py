@@ -1,5 +1,6 @@
 """From one description of a network to its finite and its infinite-width form."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -134,9 +135,13 @@ def _in_mup(model: Model, base: Model) -> Model:
 
 def _checked_kernel(limit: tuple[Step, ...], init: Callable) -> StagedKernel:
     """Returns the kernel of these steps; it refuses the inputs that the finite network refuses."""
-    return kernel_of_steps(limit).checked(
-        lambda shape: jax.eval_shape(lambda key: init(key, shape), jax.random.key(0))
-    )
+
+    # Once a shape: tracing the network takes longer than the kernel of a few examples.
+    @functools.lru_cache(maxsize=16)
+    def check(shape: tuple[int, ...]) -> None:
+        jax.eval_shape(lambda key: init(key, shape), jax.random.key(0))
+
+    return kernel_of_steps(limit).checked(check)
 
 
 def _run_and_check(module: LayerModule, x: Float[Array, "n ..."]) -> Float[Array, "n c"]:

@@ -5,6 +5,8 @@ zeros of the right shape, kernels' matrices and their solutions are zeros, nothi
 """
 
 import contextlib
+import functools
+import inspect
 import math
 import re
 import tempfile
@@ -19,7 +21,7 @@ import numpy as np
 
 from lsa_jax import backend
 from lsa_jax.kernels.matrices import programs as tile_programs
-from lsa_jax.kernels.matrices.staged import stages_of
+from lsa_jax.kernels.matrices.staged import stages_of, unwrapped
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
 
@@ -98,10 +100,36 @@ def _name(function: Callable) -> str:
     return getattr(function, "__qualname__", type(function).__qualname__).rpartition(".")[2]
 
 
+def _identity(kernel: Callable) -> tuple[str, Any]:
+    """Returns a kernel's name, and what tells it from one of other tiles.
+
+    That is its function, shapes of the arrays that it holds (parameters), settings, and of a
+    network at infinite width its layers.
+    """
+    inner, settings = unwrapped(kernel)
+    function = inspect.unwrap(inner)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    cells = getattr(function, "__closure__", None) or ()
+    held = [leaf for leaf in jax.tree.leaves([c.cell_contents for c in cells]) if _is_array(leaf)]
+    own = {name: getattr(inner, name, None) for name in ("steps", "transform")}
+    layers = re.sub("0x[0-9a-f]+", "", repr(own["steps"]))  # without places in memory
+    outer = getattr(function, "__qualname__", type(function).__qualname__).split(".<locals>.")
+    *makers, name = (part.rpartition(".")[2] for part in outer)
+    if name == "kernel" and makers:  # as the function that makes it is called
+        name = makers[-1].strip("_")
+    return name, (outer, _shapes(held), repr(settings), layers, own["transform"] is None)
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+
+
 class DryRun:
     """Takes note of programs; see `backend.noted_by`.
 
-    Programs of equal names and shapes are one.
+    Programs of equal names and shapes are one; tiles of a kernel, where it also has equal layers or
+    parameters.
 
     Attributes:
         without_data: whether data of the published shapes stand in.
@@ -165,8 +193,8 @@ class DryRun:
         """Notes the tiles of a kernel's matrix; returns one of zeros that takes no memory."""
         columns = x1 if x2 is None else x2
         shape = len(x1), len(columns)
-        name = _name(kernel)
-        known = (name, x1.shape[1:], str(x1.dtype), shape, memory_limit, str(dtype))
+        name, identity = _identity(kernel)
+        known = repr((identity, x1.shape[1:], str(x1.dtype), shape, memory_limit, str(dtype)))
         if known not in self._programs:
             example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
             stages = stages_of(kernel, example)

@@ -18,6 +18,7 @@ def test_every_work_is_listed_and_skipped_where_its_peer_is_not_installed(monkey
     assert skipped[0].reason == "torch is not installed"
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's, on its own functions
 @pytest.mark.parametrize("work", WORKS["training"])
 def test_loss_and_gradient_are_those_of_pytorch(work):
     pytest.importorskip("torch", reason="the peer is not installed")

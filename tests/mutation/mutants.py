@@ -164,7 +164,8 @@ def _is_called(name) -> bool:
 
 _OWN = (ForgetOperand, ForgetArgument, TakeNeighbour)
 
-# What is said to the user, and types, are not science.
+# What is said to the user, types, and what is drawn on axes are not science.
+_DRAWS = re.compile(r"import matplotlib|\baxis\.|\baxes\b")
 _LEFT_ALONE = {
     "raise_stmt", "decorator", "decorators", "import_name", "import_from", "tfpdef", "annassign",
     "parameters", "assert_stmt", "fstring_format_spec",
@@ -196,8 +197,11 @@ def _is_left_alone(leaf) -> bool:
             if node.type != "annassign" or "=" not in node.children:
                 return True
             return node.children[-1].start_pos > leaf.start_pos
-        if node.type == "funcdef" and node.annotation is not None:
-            if node.annotation.start_pos <= leaf.start_pos < node.annotation.end_pos:
+        if node.type == "funcdef":
+            types = node.annotation
+            if types is not None and types.start_pos <= leaf.start_pos < types.end_pos:
+                return True
+            if _DRAWS.search(node.get_code()):
                 return True
         node = node.parent
     return False

@@ -14,6 +14,10 @@ def share(x: "n 2", *, axis: int = 0) -> int | None:
     if x.ndim < 1:
         raise ValueError(f"{x.ndim + 1} is wrong")
     return jnp.mean(1 - a * x ** b, axis=axis) @ c
+
+def draw(x):
+    import matplotlib.pyplot as plt
+    return plt.plot(x + 1)
 '''
 
 
@@ -28,7 +32,7 @@ def mutants_of():
 def test_each_is_one_change_of_a_line_that_computes(mutants_of):
     found, total = mutants_of(SOURCE, 0, 0)
     assert len(found) == total == len({mutant.source for mutant in found})
-    assert {mutant.line for mutant in found} == {4, 6}  # no types, messages or signature
+    assert {mutant.line for mutant in found} == {4, 6}  # no types, messages or figures
     after = {mutant.after for mutant in found}
     for formula in (
         "jnp.mean(1 + a * x ** b, axis=axis) @ c",

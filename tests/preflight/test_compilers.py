@@ -79,3 +79,15 @@ def test_tiles_of_an_infinite_kernel_fit_a_tpu(tmp_path):
     for tile in tiles.values():
         assert tile["peak"] < 300e6
         assert set(tile["count"]["products"]) == {"highest"}
+
+
+@pytest.mark.parametrize("topology", ["v5e:2x2", "h100:1"])
+def test_the_default_finite_ntk_compiles_for_tpus_and_gpus(tmp_path, topology):
+    # Of trained networks, by the default method; the networks are there to be trained.
+    learners = "--config.sweep.learner=('network','ntk_trained')"
+    programs = preflight(tmp_path, "configs/quickstart.py:quick", topology, learners)
+    tiles = {n: p for n, p in programs.items() if n.startswith("tile ") and "finite_kernel" in n}
+    assert tiles
+    for tile in tiles.values():
+        assert 0 < tile["peak"] < 300e6
+        assert set(tile["count"]["products"]) == {"highest"}

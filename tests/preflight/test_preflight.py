@@ -18,8 +18,9 @@ from jax import lax
 
 import launch.preflight
 from launch import _cli
-from lsa_jax import backend, kernels, parallel
+from lsa_jax import backend, kernels, models, parallel
 from lsa_jax.errors import InputError
+from lsa_jax.kernels.matrices.programs import TileProgram
 from lsa_jax.preflight import calibration, compiled, dry_run, machines, operations, report
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
@@ -154,6 +155,40 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
     a_side = math.ceil(700 / tiles.tile.shape[0])
     assert calls == a_side * (a_side + 1) / 2 > 1
     assert (solve.name, solves) == ("Cholesky factorisation of 700 examples", 1)
+
+
+def test_kernels_that_differ_have_tiles_of_their_own(monkeypatch):
+    def choose(stages, x1, x2, *others):
+        return TileProgram((len(x1), len(x2)), (None, None), None, 0, (0, 0))
+
+    monkeypatch.setattr(dry_run.tile_programs, "choose", choose)
+    x = np.ones((20, 12, 12, 1), np.float32)
+    few, many = models.cnn(2), models.cnn(4)
+    key = jax.random.key(0)
+    shapes = [
+        jax.eval_shape(lambda m=model: m.init(key, x.shape[1:])) for model in (few, few, many)
+    ]
+    params = [jax.tree.map(lambda form: np.zeros(form.shape, form.dtype), some) for some in shapes]
+    finite = [
+        kernels.finite_kernel(model.apply, drawn, method="jacobian")
+        for model, drawn in zip((few, few, many), params, strict=True)
+    ]
+    identity = np.eye(few.kernel.transform_size(x.shape[1:]))
+    infinite = [few.kernel, models.cnn(2).kernel, few.nngp, models.cnn(2, channels=(8,)).kernel]
+    machines_of = [few.kernel.transformed(identity), few.kernel.transformed(2 * identity)]
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.built_for("gpu", memory=16e9), backend.noted_by(recorder):
+        for kernel in (*finite, *infinite, *machines_of):
+            kernels.gram(kernel, x)
+    # Parameters drawn anew, a network built anew and another transform change no program.
+    assert [(program.name.split()[0], calls) for program, calls in recorder.found] == [
+        ("finite_kernel", 2),
+        ("finite_kernel", 1),
+        ("infinite_kernel", 2),
+        ("infinite_kernel", 1),
+        ("infinite_kernel", 1),
+        ("transformed", 2),
+    ]
 
 
 @pytest.mark.parametrize("memory_gb, side", [(1e-3, 300), (16.0, 1000), (85.0, 1000)])

@@ -10,8 +10,8 @@ from lsa_jax.kernels.matrices import memory
 ITERATIONS = 80
 
 # Operations a second of a factorisation, over those of a product with few columns, which waits for
-# memory: 15 and 4.4 thousand million on one core of an AMD EPYC, 2,000 examples, ten targets.
-_RATE = 3.5
+# memory: 35 and 8.5 thousand million on one core of an AMD EPYC, 5,000 examples, ten targets.
+_RATE = 4.0
 
 
 class Choice(NamedTuple):

@@ -151,7 +151,9 @@ def runs(train, test, norm):
     ],
 )
 def test_sgd_finds_no_error_of_0_3_and_no_norm_below_twice_the_one_made_by_hand(found, statuses):
-    assert tuple(claim.status for claim in search_claims(40, found)) == statuses
+    claims_of = search_claims(40, found)
+    assert tuple(claim.status for claim in claims_of) == statuses
+    assert [claim.paper for claim in claims_of] == ["0.69, above 0.3", "well above 9.7"]
 
 
 def test_norms_by_hand_are_the_paper_s_up_to_a_twentieth():

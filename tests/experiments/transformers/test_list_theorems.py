@@ -83,9 +83,20 @@ def test_descents_start_where_the_theorems_do():
         near = trained_value_descent(configure("value_near", epsilon=2.0), task)
         v = np.asarray(fixed.fixed["v"])
         away = np.asarray(near.start["v"]) - near.c * (v / fixed.c)
+        loss = float(near.loss(near.start, near.data))
     assert v.max() == fixed.c and (v[task.pi, np.arange(6)] == fixed.c).all()
     assert not np.any(fixed.start["w"]) and set(fixed.start) == {"w"}
     assert 0.5 < np.abs(away).max() <= 1.0 and away.dtype == np.float64
+    # Noise on both sides of 0.
+    assert away.min() < -0.5 and abs(away.mean()) < 4 * 2 / 12**0.5 / 6
+    # What the theorems say: t <= 32 M lambda / log L and lambda eps / (2 l), and squared gradients.
+    assert fixed.steps_per_eigenvalue == pytest.approx(32 * 2 / math.log(6))
+    assert fixed.threshold == pytest.approx(math.log(6) ** 2 / (16 * 2))
+    assert loss > 1 and near.steps_per_eigenvalue == pytest.approx(2.0 / (2 * loss))
+    assert near.threshold == pytest.approx(16 * loss**2 / 2.0)
+    # Every set of 3 of the 6 tokens has probability 1 / 20; c = 4 n^2 log(L) / delta.
+    assert near.delta == pytest.approx(1 / 20)
+    assert fixed.c == pytest.approx(4 * 9 * math.log(6) / fixed.delta)
 
 
 def test_columns_are_in_order_when_weights_follow_the_list():
