@@ -169,6 +169,7 @@ def test_what_is_large_is_not_gathered_on_cpus():
     assert gathers(1, 32, 16, 3)  # the windows fit into a cache
     assert gathers(128, 32, 16, 1)  # the windows are the input
     assert gathers(128, 32, 1, 5)  # filters of few numbers
+    assert gathers(128, 32, 64, 3)  # the product keeps all cores at work
     assert gathers(128, 32, 16, 3, jnp.bfloat16)
 
 
