@@ -1,0 +1,189 @@
+"""The report on noise curves: what it claims follows the numbers, and no further."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
+from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
+from lsa_jax.sweep.variants import set_fields
+
+
+def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
+    rows = []
+    for learner, levels in (("network", network), ("ntk_finite", ntk)):
+        for noise, accuracy in zip(noises, levels, strict=True):
+            for seed in range(seeds):
+                jitter = spread * (seed - 1) if noise and seeds > 1 else 0.0
+                rows.append(
+                    {
+                        "learner": learner,
+                        "width_factor": 1,
+                        "noise": noise,
+                        "seed": seed,
+                        "test_accuracy": accuracy + jitter,
+                        "status": "ok",
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def _of_seeds(accuracies, order=1):
+    """Returns results of (without noise, with noise) a seed; `order` is that of the NTK's rows."""
+    rows = [
+        {"learner": learner, "width_factor": 1, "noise": noise, "seed": seed, "status": "ok"}
+        | {"test_accuracy": accuracy}
+        for learner, of in accuracies.items()
+        for seed, pair in [*enumerate(of)][:: order if learner == "ntk_finite" else 1]
+        for noise, accuracy in zip((0.0, 1.0), pair, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_retained_percentage_is_relative_to_the_same_seed_without_noise():
+    accuracies = {"network": [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]}
+    results = _of_seeds(accuracies).sample(frac=1, random_state=0)
+    table = curves(results).sort_values("seed")
+    noisy, quiet = table[table["noise"] == 1], table[table["noise"] == 0]
+    np.testing.assert_allclose(noisy["start_accuracy"], [0.8, 0.5, 0.9])
+    np.testing.assert_allclose(noisy["retained"], [75.0, 90.0, 100 / 3])
+    np.testing.assert_allclose(quiet["retained"], 100.0)
+
+
+def test_what_two_learners_retain_is_compared_seed_by_seed():
+    """10 points in each seed, whose own values lie 40 points apart, in whatever order they come."""
+    network = [(0.8, 0.8 * kept) for kept in (0.5, 0.7, 0.9)]
+    ntk = [(0.6, 0.6 * kept) for kept in (0.4, 0.6, 0.8)]
+    for order in (1, -1):
+        results = _of_seeds({"network": network, "ntk_finite": ntk}, order)
+        (claim,) = make_claims(curves(results), None, test=HeldOut(10_000_000, 10))
+        assert claim.status == "shown" and claim.ours == pytest.approx(10, abs=0.01)
+        assert claim.spread == pytest.approx(0, abs=1e-9)
+
+
+def test_intervals_have_the_length_that_the_test_images_give_them():
+    """With one seed they are 1.96 errors long on each side, in points, of what is compared."""
+    n, (a, b), (c, d) = 2000, (0.8, 0.6), (0.7, 0.35)
+    results = _of_seeds({"network": [(a, b)], "ntk_finite": [(c, d)]})
+
+    def of_ratio(top, bottom):
+        return 100 * top / bottom * ((1 - top) / top / n + (1 - bottom) / bottom / n) ** 0.5
+
+    found = make_claims(curves(results), "lsa/table1/cifar2_gaussian", test=HeldOut(n, 2))
+    gap, on_par = (next(c for c in found if word in c.item) for word in ("retained at", "at zero"))
+    expected = 1.96 * np.hypot(of_ratio(b, a), of_ratio(d, c))
+    assert (gap.high - gap.low) / 2 == pytest.approx(expected, rel=0.05)
+    expected = 1.96 * 100 * (a * (1 - a) / n + c * (1 - c) / n) ** 0.5
+    assert (on_par.high - on_par.low) / 2 == pytest.approx(expected, rel=0.02)
+    assert on_par.ours == pytest.approx(100 * (a - c))
+
+
+@pytest.mark.parametrize(
+    ("network", "ntk", "status"),
+    [((0.9, 0.85), (0.8, 0.4), "shown"), ((0.9, 0.4), (0.8, 0.4), "not shown")],
+)
+def test_the_claim_follows_the_numbers(network, ntk, status):
+    (claim,) = make_claims(curves(_results(network, ntk)), None)
+    gap = 100 * (network[1] / network[0] - ntk[1] / ntk[0])
+    assert claim.ours == pytest.approx(gap, abs=0.01)
+    assert claim.status == status and claim.spread is not None
+    assert claim.low < claim.ours < claim.high
+
+
+def test_a_difference_of_one_seed_is_decided_by_the_test_images():
+    few, many = (
+        make_claims(curves(_results((0.5, 0.4), (0.5, 0.38), seeds=1)), None, test=HeldOut(n, 10))
+        for n in (500, 20_000)
+    )
+    assert (few[0].status, many[0].status) == ("undecided", "shown")
+    assert few[0].note == "it would take 2 seeds or more"
+
+
+def test_a_percentage_retained_of_an_accuracy_near_chance_shows_nothing():
+    results = _results((0.9, 0.9), (0.105, 0.105 * 0.6975), seeds=1)
+    claims = make_claims(curves(results), "lsa/table1/cifar10_photographs", test=HeldOut(500, 10))
+    gap, _, ntk = claims
+    assert gap.status == ntk.status == "undecided"
+    assert gap.note.startswith("near chance") and ntk.note.startswith("near chance")
+
+
+def test_a_sweep_without_the_network_measures_accuracies_within_what_its_test_images_tell():
+    results = _results((0.9,), (0.98,), noises=(0.0,), seeds=1)
+    table = curves(results[results["learner"] != "network"])
+    (claim,) = accuracies(table, HeldOut(10_000, 10))
+    assert (claim.ours, claim.status) == (98.0, "measured")
+    exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
+    np.testing.assert_allclose([claim.low, claim.high], [100 * end for end in exact], atol=0.03)
+
+
+def test_an_unknown_item_of_the_paper_is_refused():
+    config = set_fields(settings.default_config(), {"paper_item": "nosuch"})
+    with pytest.raises(InputError, match="config.paper_item is 'nosuch'; accepted: .*fig6_mnist"):
+        settings.validate(config)
+
+
+def test_the_papers_numbers_stand_beside_ours():
+    claims = make_claims(
+        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5), noises=(0.0, 2.0), spread=0.001)),
+        "lsa/table1/cifar2_gaussian",
+    )
+    by_item = {claim.item: claim for claim in claims}
+    network = by_item["% of zero-noise accuracy retained at noise 2, network"]
+    ntk = by_item["% of zero-noise accuracy retained at noise 2, finite NTK"]
+    assert (network.paper, network.status) == (96.83, "shown")
+    assert (ntk.paper, ntk.status) == (85.54, "not shown")
+
+
+@pytest.mark.parametrize("end", [0.5, 3.0])
+def test_only_what_is_retained_at_the_papers_noise_is_compared_with_its_numbers(end):
+    results = _results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.86), noises=(0.0, end))
+    gap, network, ntk, _ = make_claims(curves(results), "lsa/table1/cifar2_gaussian")
+    assert (network.paper, network.status) == (96.83, "not run")
+    assert (ntk.paper, ntk.status) == (85.54, "not run")
+    assert (gap.paper, gap.ours, gap.status) == ("above 0", 11.0, "shown")
+
+
+@pytest.mark.parametrize(
+    ("clean", "noisy", "status"),
+    [(0.86, 0.7, "shown"), (0.75, 0.6, "not shown"), (0.86, 0.86, "undecided")],
+)
+def test_accuracies_without_noise_are_close_as_in_table_b1_where_noise_parts_them(
+    clean, noisy, status
+):
+    results = _results((0.9, 0.9), (clean, noisy), noises=(0.0, 2.0), spread=0.001)
+    claim = make_claims(curves(results), "lsa/table1/cifar2_gaussian")[-1]
+    assert claim.item.endswith("network minus finite NTK, within 4.9")
+    assert claim.status == status and claim.ours == pytest.approx(90 - 100 * clean)
+
+
+@pytest.mark.parametrize("learner", ["ntk_trained", "rfm"])
+def test_a_kernel_that_has_learned_is_measured_and_no_claim_of_the_paper_is_about_it(learner):
+    results = _results((0.9, 0.8), (0.8, 0.4)).replace("ntk_finite", learner)
+    (gap,) = make_claims(curves(results), None)
+    assert gap.item.endswith(f"network minus {settings.LEARNERS[learner].label}")
+    assert (gap.paper, gap.status) == ("-", "measured")
+    assert gap.ours == pytest.approx(100 * (0.8 / 0.9 - 0.4 / 0.8), abs=0.01)
+
+
+def test_what_was_not_run_is_marked_so():
+    results = _results((0.9, 0.8), (0.8, 0.4))
+    claims = make_claims(
+        curves(results[results["learner"] == "network"]), "lsa/table1/cifar2_gaussian"
+    )
+    assert {claim.status for claim in claims if "finite NTK" in claim.item} == {"not run"}
+    without_zero = curves(results[results["noise"] > 0])
+    assert {claim.status for claim in make_claims(without_zero, None)} == {"not run"}
+
+
+def test_failed_runs_are_left_out_of_means_and_listed():
+    results = _results((0.9, 0.8), (0.8, 0.4))
+    results.loc[results.index[-1], ["test_accuracy", "status"]] = [np.nan, "failed"]
+    table = curves(results)
+    assert len(table) == len(results) - 1
+    report = make_report(settings.default_config(), results, Path())
+    assert "nan" not in report.tables[0][1].to_string()
