@@ -1,23 +1,15 @@
 """Programs of a machine that is not there: found without computing, counted, compiled."""
 
-import importlib.util
 import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 from jax import lax
 
-import launch.preflight
-from launch import _cli
 from lsa_jax import backend, kernels, models, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices.programs import TileProgram
@@ -26,55 +18,6 @@ from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
 
 ASSUMED = calibration.assumed(0.4)
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def shape(*sizes, dtype=jnp.float32):
-    return jax.ShapeDtypeStruct(sizes, dtype)
-
-
-def test_operations_of_products_and_convolutions_are_those_of_closed_forms():
-    def work(a, b, image, filters):
-        return a @ b, lax.conv(image, filters, (1, 1), "VALID")
-
-    found = operations.count(work, shape(3, 4), shape(4, 5), shape(1, 2, 9, 9), shape(7, 2, 3, 3))
-    assert found.products == {"default": 2 * 3 * 4 * 5 + 2 * (7 * 7 * 7) * (2 * 3 * 3)}
-
-
-def test_loops_count_as_often_as_they_run_and_choices_by_their_dearest_branch():
-    def work(a, flag):
-        looped, _ = lax.scan(lambda x, _: (x @ a, None), a, length=6)
-        return looped, lax.cond(flag, lambda: a @ a @ a, lambda: a)
-
-    found = operations.count(work, shape(4, 4), shape(dtype=bool))
-    assert found.products == {"default": (6 + 2) * 2 * 4**3}
-    assert not found.has_open_loop
-
-
-def test_products_are_told_apart_by_what_they_multiply_in():
-    def work(a, b):
-        return jnp.dot(a, a, precision="highest"), b @ b
-
-    found = operations.count(work, shape(4, 4), shape(4, 4, dtype=jnp.bfloat16))
-    assert found.products == {"highest": 2 * 4**3, "bfloat16": 2 * 4**3}
-
-
-def test_a_part_of_a_batch_counts_its_own_operations_alone():
-    def work(a):
-        return lax.psum(a @ a, "parts")
-
-    traced = jax.make_jaxpr(jax.vmap(work, axis_name="parts"))(shape(5, 4, 4))
-    found = operations.count_traced(traced, parts=5)
-    assert found.products == {"default": 2 * 4**3}
-
-
-def test_a_loop_by_the_data_is_counted_once_and_said_to_be():
-    def work(a, n):
-        return lax.while_loop(lambda s: s[1] < n, lambda s: (s[0] @ a, s[1] + 1), (a, 0))
-
-    found = operations.count(work, shape(4, 4), shape(dtype=jnp.int32))
-    assert found.products == {"default": 2 * 4**3}
-    assert found.has_open_loop
 
 
 def test_the_roofline_is_the_dearer_of_operations_and_bytes():
@@ -427,105 +370,3 @@ def test_a_benchmarks_row_counts_what_a_preflight_counts():
     others = calibration.described(lambda: jax.jit(kernel)(x, x))
     assert others["products"] == {"default": 2 * 3 * 700**2} and not others["tiles"]
     assert calibration.described(None)["products"] is None
-
-
-def _preflight(*flags):
-    command = [sys.executable, "-m", "launch.preflight", *flags]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_the_quickstarts_programs_are_compiled_for_several_devices(tmp_path):
-    file = tmp_path / "found.json"
-    done = _preflight("--config=configs/quickstart.py:quick", "--topology=cpu:2", f"--json={file}")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(file.read_text())
-    names = [program["name"] for program in found["programs"]]
-    assert {"init", "train_epoch", "evaluate"} <= set(names)
-    assert any(name.startswith("tile") and "kernel" in name for name in names)
-    assert all(program["peak"] > 0 for program in found["programs"])
-    assert found["devices"] == 2 and found["fits"] and found["solved_on_the_host"]
-    for name in names:
-        assert name in done.stdout
-
-
-@pytest.mark.parametrize(
-    "flags, named",
-    [
-        ((), "--topology is missing"),
-        (("--topology=v9:2x2",), "--topology is 'v9:2x2'"),
-        (("--topology=cpu", "--json=nowhere/found.json"), "--json is 'nowhere/found.json'"),
-    ],
-)
-def test_mistakes_cost_one_line(flags, named):
-    done = _preflight("--config=configs/quickstart.py:quick", *flags)
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("error: ") and named in line
-
-
-def test_a_flag_that_the_compiler_does_not_know_costs_one_line(monkeypatch):
-    # jaxlib ends a process for it, as libtpu does for what it does not know.
-    monkeypatch.setenv("XLA_FLAGS", "--xla_no_such_flag=1")
-    done = _preflight("--config=configs/quickstart.py:quick", "--topology=cpu")
-    assert done.returncode == 2 and not done.stdout
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("error: XLA_FLAGS is '--xla_no_such_flag=1', and the compiler for cpu ")
-    assert "does not know --xla_no_such_flag=1; accepted: " in line
-
-
-@pytest.mark.parametrize("flags", ["", "--xla_force_host_platform_device_count=3"])
-def test_without_flags_of_ones_own_no_compiler_is_tried(flags, monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    monkeypatch.setattr(machines.subprocess, "run", lambda *a, **k: pytest.fail("it was tried"))
-    machines.check_flags(machines.parse("cpu"))
-
-
-@pytest.fixture
-def here(monkeypatch):
-    """Runs the command in this process, with the devices that it has."""
-    flags.FLAGS.mark_as_parsed()
-    monkeypatch.setattr(launch.preflight, "_set_up_compilers", lambda: None)
-    monkeypatch.setattr(launch.preflight, "_simulate_devices", lambda count: None)
-    monkeypatch.setenv("XLA_FLAGS", "")  # which JAX has read; no compiler is to be tried with them
-
-    def run(config, *overrides):
-        monkeypatch.setattr(_cli, "_overrides", list(overrides))
-        with flagsaver.flagsaver(config=config, topology="cpu"):
-            return launch.preflight.main()
-
-    return run
-
-
-def test_a_configuration_that_compiles_nothing_is_a_mistake(here, capsys):
-    with pytest.raises(InputError, match="compiles nothing for a device.*; accepted: "):
-        here("configs/lsa/lemmas.py:quick")
-    assert not any(capsys.readouterr())
-
-
-def test_what_does_not_fit_ends_with_status_1(here, capsys, monkeypatch):
-    small = machines.CHIPS["cpu"]._replace(memory=1e4)
-    monkeypatch.setitem(machines.CHIPS, "cpu", small)
-    assert here("configs/quickstart.py:quick", "--config.sweep.learner=('network',)") == 1
-    said = capsys.readouterr()
-    assert "train_epoch takes" in said.out and "what helps: " in said.out
-    assert "looking for programs: group 1 of " in said.err and "compiling 1 of " in said.err
-
-
-@pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")
-def test_a_compiler_that_is_missing_costs_one_line_with_its_installation():
-    done = _preflight("--config=configs/quickstart.py:quick", "--topology=v5e:2x2")
-    (line,) = done.stderr.strip().splitlines()
-    assert done.returncode == 2 and "pip install 'lsa_jax[preflight_tpu]'" in line
-
-
-def test_what_the_host_computes_is_counted_and_not_run():
-    def run(*arguments):
-        raise AssertionError("it was run")
-
-    def load(points, data_dir):
-        return None
-
-    experiment = Experiment(load, lambda points: [points], run, None, lambda config: True)
-    config = ml_collections.ConfigDict({"experiment": "lsa/lemmas"})
-    found = dry_run.run(experiment, [Point("a", {}, config), Point("b", {}, config)], None)
-    assert found == [(dry_run.Solve("a point of lsa/lemmas"), 2)]

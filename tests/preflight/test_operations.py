@@ -1,0 +1,55 @@
+"""Operations of a program, counted from what is traced of it."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from lsa_jax.preflight import operations
+
+
+def shape(*sizes, dtype=jnp.float32):
+    return jax.ShapeDtypeStruct(sizes, dtype)
+
+
+def test_operations_of_products_and_convolutions_are_those_of_closed_forms():
+    def work(a, b, image, filters):
+        return a @ b, lax.conv(image, filters, (1, 1), "VALID")
+
+    found = operations.count(work, shape(3, 4), shape(4, 5), shape(1, 2, 9, 9), shape(7, 2, 3, 3))
+    assert found.products == {"default": 2 * 3 * 4 * 5 + 2 * (7 * 7 * 7) * (2 * 3 * 3)}
+
+
+def test_loops_count_as_often_as_they_run_and_choices_by_their_dearest_branch():
+    def work(a, flag):
+        looped, _ = lax.scan(lambda x, _: (x @ a, None), a, length=6)
+        return looped, lax.cond(flag, lambda: a @ a @ a, lambda: a)
+
+    found = operations.count(work, shape(4, 4), shape(dtype=bool))
+    assert found.products == {"default": (6 + 2) * 2 * 4**3}
+    assert not found.has_open_loop
+
+
+def test_products_are_told_apart_by_what_they_multiply_in():
+    def work(a, b):
+        return jnp.dot(a, a, precision="highest"), b @ b
+
+    found = operations.count(work, shape(4, 4), shape(4, 4, dtype=jnp.bfloat16))
+    assert found.products == {"highest": 2 * 4**3, "bfloat16": 2 * 4**3}
+
+
+def test_a_part_of_a_batch_counts_its_own_operations_alone():
+    def work(a):
+        return lax.psum(a @ a, "parts")
+
+    traced = jax.make_jaxpr(jax.vmap(work, axis_name="parts"))(shape(5, 4, 4))
+    found = operations.count_traced(traced, parts=5)
+    assert found.products == {"default": 2 * 4**3}
+
+
+def test_a_loop_by_the_data_is_counted_once_and_said_to_be():
+    def work(a, n):
+        return lax.while_loop(lambda s: s[1] < n, lambda s: (s[0] @ a, s[1] + 1), (a, 0))
+
+    found = operations.count(work, shape(4, 4), shape(dtype=jnp.int32))
+    assert found.products == {"default": 2 * 4**3}
+    assert found.has_open_loop
