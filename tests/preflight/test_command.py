@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import ml_collections
 import pytest
 from absl import flags
@@ -78,7 +79,8 @@ def here(monkeypatch):
     flags.FLAGS.mark_as_parsed()
     monkeypatch.setattr(launch.preflight, "_set_up_compilers", lambda: None)
     monkeypatch.setattr(launch.preflight, "_simulate_devices", lambda count: None)
-    monkeypatch.setenv("XLA_FLAGS", "")  # which JAX has read; no compiler is to be tried with them
+    jax.devices()  # has read XLA_FLAGS then: later tests of this process count on its devices
+    monkeypatch.setenv("XLA_FLAGS", "")  # no compiler is to be tried with them
 
     def run(config, *overrides):
         monkeypatch.setattr(_cli, "_overrides", list(overrides))
