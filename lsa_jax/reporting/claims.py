@@ -9,7 +9,7 @@ Intervals are of 95 %. Everything random takes an explicit key.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -131,6 +131,26 @@ def bootstrap(
     ]
     low, high = np.nanquantile(found, [1 - _TAIL, _TAIL])
     return float(low), float(high)
+
+
+def jackknife(
+    seeds: Sequence[Any] | np.ndarray, statistic: Callable[[list[Any]], float]
+) -> Float[np.ndarray, " seeds"]:
+    """Returns a value a seed for a statistic of all seeds at once, for `compare` and `over_seeds`.
+
+    Their mean is the statistic, and their spread tells its error as the spread of numbers of seeds
+    tells that of their mean: Tukey's (1958) pseudo-values, moved to the statistic itself.
+
+    Args:
+        seeds: what it is computed from.
+        statistic: `(some of the seeds) -> number`.
+    """
+    seeds = list(seeds)
+    count, found = len(seeds), statistic(seeds) if seeds else np.nan
+    if count < 2:
+        return np.full(count, found)
+    without = np.array([statistic(seeds[:at] + seeds[at + 1 :]) for at in range(count)])
+    return found - (count - 1) * (without - without.mean())
 
 
 def is_near_chance(accuracy: float, classes: int, examples: int) -> bool:

@@ -22,6 +22,21 @@ def test_one_seed_has_the_interval_of_its_test_examples_and_none_without_them():
     assert np.isnan(claims.over_seeds([0.5]).low)
 
 
+def test_the_jackknife_has_the_error_of_a_mean_exactly_and_of_a_ratio_nearly():
+    values = np.array([1.0, 2.0, 4.0, 5.5])
+    np.testing.assert_allclose(claims.jackknife(values, np.mean), values)
+    rng, found, errors = np.random.default_rng(5), [], []
+    for _ in range(800):
+        pairs = rng.normal((3.0, 2.0), 0.3, size=(12, 2))
+        own = claims.jackknife(pairs, lambda kept: np.divide(*np.mean(kept, axis=0)))
+        found.append(own.mean())
+        errors.append(own.std(ddof=1) / 12**0.5)
+    np.testing.assert_allclose(found[-1], np.divide(*pairs.mean(axis=0)))
+    np.testing.assert_allclose(np.mean(np.square(errors)) ** 0.5, np.std(found), rtol=0.1)
+    assert claims.jackknife([7], lambda kept: 3.0).tolist() == [3.0]
+    assert not len(claims.jackknife([], lambda kept: 3.0))
+
+
 @pytest.mark.parametrize("seeds", [2, 3, 10])
 def test_the_interval_covers_where_seeds_share_their_test_examples(seeds):
     rng = np.random.default_rng(0)

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from lsa_jax import kernels, training
@@ -14,7 +13,6 @@ from lsa_jax.experiments.lazy_rich.coordinate_check import settings as coordinat
 from lsa_jax.experiments.lazy_rich.dial import experiment, settings
 from lsa_jax.experiments.lazy_rich.learning_rates import experiment as learning_rates
 from lsa_jax.experiments.lazy_rich.learning_rates import settings as rate_settings
-from lsa_jax.experiments.lazy_rich.learning_rates.report import best_rates
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -111,11 +109,3 @@ def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path):
     assert [len(group) for group in learning_rates.groups(points)] == [3]
     assert [metrics["diverged"] for metrics in found] == [False, False, True]
     assert found[0]["train_loss"] != found[1]["train_loss"] and "train_loss" not in found[2]
-
-
-def test_the_best_rate_is_that_of_a_parabola():
-    octaves = np.arange(-6.0, 1.0)
-    table = pd.DataFrame({"learning_rate": 2**octaves, "train_loss": np.exp((octaves + 2.3) ** 2)})
-    table.loc[6, "train_loss"] = np.nan
-    table = table.assign(parameterization="mup", width_factor=1, seed=0)
-    assert best_rates(table)["octaves"].tolist() == pytest.approx([-2.3])
