@@ -72,6 +72,12 @@ def test_rates_fall_with_small_scales_and_with_the_width_of_the_standard_one():
     assert rate("ntk", 4, 0.25) == pytest.approx(4.0)
 
 
+def test_the_dial_measures_no_less_than_its_report_draws():
+    config = set_fields(settings.default_config(), {"measures": ("kernel_distance",)})
+    with pytest.raises(InputError, match="config.measures is .*accepted: .*and more"):
+        settings.validate(config)
+
+
 def test_an_image_that_does_not_fit_its_background_is_refused():
     config = set_fields(settings.default_config(), {"data.image_size": 9})
     with pytest.raises(InputError, match="config.data.image_size is 9; accepted: at most"):
@@ -105,7 +111,12 @@ def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path):
         for rate in (0.02, 0.1, 1e30)
     ]
     fields = {"epochs": 1, "model.name": "mlp", "model.widths": (8,), "output_scale": 1.0}
+    fields |= {"measures": ("kernel_distance", "weight_movement"), "measured_examples": 8}
     points, _, found = run(learning_rates, rate_settings, sweep, tmp_path, **fields)
     assert [len(group) for group in learning_rates.groups(points)] == [3]
     assert [metrics["diverged"] for metrics in found] == [False, False, True]
     assert found[0]["train_loss"] != found[1]["train_loss"] and "train_loss" not in found[2]
+    # Of the network's own weights, not of those that its change is trained by.
+    slow, fast = (metrics["weight_movement/Dense_0"] for metrics in found[:2])
+    assert 0 < slow < fast < 10 and found[1]["kernel_distance"] > found[0]["kernel_distance"] > 0
+    assert "kernel_distance" not in found[2]
