@@ -87,6 +87,28 @@ def test_finished_sweeps_are_published_with_figures_claims_and_cost(place):
     assert item.cost == "1 min 10 s on 2 cores" and item.status == "0 of 1 shown, 9 not run"
 
 
+def test_a_sweep_that_was_run_by_itself_is_published_from_its_own_folder(place, tmp_path):
+    typed = ["launch/sweep.py", "--config=configs/lsa/b.py:narrow", "--workdir=out"]
+    finish(tmp_path, "mine", typed)
+    lines, remade = publish((place[0], tmp_path / "mine"))
+    assert lines == ["published configs/lsa/b.py:narrow"] and remade == ["mine"]
+    item = gallery.read(place[0])["configs/lsa/b.py:narrow"]
+    assert item.pictures == ["b-narrow.curve.svg"] and item.seconds is None
+    assert item.cost.startswith("at least 3 s") and item.status == "0 of 1 shown, 9 not run"
+
+
+def test_a_folder_of_an_unfinished_or_foreign_sweep_or_a_start_up_check_is_refused(place, tmp_path):
+    finish(tmp_path, "mine", ["launch/sweep.py", "--config=configs/lsa/b.py:quick"])
+    with pytest.raises(InputError, match="holds :quick, which shows no claim"):
+        publishing.finished([tmp_path / "mine"])
+    (tmp_path / "mine" / "report.json").unlink()
+    with pytest.raises(InputError, match="mine is not finished; accepted: a sweep with its report"):
+        publishing.finished([tmp_path / "mine"])
+    finish(tmp_path, "mine", ["launch/sweep.py", "--config=elsewhere.py"])
+    with pytest.raises(InputError, match="has the configuration 'elsewhere.py', which is not here"):
+        publishing.finished([tmp_path / "mine"])
+
+
 def test_again_only_what_is_new_or_changed_is_published(place, monkeypatch):
     publish(place)
     assert publish(place) == ([], [])
