@@ -22,10 +22,13 @@ def _one_sweep(folder: Path) -> Sweep:
             f"{folder} has the configuration {config!r}, which is not here; accepted: one below "
             "this folder"
         )
-    if not (folder / "report.json").exists():
-        raise InputError(f"{folder} is not finished; accepted: a sweep with its report")
+    if "host" not in recorded or not (folder / "report.json").exists():
+        raise InputError(
+            f"{folder} is not finished, or of an earlier version; accepted: a sweep with its "
+            "report and the machine it ran on"
+        )
     item, about = papers.item_and_claim(Path(config.partition(":")[0]))
-    known = {"status": reproduction.DONE, "partly_timed": True, "machine": recorded.get("host")}
+    known = {"status": reproduction.DONE, "partly_timed": True, "machine": recorded["host"]}
     return Sweep(folder.name, config, item, about, "", **known)
 
 
