@@ -7,9 +7,7 @@ trains alpha (f - f_0) at a rate that moves outputs alike; the width is turned i
 and muP parameterisation. Measures: kernel distance and alignment, weight movement, correlation of
 weights with the average gradient outer product.
 
-":small" (three seeds, standard parameterisation): 89.8 % at alpha = 0.25, 83.3 at 1, 40.8 at 4,
-21.4 at 256, where the linearisation has 21.3 %; its cost was 51 min on 2 CPU cores that much else
-ran on.
+Five seeds; ":small" has three, six of ten alpha and widths to 4. Both run on a CPU.
 """
 
 import ml_collections

@@ -252,13 +252,8 @@ def run(
     accuracy = np.full((len(config.pictures), len(group)), np.nan)
     counts = np.diff(config.pictures, prepend=0)
     function = functools.partial(advance, config, max(*counts.tolist(), 1))
-    if data is None:
-        own = [(cloud.train, cloud.test) for cloud in clouds]
-        examples = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
-        program = layout.map(function, 3)
-    else:
-        examples = layout.share((data.train, data.test))
-        program = layout.map(function, 2)
+    program = layout.map(function, 3 if data is None else 2)
+    examples = _place(layout, clouds, shared=data is not None)
 
     def draw(state: CloudState, picture: int) -> CloudState:
         count, begun = layout.share(jnp.int32(counts[picture])), time.monotonic()
@@ -288,6 +283,14 @@ def run(
     ]
     cost = course and course.cost(seconds, int(np.count_nonzero(counts)))
     return [with_last_measures(outcome, cost) for outcome in outcomes]
+
+
+def _place(layout: ReplicaLayout, clouds: list[Cloud], *, shared: bool) -> Any:
+    """Puts training and test examples on the devices: of each replica, or one set for all."""
+    own = [(cloud.train, cloud.test) for cloud in clouds]
+    if shared:
+        return layout.share(own[0])
+    return layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
 
 
 def _outcome(
