@@ -36,7 +36,7 @@ _GALLERY = flags.DEFINE_string(
     "gallery", None, "Folder of the documentation's gallery, which takes finished sweeps."
 )
 _REPORTS = flags.DEFINE_list(
-    "reports", [], "Folders of reproductions that --gallery takes in beside --workdir."
+    "reports", [], "Folders of reproductions or sweeps that --gallery takes in beside --workdir."
 )
 
 

@@ -1,6 +1,7 @@
 """Programs of a machine that is not there: found without computing, counted, compiled."""
 
 import math
+import types
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +100,8 @@ def test_a_matrix_is_as_many_tiles_as_it_takes_and_none_of_it_is_computed():
 
 def test_operations_of_a_tile_are_those_of_its_pairs_on_any_processor(monkeypatch):
     def choose(stages, x1, x2, *others):
-        return TileProgram((512, 512), (None, None), None, 0, (0, 0))
+        no_loop = types.SimpleNamespace(as_text=lambda: "")
+        return TileProgram((512, 512), (None, None), no_loop, 0, (0, 0))
 
     def of_a_pair(platform):
         recorder = dry_run.DryRun(without_data=True)

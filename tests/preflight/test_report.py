@@ -87,7 +87,7 @@ def test_chips_that_nothing_runs_on_are_said_to_be_idle():
 
 def _rows(**fields):
     row = {"device": "NVIDIA H100 80GB HBM3", "tiles": True, "bytes": 3352e9, "ours_s": 4.0}
-    return [row | {"products": {"highest": 66.9e12}} | fields]
+    return [row | {"products": {"highest": 66.9e12}, "others": 0.0} | fields]
 
 
 def test_shares_of_the_roofline_are_those_that_a_benchmark_reached(tmp_path):

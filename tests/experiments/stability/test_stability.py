@@ -11,8 +11,10 @@ from scipy.special import expit
 from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.stability import data as stability_data
 from lsa_jax.experiments.stability import experiment, linear, settings
 from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm
+from lsa_jax.experiments.stability.data import make_data
 from lsa_jax.experiments.stability.linear import LinearModels
 from lsa_jax.experiments.stability.samples import ExamplePool, draw_order, draw_pair, pack
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
@@ -38,7 +40,7 @@ def images(n, seed):
 @pytest.fixture(autouse=True)
 def image_set(monkeypatch):
     found = ImageSet(images(30, 0), images(9, 1), ("a", "b", "c", "d"))
-    monkeypatch.setattr(experiment.images, "load", lambda name, data_dir: found)
+    monkeypatch.setattr(stability_data.images, "load", lambda name, data_dir: found)
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def second_pair_is_equal(monkeypatch):
 
 def train(points, directory):
     (data,) = experiment.load(points, None).values()
-    return experiment.run(points, {experiment._data_key(points[0].config): data}, directory, print)
+    return experiment.run(points, {experiment.data_key(points[0].config): data}, directory, print)
 
 
 def sgd(config, x, y, pair, order, which):
@@ -143,6 +145,48 @@ def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(
         np.testing.assert_allclose(path[1][f"{split}_accuracy"], end, rtol=1e-6)
 
 
+def test_weights_of_networks_are_measured_along_and_change_nothing(
+    make, tmp_path, one_hidden_layer
+):
+    fields = {**NETWORK, "connectivity.sizes": (), "stops": (3, 5), "checkpoint_every": 2}
+    plain = train(make(**fields)[1], tmp_path / "plain")
+    points = make(**fields, measures=("weight_movement",))[1]
+    for one, other in zip(train(points, tmp_path / "measured"), plain, strict=True):
+        assert one.metrics.items() >= other.metrics.items()
+        course = [row for row in one.history if "weight_movement/Conv_0" in row]
+        assert [row["step"] for row in course] == [0, 2, 4, 5]
+        moved = [row["weight_movement/Conv_0"] for row in course]
+        assert moved[0] == 0 and all(a < b for a, b in zip(moved, moved[1:], strict=False))
+        assert one.metrics["weight_movement/Conv_0"] == moved[-1]
+        assert one.metrics["measured_examples"] == 0
+
+
+def test_the_weights_measured_are_those_of_the_model_on_s(make, tmp_path, one_hidden_layer):
+    fields = {**NETWORK, "connectivity.sizes": (), "stops": (3,), "training.momentum": 0.0}
+    points = make(**fields, measures=("weight_movement",), **{"sweep.num_pairs": 1})[1]
+    (outcome,) = train(points, tmp_path)
+    (data,) = experiment.load(points, None).values()
+    run = experiment._Training(points, data)
+    now = run.layout.gather(run.advance(run.start, 0, 3)).params["Conv_0"]["weight"][0]
+    start = run.layout.gather(run.start).params["Conv_0"]["weight"][0]
+    size = np.linalg.norm(now[0] - start[0]) / np.linalg.norm(start[0])
+    assert outcome.metrics["weight_movement/Conv_0"] == pytest.approx(size, rel=1e-5)
+    assert size != pytest.approx(np.linalg.norm(now[1] - start[1]) / np.linalg.norm(start[1]))
+
+
+@pytest.mark.parametrize(
+    ("learner", "measure", "why"),
+    [
+        ("resnet", "kernel_distance", "batch normalisation couples"),
+        ("linearized_resnet", "effective_rank", "features stay as they are"),
+        ("logistic", "weight_movement", "learns no features"),
+    ],
+)
+def test_measures_that_mean_nothing_are_refused(make, learner, measure, why):
+    with pytest.raises(InputError, match=f"config.measures is .*{measure}.*accepted.*{why}"):
+        make(learner=learner, measures=(measure,), **{"sweep.learner": (learner,)})
+
+
 def test_a_run_that_left_the_finite_numbers_has_failed(make):
     config, _ = make()
     values = np.ones((2, len(experiment.MEASURES)))
@@ -178,7 +222,7 @@ def test_only_images_that_came_from_bytes_are_packed():
 
 def test_images_are_resized_before_they_are_learned_from(make):
     config, _ = make(data__dataset="digits", data__size=4, learner="resnet")
-    data = experiment.make_data(config, None)
+    data = make_data(config, None)
     assert data.pool.inputs.shape[1:] == (4, 4, 1)
 
 
