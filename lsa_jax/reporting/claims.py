@@ -9,7 +9,7 @@ Intervals are of 95 %. Everything random takes an explicit key.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -133,6 +133,26 @@ def bootstrap(
     return float(low), float(high)
 
 
+def jackknife(
+    seeds: Sequence[Any] | np.ndarray, statistic: Callable[[list[Any]], float]
+) -> Float[np.ndarray, " seeds"]:
+    """Returns a value a seed for a statistic of all seeds at once, for `compare` and `over_seeds`.
+
+    Their mean is the statistic, and their spread tells its error as the spread of numbers of seeds
+    tells that of their mean: Tukey's (1958) pseudo-values, moved to the statistic itself.
+
+    Args:
+        seeds: what it is computed from.
+        statistic: `(some of the seeds) -> number`.
+    """
+    seeds = list(seeds)
+    count, found = len(seeds), statistic(seeds) if seeds else np.nan
+    if count < 2:
+        return np.full(count, found)
+    without = np.array([statistic(seeds[:at] + seeds[at + 1 :]) for at in range(count)])
+    return found - (count - 1) * (without - without.mean())
+
+
 def is_near_chance(accuracy: float, classes: int, examples: int) -> bool:
     """Tells whether an accuracy cannot be told from guessing, which no percentage retained may."""
     reach = REACH * binomial_error(accuracy, examples)
@@ -155,17 +175,42 @@ def decide(low: float, high: float, above: float, below: float) -> Status:
     return "not shown" if high <= above or low >= below else "undecided"
 
 
-def _would_take(interval: Interval, above: float, below: float) -> str:
-    """Returns what would decide an undecided comparison, if all stays as it is."""
-    distance = min(abs(interval.mean - above), abs(interval.mean - below))
-    if interval.seeds < 2:
+def would_take(interval: Interval, distance: float) -> str:
+    """Returns what would part a mean from a number, in words, if all else stays as it is.
+
+    Args:
+        interval: the mean's, which contains the number.
+        distance: between the two.
+    """
+    of_examples, seeds = REACH * interval.examples_error, interval.seeds
+    if seeds < 2 and not of_examples:
         return "2 seeds or more"
-    if REACH * interval.examples_error >= distance:
-        return "more test examples" if interval.examples_error else "no number of seeds"
-    for seeds in range(interval.seeds + 1, _MOST_SEEDS):
-        if _reach(interval.spread, seeds, interval.examples_error) < distance:
-            return f"about {seeds} seeds"
-    return f"more than {_MOST_SEEDS} seeds"
+    if distance <= 0:
+        return "no number of seeds"
+    if seeds > 1 and of_examples < distance:
+        return _in_words(_seeds_for(interval, interval.examples_error, distance))
+    of_seeds, first = 0.0, "2 seeds or more and " if seeds < 2 else "about "
+    if seeds > 1:
+        of_seeds = _reach(interval.spread, seeds, 0.0)
+    if of_seeds > distance / np.sqrt(2):  # then half of what may be off is left to either
+        of_seeds = distance / np.sqrt(2)
+        first = f"{_in_words(_seeds_for(interval, 0.0, of_seeds))} and "
+    times = of_examples**2 / (distance**2 - of_seeds**2)
+    digits = 1 if times < 10 else 0
+    up = np.ceil(times * 10**digits) / 10**digits
+    return f"{first}{up:.{digits}f} times as many test examples"
+
+
+def _seeds_for(interval: Interval, examples_error: float, distance: float) -> int | None:
+    """Returns the fewest seeds, at least those there are, whose interval does not reach so far."""
+    for seeds in range(interval.seeds, _MOST_SEEDS):
+        if _reach(interval.spread, seeds, examples_error) < distance:
+            return seeds
+    return None
+
+
+def _in_words(seeds: int | None) -> str:
+    return f"more than {_MOST_SEEDS} seeds" if seeds is None else f"about {seeds} seeds"
 
 
 def compare(
@@ -198,7 +243,8 @@ def compare(
     status = decide(interval.low, interval.high, above, below)
     notes = [unless] if unless else []
     if status == "undecided":
-        notes.append("it would take " + _would_take(interval, above, below))
+        nearest = min(abs(interval.mean - above), abs(interval.mean - below))
+        notes.append("it would take " + would_take(interval, nearest))
     if status == "shown" and unless:
         status = "undecided"
     ours = round(interval.mean, digits)

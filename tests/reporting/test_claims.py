@@ -22,6 +22,21 @@ def test_one_seed_has_the_interval_of_its_test_examples_and_none_without_them():
     assert np.isnan(claims.over_seeds([0.5]).low)
 
 
+def test_the_jackknife_has_the_error_of_a_mean_exactly_and_of_a_ratio_nearly():
+    values = np.array([1.0, 2.0, 4.0, 5.5])
+    np.testing.assert_allclose(claims.jackknife(values, np.mean), values)
+    rng, found, errors = np.random.default_rng(5), [], []
+    for _ in range(800):
+        pairs = rng.normal((3.0, 2.0), 0.3, size=(12, 2))
+        own = claims.jackknife(pairs, lambda kept: np.divide(*np.mean(kept, axis=0)))
+        found.append(own.mean())
+        errors.append(own.std(ddof=1) / 12**0.5)
+    np.testing.assert_allclose(found[-1], np.divide(*pairs.mean(axis=0)))
+    np.testing.assert_allclose(np.mean(np.square(errors)) ** 0.5, np.std(found), rtol=0.1)
+    assert claims.jackknife([7], lambda kept: 3.0).tolist() == [3.0]
+    assert not len(claims.jackknife([], lambda kept: 3.0))
+
+
 @pytest.mark.parametrize("seeds", [2, 3, 10])
 def test_the_interval_covers_where_seeds_share_their_test_examples(seeds):
     rng = np.random.default_rng(0)
@@ -127,8 +142,24 @@ def test_an_undecided_claim_says_how_many_seeds_it_would_take():
     assert low(told) > 0 >= low(told - 1)
     one = claims.compare("", "", [1.0], above=0.0)
     assert (one.status, one.note) == ("undecided", "it would take 2 seeds or more")
-    few = claims.compare("", "", values, above=0.0, examples_error=5.0)
-    assert few.note == "it would take more test examples"
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0])
+def test_an_undecided_claim_says_how_many_test_examples_it_would_take(spread):
+    values = np.array([2.0 - spread, 2.0, 2.0 + spread])
+    note = claims.compare("", "", values, above=0.0, examples_error=5.0).note
+    times = float(note.split(" times")[0].split()[-1])
+    seeds = int(note.split("about ")[1].split()[0]) if "seeds" in note else 3
+    assert (seeds > 3) == (spread == 1.0)
+
+    def low(times):
+        reach = scipy.stats.t.ppf(0.975, seeds - 1) * values.std(ddof=1) / seeds**0.5
+        return 2 - np.hypot(reach, 1.96 * 5 / times**0.5)
+
+    assert low(times * 1.05) > 0
+    assert low(times / (1.5 if spread == 1.0 else 1.15)) < 0
+    one = claims.compare("", "", [2.0], above=0.0, examples_error=5.0)
+    assert one.note == "it would take 2 seeds or more and 25 times as many test examples"
 
 
 def test_one_seed_is_decided_by_its_test_examples_alone():

@@ -20,6 +20,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES
 from lsa_jax.experiments.lazy_rich.fields import PARAMETERIZATIONS
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
@@ -31,13 +32,6 @@ STILL = 0.02
 SLOPE_MARGIN, LAZY_FROM = 0.15, 16.0
 FALLS = 0.25
 
-MEASURES = (
-    "kernel_distance",
-    "target_alignment",
-    "weight_movement",
-    "agop_correlation",
-    "effective_rank",
-)
 _COLORS = dict(zip(PARAMETERIZATIONS, PALETTE, strict=False))
 _LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 _CLASSES = 10
@@ -243,8 +237,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         claims=make_claims(table) if len(table) else [],
         figures={"dial": functools.partial(draw, table)} if len(table) else {},
         notes=[
-            f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation. Measures "
-            f"are of the first {config.measured_examples} training images; weight movement and "
+            f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation, at the end "
+            "of training; weight movement and "
             "correlations are means over layers. A row at infinite output scale is the "
             "linearisation, or its exact regression. At width factor 1 muP is the standard "
             "parameterisation."
