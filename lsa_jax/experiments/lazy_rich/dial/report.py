@@ -23,6 +23,7 @@ import pandas as pd
 from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES
 from lsa_jax.experiments.lazy_rich.fields import PARAMETERIZATIONS
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -49,7 +50,7 @@ def _gap(one: pd.DataFrame, other: pd.DataFrame) -> tuple[pd.Series, float]:
     if one.empty or other.empty:
         return pd.Series(dtype=float), 0.0
     first, second = one["test_accuracy"], other["test_accuracy"]
-    error = deciding.difference_error(
+    error = intervals.difference_error(
         float(first.mean()), float(second.mean()), int(one["num_test"].iloc[0])
     )
     return 100 * (first - second).dropna(), 100 * error

@@ -22,7 +22,7 @@ MEASURES = (
     "effective_rank",
 )
 _MEASURED = measure_fields()
-for _name, _default in (("measures", MEASURES), ("measured_examples", 128)):
+for _name, _default in (("measures", MEASURES), ("measured_examples", 64)):
     _MEASURED[_name] = _MEASURED[_name]._replace(default=_default)
 
 FIELDS: dict[str, Field] = {

@@ -22,6 +22,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -85,7 +86,7 @@ def best_rates(table: pd.DataFrame) -> pd.DataFrame:
     keys, rows = ["parameterization", "width_factor"], []
     for key, _ in table.groupby(keys, sort=False):
         own = curve(table, *key)
-        values = deciding.jackknife(list(own.index), lambda kept, o=own: _best([o.loc[kept]])[0])
+        values = intervals.jackknife(list(own.index), lambda kept, o=own: _best([o.loc[kept]])[0])
         error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
         rows.append({**dict(zip(keys, key, strict=True)), "octaves": values.mean(), "error": error})
     return pd.DataFrame(rows, columns=[*keys, "octaves", "error"])
@@ -102,7 +103,7 @@ def _shift(ends: list[pd.DataFrame]) -> tuple[Float[np.ndarray, " seeds"], str]:
     swept = [(own.columns.min(), own.columns.max()) for own in ends]
     found = _best([own.loc[seeds] for own in ends]) if seeds else np.full(2, np.nan)
     at_end = any(place in both for place, both in zip(found, swept, strict=True))
-    return deciding.jackknife(seeds, moved), "a best rate is at the end of those swept" * at_end
+    return intervals.jackknife(seeds, moved), "a best rate is at the end of those swept" * at_end
 
 
 def make_claims(table: pd.DataFrame) -> list[Claim]:

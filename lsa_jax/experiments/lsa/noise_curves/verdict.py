@@ -17,6 +17,7 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.report import Claim
 
 # Points of accuracy that are no gain.
@@ -41,16 +42,16 @@ class Verdict(NamedTuple):
 
 def _difference(
     item: str, first: pd.DataFrame, second: pd.DataFrame
-) -> tuple[Claim, deciding.Interval | None]:
+) -> tuple[Claim, intervals.Interval | None]:
     """Compares accuracies seed by seed, in points; also returns their interval."""
     if first.empty or second.empty:
         return deciding.not_run(item, "above 0"), None
     one, other = (rows.set_index("seed")["test_accuracy"] for rows in (first, second))
     means, count = (one.mean(), other.mean()), int(first["num_test"].iloc[0])
-    error = 100 * deciding.difference_error(*means, count)
+    error = 100 * intervals.difference_error(*means, count)
     points = 100 * (one - other).dropna()
     claim = deciding.compare(item, "above 0", points, above=0.0, examples_error=error, digits=2)
-    return claim, deciding.over_seeds(points, error)
+    return claim, intervals.over_seeds(points, error)
 
 
 def _no_gain(claim: Claim) -> bool:
@@ -58,7 +59,7 @@ def _no_gain(claim: Claim) -> bool:
     return claim.high is not None and claim.high < MARGIN
 
 
-def _missing(name: str, claim: Claim, interval: deciding.Interval | None) -> str:
+def _missing(name: str, claim: Claim, interval: intervals.Interval | None) -> str:
     """Returns what would decide whether there is a gain; empty where that is decided."""
     if interval is None or claim.status == "shown" or _no_gain(claim):
         return ""
@@ -121,7 +122,7 @@ def _moved(rows: pd.DataFrame) -> str:
     return f"the kernel moved by {rows['kernel_distance'].mean():.2f}"
 
 
-def _gap(gap: Claim, interval: deciding.Interval | None, label: str, num_train: int) -> str:
+def _gap(gap: Claim, interval: intervals.Interval | None, label: str, num_train: int) -> str:
     if interval is None:
         return "no fixed kernel was run"
     reach = (interval.high - interval.low) / 2
