@@ -62,23 +62,24 @@ def described(work: Callable[[], Any] | None) -> dict[str, Any]:
             computes it.
 
     Returns:
-        device: its kind, as JAX names it. tiles: whether a kernel's tiles are computed. products
-        and bytes: of one device, as `operations.Count` has them; None where nothing is counted.
+        device: its kind, as JAX names it. tiles: whether a kernel's tiles are computed. products,
+        others and bytes: of one device, as `operations.Count` has them; None where nothing is
+        counted.
     """
-    row = {"device": jax.devices()[0].device_kind, "tiles": False, "products": None, "bytes": None}
+    row = {"device": jax.devices()[0].device_kind, "tiles": False}
     if work is None:
-        return row
+        return row | dict.fromkeys(("products", "others", "bytes"))
     recorder = DryRun(without_data=False)
     with backend.noted_by(recorder):
         count = operations.count(work)
-    products, total = dict(count.products), count.bytes
+    products, others, total = dict(count.products), count.others, count.bytes
     for program, calls in recorder.found:
         if isinstance(program, Matrix):
             of_all = compiled.count_tile(program).scaled(calls / backend.device_count())
             for name, number in of_all.products.items():
                 products[name] = products.get(name, 0.0) + number
-            total, row["tiles"] = total + of_all.bytes, True
-    return row | {"products": products, "bytes": total}
+            others, total, row["tiles"] = others + of_all.others, total + of_all.bytes, True
+    return row | {"products": products, "others": others, "bytes": total}
 
 
 def measured(file: Path, chip: Chip, efficiency: float) -> Shares:
@@ -107,7 +108,8 @@ def measured(file: Path, chip: Chip, efficiency: float) -> Shares:
     found: dict[bool, list[float]] = {True: [], False: []}
     for row in rows:
         if row["products"] is not None:
-            count = operations.Count(row["products"], 0.0, row["bytes"], has_open_loop=False)
+            done = row["products"], row["others"], row["bytes"]
+            count = operations.Count(*done, has_open_loop=False)
             least, _ = compiled.roofline(count, chip)
             found[row["tiles"]].append(least / row["ours_s"])
     if not any(found.values()):
@@ -132,7 +134,7 @@ def _rows(file: Path) -> list[dict[str, Any]]:
         raise InputError(f"--calibrate is {str(file)!r}: {error.strerror}; {accepted}") from None
     except ValueError:
         raise InputError(f"--calibrate is {str(file)!r}, which is not JSON; {accepted}") from None
-    needed = {"device", "tiles", "products", "bytes", "ours_s"}
+    needed = {"device", "tiles", "products", "others", "bytes", "ours_s"}
     if not isinstance(rows, list) or not all(
         isinstance(r, dict) and needed <= set(r) for r in rows
     ):

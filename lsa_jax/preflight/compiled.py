@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from lsa_jax import parallel
-from lsa_jax.preflight import operations
+from lsa_jax.preflight import operations, traffic
 from lsa_jax.preflight.dry_run import Mapped, Matrix, Program
 from lsa_jax.preflight.machines import Chip
 
@@ -131,11 +132,23 @@ def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
 
 
 def count_tile(program: Matrix) -> operations.Count:
-    """Returns the operations and bytes of one tile of a kernel's matrix."""
+    """Returns the operations and bytes of one tile of a kernel's matrix.
+
+    Bytes are those of the compiled loop over a tile's blocks and of what the tile takes and gives,
+    where there is one loop and its text can be read: neither what the compiler did not fuse is
+    missing, nor does what it keeps from memory count.
+    """
     prepared = [jax.eval_shape(program.stages.prepare, form) for form in program.forms]
-    counted = math.prod(form.shape[0] for form in program.forms)
-    of_these = operations.count(program.stages.between, *prepared)
-    return of_these.scaled(math.prod(program.tile.shape) / counted)
+    block = operations.count(program.stages.between, *prepared)
+    in_loop = traffic.loop_bytes(_text(program.tile.between) or "")
+    if in_loop is not None:
+        block = block._replace(bytes=in_loop)
+    pairs = math.prod(program.tile.shape)
+    count = block.scaled(pairs / math.prod(form.shape[0] for form in program.forms))
+    if in_loop is None:
+        return count
+    result = pairs * np.dtype(np.float32).itemsize
+    return count._replace(bytes=count.bytes + sum(program.tile.held) + result)
 
 
 def roofline(count: operations.Count, chip: Chip) -> tuple[float | None, str]:
@@ -143,6 +156,8 @@ def roofline(count: operations.Count, chip: Chip) -> tuple[float | None, str]:
     if not chip.flops or chip.bandwidth is None:
         return None, ""
     by_operations = sum(total / chip.flops[kind] for kind, total in count.products.items())
+    if "vector" in chip.flops:
+        by_operations = max(by_operations, count.others / chip.flops["vector"])
     by_bytes = count.bytes / chip.bandwidth
     return max(by_operations, by_bytes), "operations" if by_operations > by_bytes else "bytes"
 
@@ -153,12 +168,19 @@ def _peak(compiled: Any) -> float:
     return held + memory.temp_size_in_bytes - memory.alias_size_in_bytes
 
 
+def _text(compiled: Any) -> str | None:
+    """Returns a program's text; None of a compiler that is younger than JAX's own reader."""
+    try:
+        return compiled.as_text()
+    except jax.errors.JaxRuntimeError:
+        return None
+
+
 def _collectives(lowered: Any, compiled: Any) -> dict[str, int] | None:
     """Counts the exchanges in a compiled program's text; None where they are not known."""
     names = "|".join(_COLLECTIVES)
-    try:
-        text = compiled.as_text()
-    except jax.errors.JaxRuntimeError:  # of a compiler that is younger than JAX's own reader
+    text = _text(compiled)
+    if text is None:
         before = names.replace("-", "_")  # each is written, and the compiler adds none
         return None if re.search(rf"stablehlo\.({before})\b", lowered.as_text()) else {}
     found = re.findall(rf"^\s*(?:ROOT )?%?[\w.\-]+ = .*? ({names})(?:-start)?\(", text, re.M)

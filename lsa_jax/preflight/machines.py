@@ -28,7 +28,8 @@ class Chip(NamedTuple):
         bandwidth: bytes a second of that memory; None where it is not known.
         flops: operations a second of products, by precision: "bfloat16" (of bfloat16 numbers),
             "default" (of float32 numbers, as JAX multiplies them unless told otherwise: TF32 or
-            bfloat16) and "highest" (of float32 numbers in full). Empty where they are not known.
+            bfloat16) and "highest" (of float32 numbers in full); and outside products, one a lane
+            and cycle ("vector"), where that is known. Empty where none are known.
     """
 
     platform: str
@@ -54,14 +55,21 @@ class Machine(NamedTuple):
     mesh: str
 
 
+_FOUR_SMALL_UNITS = ("TPU v4", "TPU v5 lite", "TPU v5")
+
+
 def _tpu(kind: str, memory: float, bandwidth: float, bfloat16: float) -> Chip:
     # Full precision takes six passes of the matrix unit.
     flops = {"bfloat16": bfloat16, "default": bfloat16, "highest": bfloat16 / 6}
+    if kind in _FOUR_SMALL_UNITS:  # of 128 x 128 products each, beside 4 x 8 x 128 lanes
+        flops["vector"] = bfloat16 * (4 * 8 * 128) / (4 * 2 * 128**2)
     return Chip("tpu", kind, memory, bandwidth, flops)
 
 
 def _gpu(kind: str, memory: float, bandwidth: float, bfloat16: float, float32: float) -> Chip:
+    # A float32 product counts twice, as it multiplies and adds in a cycle.
     flops = {"bfloat16": bfloat16, "default": bfloat16 / 2, "highest": float32}
+    flops["vector"] = float32 / 2
     return Chip("gpu", kind, memory, bandwidth, flops)
 
 

@@ -15,6 +15,12 @@ from jax import lax
 
 # What no fusion can keep out of memory, beside products: sums over axes, gathers, sorts.
 _READING = ("reduce_", "gather", "scatter", "sort", "cumsum", "dynamic_update_slice")
+# What computes nothing: a fusion reads its operands elsewhere instead.
+_PLACING = {
+    *("broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice"),
+    *("dynamic_update_slice", "expand_dims", "gather", "iota", "pad", "reshape", "rev", "slice"),
+    *("split", "squeeze", "transpose"),
+}
 
 
 class Count(NamedTuple):
@@ -23,7 +29,7 @@ class Count(NamedTuple):
     Attributes:
         products: operations of products of matrices and convolutions, by precision ("bfloat16",
             "default", "highest").
-        others: operations of everything else, one a number that comes out.
+        others: operations of everything else, one a number that is computed.
         bytes: read and written by products and by what no fusion can do without.
         has_open_loop: whether a loop runs as often as the data say; it is counted once.
     """
@@ -114,7 +120,8 @@ def _add_equation(equation: Any, times: float, sums: collections.Counter) -> Non
         sums[f"product {_precision(equation)}"] += times * 2 * size * _summed(equation)
         sums["bytes"] += times * touched
         return
-    sums["others"] += times * size
+    if name not in _PLACING:
+        sums["others"] += times * size
     if name.startswith(_READING):
         sums["bytes"] += times * touched
 

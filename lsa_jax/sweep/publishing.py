@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, gallery, pictures, reproduction
+from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.reproduction import Sweep
 from lsa_jax.sweep import fingerprints
@@ -12,23 +12,50 @@ from lsa_jax.sweep import fingerprints
 _FOR_TESTS = "quick"
 
 
+def _one_sweep(folder: Path) -> Sweep:
+    """Returns a sweep that was run by itself; its runs' own times are what is known of its cost."""
+    recorded = files.read_json(folder / "config.json")
+    words = [word.removeprefix("--config=") for word in recorded["command"][1:]]
+    config = next((word for word in words if word.partition(":")[0].endswith(".py")), "")
+    if not Path(config.partition(":")[0]).is_file():
+        raise InputError(
+            f"{folder} has the configuration {config!r}, which is not here; accepted: one below "
+            "this folder"
+        )
+    if "host" not in recorded or not (folder / "report.json").exists():
+        raise InputError(
+            f"{folder} is not finished, or of an earlier version; accepted: a sweep with its "
+            "report and the machine it ran on"
+        )
+    item, about = papers.item_and_claim(Path(config.partition(":")[0]))
+    known = {"status": reproduction.DONE, "partly_timed": True, "machine": recorded["host"]}
+    return Sweep(folder.name, config, item, about, "", **known)
+
+
+def _sweeps_in(folder: Path) -> list[tuple[Sweep, Path]]:
+    """Returns the finished sweeps of a reproduction's folder, or the one whose own folder it is."""
+    if (folder / "config.json").exists():
+        sweep = _one_sweep(folder)
+        scale = sweep.config.partition(":")[2]
+        found = [(sweep, folder)]
+    else:
+        record = reproduction.read(folder / "report.json")
+        done = [sweep for sweep in record["sweeps"] if sweep.status in reproduction.FINISHED]
+        scale, found = record["scale"], [(sweep, folder / sweep.name) for sweep in done]
+    if scale == _FOR_TESTS:
+        raise InputError(
+            f"{folder} holds :{_FOR_TESTS}, which shows no claim; accepted: another scale"
+        )
+    return found
+
+
 def finished(folders: Iterable[str | Path]) -> list[tuple[Sweep, Path]]:
-    """Returns the finished sweeps of reproductions, and the folder of each.
+    """Returns the finished sweeps of folders, of reproductions or of single sweeps, each with its.
 
     Raises:
-        InputError: a folder holds no reproduction, or one that can show no claim.
+        InputError: a folder holds neither, or what can show no claim.
     """
-    found = []
-    for folder in map(Path, folders):
-        record = reproduction.read(folder / "report.json")
-        if record["scale"] == _FOR_TESTS:
-            raise InputError(
-                f"{folder} holds --scale={_FOR_TESTS}, which shows no claim; accepted: another "
-                "scale"
-            )
-        done = [sweep for sweep in record["sweeps"] if sweep.status in reproduction.FINISHED]
-        found += [(sweep, folder / sweep.name) for sweep in done]
-    return found
+    return [found for folder in map(Path, folders) for found in _sweeps_in(folder)]
 
 
 def _item(sweep: Sweep, folder: Path, remake: Callable[[Path], None]) -> tuple[Item, str]:

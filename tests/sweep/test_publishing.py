@@ -37,6 +37,7 @@ def finish(workdir, name, command=()):
     """Leaves what a finished sweep does."""
     config = {"experiment": "lsa/lemmas", "name": name}
     record = RECORD | {"command": list(command), "config": config, "sweep": [{"k": 64}]}
+    record["host"] = HOST
     files.write_json(workdir / name / "config.json", record)
     (workdir / name / "results.csv").write_text("seconds,status\n2,ok\n1,ok\n")
     files.write_json(workdir / name / "report.json", [])
@@ -85,6 +86,30 @@ def test_finished_sweeps_are_published_with_figures_claims_and_cost(place):
     assert (place[0] / "lsa" / item.pictures[0]).stat().st_size == gallery.size(place[0]) / 2
     assert item.sweep.claims[0]["low"] == 0.4 and item.seconds == 70
     assert item.cost == "1 min 10 s on 2 cores" and item.status == "0 of 1 shown, 9 not run"
+
+
+def test_a_sweep_that_was_run_by_itself_is_published_from_its_own_folder(place, tmp_path):
+    typed = ["launch/sweep.py", "--config=configs/lsa/b.py:narrow", "--workdir=out"]
+    finish(tmp_path, "mine", typed)
+    lines, remade = publish((place[0], tmp_path / "mine"))
+    assert lines == ["published configs/lsa/b.py:narrow"] and remade == ["mine"]
+    item = gallery.read(place[0])["configs/lsa/b.py:narrow"]
+    assert item.pictures == ["b-narrow.curve.svg"] and item.seconds is None
+    assert item.cost.startswith("at least 3 s") and item.status == "0 of 1 shown, 9 not run"
+
+
+def test_a_folder_of_an_unfinished_or_foreign_sweep_or_a_start_up_check_is_refused(place, tmp_path):
+    finish(tmp_path, "mine", ["launch/sweep.py", "--config=configs/lsa/b.py:quick"])
+    with pytest.raises(InputError, match="holds :quick, which shows no claim"):
+        publishing.finished([tmp_path / "mine"])
+    (tmp_path / "mine" / "report.json").unlink()
+    with pytest.raises(
+        InputError, match="mine is not finished, or of an earlier version; accepted"
+    ):
+        publishing.finished([tmp_path / "mine"])
+    finish(tmp_path, "mine", ["launch/sweep.py", "--config=elsewhere.py"])
+    with pytest.raises(InputError, match="has the configuration 'elsewhere.py', which is not here"):
+        publishing.finished([tmp_path / "mine"])
 
 
 def test_again_only_what_is_new_or_changed_is_published(place, monkeypatch):

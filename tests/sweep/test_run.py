@@ -15,11 +15,10 @@ import ml_collections
 import pandas as pd
 import pytest
 
-from launch import _cli
 from lsa_jax.errors import InputError, MissingDataError, MixedVersionsWarning
 from lsa_jax.reporting import files
 from lsa_jax.sweep import reports, run
-from lsa_jax.sweep.points import Point, make_points
+from lsa_jax.sweep.points import Point, make_points, recorded_points
 from lsa_jax.sweep.run import run_groups, run_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,7 +199,7 @@ def test_groups_run_at_once_by_several_processes_give_the_same_report(
 
 
 def test_a_group_that_is_not_there_is_refused(uninterrupted):
-    config, points = _cli.recorded_points(uninterrupted)
+    config, points = recorded_points(uninterrupted)
     with pytest.raises(InputError, match="--groups has 8; accepted: 0 to 7"):
         run_groups(config, points, uninterrupted, [0, 8], data_dir=None)
 
