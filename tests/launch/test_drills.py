@@ -60,6 +60,8 @@ def _one_line(error):
 # Killed
 
 
+# At moments that are chosen tests/sweep/test_run.py kills a sweep each time.
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_killed_at_random_moments_or_started_twice_it_ends_with_the_same_results(whole, tmp_path):
     done = subprocess.run(

@@ -238,7 +238,8 @@ def test_mean_ntk_of_one_hidden_layer_is_the_kernel_at_any_width(key, activation
     assert np.all(error_bar < 0.01)
 
 
-@pytest.mark.parametrize("net", NETS)
+# Of a residual network by Monte Carlo alone; tests/models/test_layers.py has each of its layers.
+@pytest.mark.parametrize("net", ["mlp", "cnn", pytest.param("residual", marks=pytest.mark.slow)])
 def test_covariance_of_outputs_at_initialisation_is_the_nngp(key, net):
     build, shape = NETS[net]
     x = jax.random.normal(key, (3, *shape))

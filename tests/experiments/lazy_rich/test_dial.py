@@ -69,7 +69,7 @@ def test_rates_fall_with_small_scales_and_with_the_width_of_the_standard_one():
 
     assert rate("standard", 4, 16.0) == pytest.approx(0.025)
     assert rate("mup", 4, 16.0) == rate("mup", 1, 1.0) == pytest.approx(0.1)
-    assert rate("ntk", 4, 0.25) == pytest.approx(4.0)
+    assert rate("ntk", 4, 0.25) == pytest.approx(2.0)
 
 
 def test_the_dial_measures_no_less_than_its_report_draws():

@@ -34,7 +34,7 @@ FIELDS: dict[str, Field] = {
     **DATA,
     **NETWORK,
     **TRAINING,
-    "rates.ntk": Field(16.0, number(0, above=True), _RATE),
+    "rates.ntk": Field(8.0, number(0, above=True), _RATE),
     "rates.standard": Field(0.1, number(0, above=True), _RATE),
     "rates.mup": Field(0.1, number(0, above=True), _RATE),
     "ridge": Field(1e-3, number(0), "ntk_finite: ridge over the kernel's mean diagonal"),
