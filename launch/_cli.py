@@ -4,7 +4,6 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
-import json
 import os
 import signal
 import sys
@@ -161,33 +160,3 @@ def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[P
     if not sweep:
         return config, make_points(config, [{}], settings.validate)
     return config, make_points(config, config_files.sweep_of(module, config), settings.validate)
-
-
-def _tuples(value: object) -> object:
-    """Turns JSON's lists back into the tuples that configurations hold."""
-    if isinstance(value, list):
-        return tuple(_tuples(member) for member in value)
-    if isinstance(value, dict):
-        return {name: _tuples(member) for name, member in value.items()}
-    return value
-
-
-def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Point]]:
-    """Returns the configuration and the points that `config.json` in a folder records.
-
-    Raises:
-        InputError: the file cannot be read, or it is not one of ours.
-    """
-    path = workdir / "config.json"
-    try:
-        record = json.loads(path.read_text())
-        recorded, sweep = _tuples(record["config"]), [_tuples(s) for s in record["sweep"]]
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read: {error.strerror}; accepted: a folder that a sweep wrote"
-        ) from None
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path} is damaged; expected what a sweep writes there") from None
-    settings = load_settings(recorded.get("experiment"))
-    config = ml_collections.ConfigDict(recorded).lock()
-    return config, make_points(config, sweep, settings.validate)

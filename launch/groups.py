@@ -13,6 +13,7 @@ from absl import flags
 
 from launch import _cli
 from lsa_jax.errors import InputError
+from lsa_jax.sweep.points import recorded_points
 
 _GROUPS = flags.DEFINE_list("groups", None, "Which groups to run, as 0,3.")
 
@@ -32,7 +33,7 @@ def _numbers() -> list[int]:
 def main() -> int:
     """Runs what is missing of the groups and returns 1 if a run failed."""
     workdir, data_dir, numbers = _cli.workdir(), _cli.data_dir(), _numbers()
-    config, points = _cli.recorded_points(workdir)
+    config, points = recorded_points(workdir)
 
     # Only now: jax takes seconds to import, and mistakes should not.
     from lsa_jax.sweep.run import run_groups

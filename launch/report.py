@@ -6,12 +6,13 @@ Examples:
 """
 
 from launch import _browser, _cli
+from lsa_jax.sweep.points import recorded_points
 
 
 def main() -> None:
     """Reports on the finished runs of --workdir."""
     workdir = _cli.workdir()
-    config, points = _cli.recorded_points(workdir)
+    config, points = recorded_points(workdir)
 
     from lsa_jax.sweep.reports import report_sweep
 

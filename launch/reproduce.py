@@ -23,14 +23,11 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import commands, gallery, papers, reproduction
-from lsa_jax.sweep import catalog, gallery_pages, locks, publishing
+from lsa_jax.sweep import catalog, gallery_pages, locks, publishing, reports
 
 _PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Whose configurations to run.")
 _SCALE = flags.DEFINE_enum(
-    "scale",
-    "small",
-    list(papers.VARIANTS),
-    "Their sizes: for 2 CPU cores, as published, or for tests.",
+    "scale", "small", list(papers.VARIANTS), "Sizes: for 2 CPU cores, as published, or for tests."
 )
 _ONLY = flags.DEFINE_list("only", [], "Only these configurations, by name: NAME,NAME.")
 _CONFIGS = flags.DEFINE_string("configs", "configs", "Folder of configurations.")
@@ -63,26 +60,13 @@ def _reproduce(workdir: Path) -> int:
     line = shlex.join(["python", "-m", "launch.reproduce", *sys.argv[1:]])
     with locks.alone(workdir):
         sweeps = commands.run_all(papers.with_earlier(sweeps, request), request, line)
-    statuses = [sweep.status for sweep in sweeps]
-    counts = {status: statuses.count(status) for status in dict.fromkeys(statuses)}
-    print("\n" + ", ".join(f"{count} {status}" for status, count in counts.items()))
-    print(f"wrote {workdir / 'report.json'}\nwrote {workdir / 'report.md'}")
-    return int(not {reproduction.FAILED, reproduction.RUNS_FAILED}.isdisjoint(statuses))
-
-
-def _remake(folder: Path) -> None:
-    """Writes a sweep's report anew, as launch.report does, and prints none of it."""
-    config, points = _cli.recorded_points(folder)
-
-    from lsa_jax.sweep.reports import report_sweep
-
-    report_sweep(config, points, folder, show=lambda text: None)
+    return int(any(sweep.status in reproduction.WITH_FAILURES for sweep in sweeps))
 
 
 def _publish(folders: list[str | Path]) -> None:
     """Puts finished sweeps into the gallery, and writes its pages."""
     place = Path(_GALLERY.value)
-    for line in publishing.publish(place, publishing.finished(folders), _remake):
+    for line in publishing.publish(place, publishing.finished(folders), reports.remake):
         print(line, flush=True)
     pages = gallery_pages.write(place, catalog.entries(Path(_CONFIGS.value), gallery.read(place)))
     print(f"wrote {len(pages)} pages in {place}")

@@ -19,6 +19,7 @@ from absl import flags
 from launch import _browser, _cli
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, watch
+from lsa_jax.sweep.points import recorded_points
 
 _HTML = flags.DEFINE_string("html", None, "File to write as a page that refreshes itself.")
 _EVERY = flags.DEFINE_float("every", 5.0, "Seconds between two looks.", lower_bound=1.0)
@@ -33,7 +34,7 @@ def main() -> None:
     target = Path(_HTML.value) if _HTML.value else None
     if target is not None and not target.parent.is_dir():
         raise InputError(f"--html is {_HTML.value!r}; accepted: a file in a folder that exists")
-    config, points = _cli.recorded_points(workdir)
+    config, points = recorded_points(workdir)
     ids = [point.id for point in points]
     opened = False
     while True:

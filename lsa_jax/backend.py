@@ -58,6 +58,11 @@ def is_cpu() -> bool:
     return platform() == "cpu"
 
 
+def is_elsewhere() -> bool:
+    """Whether programs are built for a machine that may not be this one: within `built_for`."""
+    return _BUILT_FOR.value is not None
+
+
 def is_this(names: tuple[str, ...]) -> bool:
     """Whether these platforms of a `lax.platform_dependent` include the one that is built for."""
     return not {platform(), *_NAMES.get(platform(), ())}.isdisjoint(names)

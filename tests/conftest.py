@@ -2,12 +2,15 @@
 
 import ctypes
 import gc
+import multiprocessing
 import os
+import runpy
 import sys
 import tempfile
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 # Before jax is imported: devices are counted once. Programs of tests are small, so compiling them
 # costs more than running them: optimise little, and compile once what several tests, the two
@@ -79,6 +82,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in _LONG)
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # modules stay: they need not be looked through each time
+
+
 # Beyond so many bytes a worker forgets what it has compiled: two of them fit a laptop of 8 GB.
 _MOST_MEMORY = 1.2e9
 
@@ -91,6 +98,55 @@ def _compiled_programs_do_not_pile_up():
         gc.collect()
         if sys.platform == "linux":  # the allocator keeps what is freed otherwise
             ctypes.CDLL(None).malloc_trim(0)
+
+
+# Half of a short command's time goes by with imports, which need not be done for each.
+_LAUNCH = Path(__file__).with_name("forked_launch.py")
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    [
+        "lsa_jax.experiments.lsa.noise_curves.experiment",
+        "lsa_jax.sweep.run",
+        "lsa_jax.sweep.catalog",
+    ]
+    + ["launch._cli", "sklearn.datasets", "matplotlib.pyplot"]
+)
+
+
+class Forked(NamedTuple):
+    """A launch script in a process of its own, and the files that it prints to."""
+
+    process: multiprocessing.Process
+    stdout: Path
+    stderr: Path
+
+    def wait(self) -> tuple[int | None, str, str]:
+        """Waits for its end; returns its exit status, what it printed, and its errors."""
+        self.process.join(timeout=300)
+        return self.process.exitcode, self.stdout.read_text(), self.stderr.read_text()
+
+
+@pytest.fixture(scope="session")
+def fork(tmp_path_factory):
+    """Starts `python -m launch.SCRIPT ARGUMENTS` in a fork of a process that has done the imports.
+
+    What a command does before them, and how fast it is, tests see in processes of their own.
+    """
+
+    def start(script: str, *arguments: object, environment: dict[str, str]) -> Forked:
+        said = tmp_path_factory.mktemp("said")
+        given = {
+            "directory": str(_LAUNCH.parents[1]),
+            "command": [f"launch.{script}", *map(str, arguments)],
+            "environment": environment,
+            "stdout": str(said / "stdout"),
+            "stderr": str(said / "stderr"),
+        }
+        process = _FORKS.Process(target=runpy.run_path, args=(str(_LAUNCH), given), daemon=True)
+        process.start()
+        return Forked(process, said / "stdout", said / "stderr")
+
+    return start
 
 
 @pytest.fixture

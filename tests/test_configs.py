@@ -1,6 +1,7 @@
 """Every configuration offers its variants, and its docstring says what it is."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ def load(path):
 def test_docstrings_give_the_command(path):
     relative = path.relative_to(ROOT)
     assert f"python -m launch.sweep --config={relative}" in load(path).__doc__
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_docstrings_leave_results_and_measured_costs_to_the_gallery(path):
+    told = r"±|\+-|\bcame out\b|processor time|\d (s|min|minutes) (on|of|in)\b|^(Result|Cost)\b"
+    assert not re.search(told, load(path).__doc__, re.M)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax import _convolution
-from lsa_jax._convolution import convolve, convolve_directly, gather_and_multiply, trilinear
+from lsa_jax import _convolution, backend
+from lsa_jax._convolution import (
+    canonical,
+    convolve,
+    convolve_directly,
+    gather_and_multiply,
+    onednn,
+)
 
 
 def loops(x, weight, strides, padding):
@@ -30,6 +36,12 @@ def loops(x, weight, strides, padding):
             patch = x[:, top : top + window[0], left : left + window[1]]
             y[:, p, q] = np.einsum("nhwc,hwcf->nf", patch, weight)
     return y
+
+
+# Of the two ways for large inputs, those that there are on this machine.
+LARGE = {"canonical": canonical.convolve}
+if onednn.usable():
+    LARGE["onednn"] = onednn.convolve
 
 
 def draw(key, size, window):
@@ -55,7 +67,7 @@ def test_all_ways_equal_explicit_loops(key, size, window, strides, padding):
         lambda x, weight: [
             gather_and_multiply(x, weight, strides, pads),
             convolve_directly(x, weight, strides, pads),
-            trilinear.convolve(x, weight, strides, pads),
+            *(way(x, weight, strides, pads) for way in LARGE.values()),
             convolve(x, weight, strides, padding),
         ]
     )
@@ -92,11 +104,11 @@ TRANSFORMS = {
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("way", [gather_and_multiply, *LARGE.values()], ids=["gather", *LARGE])
 def test_derivatives_through_transformations_equal_those_of_the_direct_way(
-    key, transform, large, monkeypatch
+    key, transform, way, monkeypatch
 ):
-    monkeypatch.setattr(_convolution, "_is_large", lambda *given: large)
+    monkeypatch.setattr(_convolution, "_way_on_cpus", lambda *given: way)
     jax.clear_caches()
     x, weight = draw(key, (5, 6), (3, 3))
     pads = lax.padtype_to_pads((5, 6), (3, 3), (2, 2), "SAME")
@@ -117,8 +129,9 @@ def test_derivatives_through_transformations_equal_those_of_the_direct_way(
         ((6, 7), (3, 4), (5, 1), "VALID"),
     ],
 )
+@pytest.mark.parametrize("way", LARGE.values(), ids=LARGE)
 def test_both_gradients_of_every_batch_equal_those_of_the_direct_way(
-    key, size, window, strides, padding
+    key, way, size, window, strides, padding
 ):
     """Of one problem, and of batches of images, of filters, of outputs' cotangents, and of all."""
     pads = lax.padtype_to_pads(size, window, strides, padding)
@@ -139,7 +152,7 @@ def test_both_gradients_of_every_batch_equal_those_of_the_direct_way(
                 if axes == (None,) * 3
                 else jax.vmap(partial(gradients, function), axes)
             )(*given)
-            for function in (trilinear.convolve, convolve_directly)
+            for function in (way, convolve_directly)
         )
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-3), found, expected)
 
@@ -148,7 +161,7 @@ def test_every_derivative_within_a_loop_has_the_form_that_is_fast_on_cpus(key):
     x, weight = draw(key, (8, 6), (3, 3))
 
     def step(weight, x):
-        function = partial(trilinear.convolve, strides=(2, 2), pads=((0, 1), (0, 1)))
+        function = partial(canonical.convolve, strides=(2, 2), pads=((0, 1), (0, 1)))
         found = derivatives(function, x, weight)
         return weight - found[1] - found[2], found[0][0]
 
@@ -158,19 +171,50 @@ def test_every_derivative_within_a_loop_has_the_form_that_is_fast_on_cpus(key):
     assert set(forms) == {"[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"}
 
 
-def test_what_is_large_is_not_gathered_on_cpus():
-    def gathers(count, size, channels, window, dtype=jnp.float32):
-        x = jax.ShapeDtypeStruct((count, size, size, channels), dtype)
-        weight = jax.ShapeDtypeStruct((window, window, channels, 16), dtype)
-        traced = jax.jit(lambda x, w: convolve(x, w, (1, 1), "SAME")).trace(x, weight)
-        return "stablehlo.convolution" not in traced.lower(lowering_platforms=("cpu",)).as_text()
+def way_on_cpus(count, size, channels, window, dtype=jnp.float32):
+    x = jax.ShapeDtypeStruct((count, size, size, channels), dtype)
+    weight = jax.ShapeDtypeStruct((window, window, channels, 16), dtype)
+    traced = jax.jit(lambda x, w: convolve(x, w, (1, 1), "SAME")).trace(x, weight)
+    program = traced.lower(lowering_platforms=("cpu",)).as_text()
+    marks = {"onednn": "__onednn", "canonical": "stablehlo.convolution"}
+    return next((way for way, mark in marks.items() if mark in program), "gather")
 
-    assert not gathers(128, 32, 16, 3)
-    assert gathers(1, 32, 16, 3)  # the windows fit into a cache
-    assert gathers(128, 32, 16, 1)  # the windows are the input
-    assert gathers(128, 32, 1, 5)  # filters of few numbers
-    assert gathers(128, 32, 64, 3)  # the product keeps all cores at work
-    assert gathers(128, 32, 16, 3, jnp.bfloat16)
+
+def test_what_is_large_is_not_gathered_on_cpus():
+    with backend.built_for("cpu"):  # as on a machine without oneDNN
+        assert way_on_cpus(128, 32, 16, 3) == "canonical"
+        assert way_on_cpus(16, 32, 8, 3) == "gather"  # the windows fit into a cache
+        assert way_on_cpus(128, 32, 16, 1) == "gather"  # the windows are the input
+        assert way_on_cpus(128, 32, 1, 5) == "gather"  # filters of few numbers
+        assert way_on_cpus(128, 32, 64, 3) == "gather"  # the product keeps all cores at work
+        assert way_on_cpus(128, 32, 16, 3, jnp.bfloat16) == "gather"
+
+
+@pytest.mark.skipif("onednn" not in LARGE, reason="no oneDNN for this machine in this jaxlib")
+def test_windows_of_two_megabytes_and_more_go_to_onednn_where_there_is_one():
+    assert way_on_cpus(16, 32, 8, 3) == "onednn"
+    assert way_on_cpus(128, 32, 1, 5) == "onednn"
+    assert way_on_cpus(128, 32, 64, 3) == "onednn"
+    assert way_on_cpus(1, 32, 16, 3) == "gather"
+    assert way_on_cpus(128, 32, 16, 1) == "gather"
+    assert way_on_cpus(128, 32, 16, 3, jnp.bfloat16) == "gather"
+
+
+@pytest.mark.skipif("onednn" not in LARGE, reason="no oneDNN for this machine in this jaxlib")
+def test_large_sums_by_onednn_are_those_of_float64(key):
+    """Channels, features and examples that fill no vector, and windows of a stride."""
+    keys = jax.random.split(key, 3)
+    x = jax.random.normal(keys[0], (19, 23, 23, 7))
+    weight = jax.random.normal(keys[1], (5, 5, 7, 21))
+    pads = lax.padtype_to_pads((23, 23), (5, 5), (2, 2), "SAME")
+    y, back = jax.vjp(lambda x, w: onednn.convolve(x, w, (2, 2), pads), x, weight)
+    cotangent = jax.random.normal(keys[2], y.shape)
+    with jax.enable_x64(True):
+        wide = [jnp.asarray(np.asarray(a), jnp.float64) for a in (x, weight, cotangent)]
+        exact, exact_back = jax.vjp(lambda x, w: convolve_directly(x, w, (2, 2), pads), *wide[:2])
+        expected = [np.asarray(a) for a in (exact, *exact_back(wide[2]))]
+    for found, true in zip([y, *back(cotangent)], expected, strict=True):
+        np.testing.assert_allclose(found, true, atol=2e-6 * np.abs(true).max())
 
 
 def test_program_for_each_platform_holds_its_own_way_alone(key):

@@ -4,6 +4,7 @@ What is exported is what runs: the functions that a layout maps, a kernel's two 
 """
 
 import contextlib
+import functools
 import re
 
 import jax
@@ -149,9 +150,15 @@ def linearised():
 
 def linearised_on():
     model = models.cnn(2)
-    params = at_start(model)
-    examples, apply = kernels.linearize_on(model.apply, params, jnp.ones((4, *IMAGE)))
-    yield apply, (params, examples)
+    params, made = at_start(model), []
+
+    def prepare(x):
+        examples, apply = kernels.linearize_on(model.apply, params, x)
+        made.append(apply)
+        return examples
+
+    examples = forms(prepare, shape(4, *IMAGE))
+    yield made[0], (params, examples)
 
 
 def diagonal():
@@ -198,6 +205,12 @@ KERNELS = {
 def machine(platform):
     with backend.built_for(PLATFORMS[platform], memory=16e9, count=DEVICES):
         yield
+
+
+@functools.cache
+def kernels_lowered(name, platform):
+    with machine(platform):
+        return [lowered(*one, platform) for one in KERNELS[name]()]
 
 
 def lowered(function, arguments, platform):
@@ -262,11 +275,13 @@ def test_the_one_layer_transformers_gradient_lowers_for_every_processor(platform
     assert_fits_any_processor(text, platform)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
+# Other tests run each kernel on a CPU, against float64 or another way to compute it.
+@pytest.mark.parametrize(
+    "platform", [pytest.param("cpu", marks=pytest.mark.slow), *list(PLATFORMS)[1:]]
+)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_lower_for_every_processor_in_full_precision(name, platform):
-    with machine(platform):
-        texts = [lowered(*one, platform) for one in KERNELS[name]()]
+    texts = kernels_lowered(name, platform)
     found = [precision for text in texts for precision in products(text)]
     # CPUs and GPUs add up the products of a few features number by number, in float32.
     assert bool(found) != (name == "infinite" and platform in ("cpu", "cuda"))
@@ -287,9 +302,6 @@ def test_a_trained_linearisation_has_the_networks_precision_if_asked_for():
 
 def test_loops_that_keep_to_a_cache_are_those_of_cpus_alone():
     def loops(platform):
-        with machine(platform):
-            return sum(
-                lowered(*one, platform).count("stablehlo.while") for one in KERNELS["infinite"]()
-            )
+        return sum(text.count("stablehlo.while") for text in kernels_lowered("infinite", platform))
 
     assert loops("cpu") > loops("tpu") == loops("cuda")

@@ -6,12 +6,6 @@ Needs --data_dir=DIR with the data set. Teacher ResNet(5), student ResNet(9). Th
 GPU; ":small" is 2,000 images. The paper gives no optimiser, epochs or weight of the regulariser;
 ours are in tables.py and input_structure/settings.py of lsa_jax/experiments/feature_learning. Batch
 statistics are those of the batch at hand, in tests too.
-
-":small", one seed, 11 min on one core: with shares of 0.25 and 0.75 the student is right on 55 and
-35 % of CIFAR-10 (trained on it directly 37 %) and on 21 and 17 % of the Gaussian inputs. With a
-share of 0.25 the whole mixture is not below direct training: the teacher's labels are easier than
-the true ones for networks of that size. With 0.75 the student is 2.2 points below direct training,
-and was 6 above it in an earlier version, which rounds otherwise: one seed does not tell.
 """
 
 import ml_collections

@@ -5,8 +5,8 @@ r"""Figures 5.2 and 5.3, table 5.1, Karp 2024 (thesis): BERT-Base grown from 12 
 
 DIR holds books/ and wikipedia/, folders of UTF-8 *.txt; or set config.data.sources to data sets,
 hf:PATH:NAME. 500,000 steps at batch 256 x 512, then 30 operators, 100,000 steps each, for
-accelerators; not run here. ":small" is the same network on DIR's text/, a few steps at a batch of
-4 x 64, to see that it starts: 6 min 52 s and 11 GB of memory on 2 shared CPU cores.
+accelerators. ":small" is the same network on DIR's text/, two steps at a batch of 4 x 64, to see
+that it starts: no result. It needs 11 GB of memory.
 """
 
 import ml_collections

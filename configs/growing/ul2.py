@@ -5,14 +5,13 @@ r"""Figure 5.4, tables 5.2 and C.1, Karp 2024 (thesis): a UL2 decoder grown from
 
 DIR holds c4/, wikipedia/, github/ and arxiv/, folders of UTF-8 *.txt; or set config.data.sources to
 data sets, hf:PATH:NAME. 1.1 billion parameters, 300,000 steps of Adafactor at batch 256 x 1280 on a
-cosine that goes on to step 400,000, then 30 operators, 100,000 steps each, for accelerators; not
-run here. ":small" is 12 and 16 layers of the same width with a smaller vocabulary on DIR's text/, a
-few steps at a batch of 1 x 64, to see that it starts: 6 min 56 s and 23 GB of memory on 2 CPU
-cores.
+cosine that goes on to step 400,000, then 30 operators, 100,000 steps each, for accelerators.
+":small" is 12 and 16 layers of the same width with a smaller vocabulary on DIR's text/, two steps
+at a batch of 1 x 64, to see that it starts: no result. It needs 23 GB of memory.
 
 ":table_c1" asks the grown decoders three tasks after one example: DIR then holds tydiqa.jsonl,
 triviaqa.jsonl (the first line of a completion is the answer) and lambada.jsonl (its first word is),
-an item a line, {"prompt": "...", "answers": ["..."]}; the first item is the example. Not run.
+an item a line, {"prompt": "...", "answers": ["..."]}; the first item is the example.
 """
 
 import ml_collections

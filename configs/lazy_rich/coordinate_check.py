@@ -1,11 +1,12 @@
-"""The coordinate check: change of activations in four steps against the width.
+r"""The coordinate check: change of activations in four steps against the width.
 
     python -m launch.sweep --config=configs/lazy_rich/coordinate_check.py \
         --workdir=runs/coordinate_check
 
 Flat in muP, for SGD and for Adam; in the standard parameterisation it grows with the width, and in
 the NTK parameterisation that of features falls under SGD. Digits, a CNN of two convolutions (32 and
-64 channels at width factor 1); what is trained is f - f_0.
+64 channels at width factor 1); what is trained is f - f_0. ":small" has half of the channels and
+fewer seeds. Both run on a CPU.
 """
 
 import ml_collections

@@ -4,15 +4,9 @@
 
 25 images with a star at a random place of 32 x 32 x 3 pixels of Gaussian noise and 25 without; the
 infinite NTK of one convolution 11 x 11, before and after one update of its patches' transform
-(Beaglehole et al., 2023, who print 78.0 and 94.8 % of one draw of the data). Three seeds draw data
+(Beaglehole et al., 2023, who print 78.0 and 94.8 % of one draw of the data). Twelve seeds draw data
 of their own; a thousand test images, each on four backgrounds. Claims: either accuracy is at least
-the published one, and the update gains.
-":small": the same.
-
-Cost: 22 min of wall time and 3 min 36 s of processor time on 2 shared CPU cores (load 10 to 20).
-Result (mean and standard deviation over three seeds, 4,000 test images): 83.31 +- 2.50 % before and
-93.81 +- 5.42 % after the update (87.6, 96.4 and 97.4 %). The first is at least the published one
-and the update gains; of the second three seeds leave it undecided.
+the published one, and the update gains. ":small": three seeds. Both run on a CPU.
 """
 
 import ml_collections
@@ -48,7 +42,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "rfm.ridge": (1e-3,),
             "sweep.learner": ("rfm",),
             "sweep.noise": (0.3,),
-            "sweep.seed": (0, 1, 2),
+            "sweep.seed": tuple(range(12)),
         },
     )
-    return choose(config, variant, {"small": {}, "quick": _QUICK})
+    return choose(config, variant, {"small": {"sweep.seed": (0, 1, 2)}, "quick": _QUICK})

@@ -6,7 +6,7 @@ r"""Figure 5, Karp et al. 2021, and the placements of thesis B.4: what the image
 DIR holds cifar-10-batches-bin/ and photographs below plants/. One row for each background
 (Gaussian, photographs, distractors: CIFAR-Vehicles) and placement, one column a noise level; the
 picture is examples.png. The paper's figure has intensity 0.75. ":small" shows one image a panel
-instead of three, ":quick" handwritten digits, which need no data. Cost: 33 s of one CPU core.
+instead of three, ":quick" handwritten digits, which need no data. All run on a CPU.
 """
 
 import ml_collections

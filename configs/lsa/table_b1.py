@@ -1,4 +1,4 @@
-r"""Table B.1, Karp 2024 (thesis): placements and sizes of CIFAR-2 images on Gaussian noise.
+"""Table B.1, Karp 2024 (thesis): placements and sizes of CIFAR-2 images on Gaussian noise.
 
     python -m launch.sweep --config=configs/lsa/table_b1.py --workdir=runs/table_b1 --data_dir=DIR
 
@@ -7,11 +7,7 @@ location, in a random corner and in a fixed corner; the noise is the standard de
 background. Full: WRN-10-10 and its linearisation, 200 epochs, 48 runs a seed; the paper took 2 to
 10 hours a run on one RTX 2080 Ti. On 64 x 64 the WRN has batches of 50 and rate 0.05. ":small":
 WRN-10-1 on 2,500 images of 16 x 16 on 32 x 32, in a random and a fixed corner, at zero and at the
-highest noise, 8 runs: 13 minutes on 2 CPU cores.
-
-":small" kept, of the accuracy without noise (one seed), network / finite NTK: random corner 94.2 /
-81.0 % (paper 98.2 / 85.5), fixed corner 96.7 / 79.9 % (98.4 / 87.0). The full size has not been
-run.
+highest noise, one seed, for a CPU.
 """
 
 import ml_collections

@@ -5,10 +5,7 @@
 As figure 2 (a), with the output layer fixed at its initial values in the networks. The full finite
 NTK is solved exactly in (a) alone: with 1,000 examples it has 15,000 rows.
 
-37 min 37 s on 2 CPU cores with two devices. Median error of the ResNet at widths 50 to 1,000 after
-the last epoch 3.0, 0.61, 0.29, 0.31, 0.31, at the best epoch 3.0, 0.61, 0.27, 0.19, 0.15. Nothing
-else comes below k alpha^2 = 1.35: 3layer(hidden) 1.99, 2layer(hidden) 1.98, kernels by SGD 5.3 and
-more, infinite NTK 3.0, infinite conjugate kernel 2.5.
+Widths to 1,000; ":small" has widths to 200 and fewer candidates. Both run on a CPU.
 """
 
 import ml_collections

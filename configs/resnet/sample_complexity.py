@@ -1,4 +1,4 @@
-"""Theorem 2, Allen-Zhu and Li 2019: error against the number of examples, ResNet and kernels.
+r"""Theorem 2, Allen-Zhu and Li 2019: error against the number of examples, ResNet and kernels.
 
     python -m launch.sweep --config=configs/resnet/sample_complexity.py \
         --workdir=runs/sample_complexity
@@ -9,11 +9,7 @@ and G one product of its k outputs: the first two tasks; where d = 30 and k = 8 
 of alpha^2 / 16 = 0.0056 with N to C(30, 8) / 1000 = 5,852. In the paper's experiment (d = 30,
 degrees 2 and 4) kernels need more examples than can be had; with d = 16 they do not.
 
-":small", one seed. Linear F, d = 30, k = 8: the best of five kernels has 0.73 with 5,800 examples
-(0.72 is the error of not knowing G), regression on 1,000 features 0.81 with 2,000; the ResNet has
-0.13 with 1,000, 0.003 with 2,000 and, run by itself, 0.0006 with 4,000. d = 16: the ResNet is below
-half of k alpha^2 with 250 examples, the first kernel with 2,000, in both tasks. d = 30, degrees 2
-and 4: the ResNet with 500 (0.02; 250 give 2.1), no kernel with 5,800.
+Three seeds; ":small" has one, and fewer N. Both run on a CPU.
 """
 
 import ml_collections

@@ -1,4 +1,4 @@
-"""Figures 2.2 to 2.4, A.2, A.5, A.8 and A.11 to A.14 of configuration 1a, Karp 2024 (thesis).
+r"""Figures 2.2 to 2.4, A.2, A.5, A.8 and A.11 to A.14 of configuration 1a, Karp 2024 (thesis).
 
     python -m launch.sweep --config=configs/stability/fig2_2_1a.py --workdir=runs/fig2_2_1a \
         --data_dir=DIR

@@ -1,7 +1,6 @@
 """Figures 2.2 to 2.4, A.3, A.6, A.9, A.11 to A.13 and A.15 of configuration 2a, Karp 2024 (thesis).
 
-    python -m launch.sweep --config=configs/stability/fig2_2_2a.py --workdir=runs/fig2_2_2a \
-        --data_dir=DIR
+    python -m launch.sweep --config=configs/stability/fig2_2_2a.py --workdir=runs/2a --data_dir=DIR
 
 ResNet-20 on CIFAR-10, batches of 128, rate 0.1 that falls at 32,000 and 48,000 updates, no
 momentum: three trials, eight sizes, 40 pairs, after 50,000, 100,000 and 150,000 updates; 76 places

@@ -1,4 +1,4 @@
-"""Figure A.1, Karp 2024 (thesis): configuration 1a over a wide range of sizes.
+r"""Figure A.1, Karp 2024 (thesis): configuration 1a over a wide range of sizes.
 
     python -m launch.sweep --config=configs/stability/figA_1.py --workdir=runs/figA_1 \
         --data_dir=DIR
@@ -8,8 +8,8 @@ logarithmic axes. The thesis does not print its sizes: here they are 1,000 to 50
 different regions of decrease, so the claim is that the loss gap's exponent below 15,000 examples is
 not that from there on. The full size needs accelerators.
 
-":small" has ResNet-8 on CIFAR-10 and six sizes: the two ranges meet at 500, where the loss gap
-stops being that of a network which fits all of S.
+":small" has ResNet-8 on CIFAR-10 and six sizes, for a CPU: the two ranges meet at 500, where the
+loss gap stops being that of a network which fits all of S.
 """
 
 import ml_collections

@@ -7,9 +7,8 @@ and lengths: c = 4 n^2 log(L) / delta, W from 0, eta = 1 / lambda_max, the whole
 float64. Steps to perfect classification (strict rule) beside the bound 32 M lambda_max / log L,
 the order of W's columns, and the gradient that a misclassification implies.
 
-":small", 56 s of processor time: every token of every sequence is right after 2 to 4 steps in all
-7 cases, 1e-6 of the bound at most; all columns of W then follow their lists, the loss falls at
-every step, and the squared slope while a token is wrong is 2e4 times the proof's or more.
+Nine sizes (L, n, M) to (24, 5, 6) and three seeds; ":small" has seven, to (16, 5, 5), and one seed.
+Both run on a CPU.
 """
 
 import ml_collections

@@ -1,6 +1,7 @@
 """Two-dimensional convolution, computed the way that is fast where it runs."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -9,18 +10,23 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from lsa_jax._convolution import trilinear
+from lsa_jax._convolution import canonical, onednn
 from lsa_jax._convolution.gathered import Spread, gather, gather_and_multiply
+from lsa_jax._convolution.trilinear import Windows
 
 __all__ = ["Padding", "convolve", "convolve_directly", "gather", "gather_and_multiply"]
 
 Padding = Literal["VALID", "SAME"]
 
-# On a CPU, windows of more bytes are not gathered, where they have so many channels: with fewer
-# XLA's own convolution is slow, with more the product with all filters keeps every core at work,
-# which XLA's own does not (WRN-10-4 on two cores: 303 ms a step gathered, 347 by its own).
-_LARGE = 2**23
-_CHANNELS = range(3, 64)
+# On a CPU, windows of more bytes are not gathered: from here on convolutions by oneDNN take an
+# eighth to a half of the processor time.
+_LARGE = 2**21
+
+# Where there is no oneDNN, windows of more bytes and of so many channels: with fewer XLA's own
+# convolution is slow, with more the product with all filters keeps every core at work, which XLA's
+# own does not (WRN-10-4 on two cores: 303 ms a step gathered, 347 by its own).
+_LARGE_TO_XLA = 2**23
+_CHANNELS_TO_XLA = range(3, 64)
 
 
 # Traced once for equal shapes: a network has many equal convolutions, and is traced many times.
@@ -33,12 +39,12 @@ def convolve(
 ) -> Float[Array, "n out_height out_width features"]:
     """Correlates images with filters: y[p] = sum over offsets u of x[p * strides + u] weight[u].
 
-    GPUs and TPUs convolve directly. On a CPU there are two ways: the windows are gathered and
+    GPUs and TPUs convolve directly. On a CPU there are three ways: the windows are gathered and
     multiplied as one matrix, which takes memory for window_height * window_width copies of the
-    input; or XLA's convolutions in the one form that they are fast in (see `trilinear`). Where the
-    windows fit into a cache, or filters are of few numbers, gathering takes 0.3 to 0.9 times as
-    long for outputs and gradients; else 0.9 to 3 times (jaxlib 0.10.2, 512-bit vectors). All ways
-    give the same numbers to rounding, and derivatives of any order go through.
+    input; oneDNN, which jaxlib brings for some machines (see `onednn`); or, on others, XLA's
+    convolutions in the one form that they are fast in (see `canonical`). Where windows are few,
+    gathering is the fastest, and many problems at once are one product of matrices (`vmap`). All
+    ways give the same numbers to rounding, and derivatives of any order go through.
 
     Args:
         x: images.
@@ -51,7 +57,7 @@ def convolve(
         One value a window and filter.
     """
     pads = lax.padtype_to_pads(x.shape[1:3], weight.shape[:2], strides, padding)
-    on_cpu = trilinear.convolve if _is_large(x, weight, strides, pads) else gather_and_multiply
+    on_cpu = _way_on_cpus(x, weight, strides, pads)
 
     def chosen(x: Array, weight: Array) -> Array:
         return on_cpu(x, weight, strides, pads)
@@ -62,18 +68,21 @@ def convolve(
     return lax.platform_dependent(x, weight, cpu=chosen, default=direct)
 
 
-def _is_large(x: Array, weight: Array, strides: tuple[int, int], pads: Spread) -> bool:
-    """Whether XLA's own convolution is the faster way on a CPU.
+def _way_on_cpus(x: Array, weight: Array, strides: tuple[int, int], pads: Spread) -> Callable:
+    """Returns the fastest way on a CPU.
 
-    Windows of one pixel are the input itself, and there is none for other types than float32.
+    Windows of one pixel are the input itself, and there is one way for other types than float32.
     """
     window, channels = weight.shape[:2], weight.shape[2]
-    if window == (1, 1) or channels not in _CHANNELS:
-        return False
-    if x.dtype != jnp.float32 or weight.dtype != x.dtype:
-        return False
-    out = trilinear.Windows(x.shape[1:3], window, strides, pads).out
-    return x.dtype.itemsize * len(x) * math.prod(out) * math.prod(weight.shape[:3]) > _LARGE
+    if window == (1, 1) or x.dtype != jnp.float32 or weight.dtype != x.dtype:
+        return gather_and_multiply
+    out = Windows(x.shape[1:3], window, strides, pads).out
+    gathered = x.dtype.itemsize * len(x) * math.prod(out) * math.prod(weight.shape[:3])
+    if onednn.usable():
+        return onednn.convolve if gathered > _LARGE else gather_and_multiply
+    if gathered > _LARGE_TO_XLA and channels in _CHANNELS_TO_XLA:
+        return canonical.convolve
+    return gather_and_multiply
 
 
 def convolve_directly(x: Array, weight: Array, strides: tuple[int, int], pads: Spread) -> Array:

@@ -4,133 +4,27 @@ An interval counts what varies between seeds and, where accuracies are compared,
 were drawn. A claim is shown where all of the interval is on the claim's side of its threshold, not
 shown where all of it is on the other, and otherwise undecided: then it says what it would take.
 Thresholds are the paper's, or margins stated before anything was run.
-
-Intervals are of 95 %. Everything random takes an explicit key.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-import scipy.stats
-from jaxtyping import Float
 
+from lsa_jax.reporting.intervals import (
+    LEVEL,
+    REACH,
+    Interval,
+    Values,
+    binomial_error,
+    half_length,
+    over_seeds,
+)
 from lsa_jax.reporting.report import Claim, Status
 
-LEVEL = 0.95
 # That a statement holds in every run by luck alone is at most as likely as one end of an interval.
 LUCK = (1 - LEVEL) / 2
-_TAIL = (1 + LEVEL) / 2
-# An interval of a number whose error is known reaches so many errors.
-REACH = float(scipy.stats.norm.ppf(_TAIL))
 _MOST_SEEDS = 1000
-_RESAMPLES = 2000
-
-Values = Sequence[float] | np.ndarray | pd.Series
-
-
-class Interval(NamedTuple):
-    """A mean over seeds and where it may be.
-
-    Attributes:
-        mean: over seeds.
-        low: lower end; not-a-number where there is nothing to tell how far it may be off.
-        high: upper end.
-        seeds: how many values there are.
-        spread: their standard deviation; not-a-number for fewer than two.
-        examples_error: standard error from the draw of test examples.
-    """
-
-    mean: float
-    low: float
-    high: float
-    seeds: int
-    spread: float
-    examples_error: float
-
-
-def _reach(spread: float, seeds: int, examples_error: float) -> float:
-    """Returns half the length of an interval: that of seeds and that of examples, in quadrature."""
-    of_examples = REACH * examples_error
-    if seeds < 2:
-        return of_examples if examples_error > 0 else np.nan
-    return float(
-        np.hypot(scipy.stats.t.ppf(_TAIL, seeds - 1) * spread / np.sqrt(seeds), of_examples)
-    )
-
-
-def over_seeds(values: Values, examples_error: float = 0.0) -> Interval:
-    """Returns the interval of a mean over seeds: Student's t, missing values left out.
-
-    Args:
-        values: one a seed.
-        examples_error: standard error of each from the draw of its test examples, which seeds may
-            share; with one seed it is all there is.
-    """
-    found = pd.Series(values, dtype=float).dropna()
-    mean = float(found.mean()) if len(found) else np.nan
-    spread = float(found.std()) if len(found) > 1 else np.nan
-    reach = _reach(spread, len(found), examples_error)
-    return Interval(mean, mean - reach, mean + reach, len(found), spread, examples_error)
-
-
-def binomial_error(accuracy: float, examples: int) -> float:
-    """Returns an accuracy's standard error, by Agresti and Coull (1998): not 0 at 0 or 1."""
-    share = (accuracy * examples + 2) / (examples + 4)
-    return float(np.sqrt(share * (1 - share) / (examples + 4)))
-
-
-def difference_error(
-    first: float, second: float, examples: int, both: float | None = None
-) -> float:
-    """Returns the standard error of a difference of two accuracies on the same examples.
-
-    Args:
-        first: an accuracy.
-        second: the other.
-        examples: of the test.
-        both: share of examples that both have right: the paired error, of McNemar (1947). Without
-            it errors count as independent, which they exceed where one's mistakes are the other's.
-    """
-    if both is None:
-        return float(np.hypot(binomial_error(first, examples), binomial_error(second, examples)))
-    # One more example of either kind: no error is 0.
-    only = np.array([first - both, second - both]) * examples + 1
-    only /= examples + 2
-    return float(np.sqrt((only.sum() - (only[0] - only[1]) ** 2) / (examples + 2)))
-
-
-def ratio_error(top: float, bottom: float, examples: int, key: int) -> float:
-    """Returns the standard error of a ratio of accuracies: bootstrap over their test examples."""
-    rng = np.random.default_rng(key)
-    drawn = [
-        rng.binomial(examples + 4, (share * examples + 2) / (examples + 4), size=_RESAMPLES)
-        for share in (top, bottom)
-    ]
-    return float(np.std(drawn[0] / np.maximum(drawn[1], 1)))
-
-
-def bootstrap(
-    samples: Sequence[Float[np.ndarray, " _"]],
-    statistic: Callable[[list[np.ndarray]], float],
-    key: int,
-    resamples: int = _RESAMPLES,
-) -> tuple[float, float]:
-    """Returns the percentile interval of a statistic of several samples, each resampled by itself.
-
-    Efron (1979). Not-a-number where a sample has fewer than two values: they cannot be resampled.
-    """
-    samples = [np.asarray(values, float) for values in samples]
-    if min(map(len, samples), default=0) < 2:
-        return np.nan, np.nan
-    rng = np.random.default_rng(key)
-    found = [
-        statistic([values[rng.integers(len(values), size=len(values))] for values in samples])
-        for _ in range(resamples)
-    ]
-    low, high = np.nanquantile(found, [1 - _TAIL, _TAIL])
-    return float(low), float(high)
 
 
 def is_near_chance(accuracy: float, classes: int, examples: int) -> bool:
@@ -155,17 +49,42 @@ def decide(low: float, high: float, above: float, below: float) -> Status:
     return "not shown" if high <= above or low >= below else "undecided"
 
 
-def _would_take(interval: Interval, above: float, below: float) -> str:
-    """Returns what would decide an undecided comparison, if all stays as it is."""
-    distance = min(abs(interval.mean - above), abs(interval.mean - below))
-    if interval.seeds < 2:
+def would_take(interval: Interval, distance: float) -> str:
+    """Returns what would part a mean from a number, in words, if all else stays as it is.
+
+    Args:
+        interval: the mean's, which contains the number.
+        distance: between the two.
+    """
+    of_examples, seeds = REACH * interval.examples_error, interval.seeds
+    if seeds < 2 and not of_examples:
         return "2 seeds or more"
-    if REACH * interval.examples_error >= distance:
-        return "more test examples" if interval.examples_error else "no number of seeds"
-    for seeds in range(interval.seeds + 1, _MOST_SEEDS):
-        if _reach(interval.spread, seeds, interval.examples_error) < distance:
-            return f"about {seeds} seeds"
-    return f"more than {_MOST_SEEDS} seeds"
+    if distance <= 0:
+        return "no number of seeds"
+    if seeds > 1 and of_examples < distance:
+        return _in_words(_seeds_for(interval, interval.examples_error, distance))
+    of_seeds, first = 0.0, "2 seeds or more and " if seeds < 2 else "about "
+    if seeds > 1:
+        of_seeds = half_length(interval.spread, seeds, 0.0)
+    if of_seeds > distance / np.sqrt(2):  # then half of what may be off is left to either
+        of_seeds = distance / np.sqrt(2)
+        first = f"{_in_words(_seeds_for(interval, 0.0, of_seeds))} and "
+    times = of_examples**2 / (distance**2 - of_seeds**2)
+    digits = 1 if times < 10 else 0
+    up = np.ceil(times * 10**digits) / 10**digits
+    return f"{first}{up:.{digits}f} times as many test examples"
+
+
+def _seeds_for(interval: Interval, examples_error: float, distance: float) -> int | None:
+    """Returns the fewest seeds, at least those there are, whose interval does not reach so far."""
+    for seeds in range(interval.seeds, _MOST_SEEDS):
+        if half_length(interval.spread, seeds, examples_error) < distance:
+            return seeds
+    return None
+
+
+def _in_words(seeds: int | None) -> str:
+    return f"more than {_MOST_SEEDS} seeds" if seeds is None else f"about {seeds} seeds"
 
 
 def compare(
@@ -198,7 +117,8 @@ def compare(
     status = decide(interval.low, interval.high, above, below)
     notes = [unless] if unless else []
     if status == "undecided":
-        notes.append("it would take " + _would_take(interval, above, below))
+        nearest = min(abs(interval.mean - above), abs(interval.mean - below))
+        notes.append("it would take " + would_take(interval, nearest))
     if status == "shown" and unless:
         status = "undecided"
     ours = round(interval.mean, digits)

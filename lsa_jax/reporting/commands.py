@@ -1,5 +1,6 @@
 """Runs the sweeps of a reproduction, each as a command of its own, and records what came out."""
 
+import collections
 import os
 import resource
 import signal
@@ -101,6 +102,8 @@ def _run(sweep: Sweep, request: Request, host: dict[str, Any]) -> Sweep:
 def run_all(sweeps: list[Sweep], request: Request, command: str) -> list[Sweep]:
     """Runs the sweeps that are not finished; writes the report before and after each.
 
+    What came out of all is printed last.
+
     Args:
         sweeps: all of the paper, with what an earlier call left.
         request: which of them to run, and where.
@@ -137,4 +140,7 @@ def run_all(sweeps: list[Sweep], request: Request, command: str) -> list[Sweep]:
         reason = sweeps[place].reason
         print(f"{sweep.name}: {sweeps[place].status}" + (f": {reason}" if reason else ""))
     reproduction.write(request.workdir, record | {"sweeps": sweeps})
+    statuses = collections.Counter(sweep.status for sweep in sweeps)
+    print("\n" + ", ".join(f"{count} {status}" for status, count in statuses.items()))
+    print(f"wrote {request.workdir / 'report.json'}\nwrote {request.workdir / 'report.md'}")
     return sweeps

@@ -20,6 +20,9 @@ OF_ANY = (
     "weight_movement",
 )
 
+# Those of the weights alone, which take no examples.
+OF_WEIGHTS = ("weight_movement",)
+
 # The time of the velocity is in epochs of runs that are trained by epochs, in steps of others.
 
 # A run's columns beside the measures at its end: training examples they are taken on, and the time

@@ -75,9 +75,11 @@ def _cost(results: pd.DataFrame) -> str:
     """Says on how much is measured and what it costs."""
     taken = results[results[EXAMPLES].notna()]
     counts = sorted({int(count) for count in taken[EXAMPLES]})
-    words = f"Measures are taken on {' to '.join(map(str, counts[:: max(len(counts) - 1, 1)]))}"
-    words += " training examples of each run, at its start, its end and steps between on a"
-    words += " logarithmic scale"
+    words = "Measures are taken "
+    if counts[-1]:  # else they are of the weights alone
+        words += f"on {' to '.join(map(str, counts[:: max(len(counts) - 1, 1)]))}"
+        words += " training examples of each run, "
+    words += "at the start, the end and steps between on a logarithmic scale"
     if SHARE in taken and taken[SHARE].notna().any():
         words += f"; that took {100 * taken[SHARE].median():.1f} % of the time of training"
     return f"{words}."

@@ -23,6 +23,7 @@ NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
     *("done, some runs failed", "done"),
 )
 FINISHED = (DONE, RUNS_FAILED)
+WITH_FAILURES = (FAILED, RUNS_FAILED)
 
 
 class Sweep(NamedTuple):

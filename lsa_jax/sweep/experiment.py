@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import ml_collections
 import pandas as pd
 
+from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.reporting.report import Report
 from lsa_jax.sweep.points import Point
 
@@ -31,6 +32,25 @@ class Outcome(NamedTuple):
     status: Literal["ok", "failed"] = "ok"
     message: str = ""
     timings: dict[str, float | None] = {}
+
+
+def with_last_measures(outcome: Outcome, cost: tuple[int, float | None] | None) -> Outcome:
+    """Returns an outcome with the last of what was measured along it, and what measuring took.
+
+    Args:
+        outcome: of a run; its history has the measures where they were taken.
+        cost: examples that they were taken on, and their time over that of training; None where
+            nothing was measured.
+    """
+    if cost is None or outcome.status != "ok":
+        return outcome
+    examples, share = cost
+    found = {EXAMPLES: examples}
+    for row in outcome.history:
+        found |= {name: value for name, value in row.items() if is_measure(name)}
+    return outcome._replace(
+        metrics=outcome.metrics | found, timings={**outcome.timings, SHARE: share}
+    )
 
 
 def no_data(points: list[Point], data_dir: Path | None) -> None:

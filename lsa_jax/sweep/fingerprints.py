@@ -20,7 +20,7 @@ from lsa_jax.sweep.fields import flatten
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOM = Path("lsa_jax/experiments")
 # Of what papers share, these decide what a report says.
-_RULES = {Path("lsa_jax/reporting/claims.py"), Path("lsa_jax/reporting/curves.py")}
+_RULES = {Path(f"lsa_jax/reporting/{name}.py") for name in ("claims", "curves", "intervals")}
 
 
 def _digest(content: bytes) -> str:

@@ -4,11 +4,13 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import ml_collections
 
 from lsa_jax.errors import InputError
+from lsa_jax.sweep.registry import load_settings
 
 
 class Point(NamedTuple):
@@ -82,6 +84,36 @@ def make_points(
     if not points:
         raise InputError("the sweep has no points; every config.sweep.* needs at least one value")
     return list(points.values())
+
+
+def _tuples(value: Any) -> Any:
+    """Turns JSON's lists back into the tuples that configurations hold."""
+    if isinstance(value, list):
+        return tuple(_tuples(member) for member in value)
+    if isinstance(value, dict):
+        return {name: _tuples(member) for name, member in value.items()}
+    return value
+
+
+def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Point]]:
+    """Returns the configuration and the points that `config.json` in a folder records.
+
+    Raises:
+        InputError: the file cannot be read, or it is not one of ours.
+    """
+    path = workdir / "config.json"
+    try:
+        record = json.loads(path.read_text())
+        recorded, sweep = _tuples(record["config"]), [_tuples(s) for s in record["sweep"]]
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}; accepted: a folder that a sweep wrote"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} is damaged; expected what a sweep writes there") from None
+    settings = load_settings(recorded.get("experiment"))
+    config = ml_collections.ConfigDict(recorded).lock()
+    return config, make_points(config, sweep, settings.validate)
 
 
 def group_points(

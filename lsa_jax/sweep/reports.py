@@ -12,7 +12,7 @@ from lsa_jax.reporting.measured import with_measures
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import locks
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.points import Point, recorded_points
 from lsa_jax.sweep.registry import load_experiment
 
 Show = Callable[[str], None]
@@ -45,3 +45,13 @@ def report_sweep(
     if len(results) < len(points):
         show(f"{len(points) - len(results)} of {len(points)} runs are missing")
     return results
+
+
+def remake(workdir: Path) -> None:
+    """Writes a folder's report anew, from what is recorded in it alone, and shows none of it.
+
+    Raises:
+        InputError: its record cannot be read by this code, or none of its points is done.
+    """
+    config, points = recorded_points(workdir)
+    report_sweep(config, points, workdir, show=lambda text: None)

@@ -135,7 +135,7 @@ def _kernel_of(features: Float[Array | np.ndarray, "n ..."]) -> Float[Array, "n 
 def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
     """Returns |W_t - W_0| / |W_0| of each layer: all arrays in one place of the parameters' tree.
 
-    Infinite for a layer that starts at zero and moves.
+    Infinite for a layer that starts at zero and moves, 0 for any that does not.
 
     Source: Chizat, Oyallon and Bach, 2019.
     """
@@ -147,7 +147,10 @@ def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
         moved, size = squares.setdefault(layer, [jnp.float32(0), jnp.float32(0)])
         change = jnp.asarray(b) - jnp.asarray(a)
         squares[layer] = [moved + jnp.sum(change**2), size + jnp.sum(jnp.asarray(a) ** 2)]
-    return {layer: jnp.sqrt(moved / size) for layer, (moved, size) in squares.items()}
+    return {
+        layer: jnp.sqrt(jnp.where(moved > 0, moved / size, 0))
+        for layer, (moved, size) in squares.items()
+    }
 
 
 def activation_change(

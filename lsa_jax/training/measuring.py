@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend
 from lsa_jax.checks import one_of, require
+from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import measures
 from lsa_jax.training.measures import MEASURES, OF_KERNELS, tangent_kernel
 
@@ -64,7 +65,7 @@ class Cost(NamedTuple):
     """What measuring took.
 
     Attributes:
-        examples: training examples that it was done on.
+        examples: training examples that it was done on; 0 for measures of the weights alone.
         share: its time over that of training, compilation left out of both; None where this process
             did too little to tell.
     """
@@ -143,7 +144,7 @@ class Course:
         names: Sequence[str],
         apply: Callable,
         starts: PyTree,
-        inputs: Float[np.ndarray, "replicas n ..."],
+        inputs: Shaped[np.ndarray, "replicas n ..."],
         targets: Float[np.ndarray, "replicas n ..."],
         marks: Sequence[int],
         network: Callable[[PyTree], PyTree] = _itself,
@@ -170,12 +171,10 @@ class Course:
         self._with_kernels = self._velocity or any(name in OF_KERNELS for name in names)
         self._starts, self._inputs, self._targets = starts, inputs, targets
         count, size = len(targets), inputs.shape[1]
-        shape = (count, size, size) if self._with_kernels else (count, 0, 0)
         self.columns = self._find_columns()
-        self.values = {
-            "measures": np.full((len(marks), len(self.columns), count), np.nan),
-            "kernels": np.zeros((2, *shape), np.float32),  # at the start, and the last
-        }
+        self.values = {"measures": np.full((len(marks), len(self.columns), count), np.nan)}
+        if self._with_kernels:  # at the start, and the last; no checkpoint takes an empty array
+            self.values["kernels"] = np.zeros((2, count, size, size), np.float32)
         self.seconds: list[float] = []
 
     def _of(self, replica: int, params: PyTree) -> tuple:
@@ -255,6 +254,22 @@ class Course:
         return Cost(self._inputs.shape[1], share)
 
 
+def course_of_weights(measuring: Measuring, starts: PyTree, marks: Sequence[int]) -> Course | None:
+    """Returns the course of a run of which `OF_WEIGHTS` alone are measured, as `course_of` does."""
+    if not measuring.names or backend.dry_run() is not None:
+        return None
+    starts = measuring.network(starts)
+    nothing = np.zeros((len(jax.tree.leaves(starts)[0]), 0), np.float32)
+    given = (measuring.names, _no_outputs, starts, nothing, nothing, log_spaced(marks))
+    return Course(*given, measuring.network)
+
+
+def _no_outputs(params: PyTree, inputs: Array) -> Array:
+    """Stands for the network where weights alone are measured."""
+    del params
+    return inputs
+
+
 def course_of(
     measuring: Measuring,
     apply: Callable,
@@ -277,6 +292,8 @@ def course_of(
     """
     if not measuring.names or backend.dry_run() is not None:
         return None
+    if set(measuring.names) <= set(OF_WEIGHTS):
+        return course_of_weights(measuring, starts, marks)
     apply, count, chosen = measuring.apply or apply, measuring.examples, log_spaced(marks)
     starts = measuring.network(starts)
     if count is None:

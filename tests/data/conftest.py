@@ -15,6 +15,11 @@ from lsa_jax.data import _image_files
 TRAIN, TEST = 20, 10
 
 
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    monkeypatch.delenv("LSA_DATA_DIR", raising=False)
+
+
 def idx_bytes(array):
     """Returns an IDX file of bytes."""
     header = struct.pack(f">{1 + array.ndim}i", 0x800 + array.ndim, *array.shape)

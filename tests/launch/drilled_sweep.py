@@ -1,4 +1,4 @@
-"""A sweep that takes a second, and a program that kills it: what test_drills.py runs.
+"""A sweep that takes a second, and a program that kills it: what tests of drills run.
 
 A tiny experiment takes the place of the real ones: two groups of two points, each of which trains
 a network with checkpoints and then computes a kernel in a file.

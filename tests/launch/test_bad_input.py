@@ -28,6 +28,18 @@ def launch(script, *arguments, **environment):
     )
 
 
+@pytest.fixture
+def launch_late(fork):
+    """Runs a launch script that fails after it has imported JAX, without these imports."""
+
+    def run(script, *arguments):
+        environment = {"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"}
+        ended = fork(script, *arguments, environment=environment)
+        return subprocess.CompletedProcess(arguments, *ended.wait())
+
+    return run
+
+
 def assert_refused(result, *words):
     assert result.returncode == 2, result.stderr
     lines = result.stderr.strip().splitlines()
@@ -147,10 +159,10 @@ def test_distractors_need_their_grid(tmp_path, field, words):
     assert_refused(result, *words)
 
 
-def test_missing_data_are_named_with_the_command_that_fetches_them(tmp_path):
+def test_missing_data_are_named_with_the_command_that_fetches_them(launch_late, tmp_path):
     data, workdir = tmp_path / "data", tmp_path / "out"
     data.mkdir()
-    result = launch(
+    result = launch_late(
         "run", "--config=configs/lsa/fig6_mnist.py", f"--workdir={workdir}", f"--data_dir={data}"
     )
     # launch.reproduce tells missing data from other mistakes by these words.
@@ -158,28 +170,28 @@ def test_missing_data_are_named_with_the_command_that_fetches_them(tmp_path):
     assert not workdir.exists()
 
 
-def test_damaged_data_are_named_and_nothing_is_written(tmp_path):
+def test_damaged_data_are_named_and_nothing_is_written(launch_late, tmp_path):
     data, workdir = tmp_path / "data", tmp_path / "out"
     (data / "mnist").mkdir(parents=True)
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         (data / "mnist" / f"{name}-ubyte").write_bytes(b"\0\0\x08\x07" + bytes(60))
-    result = launch(
+    result = launch_late(
         "run", "--config=configs/lsa/fig6_mnist.py", f"--workdir={workdir}", f"--data_dir={data}"
     )
     assert_refused(result, "train-images-idx3-ubyte", "magic")
     assert not workdir.exists()
 
 
-def test_more_examples_than_there_are_is_refused(tmp_path):
+def test_more_examples_than_there_are_is_refused(launch_late, tmp_path):
     workdir = tmp_path / "out"
-    result = launch("run", QUICKSTART, f"--workdir={workdir}", "--config.data.num_train=99999")
+    result = launch_late("run", QUICKSTART, f"--workdir={workdir}", "--config.data.num_train=99999")
     assert_refused(result, "num_train", "99999")
     assert not workdir.exists()
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path):
+def test_a_folder_of_something_else_is_refused(launch_late, tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    assert_refused(launch("sweep", QUICKSTART, f"--workdir={tmp_path}"), "no config.json")
+    assert_refused(launch_late("sweep", QUICKSTART, f"--workdir={tmp_path}"), "no config.json")
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -188,9 +200,9 @@ def test_a_file_as_workdir_is_refused(tmp_path):
     assert_refused(launch("sweep", QUICKSTART, f"--workdir={tmp_path / 'file'}"), "is a file")
 
 
-def test_a_workdir_that_cannot_be_written_is_refused(tmp_path):
+def test_a_workdir_that_cannot_be_written_is_refused(launch_late, tmp_path):
     (tmp_path / "file").write_text("")
-    result = launch("sweep", QUICKSTART, f"--workdir={tmp_path / 'file' / 'below'}")
+    result = launch_late("sweep", QUICKSTART, f"--workdir={tmp_path / 'file' / 'below'}")
     assert_refused(result, "below")
 
 

@@ -69,11 +69,12 @@ def published(tmp_path, monkeypatch):
     return fetched
 
 
-def test_digits_need_no_folder_and_no_network():
-    result = launch("--dataset=digits")
-    assert result.returncode == 0, result.stderr
-    assert "1,437 training and 360 test images of 8 x 8 x 1, 10 classes" in result.stdout
-    assert result.stderr == ""
+def test_digits_need_no_folder_and_no_network(fork):
+    environment = {"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"}
+    status, output, errors = fork("data", "--dataset=digits", environment=environment).wait()
+    assert status == 0, errors
+    assert "1,437 training and 360 test images of 8 x 8 x 1, 10 classes" in output
+    assert errors == ""
 
 
 def test_missing_data_is_fetched_once_and_described(run, published, tmp_path, capsys):

@@ -12,24 +12,31 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def launch(script, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", f"launch.{script}", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def launch(fork):
+    """Runs a launch script to its end."""
+
+    def run(script, *arguments):
+        ended = fork(script, *arguments, environment=dict(os.environ))
+        return subprocess.CompletedProcess(arguments, *ended.wait())
+
+    return run
 
 
-def refused(script, *arguments):
-    result = launch(script, *arguments)
-    assert result.returncode == 2 and not result.stdout
-    (line,) = result.stderr.splitlines()
-    return line
+@pytest.fixture(scope="module")
+def refused(launch):
+    """Runs a launch script that refuses what it is given; returns the line that says so."""
+
+    def run(script, *arguments):
+        result = launch(script, *arguments)
+        assert result.returncode == 2 and not result.stdout
+        (line,) = result.stderr.splitlines()
+        return line
+
+    return run
 
 
-def test_a_list_has_item_cost_data_and_status():
+def test_a_list_has_item_cost_data_and_status(launch):
     result = launch("list", "--paper=resnet", "--under=1h", "--data=none")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
@@ -53,12 +60,12 @@ def test_a_list_has_item_cost_data_and_status():
         ("--completion=tcsh", ["--completion", "bash"]),
     ],
 )
-def test_a_wish_that_is_not_understood_is_refused(flag, words):
+def test_a_wish_that_is_not_understood_is_refused(refused, flag, words):
     line = refused("list", flag)
     assert all(word in line for word in words), line
 
 
-def test_a_configuration_is_shown_with_values_meanings_and_defaults():
+def test_a_configuration_is_shown_with_values_meanings_and_defaults(launch):
     config = "--config=configs/lsa/fig6_mnist.py:small"
     result = launch("show", config, "--config.noise=0.5", "--fields=noise,seed,data.dataset")
     assert result.returncode == 0, result.stderr
@@ -70,13 +77,13 @@ def test_a_configuration_is_shown_with_values_meanings_and_defaults():
     assert "width_factor" not in result.stdout
 
 
-def test_what_is_changed_alone_can_be_shown():
+def test_what_is_changed_alone_can_be_shown(launch):
     result = launch("show", "--config=configs/quickstart.py", "--changed")
     fields = [line for line in result.stdout.splitlines() if " = " in line]
     assert fields and all(line.startswith("* ") for line in fields)
 
 
-def test_a_field_or_configuration_that_does_not_exist_is_refused():
+def test_a_field_or_configuration_that_does_not_exist_is_refused(refused):
     quickstart = "--config=configs/quickstart.py"
     assert "--fields has 'dat'" in refused("show", quickstart, "--fields=dat")
     assert "did you mean configs/quickstart.py?" in refused("show", "--config=configs/quikstart.py")

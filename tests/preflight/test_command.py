@@ -29,7 +29,10 @@ def _preflight(*flags):
 
 def test_the_quickstarts_programs_are_compiled_for_several_devices(tmp_path):
     file = tmp_path / "found.json"
-    done = _preflight("--config=configs/quickstart.py:quick", "--topology=cpu:2", f"--json={file}")
+    # Of every kind of program one: what trains, what tiles a kernel, what the host solves.
+    learners = "--config.sweep.learner=('network', 'ntk_infinite')"
+    flags = ("--topology=cpu:2", f"--json={file}", learners)
+    done = _preflight("--config=configs/quickstart.py:quick", *flags)
     assert done.returncode == 0, done.stderr
     found = json.loads(file.read_text())
     names = [program["name"] for program in found["programs"]]

@@ -154,6 +154,17 @@ def test_no_verdict_of_rich_where_all_are_equal_constant_exchanged_or_noise():
     # A gain of 5 points that 30 test examples cannot tell.
     small = judged(lambda learner, seed: 0.7 + 0.05 * (learner in LEARNERS[:2]), num_test=30)
     assert small.word == "undecided"
+    taken = small.sentence.partition("it would take ")[2].split(" and ")
+    assert [words.split(" to ")[1] for words in taken] == [
+        "decide on the network",
+        "decide on the kernel",
+    ]
+    times = float(taken[0].split()[1])
+    assert taken[0].split()[2:6] == ["times", "as", "many", "test"]
+    again = judged(
+        lambda learner, seed: 0.7 + 0.05 * (learner in LEARNERS[:2]), num_test=int(35 * times)
+    )
+    assert again.word == "rich"
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,36 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.reporting import claims
+from lsa_jax.reporting import claims, intervals
 
 
 def test_an_interval_over_seeds_is_students():
     values = [1.0, 2.0, 4.0, 5.5]
-    interval = claims.over_seeds([*values, np.nan])
+    interval = intervals.over_seeds([*values, np.nan])
     low, high = scipy.stats.t.interval(0.95, 3, np.mean(values), scipy.stats.sem(values))
     np.testing.assert_allclose((interval.low, interval.high), (low, high))
     assert interval.seeds == 4
 
 
 def test_one_seed_has_the_interval_of_its_test_examples_and_none_without_them():
-    interval = claims.over_seeds([0.5], examples_error=0.1)
+    interval = intervals.over_seeds([0.5], examples_error=0.1)
     np.testing.assert_allclose((interval.low, interval.high), 0.5 + 0.1 * 1.959964 * np.r_[-1, 1])
-    assert np.isnan(claims.over_seeds([0.5]).low)
+    assert np.isnan(intervals.over_seeds([0.5]).low)
+
+
+def test_the_jackknife_has_the_error_of_a_mean_exactly_and_of_a_ratio_nearly():
+    values = np.array([1.0, 2.0, 4.0, 5.5])
+    np.testing.assert_allclose(intervals.jackknife(values, np.mean), values)
+    rng, found, errors = np.random.default_rng(5), [], []
+    for _ in range(800):
+        pairs = rng.normal((3.0, 2.0), 0.3, size=(12, 2))
+        own = intervals.jackknife(pairs, lambda kept: np.divide(*np.mean(kept, axis=0)))
+        found.append(own.mean())
+        errors.append(own.std(ddof=1) / 12**0.5)
+    np.testing.assert_allclose(found[-1], np.divide(*pairs.mean(axis=0)))
+    np.testing.assert_allclose(np.mean(np.square(errors)) ** 0.5, np.std(found), rtol=0.1)
+    assert intervals.jackknife([7], lambda kept: 3.0).tolist() == [3.0]
+    assert not len(intervals.jackknife([], lambda kept: 3.0))
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 10])
@@ -28,7 +43,7 @@ def test_the_interval_covers_where_seeds_share_their_test_examples(seeds):
     runs, examples_error, of_seeds = 4000, 0.7, 1.0
     shared = examples_error * rng.normal(size=(runs, 1))
     values = shared + of_seeds * rng.normal(size=(runs, seeds))
-    found = [claims.over_seeds(row, examples_error) for row in values]
+    found = [intervals.over_seeds(row, examples_error) for row in values]
     covered = np.mean([interval.low <= 0 <= interval.high for interval in found])
     assert 0.935 <= covered <= 0.995
 
@@ -37,10 +52,12 @@ def test_a_binomial_interval_covers_also_next_to_one():
     rng = np.random.default_rng(1)
     for accuracy, examples in ((0.5, 100), (0.9, 500), (0.99, 200)):
         right = rng.binomial(examples, accuracy, size=4000) / examples
-        errors = np.array([claims.binomial_error(share, examples) for share in right])
+        errors = np.array([intervals.binomial_error(share, examples) for share in right])
         assert (abs(right - accuracy) <= 1.96 * errors).mean() >= 0.93
-    assert claims.binomial_error(1.0, 100) > 0
-    np.testing.assert_allclose(claims.binomial_error(0.3, 10**6), (0.21 / 10**6) ** 0.5, rtol=1e-4)
+    assert intervals.binomial_error(1.0, 100) > 0
+    np.testing.assert_allclose(
+        intervals.binomial_error(0.3, 10**6), (0.21 / 10**6) ** 0.5, rtol=1e-4
+    )
 
 
 def test_errors_that_two_learners_share_leave_their_difference():
@@ -50,28 +67,28 @@ def test_errors_that_two_learners_share_leave_their_difference():
     drawn = rng.multinomial(examples, (0.7, 0.12, 0.06, 0.12), size=runs) / examples
     both, first, second = drawn[:, 0], drawn[:, 0] + drawn[:, 1], drawn[:, 0] + drawn[:, 2]
     deviation = (first - second).std()
-    paired = claims.difference_error(first[0], second[0], examples, both[0])
+    paired = intervals.difference_error(first[0], second[0], examples, both[0])
     np.testing.assert_allclose(paired, deviation, rtol=0.15)
-    assert claims.difference_error(first[0], second[0], examples) > 1.2 * paired
+    assert intervals.difference_error(first[0], second[0], examples) > 1.2 * paired
     # Of 8 examples one learner alone has 2 right and the other 1, with one more of either kind.
     exact = ((0.3 + 0.2 - (0.3 - 0.2) ** 2) / 10) ** 0.5
-    assert claims.difference_error(0.5, 0.375, 8, 0.25) == pytest.approx(exact)
-    assert claims.difference_error(0.375, 0.5, 8, 0.25) == pytest.approx(exact)
+    assert intervals.difference_error(0.5, 0.375, 8, 0.25) == pytest.approx(exact)
+    assert intervals.difference_error(0.375, 0.5, 8, 0.25) == pytest.approx(exact)
 
 
 def test_the_error_of_a_ratio_is_that_of_its_linearisation():
     top, bottom, examples = 0.6, 0.8, 2000
     relative = [(1 - share) / share / examples for share in (top, bottom)]
-    found = claims.ratio_error(top, bottom, examples, key=0)
+    found = intervals.ratio_error(top, bottom, examples, key=0)
     np.testing.assert_allclose(found, top / bottom * np.sqrt(sum(relative)), rtol=0.1)
     # Of few examples it is that of two binomial numbers of 4 more, half of them right.
     counts, shares = np.arange(9), [5 / 8, 6 / 8]
     weights = np.outer(*(scipy.stats.binom.pmf(counts, 8, share) for share in shares))
     ratios = counts[:, None] / np.maximum(counts, 1)
     exact = (weights * ratios**2).sum() - (weights * ratios).sum() ** 2
-    np.testing.assert_allclose(claims.ratio_error(0.75, 1.0, 4, key=0) ** 2, exact, rtol=0.1)
-    assert found == claims.ratio_error(top, bottom, examples, key=0)
-    assert found != claims.ratio_error(top, bottom, examples, key=1)
+    np.testing.assert_allclose(intervals.ratio_error(0.75, 1.0, 4, key=0) ** 2, exact, rtol=0.1)
+    assert found == intervals.ratio_error(top, bottom, examples, key=0)
+    assert found != intervals.ratio_error(top, bottom, examples, key=1)
 
 
 def test_the_bootstrap_of_an_exponent_covers():
@@ -83,11 +100,11 @@ def test_the_bootstrap_of_an_exponent_covers():
     covered = 0
     for _ in range(200):
         samples = [size**-0.5 * np.exp(0.2 * rng.normal(size=20)) for size in k]
-        low, high = claims.bootstrap(samples, slope, key=0, resamples=200)
+        low, high = intervals.bootstrap(samples, slope, key=0, resamples=200)
         covered += low <= -0.5 <= high
     assert 0.88 <= covered / 200 <= 0.99
     for samples in ([np.ones(1)], [np.arange(3.0), np.ones(1)], []):
-        assert np.isnan(claims.bootstrap(samples, np.mean, key=0)).all()
+        assert np.isnan(intervals.bootstrap(samples, np.mean, key=0)).all()
 
 
 @pytest.mark.parametrize(
@@ -127,8 +144,24 @@ def test_an_undecided_claim_says_how_many_seeds_it_would_take():
     assert low(told) > 0 >= low(told - 1)
     one = claims.compare("", "", [1.0], above=0.0)
     assert (one.status, one.note) == ("undecided", "it would take 2 seeds or more")
-    few = claims.compare("", "", values, above=0.0, examples_error=5.0)
-    assert few.note == "it would take more test examples"
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0])
+def test_an_undecided_claim_says_how_many_test_examples_it_would_take(spread):
+    values = np.array([2.0 - spread, 2.0, 2.0 + spread])
+    note = claims.compare("", "", values, above=0.0, examples_error=5.0).note
+    times = float(note.split(" times")[0].split()[-1])
+    seeds = int(note.split("about ")[1].split()[0]) if "seeds" in note else 3
+    assert (seeds > 3) == (spread == 1.0)
+
+    def low(times):
+        reach = scipy.stats.t.ppf(0.975, seeds - 1) * values.std(ddof=1) / seeds**0.5
+        return 2 - np.hypot(reach, 1.96 * 5 / times**0.5)
+
+    assert low(times * 1.05) > 0
+    assert low(times / (1.5 if spread == 1.0 else 1.15)) < 0
+    one = claims.compare("", "", [2.0], above=0.0, examples_error=5.0)
+    assert one.note == "it would take 2 seeds or more and 25 times as many test examples"
 
 
 def test_one_seed_is_decided_by_its_test_examples_alone():

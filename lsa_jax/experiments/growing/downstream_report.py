@@ -4,13 +4,8 @@ import pandas as pd
 
 from lsa_jax.experiments.growing.families import DOWNSTREAM, NUM_ITEMS
 from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY
-from lsa_jax.reporting.claims import (
-    REACH,
-    binomial_error,
-    cell,
-    compare,
-    difference_error,
-)
+from lsa_jax.reporting.claims import cell, compare
+from lsa_jax.reporting.intervals import REACH, binomial_error, difference_error
 from lsa_jax.reporting.report import Claim
 
 # Whom LAG@k is above in every task of table C.1.

@@ -108,6 +108,18 @@ def _normal(key: Key[Array, ""], name: int, shape: tuple[int, ...], std: float) 
     return std * jax.random.normal(jax.random.fold_in(key, name), shape)
 
 
+def _init_layers(
+    key: Key[Array, ""], num_layers: int, shapes: dict[str, tuple[int, int]], sizes: Sizes
+) -> Params:
+    """Returns all layers' matrices, drawn by their place, and the scales of both norms."""
+    require("num_layers", num_layers, integer(1))
+    layers = {
+        name: _normal(key, place, (num_layers, *shape), sizes.init_std)
+        for place, (name, shape) in enumerate(shapes.items())
+    }
+    return layers | {f"norm{i}_scale": jnp.ones((num_layers, sizes.width)) for i in (1, 2)}
+
+
 def _layer_norm(
     x: Float[Array, "b n d"], scale: Float[Array, " d"], bias: Float[Array, " d"]
 ) -> Float[Array, "b n d"]:
@@ -202,14 +214,9 @@ def encoder(sizes: Sizes) -> Transformer:
     d, f, std = sizes.width, sizes.hidden, sizes.init_std
 
     def init(key: Key[Array, ""], num_layers: int) -> Params:
-        require("num_layers", num_layers, integer(1))
         shapes = {"qkv": (d, 3 * d), "out": (d, d), "up": (d, f), "down": (f, d)}
-        layers = {
-            name: _normal(key, place, (num_layers, *shape), std)
-            for place, (name, shape) in enumerate(shapes.items())
-        }
+        layers = _init_layers(key, num_layers, shapes, sizes)
         layers |= {f"{n}_bias": jnp.zeros((num_layers, shape[1])) for n, shape in shapes.items()}
-        layers |= {f"norm{i}_scale": jnp.ones((num_layers, d)) for i in (1, 2)}
         layers |= {f"norm{i}_bias": jnp.zeros((num_layers, d)) for i in (1, 2)}
         return {
             "tokens": _normal(key, 10, (sizes.vocabulary_size, d), std),
@@ -260,13 +267,8 @@ def decoder(sizes: Sizes) -> Transformer:
         raise InputError(f"heads is {sizes.heads}; accepted: with an even width / heads")
 
     def init(key: Key[Array, ""], num_layers: int) -> Params:
-        require("num_layers", num_layers, integer(1))
         shapes = {"qkv": (d, 3 * d), "out": (d, d), "gate": (d, f), "up": (d, f), "down": (f, d)}
-        layers = {
-            name: _normal(key, place, (num_layers, *shape), std)
-            for place, (name, shape) in enumerate(shapes.items())
-        }
-        layers |= {f"norm{i}_scale": jnp.ones((num_layers, d)) for i in (1, 2)}
+        layers = _init_layers(key, num_layers, shapes, sizes)
         tokens = _normal(key, 10, (sizes.vocabulary_size, d), std)
         return {"tokens": tokens, "layers": layers, "output_scale": jnp.ones(d)}
 

@@ -93,6 +93,7 @@ def train(
     directory: Path,
     progress: Callable[[float], None],
     frozen: tuple[str, ...] = (),
+    measuring: training.Measuring | None = None,
 ) -> tuple[Any, training.History]:
     """Trains a model at every point of a group at once.
 
@@ -105,6 +106,7 @@ def train(
         directory: where checkpoints go.
         progress: called with the fraction done.
         frozen: parts of the model's parameters that are not trained.
+        measuring: as `training.train` takes it; None measures nothing.
 
     Returns:
         The trained parameters and the course of training, with an axis of points.
@@ -123,7 +125,9 @@ def train(
         lambda replica: optimizer_of(config, model, task, replica["rate"], frozen),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(test, None, config.epochs),
+        evaluation=training.Evaluation(
+            test, None, config.epochs, measuring=measuring or training.Measuring()
+        ),
         replicas=replicas,
         frozen=frozen,
         checkpoints=training.Checkpoints(directory, max(1, config.epochs // 4)),
@@ -131,7 +135,14 @@ def train(
     )
 
 
-def last_row(history: training.History, replica: int) -> dict[str, float]:
-    """Returns the last losses and accuracies of one replica."""
-    row = history.rows[-1]
-    return {name: np.asarray(v)[replica].item() for name, v in row.items() if np.ndim(v)}
+def rows_of(history: training.History, replica: int) -> list[dict[str, Any]]:
+    """Returns the course of one replica, a row an epoch at which something was measured."""
+    return [
+        {name: v[replica].item() if np.ndim(v) else v for name, v in row.items()}
+        for row in history.rows
+    ]
+
+
+def at_end(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Returns the losses and accuracies at the end of a course."""
+    return {n: value for n, value in rows[-1].items() if n.endswith(("_loss", "_accuracy"))}

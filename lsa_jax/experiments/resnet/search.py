@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 import optax
 from jax import lax
@@ -308,3 +309,30 @@ class Search:
 
             self._programs[count] = (layout, layout.map(advance, 2))
         return self._programs[count]
+
+
+def momentum_search(
+    apply: Callable[[PyTree, Any], Array],
+    plan: Plan,
+    config: ml_collections.ConfigDict,
+    *,
+    frozen: tuple[str, ...] = (),
+    fetch: Callable | None = None,
+) -> Search:
+    """Returns the search of an experiment: SGD with momentum, whose rate falls to a tenth once.
+
+    Args:
+        apply: as in `Search`.
+        plan: likewise.
+        config: has `momentum`, `fall_epoch`, `num_train` and `num_test`.
+        frozen: as in `Search`.
+        fetch: likewise.
+    """
+    fall_step = config.fall_epoch * -(-config.num_train // plan.batch_size)
+
+    def optimizer(candidate: PyTree) -> optax.GradientTransformation:
+        rule = {"momentum": config.momentum, "fall_step": fall_step, "fall_factor": 0.1}
+        return momentum_with_decay(**candidate, **rule)
+
+    sizes = {"num_train": config.num_train, "num_test": config.num_test}
+    return Search(apply, optimizer, plan, **sizes, frozen=frozen, fetch=fetch)

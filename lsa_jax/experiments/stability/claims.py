@@ -16,13 +16,12 @@ from lsa_jax.reporting.claims import (
     chance_warning,
     compare,
     decide,
-    difference_error,
     margin_of,
     measured,
     not_run,
-    over_seeds,
     spread,
 )
+from lsa_jax.reporting.intervals import difference_error, over_seeds
 from lsa_jax.reporting.report import Claim, Status
 
 # Maxima of fewer pairs than this say nothing of heavy-tailed quantities.

@@ -5,7 +5,7 @@ models of a pair have one start and one order. The pairs of one size are replica
 """
 
 import functools
-import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +17,8 @@ import numpy as np
 from jaxtyping import Array
 
 from lsa_jax import parallel
-from lsa_jax.data import images, resize
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.stability import linear, networks
+from lsa_jax.experiments.stability.data import Data, data_key, load
 from lsa_jax.experiments.stability.influence import run_influence
 from lsa_jax.experiments.stability.measures import MEASURES
 from lsa_jax.experiments.stability.report import make_report
@@ -28,31 +27,18 @@ from lsa_jax.experiments.stability.samples import (
     Pair,
     draw_order,
     draw_pair,
-    pack,
     start_key,
 )
 from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
+from lsa_jax.training.measuring import Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, placed, run_segments
 
 Tree = Any
 
 _AXES = ("learner", "perturbation", "seed", "m")
-
-
-class Data(NamedTuple):
-    """What all points read.
-
-    Attributes:
-        pool: training pool, then test examples; flat rows and signs for linear models, images and
-            one-hot rows for networks.
-        num_train: size of the training pool.
-    """
-
-    pool: ExamplePool
-    num_train: int
 
 
 class PairPrograms(NamedTuple):
@@ -71,57 +57,6 @@ class PairPrograms(NamedTuple):
     advance: Callable
     measure: Callable
     connect: Callable | None
-
-
-def _signs(labels: np.ndarray, num_classes: int) -> np.ndarray:
-    """Returns -1 for the first half of the classes and 1 for the second."""
-    return np.where(labels < num_classes / 2, -1.0, 1.0).astype(np.float32)
-
-
-def make_data(config: ml_collections.ConfigDict, data_dir: Path | None) -> Data:
-    """Reads the images and lays both splits in one pool.
-
-    Raises:
-        InputError: data are missing, or fewer than are asked for.
-    """
-    found = images.load(config.data.dataset, data_dir)
-    test, count = found.test, config.data.num_test
-    if count is not None:
-        if count > len(test.targets):
-            raise InputError(
-                f"config.data.num_test is {count}; accepted: 1 to {len(test.targets)}, or None"
-            )
-        draws = np.random.default_rng(config.data.test_seed).random(len(test.targets))
-        chosen = np.sort(np.argsort(draws)[:count])
-        test = test._replace(inputs=test.inputs[chosen], targets=test.targets[chosen])
-    inputs = np.concatenate([found.train.inputs, test.inputs])
-    inputs = pack(inputs if config.data.size is None else resize(inputs, config.data.size))
-    labels = np.concatenate([found.train.targets, test.targets])
-    classes = len(found.class_names)
-    if config.learner in LINEAR:
-        inputs, targets = inputs.reshape(len(inputs), -1), _signs(labels, classes)
-    else:
-        targets = np.eye(classes, dtype=np.float32)[labels]
-    return Data(ExamplePool(inputs, targets), len(found.train.targets))
-
-
-def _data_key(config: ml_collections.ConfigDict) -> str:
-    return json.dumps([config.data.to_dict(), config.learner in LINEAR], sort_keys=True)
-
-
-def load(points: list[Point], data_dir: Path | None) -> dict[str, Data]:
-    """Reads every data set that the points need once."""
-    data: dict[str, Data] = {}
-    for point in points:
-        key = _data_key(point.config)
-        if key not in data:
-            data[key] = make_data(point.config, data_dir)
-        if point.config.m > data[key].num_train:
-            raise InputError(
-                f"config.m is {point.config.m}; accepted: at most the training pool's "
-                f"{data[key].num_train}"
-            )
-    return data
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -241,25 +176,51 @@ def _boundaries(config: ml_collections.ConfigDict) -> list[int]:
     return sorted({*config.stops, *range(config.checkpoint_every, last, config.checkpoint_every)})
 
 
+def _of_s(params: Tree) -> Tree:
+    """Returns the parameters of the models on S."""
+    return jax.tree.map(lambda leaf: leaf[:, 0], params)
+
+
+class Trained(NamedTuple):
+    """What training a group left.
+
+    Attributes:
+        table: [stops, measures, pairs].
+        paths: accuracies [pairs with a path, alphas] by split.
+        course: what was measured of the networks on the way; None if nothing.
+        cost: what that took.
+    """
+
+    table: np.ndarray
+    paths: dict[str, np.ndarray]
+    course: Course | None
+    cost: Cost | None
+
+
 def _train(
     group: list[Point], data: Data, directory: Path, progress: Callable[[float], None]
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Trains a group from its last checkpoint.
-
-    Returns:
-        Measures [stops, measures, pairs], and accuracies [pairs with a path, alphas] by split.
-    """
+) -> Trained:
+    """Trains a group from its last checkpoint."""
     config, run = group[0].config, _Training(group, data)
     table = np.full((len(config.stops), len(MEASURES), len(group)), np.nan)
     chosen = _with_paths(group)
     shape = (len(chosen), config.connectivity.num_alphas)
     names = ("train_accuracy", "test_accuracy") if chosen else ()
     paths = {name: np.full(shape, np.nan, np.float32) for name in names}
-    steps = [0, *_boundaries(config)]
+    steps, seconds, course = [0, *_boundaries(config)], [], None
+    if config.measures:
+        start = run.layout.gather(run.start).params
+        course = course_of_weights(Measuring(config.measures, network=_of_s), start, steps)
+    if course is not None:
+        course.take(0, start)
 
     def advance(models: Tree, segment: int) -> Tree:
-        before, step = steps[segment : segment + 2]
+        (before, step), begun = steps[segment : segment + 2], time.monotonic()
         models = run.advance(models, before, step - before)
+        if course is not None and step in course.marks:
+            params = run.layout.gather(models).params  # waits for the devices
+            seconds.append(time.monotonic() - begun)
+            course.take(step, params)
         if step in config.stops:
             row = run.measure(models)
             table[config.stops.index(step)] = [row[name] for name in MEASURES]
@@ -269,14 +230,15 @@ def _train(
 
     run_segments(
         run.start,
-        (table, paths),
+        (table, paths) if course is None else (table, paths, course.values),
         steps[1:],
         advance,
         kept=Checkpoints(directory),
         layout=run.layout,
         progress=lambda step: progress(step / steps[-1]),
     )
-    return table, paths
+    cost = course and course.cost(seconds, len(steps) - 1)
+    return Trained(table, paths, course, cost)
 
 
 def _outcome(
@@ -312,14 +274,29 @@ def run(
 ) -> list[Outcome]:
     """Trains and measures the pairs of a group, or answers the question on influence."""
     config = group[0].config
-    own = data[_data_key(config)]
+    own = data[data_key(config)]
     if config.question == "influence":
         return [run_influence(point.config, own.pool, own.num_train) for point in group]
-    table, paths = _train(group, own, directory, progress)
-    own_path = {i: {n: v[k] for n, v in paths.items()} for k, i in enumerate(_with_paths(group))}
+    trained, paths = _train(group, own, directory, progress), {}
+    for k, i in enumerate(_with_paths(group)):
+        paths[i] = {name: values[k] for name, values in trained.paths.items()}
     return [
-        _outcome(point.config, table[:, :, i], own_path.get(i, {})) for i, point in enumerate(group)
+        _with_course(_outcome(point.config, trained.table[:, :, i], paths.get(i, {})), trained, i)
+        for i, point in enumerate(group)
     ]
+
+
+def _with_course(outcome: Outcome, trained: Trained, replica: int) -> Outcome:
+    """Returns an outcome with what was measured on the way, in rows of its own."""
+    course = trained.course
+    if course is None:
+        return outcome
+    rows = [
+        {"step": step} | {name: values[replica].item() for name, values in course.row(step).items()}
+        for step in course.marks
+    ]
+    outcome = outcome._replace(history=[*outcome.history, *rows])
+    return with_last_measures(outcome, trained.cost)
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

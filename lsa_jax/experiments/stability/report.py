@@ -18,7 +18,7 @@ from lsa_jax.experiments.stability.claims import (
     region_claims,
 )
 from lsa_jax.experiments.stability.fits import Decay, subtract_exponents
-from lsa_jax.experiments.stability.measures import QUANTITIES
+from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import measured, not_run
@@ -33,7 +33,10 @@ def collect(results: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.Data
     for result in results[results["status"] == "ok"].to_dict("records"):
         settings = {name: result[name] for name in (*CURVE[:-1], "m", "pair")}
         for row in files.read_metrics(workdir, result["id"]):
-            (paths if "alpha" in row else rows).append(settings | row)
+            if "alpha" in row:
+                paths.append(settings | row)
+            elif MEASURES[0] in row:  # else the row of what was measured along training
+                rows.append(settings | row)
     return pd.DataFrame(rows), pd.DataFrame(paths)
 
 

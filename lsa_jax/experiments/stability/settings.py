@@ -7,7 +7,8 @@ import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -62,6 +63,7 @@ FIELDS: dict[str, Field] = {
     "checkpoint_every": Field(2500, integer(1), "updates between checkpoints"),
     "eval_batch_size": Field(1000, integer(1), "examples at a time when measuring"),
     "max_replicas": Field(90, integer(1), "pairs that are trained together"),
+    "measures": measure_fields()["measures"],
     # Linear mode connectivity, at the stop `report_step`.
     "connectivity.sizes": Field((), tuple_of(_SIZE), "sizes m at which paths are measured"),
     "connectivity.pairs": Field(
@@ -144,10 +146,30 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.influence.removed is {config.influence.removed}; accepted: at most m, "
             f"{config.m}"
         )
+    _check_measures(config)
     if config.learner in LINEAR:
         _check_linear(config)
     else:
         _check_network(config)
+
+
+# Why there is no more to measure of a network than its weights.
+_NO_KERNEL = {
+    "resnet": "whose batch normalisation couples the examples of a batch",
+    "linearized_resnet": "whose kernel and features stay as they are",
+}
+
+
+def _check_measures(config: ml_collections.ConfigDict) -> None:
+    """Linear models have no layers that could learn features."""
+    if set(config.measures) <= (set() if config.learner in LINEAR else set(OF_WEIGHTS)):
+        return
+    why = _NO_KERNEL.get(config.learner, "which learns no features")
+    accepted = () if config.learner in LINEAR else OF_WEIGHTS
+    raise InputError(
+        f"config.measures is {config.measures!r}; accepted for the learner {config.learner!r}, "
+        f"{why}: {accepted!r}"
+    )
 
 
 def _check_network(config: ml_collections.ConfigDict) -> None:

@@ -9,7 +9,8 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.reporting.measure_names import OF_ANY
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
 # What each question sweeps beside cases and seeds.
@@ -59,6 +60,7 @@ FIELDS: dict[str, Field] = {
     "steps": Field(2000, integer(1), "steps of gradient descent"),
     "eval_every": Field(20, integer(1), "steps between evaluations; the last is always evaluated"),
     "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
+    **measure_fields(OF_ANY),
     # The axes of the sweep; those after the seeds are the questions' own.
     "sweep.cases": Field(
         ((8, 3, 2),), tuple_of(tuple_of(integer(1))), "(L, n, M): tokens, sequence, longest list"
@@ -106,6 +108,12 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
+    if config.measures and config.question in ("value_fixed", "value_near"):
+        raise InputError(
+            f"config.measures is {config.measures!r}; accepted for the question "
+            f"{config.question!r}, whose descent begins anew wherever its rate turns out to be too "
+            "large: (); others are 'value_step' and 'value_random'"
+        )
     tokens, length = config.vocabulary_size, config.sequence_length
     for name in ("sequence_length", "list_length"):
         if config[name] >= tokens:

@@ -6,7 +6,7 @@ class Seed:
 
     LISTS = 0
     VALUES = 1  # training from values that are more or less random
-    INIT, SEQUENCES = 1, 2  # one step on the values
+    INIT, SEQUENCES, MEASURED = 1, 2, 3  # one step on the values
     VALUE_NOISE = 1  # the theorems
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from lsa_jax.experiments.transformers.measuring import make_course
 from lsa_jax.experiments.transformers.one_layer import mean_loss, strictly_correct
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
@@ -26,7 +27,7 @@ from lsa_jax.experiments.transformers.sampler import (
 )
 from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.experiment import Outcome, with_last_measures
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
@@ -127,6 +128,9 @@ def run_training(
         steps,
         kept=Checkpoints(directory, config.checkpoint_every),
         finished=lambda runs: not runs.state.finite.any(),
+        course=make_course(
+            config, layout.gather(spread.start), sequences, [r.labels for r in replicas], steps
+        ),
         progress=progress,
     )
     return [_outcome(config, runs, replica) for replica in range(len(group))]
@@ -136,7 +140,12 @@ def _outcome(config: ml_collections.ConfigDict, runs: Evaluations, replica: int)
     """Returns one run's outcome at the end."""
     steps = runs.steps
     history = [
-        {"step": step, **{name: values[i, replica].item() for name, values in runs.table.items()}}
+        {"step": step}
+        | {
+            name: values[i, replica].item()
+            for name, values in runs.table.items()
+            if name not in runs.measured or np.isfinite(values[i, replica])
+        }
         for i, step in enumerate(steps)
         if np.isfinite(runs.table["loss"][i, replica])
     ]
@@ -151,4 +160,4 @@ def _outcome(config: ml_collections.ConfigDict, runs: Evaluations, replica: int)
         "first_perfect": perfect[0] if perfect else None,
         **{n: history[-1][n] for n in ("accuracy", "loss", "columns_right", "correlation")},
     }
-    return Outcome(metrics, history)
+    return with_last_measures(Outcome(metrics, history), runs.cost)

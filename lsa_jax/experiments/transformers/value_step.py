@@ -12,6 +12,7 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from lsa_jax.experiments.transformers.measuring import make_course
 from lsa_jax.experiments.transformers.one_layer import (
     mean_loss_at_uniform_attention,
     one_layer,
@@ -25,7 +26,10 @@ from lsa_jax.experiments.transformers.sampler import (
     sample_sequences,
 )
 from lsa_jax.experiments.transformers.streams import Seed
-from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.experiment import Outcome, with_last_measures
+
+# Sequences that measures are taken on, unless told otherwise: one step allows for no tenth of it.
+_MEASURED = 16
 
 # Sequences of which the gradient is taken at once.
 _PIECE = 500
@@ -136,6 +140,13 @@ def picked_up(v: Float[np.ndarray, "L L"], pi: Int[np.ndarray, " L"]) -> dict[st
     }
 
 
+def start_of(config: ml_collections.ConfigDict) -> dict[str, Array]:
+    """Returns W = 0 and V_0 ~ N(0, value_std^2)."""
+    model = one_layer(config.vocabulary_size, value_std=config.value_std)
+    key = jax.random.fold_in(jax.random.key(config.seed), Seed.INIT)
+    return model.init(key, (config.sequence_length,))
+
+
 def value_after_step(
     config: ml_collections.ConfigDict, task: DecisionLists
 ) -> tuple[Float[np.ndarray, "L L"], dict[str, float]]:
@@ -144,9 +155,7 @@ def value_after_step(
     Returns:
         V after the step, and for a sampled gradient the most that any V could get right.
     """
-    key, n = jax.random.key(config.seed), config.sequence_length
-    model = one_layer(config.vocabulary_size, value_std=config.value_std)
-    v = model.init(jax.random.fold_in(key, Seed.INIT), (n,))["v"]
+    key, n, v = jax.random.key(config.seed), config.sequence_length, start_of(config)["v"]
     eta = config.vocabulary_size**2 if config.step_size is None else config.step_size
     if config.gradient == "exact":
         v = np.asarray(v, np.float64)
@@ -160,4 +169,32 @@ def value_after_step(
 def run_step(config: ml_collections.ConfigDict, task: DecisionLists) -> Outcome:
     """Takes the step of figure 4.1 at one point and measures what V has picked up."""
     after, limit = value_after_step(config, task)
-    return Outcome({**picked_up(after, task.pi), **limit}, [])
+    outcome = Outcome({**picked_up(after, task.pi), **limit}, [])
+    return _measured(config, task, after, outcome) if config.measures else outcome
+
+
+def _measured(
+    config: ml_collections.ConfigDict,
+    task: DecisionLists,
+    after: Float[np.ndarray, "L L"],
+    outcome: Outcome,
+) -> Outcome:
+    """Returns an outcome with what is measured at the start and after the step.
+
+    On sequences of their own, as the exact gradient has none.
+    """
+    key = jax.random.fold_in(jax.random.key(config.seed), Seed.MEASURED)
+    count = config.measured_examples or _MEASURED
+    sequences = sample_sequences(key, count, config.vocabulary_size, config.sequence_length)
+    labels = label_sequences(jax.tree.map(jnp.asarray, task), sequences)
+    start = jax.tree.map(lambda leaf: np.asarray(leaf)[None], start_of(config))
+    course = make_course(config, start, sequences, [labels], [0, 1])
+    if course is None:  # a dry run
+        return outcome
+    course.take(0, start)
+    course.take(1, start | {"v": np.asarray(after, np.float32)[None]})
+    rows = [
+        {"step": step} | {name: values[0].item() for name, values in course.row(step).items()}
+        for step in course.marks
+    ]
+    return with_last_measures(outcome._replace(history=rows), course.cost([], 1))

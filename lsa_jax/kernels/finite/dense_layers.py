@@ -79,6 +79,27 @@ def dense_layers(
     return [layer for layer in alone if layer is not None], outputs
 
 
+def acting_weights(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Array | np.ndarray],
+    example_shape: tuple[int, ...],
+    dtype: Any,
+) -> dict[int, Float[Array, "fan_in fan_out"]]:
+    """Returns dense layers' weights by leaf, as they act: with the network's factors."""
+    program, _ = trace(apply, params, example_shape, dtype)
+    weights = {}
+
+    def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
+        del data
+        weights[scaled.leaf] = weight
+        return result
+
+    # What the program computes beside the weights is not used, and not compiled.
+    example = jnp.zeros((1, *example_shape), dtype)
+    run(program, jax.tree.leaves(params), example, note, lambda leaf: None)
+    return weights
+
+
 def trace(
     apply: Callable, params: PyTree[Any], example_shape: tuple[int, ...], dtype: Any
 ) -> tuple[ClosedJaxpr, int]:

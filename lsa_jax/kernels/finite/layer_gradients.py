@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend
-from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
+from lsa_jax.kernels.finite.dense_layers import Scaled, acting_weights, dense_layers, run, trace
 from lsa_jax.kernels.finite.layerwise import factors_of_one
 from lsa_jax.kernels.matrices import memory
 
@@ -66,7 +66,8 @@ def layer_gradients(
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), which
     calls it AGOP; over positions: Beaglehole et al. (arXiv 2309.00570).
     """
-    layers, weights = _found(apply, params, x)
+    layers, _ = dense_layers(apply, params, x.shape[1:], x.dtype)
+    weights = acting_weights(apply, params, x.shape[1:], x.dtype)
     needed = 3 * x.dtype.itemsize * sum(layer.fan_in**2 for layer in layers)
     widest = max((layer.fan_in for layer in layers), default=0)
     what = f"outer products of layers with {widest} inputs and fewer"
@@ -83,8 +84,8 @@ def layer_gradients(
     sums, _ = lax.scan(add, empty, jnp.asarray(x))
     names = leaf_names(params)
     return [
-        LayerGradients(names[layer.leaf], w, w @ (s / len(x)) @ w.T)
-        for layer, w, s in zip(layers, weights, sums, strict=True)
+        LayerGradients(names[layer.leaf], w := weights[layer.leaf], w @ (s / len(x)) @ w.T)
+        for layer, s in zip(layers, sums, strict=True)
     ]
 
 
@@ -117,22 +118,3 @@ def last_layer_inputs(
     what = f"x is {x.shape}: keeping what the last layer sees"
     memory.check_fits_device(what, needed, lambda: needed, "fewer examples at a time")
     return found(jnp.asarray(x))
-
-
-def _found(
-    apply: Callable, params: PyTree[Any], x: Shaped[Array | np.ndarray, "n ..."]
-) -> tuple[list[DenseLayer], list[Array]]:
-    """Returns the dense layers and their weights as they act."""
-    layers, _ = dense_layers(apply, params, x.shape[1:], x.dtype)
-    program, _ = trace(apply, params, x.shape[1:], x.dtype)
-    weights = {}
-
-    def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
-        del data
-        weights[scaled.leaf] = weight
-        return result
-
-    # What the program computes beside the weights is not used, and not compiled.
-    example = jnp.zeros((1, *x.shape[1:]), x.dtype)
-    run(program, jax.tree.leaves(params), example, note, lambda leaf: None)
-    return layers, [weights[layer.leaf] for layer in layers]

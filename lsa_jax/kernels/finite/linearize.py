@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
-from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
+from lsa_jax.kernels.finite.dense_layers import DenseLayer, acting_weights, dense_layers, trace
 from lsa_jax.kernels.finite.layerwise import (
     examples_at_once,
     factors_of_one,
@@ -84,7 +84,7 @@ def directional_derivative(
         example: shape and dtype of one example.
     """
     layers, kept = _layers(apply, step, example)
-    weights = _weight_matrices(apply, step, example)
+    weights = acting_weights(apply, step, example.shape, example.dtype)
     steps = [weights[layer.leaf].reshape(-1) for layer in layers if layer not in kept]
     steps += joined(others(jax.tree.leaves(step), layers), 0)
     moved = []
@@ -106,30 +106,12 @@ def _side_by_side(arrays: Sequence[Float[Array, "... _"]]) -> Float[Array, "... 
     return jnp.concatenate(arrays, axis=-1) if arrays else None
 
 
-def _weight_matrices(
-    apply: Callable, params: PyTree[Array | np.ndarray], example: jax.ShapeDtypeStruct
-) -> dict[int, Float[Array, "fan_in fan_out"]]:
-    """Returns dense layers' weights as matrices, with the factor that the network gives them."""
-    program, _ = trace(apply, params, example.shape, example.dtype)
-    matrices = {}
-
-    def note(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
-        del data
-        matrices[scaled.leaf] = weight
-        return result
-
-    # What the program computes beside the matrices is not used, and not compiled.
-    x = jnp.zeros((1, *example.shape), example.dtype)
-    run(program, jax.tree.leaves(params), x, note, lambda leaf: None)
-    return matrices
-
-
 def _layers(
     apply: Callable, params: PyTree[Any], example: jax.ShapeDtypeStruct
 ) -> tuple[list[DenseLayer], list[DenseLayer]]:
     """Returns the dense layers, and those to be kept in two.
 
-    They are without their scales, which the matrices of `_weight_matrices` have.
+    They are without their scales, which `acting_weights` have.
     """
     layers, c = dense_layers(apply, params, example.shape, example.dtype)
     layers = [layer._replace(scale=1.0) for layer in layers]

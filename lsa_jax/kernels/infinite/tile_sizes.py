@@ -29,6 +29,11 @@ _LARGEST_SIDE = {"cpu": 256, "gpu": 1024, "tpu": 1024}
 _VECTOR = {"cpu": 8, "gpu": 128, "tpu": 128}
 
 
+def largest_side() -> int:
+    """Returns the most rows, or columns, that a tile has."""
+    return _LARGEST_SIDE[backend.platform()]
+
+
 def tile_size(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[int, int]:
     """Chooses rows and columns of a tile of an n1 x n2 matrix.
 
@@ -40,7 +45,7 @@ def tile_size(numbers: int, n1: int, n2: int, *, before_pools: bool) -> tuple[in
     """
     platform = backend.platform()
     most = (_NUMBERS_BEFORE_POOLS if before_pools else _NUMBERS_A_TILE)[platform]
-    pairs, largest = most / numbers, _LARGEST_SIDE[platform]
+    pairs, largest = most / numbers, largest_side()
     # Beyond the cache, full vectors are worth more than it, up to some ten times its size.
     few = min(_COLUMNS_BEFORE_POOLS, max(1, int(10 * pairs)))
     least = few if before_pools else _COLUMNS[platform]

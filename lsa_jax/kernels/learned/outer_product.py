@@ -11,14 +11,13 @@ from jaxtyping import Array, Float
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.infinite import gradients, recursion, tiles
+from lsa_jax.kernels.infinite import gradients, recursion, tile_sizes, tiles
 from lsa_jax.kernels.infinite.kernel import InfiniteKernel
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import unwrapped
 
-# Training examples that are prepared at a time, and points beside them where a kernel is one of
-# inputs alone and its gradients go through jax as they are.
-_BLOCK = 256
+# Points beside a block of training examples, where a kernel is one of inputs alone and its
+# gradients go through jax as they are.
 _POINTS = 64
 
 
@@ -125,7 +124,7 @@ def _by_recursion(
     size = kernel.transform_size(shape)
     _check_fits(size)
     x, points = x.astype(np.float32, copy=False), points.astype(np.float32, copy=False)
-    side = tiles.even_share(len(x), _BLOCK)
+    side = tiles.even_share(len(x), tile_sizes.largest_side())
     rows, columns = recursion.tile_sides(steps, shape, len(points), side)
     side += -side % columns
     blocks = [_filled(block, side) for block in _blocks(x, weights.astype(np.float32), side)]
@@ -165,7 +164,7 @@ def _by_jax(
         grads = jax.vmap(lambda e: pull(jnp.broadcast_to(e[None], values.shape))[0])(outputs)
         return grads.reshape(-1, tile.shape[-1]) if rows else grads.reshape(-1, tile[0].size)
 
-    blocks = list(_blocks(x, weights.astype(jnp.result_type(x)), _BLOCK))
+    blocks = list(_blocks(x, weights.astype(jnp.result_type(x)), tile_sizes.largest_side()))
 
     def of_tile(tile: np.ndarray) -> np.ndarray:
         total = np.asarray(sum(gradients_at(tile, *block) for block in blocks), float)

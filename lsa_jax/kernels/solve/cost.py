@@ -33,6 +33,9 @@ def choose_solver(n: int, num_targets: int) -> Choice:
     2 n^2 c each, for c targets, and read the matrix from a file. Neither is told the eigenvalues,
     which decide how many iterations it takes.
 
+    A factor is never kept on disk: with few targets iterations take less (docs/kernels.md, "Why no
+    factorisation on disk", has the rates and from how many targets on they do not).
+
     Raises:
         InputError: a number below 1.
     """

@@ -1,5 +1,4 @@
 import functools
-import itertools
 import json
 
 import jax
@@ -10,47 +9,16 @@ import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.learning import exact, settings, training
+from lsa_jax.experiments.feature_learning.learning import exact, training
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
-from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT, evaluation_steps
-from lsa_jax.experiments.feature_learning.learning.report import make_claims
-from lsa_jax.experiments.feature_learning.learning.rows import rows_of
+from lsa_jax.experiments.feature_learning.learning.experiment import EXPERIMENT
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
-from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
-from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training import make_optimizer, segments
-
-TINY = {
-    "paper_item": "feature_learning/table1",
-    "data.d": 12,
-    "data.num_patterns": 8,
-    "data.k": 3,
-    "data.num_train": 60,
-    "data.num_test": 20,
-    "m": 6,
-    "batch_size": 20,
-    "steps": 8,
-    "eval_every": 3,
-    "checkpoint_every": 1,
-    "measures": ("kernel_distance", "weight_movement"),
-    "measured_examples": 16,
-    "sweep.learner": ("network",),
-    "sweep.unstructured_learner": (),
-    "sweep.seed": (0, 1),
-    "sweep.ntk_rate": (),
-    "sweep.random_features_rate": (),
-}
-
-
-def make(**fields):
-    named = {name.replace("__", "."): value for name, value in fields.items()}
-    config = set_fields(settings.default_config(), TINY | named)
-    return config, make_points(config, settings.sweep(config), settings.validate)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(make, tmp_path_factory):
     config, points = make()
     directory = tmp_path_factory.mktemp("feature_learning") / "out"
     return directory, run_sweep(config, points, directory, data_dir=None, command=["test"])
@@ -67,7 +35,7 @@ def gradient_by_hand(params, inputs, targets, weights):
 
 
 @pytest.fixture(scope="module")
-def stages():
+def stages(make):
     config = make(leftover=0.0, first_rate=1e-3, second_rate=2.0)[1][0].config
     made = feature_stages.make_replica(config, make_task(config))
     replica = jax.tree.map(jnp.asarray, made)
@@ -143,7 +111,7 @@ def test_cosines_survive_tiny_weights():
     np.testing.assert_allclose(found, [0.5**0.5, 0.0], rtol=1e-5)
 
 
-def test_a_run_goes_on_after_a_kill_with_the_same_numbers(finished, tmp_path, monkeypatch):
+def test_a_run_goes_on_after_a_kill_with_the_same_numbers(make, finished, tmp_path, monkeypatch):
     _, points = make()
     save = segments.checkpoints.save
 
@@ -175,48 +143,6 @@ def test_a_sweep_writes_the_table_the_curves_and_the_pictures(finished):
     assert (pictures["kind"] == "mark").sum() == 3 * 2
 
 
-def table_rows(config, accuracies, **columns):
-    """Returns made-up results of learners with inputs with structure, by seed."""
-    rates = {"ntk": config.ntk_rate, "random_features": config.random_features_rate}
-    rows = [
-        {
-            "learner": learner,
-            "rate": rates.get(learner, config.rate),
-            "id": f"{learner}{seed}",
-            "seed": seed,
-            "test_accuracy": accuracy,
-        }
-        for learner, found in accuracies.items()
-        for seed, accuracy in enumerate(found)
-    ]
-    fixed = {"structured": True, "status": "ok", "cosine": 0.99, "test_balanced_accuracy": 0.9}
-    return pd.DataFrame(rows).assign(**fixed | columns)
-
-
-FIXED = {"ntk": [0.864, 0.863], "random_features": [0.76, 0.761]}
-
-
-def test_claims_are_shown_within_the_stated_distance_alone():
-    config, _ = make(data__num_test=10_000)
-    for accuracy, status in ((0.99, "shown"), (0.9705, "undecided"), (0.95, "not shown")):
-        results = table_rows(config, {"network": [accuracy, accuracy]} | FIXED)
-        claims = {claim.item: claim.status for claim in make_claims(config, results)}
-        assert claims["test accuracy in %, Network, within 3 points"] == status
-        assert claims["test accuracy in %, NTK, within 3 points"] == (
-            "shown" if status == "shown" else "undecided"
-        )
-
-
-def test_a_constant_is_no_result_whatever_its_accuracy():
-    config, _ = make(paper_item="feature_learning/table2", data__num_test=10_000)
-    for balanced, status in ((0.5, "undecided"), (0.6, "shown")):
-        results = table_rows(config, {"network": [1.0, 1.0], "one_step": [0.41, 0.411]} | FIXED)
-        constant = results["learner"] == "one_step"
-        results.loc[constant, "test_balanced_accuracy"] = balanced
-        claims = [c for c in make_claims(config, results) if "%, One Step" in c.item]
-        assert [claim.status for claim in claims] == [status]
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -225,7 +151,7 @@ def test_a_constant_is_no_result_whatever_its_accuracy():
         ({"data__d": 4}, "config.data.num_patterns is 8; accepted for an orthonormal"),
     ],
 )
-def test_settings_that_do_not_fit_are_named(fields, message):
+def test_settings_that_do_not_fit_are_named(make, fields, message):
     with pytest.raises(InputError, match=message):
         make(**fields)
 
@@ -245,7 +171,7 @@ def test_the_best_linear_model_is_that_of_the_normal_equations_at_any_scale_of_t
 
 
 @pytest.mark.parametrize("learner", ["one_step_exact", "two_step_exact"])
-def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(learner):
+def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(make, learner):
     config, points = make(
         sweep__learner=(learner,), sweep__first_rate=(10.0,), m=3, data__num_train=300
     )
@@ -273,7 +199,9 @@ def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(learn
 
 
 @pytest.mark.slow
-def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_the_table(tmp_path):
+def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_the_table(
+    make, tmp_path
+):
     config, points = make(
         data__labels="interval",
         data__interval=(1, 1),
@@ -293,100 +221,7 @@ def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_t
     assert "One Step by rate of step 1" in text and "Two Step, none" in text
 
 
-def one_step_rows(accuracy):
-    """Returns runs of One Step, two seeds, of accuracies (rate, leftover, exact, seed)."""
-    kinds = itertools.product((1e-6, 1.0, 10.0), (0.045, 0.0), (False, True), (0, 1))
-    rows = [
-        {
-            "learner": "one_step_exact" if exact else "one_step",
-            "rate": rate if exact else 0.1,
-            "first_rate": rate,
-            "leftover": leftover,
-            "seed": seed,
-            "test_accuracy": accuracy(rate, leftover, exact, seed),
-        }
-        for rate, leftover, exact, seed in kinds
-    ]
-    fixed = {"structured": True, "status": "ok", "cosine": 0.9, "test_balanced_accuracy": 0.9}
-    return pd.DataFrame(rows).assign(**fixed)
-
-
-def one_step_claims(accuracy):
-    config, _ = make(sweep__learner=("network", "one_step_exact"), data__num_test=10_000)
-    rows = table_rows(config, {"network": [1.0, 1.0]} | FIXED)
-    claims = make_claims(config, pd.concat([rows, one_step_rows(accuracy)]))
-    return {claim.item: claim for claim in claims if "One Step:" in claim.item} | {
-        claim.item: claim for claim in claims if "suffices" in claim.item or "every" in claim.item
-    }
-
-
-@pytest.mark.parametrize(("worst", "least"), [(0.995, "1"), (0.98, "10")])
-def test_one_step_suffices_only_from_the_rate_at_which_every_seed_is_right(worst, least):
-    def accuracy(rate, leftover, exact, seed):
-        if not exact or leftover or rate < 1:
-            return 0.5
-        return worst if rate == 1 and seed else 1.0
-
-    found = one_step_claims(accuracy)
-    suffices = {item.partition(": ")[2]: c.ours for item, c in found.items() if "suffices" in item}
-    assert suffices == {
-        "descent, 0 of the start left": "none up to 10",
-        "the best classifier, 0 of the start left": least,
-        "descent, 0.045 of the start left": "none up to 10",
-        "the best classifier, 0.045 of the start left": "none up to 10",
-    }
-    (second,) = [claim for item, claim in found.items() if "every rate" in item]
-    assert second.status == "not shown" and second.ours == "at most 100.00 %"
-
-
-def test_what_each_explanation_of_one_step_gains_alone_and_loses_left_out():
-    # Of points: the classifier has 30 alone and 5 with a large rate, which has 10 and 20 with it.
-    def accuracy(rate, leftover, exact, seed):
-        large, forgot = rate == 10, leftover == 0
-        return 0.5 + 0.3 * exact + 0.1 * large - 0.05 * (exact and large) + 0.02 * forgot * seed
-
-    points = {
-        item.removeprefix("points of test accuracy, One Step: "): claim
-        for item, claim in one_step_claims(accuracy).items()
-        if item.startswith("points")
-    }
-    assert {item: claim.ours for item, claim in points.items()} == {
-        "gained by step 1's rate at 10 alone": 10,
-        "gained by 0 of the start left alone": 1,
-        "gained by the best classifier alone": 30,
-        "lost by all three without step 1's rate at 10": 5,
-        "lost by all three without 0 of the start left": 1,
-        "lost by all three without the best classifier": 25,
-    }
-    forgetting = points["gained by 0 of the start left alone"]
-    assert forgetting.spread == pytest.approx(100 * 0.02 / 2**0.5)
-    assert {claim.status for claim in points.values()} == {"measured"}
-
-
-def test_longer_kernels_are_measured_as_often_and_are_not_the_table_s_row():
-    config, points = make(sweep__learner=("ntk",), sweep__ntk_steps=(8, 32))
-    long = [point.config for point in points if point.config.steps == 32]
-    assert [(c.seed, c.eval_every) for c in long] == [(0, 12), (1, 12)]
-    assert len(points) == 4
-    assert len(evaluation_steps(long[0])) == len(evaluation_steps(points[0].config))
-    rows = [
-        {"steps": steps, "seed": seed, "test_accuracy": 0.7 + gain + 0.01 * seed}
-        | {"test_first_accuracy": 0.6}
-        for steps, gain in ((8, 0.0), (32, 0.1), (128, 0.12))
-        for seed in (0, 1)
-    ]
-    fixed = {"learner": "ntk", "structured": True, "status": "ok", "rate": config.ntk_rate}
-    results = pd.DataFrame(rows).assign(**fixed, id="", train_accuracy=0.8, cosine=np.nan)
-    results["test_balanced_accuracy"] = results["test_accuracy"]
-    assert rows_of(config, results, "ntk")["steps"].tolist() == [8, 8]
-    found = {claim.item: claim for claim in make_claims(config, results)}
-    assert found["test accuracy in %, NTK after 128 updates"].ours == 82.5
-    assert found["test accuracy in %, NTK after 32 updates, first test examples"].ours == 60
-    gain = found["points of test accuracy, NTK after 128 updates minus after 32"]
-    assert (gain.ours, gain.status) == (2, "measured") and gain.spread == pytest.approx(0)
-
-
-def test_the_network_is_the_same_with_and_without_structure():
+def test_the_network_is_the_same_with_and_without_structure(make):
     config = make(sweep__unstructured_learner=("network",))[1]
     with_structure, without = (make_task(config[place].config) for place in (0, 2))
     assert with_structure.gamma == without.gamma

@@ -14,6 +14,7 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     spherical_means,
 )
 from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
+from lsa_jax.experiments.feature_learning.weight_clouds import experiment as weight_clouds
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds_report
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as neuron_settings
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
@@ -21,6 +22,7 @@ from lsa_jax.experiments.feature_learning.weight_clouds.experiment import (
     make_mixture,
     measure_directions,
 )
+from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
 
@@ -172,3 +174,34 @@ def test_each_scale_of_the_initial_weights_has_a_claim_of_its_own():
     assert [claim.item[-4:] for claim in claims] == ["0.01", " 0.1"]
     claims = weight_clouds_report.make_claims(config, rows[rows["init_std"] == 0.1])
     assert [claim.status for claim in claims] == ["not run", "not shown"]
+
+
+def test_measures_of_a_two_layer_network_are_taken_at_pictures_and_change_nothing(tmp_path):
+    fields = {
+        "data.dataset": "gaussian_mixture",
+        "data.d": 10,
+        "data.k": 2,
+        "data.num_train": 40,
+        "data.num_test": 20,
+        "m": 12,
+        "init_std": 0.1,
+        "batch_size": 8,
+        "pictures": (0, 2, 5),
+        "sweep.seed": (0, 1),
+    }
+
+    def run(directory, **more):
+        config = set_fields(neuron_settings.default_config(), fields | more)
+        points = make_points(config, neuron_settings.sweep(config), neuron_settings.validate)
+        return weight_clouds.run(points, None, directory, lambda fraction: None)
+
+    names = ("kernel_distance", "weight_movement", "agop_correlation")
+    measured = run(tmp_path / "measured", measures=names, measured_examples=16)
+    for one, other in zip(measured, run(tmp_path / "plain"), strict=True):
+        assert one.metrics.items() >= other.metrics.items()
+        course = [row for row in one.history if "kernel_distance" in row]
+        assert [row["step"] for row in course] == [0, 2, 5]
+        assert course[0]["weight_movement/Dense_0"] == 0 < course[1]["weight_movement/Dense_0"]
+        assert course[0]["kernel_distance"] == pytest.approx(0, abs=1e-6)
+        assert one.metrics["kernel_distance"] == course[-1]["kernel_distance"] > 1e-4
+        assert one.metrics["measured_examples"] == 16

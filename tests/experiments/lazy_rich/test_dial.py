@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from lsa_jax import kernels, training
@@ -14,7 +13,6 @@ from lsa_jax.experiments.lazy_rich.coordinate_check import settings as coordinat
 from lsa_jax.experiments.lazy_rich.dial import experiment, settings
 from lsa_jax.experiments.lazy_rich.learning_rates import experiment as learning_rates
 from lsa_jax.experiments.lazy_rich.learning_rates import settings as rate_settings
-from lsa_jax.experiments.lazy_rich.learning_rates.report import best_rates
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -71,7 +69,13 @@ def test_rates_fall_with_small_scales_and_with_the_width_of_the_standard_one():
 
     assert rate("standard", 4, 16.0) == pytest.approx(0.025)
     assert rate("mup", 4, 16.0) == rate("mup", 1, 1.0) == pytest.approx(0.1)
-    assert rate("ntk", 4, 0.25) == pytest.approx(4.0)
+    assert rate("ntk", 4, 0.25) == pytest.approx(2.0)
+
+
+def test_the_dial_measures_no_less_than_its_report_draws():
+    config = set_fields(settings.default_config(), {"measures": ("kernel_distance",)})
+    with pytest.raises(InputError, match="config.measures is .*accepted: .*and more"):
+        settings.validate(config)
 
 
 def test_an_image_that_does_not_fit_its_background_is_refused():
@@ -107,15 +111,12 @@ def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path):
         for rate in (0.02, 0.1, 1e30)
     ]
     fields = {"epochs": 1, "model.name": "mlp", "model.widths": (8,), "output_scale": 1.0}
+    fields |= {"measures": ("kernel_distance", "weight_movement"), "measured_examples": 8}
     points, _, found = run(learning_rates, rate_settings, sweep, tmp_path, **fields)
     assert [len(group) for group in learning_rates.groups(points)] == [3]
     assert [metrics["diverged"] for metrics in found] == [False, False, True]
     assert found[0]["train_loss"] != found[1]["train_loss"] and "train_loss" not in found[2]
-
-
-def test_the_best_rate_is_that_of_a_parabola():
-    octaves = np.arange(-6.0, 1.0)
-    table = pd.DataFrame({"learning_rate": 2**octaves, "train_loss": np.exp((octaves + 2.3) ** 2)})
-    table.loc[6, "train_loss"] = np.nan
-    table = table.assign(parameterization="mup", width_factor=1, seed=0)
-    assert best_rates(table)["octaves"].tolist() == pytest.approx([-2.3])
+    # Of the network's own weights, not of those that its change is trained by.
+    slow, fast = (metrics["weight_movement/Dense_0"] for metrics in found[:2])
+    assert 0 < slow < fast < 10 and found[1]["kernel_distance"] > found[0]["kernel_distance"] > 0
+    assert "kernel_distance" not in found[2]

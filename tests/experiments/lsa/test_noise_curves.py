@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -100,23 +101,49 @@ def _of_learners(*names, **fields):
     return make_small(sweep, **fields)
 
 
-def test_the_kernel_after_training_is_that_of_the_networks_own_run(tmp_path, monkeypatch):
-    """Against the network trained alone, its kernel by Jacobians and a plain solution."""
-    seen = []
-    solve = experiment.kernels.regress
+class Followed(NamedTuple):
+    """A network at two noises and what follows it; the same network alone; what was passed on."""
+
+    points: list
+    outcomes: dict
+    matrices: list
+    alone: dict
+    directory: Path
+    rate_factors: list
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory):
+    directory, matrices, rate_factors = tmp_path_factory.mktemp("followed"), [], []
+    solve, make = experiment.kernels.regress, experiment.training.make_optimizer
 
     def watched(gram_train, targets, gram_test, *, ridge):
-        seen.append(np.array(gram_train))
+        matrices.append(np.array(gram_train))
         return solve(gram_train, targets, gram_test, ridge=ridge)
 
-    monkeypatch.setattr(experiment.kernels, "regress", watched)
+    def watched_optimizer(*given, **options):
+        rate_factors.append(options["rate_factors"])
+        return make(*given, **options)
+
     points = _of_learners("network", "ntk_trained")
-    found = run(points, tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiment.kernels, "regress", watched)
+        patch.setattr(experiment.training, "make_optimizer", watched_optimizer)
+        outcomes = run(points, directory / "both")
+        alone = run(_of_learners("network"), directory / "alone")
+    return Followed(points, outcomes, matrices, alone, directory / "alone", rate_factors)
+
+
+def test_the_kernel_after_training_is_that_of_the_networks_own_run(followed):
+    """Against the network trained alone, its kernel by Jacobians and a plain solution."""
+    points, found, seen = followed.points, followed.outcomes, followed.matrices
     alone = _of_learners("network")
     task = experiment.tasks.task_of(alone[0], experiment.load(alone, None))
     model = experiment.build_model(alone[0].config, "network", 10)
     trained = learners.Trained(model)
-    params, _ = experiment.train_group(alone, task, trained, tmp_path / "alone", lambda f: None)
+    # What it ended with, from its last checkpoint.
+    directory = followed.directory / alone[0].id
+    params, _ = experiment.train_group(alone, task, trained, directory, lambda f: None)
     for place, point in enumerate(alone):
         of = experiment.tasks
         replica = of.replica_of(point)
@@ -155,43 +182,45 @@ def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
     assert after["test_accuracy"] == before["test_accuracy"]
 
 
-def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(tmp_path, monkeypatch):
-    seen = []
-    make = experiment.training.make_optimizer
+class _Seen(Exception):
+    """What is watched for has been seen: the rest is not run."""
+
+
+def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(
+    followed, tmp_path, monkeypatch
+):
+    mup = run(_of_learners("network", **{"network.parameterization": "mup"}), tmp_path)
+    for point_id, outcome in mup.items():
+        assert outcome.metrics == followed.alone[point_id].metrics
+    assert followed.rate_factors == [None, None]  # of the standard parameterisation
 
     def watched(*given, rate_factors, **options):
-        seen.append(rate_factors)
-        return make(*given, rate_factors=rate_factors, **options)
+        raise _Seen(rate_factors)
 
     monkeypatch.setattr(experiment.training, "make_optimizer", watched)
-    one, other = (
-        run(make_small([{"noise": 0.5}], **{"network.parameterization": name}), tmp_path / name)
-        for name in ("standard", "mup")
-    )
-    rows = [next(iter(outcomes.values())).metrics for outcomes in (one, other)]
-    assert rows[0] == rows[1] and seen.pop(0) is None
-    seen.clear()
     fields = {"network.parameterization": "mup", "network.output_scale": 2.0, "width_factor": 4}
-    run(make_small([{"noise": 0.5}], **fields), tmp_path / "wide")
-    assert set(seen[0]) == {"moved"}  # what is frozen has no rate
-    rates = {layer: float(factor["weight"]) for layer, factor in seen[0]["moved"].items()}
+    with pytest.raises(_Seen) as seen:
+        run(make_small([{"noise": 0.5}], **fields), tmp_path / "wide")
+    (factors,) = seen.value.args
+    assert set(factors) == {"moved"}  # what is frozen has no rate
+    rates = {layer: float(factor["weight"]) for layer, factor in factors["moved"].items()}
     assert rates == {"Conv_0": 4, "Conv_1": 1, "Dense_0": 1 / 4}
     with pytest.raises(InputError, match="config.network.weight_decay is 0.0005; muP"):
         make_small([{}], **fields, **{"network.optimizer": "adam"})
 
 
-def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(tmp_path):
-    both = run(_of_learners("network", "ntk_trained"), tmp_path / "both")
-    for point_id, outcome in run(_of_learners("network"), tmp_path / "alone").items():
+def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(followed, tmp_path):
+    both = followed.outcomes
+    for point_id, outcome in followed.alone.items():
         assert outcome.metrics == both[point_id].metrics
-    for point_id, outcome in run(_of_learners("ntk_trained"), tmp_path / "follower").items():
+    for point_id, outcome in run(_of_learners("ntk_trained"), tmp_path).items():
         assert outcome.metrics == both[point_id].metrics
 
 
 def test_a_recursive_feature_machine_learns_from_the_points_own_images(tmp_path):
     """Its last kernel and its accuracies against the same by hand; killed, it goes on."""
     settings_of = {"rfm.updates": 2, "rfm.points": 9, "rfm.every_update": True}
-    (point, _) = points = _of_learners("rfm", **settings_of)
+    (point,) = points = _of_learners("rfm", **settings_of)[:1]
     found = run(points, tmp_path)[point.id].metrics
     task = experiment.tasks.task_of(point, experiment.load(points, None))
     of = experiment.tasks
@@ -279,15 +308,16 @@ def test_learners_see_the_same_images_placements_and_noise(monkeypatch, tmp_path
     assert not np.array_equal(seen["network", "train"][:12], seen["network", "test"])
 
 
-@pytest.mark.parametrize("learner", settings.LEARNERS)
-def test_more_noise_changes_only_the_background(tmp_path, learner):
+def test_more_noise_changes_only_the_background(tmp_path):
     points = make_small(
-        [{"learner": learner, "noise": noise, "seed": 0} for noise in (0.0, 1.0)],
+        [{"learner": name, "noise": n} for name in settings.LEARNERS for n in (0.0, 1.0)],
         **{"data.background_size": 8, "data.placement": "fixed_corner"},
     )
-    quiet, loud = run(points, tmp_path).values()
+    found = [outcome.metrics for outcome in map(run(points, tmp_path).get, (p.id for p in points))]
     # The image covers the whole background, so the noise must not matter at all.
-    assert quiet.metrics | {"noise": 1.0} == loud.metrics
+    for quiet, loud in zip(found[::2], found[1::2], strict=True):
+        assert quiet | {"noise": 1.0} == loud
+    assert [metrics["learner"] for metrics in found[::2]] == list(settings.LEARNERS)
 
 
 def test_linearised_network_starts_as_the_network_and_moves_linearly(key):

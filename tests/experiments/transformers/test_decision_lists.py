@@ -11,6 +11,7 @@ from lsa_jax.experiments.transformers.report import (
     theorem_claims,
     training_claims,
 )
+from lsa_jax.reporting.files import read_metrics
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
@@ -67,6 +68,19 @@ def test_training_succeeds_from_near_the_permutation(trained):
     assert (results["start_distance"] <= 2 * results["randomness"]).all()
     assert len(EXPERIMENT.groups(make(**TRAINING)[1])) == 1
     assert (directory / "value_random.png").stat().st_size > 0
+
+
+def test_measures_along_training_change_nothing(trained, tmp_path):
+    names = ("kernel_distance", "weight_movement")
+    fields = {"measures": names, "measured_examples": 8}
+    results = sweep(tmp_path / "out", **TRAINING, **fields)
+    own = [name for name in trained[1] if name not in ("seconds", "id")]
+    pd.testing.assert_frame_equal(results[own], trained[1][own])
+    # W starts at 0.
+    assert (results["kernel_distance"] > 1e-4).all() and (results["weight_movement/v"] > 0).all()
+    course = read_metrics(tmp_path / "out", results["id"][0])
+    assert [row["step"] for row in course if "kernel_distance" in row] == [0, 20, 40, 60]
+    assert (tmp_path / "out" / "measures.png").stat().st_size > 0
 
 
 def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_path, monkeypatch):

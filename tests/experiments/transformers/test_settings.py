@@ -27,6 +27,10 @@ def configure(**fields):
             {"vocabulary_size": 60, "sequence_length": 6},
             "config.sequence_length is 6; accepted: lengths with at most 1000000 sets",
         ),
+        (
+            {"measures": ("kernel_distance",)},
+            "config.measures is .*accepted for the question 'value_fixed'",
+        ),
     ],
 )
 def test_a_wrong_value_is_named(fields, message):

@@ -11,15 +11,20 @@ from lsa_jax.experiments.transformers.sampler import (
     label_sequences,
     permutation_matrix,
     random_lists,
+    sample_sequences,
 )
+from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.experiments.transformers.value_step import (
     label_meetings,
     picked_up,
     population_gradient,
     run_step,
     sampled_gradient,
+    start_of,
+    value_after_step,
 )
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training.measuring import subsample
 
 L, N = 7, 3
 
@@ -80,3 +85,31 @@ def test_figure_4_1_is_exactly_as_measured_by_hand():
     assert metrics["on_mean"] == pytest.approx(7, abs=1e-4)
     assert metrics["correlation"] == pytest.approx(0.974, abs=1e-3)
     assert metrics["off_max"] < 0.64
+
+
+def test_the_step_is_measured_as_its_closed_form_says():
+    """At W = 0 an output's derivatives are 1 / n for the tokens in V, and of the size of V in W."""
+    fields = {"question": "value_step", "vocabulary_size": 12, "sequence_length": 4}
+    fields |= {"measures": ("kernel_distance", "target_alignment", "weight_movement")}
+    config = set_fields(settings.default_config(), fields | {"measured_examples": 30})
+    task = random_lists(jax.random.key(2), 12, 2)
+    outcome = run_step(config, task)
+    start, end = outcome.history
+    assert start["kernel_distance"] == pytest.approx(0, abs=3e-5)
+    assert end["kernel_distance"] > 1e-3 and outcome.metrics["measured_examples"] == 30
+    v = np.asarray(start_of(config)["v"])
+    moved = np.linalg.norm(value_after_step(config, task)[0] - v) / np.linalg.norm(v)
+    assert end["weight_movement/v"] == pytest.approx(moved, rel=1e-4)
+    assert end["weight_movement/v"] == outcome.metrics["weight_movement/v"]
+    key = jax.random.fold_in(jax.random.key(config.seed), Seed.MEASURED)
+    order = subsample(30, 30)
+    sequences = sample_sequences(key, 30, 12, 4)[order]
+    labels = np.asarray(label_sequences(jax.tree.map(jnp.asarray, task), sequences))[:, -1]
+    member = np.asarray(sequences)[:, :, None] == np.arange(12)
+    shared = member.any(axis=1).astype(float)
+    centring = np.eye(30) - 1 / 30
+    a, b = (
+        centring @ k @ centring for k in (shared @ shared.T, np.equal.outer(labels, labels) * 1.0)
+    )
+    alignment = (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b)
+    assert start["target_alignment"] == pytest.approx(alignment, rel=1e-3)

@@ -10,7 +10,7 @@ import pytest
 
 from lsa_jax import kernels, models
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.infinite import recursion
+from lsa_jax.kernels.infinite import recursion, tile_sizes
 from lsa_jax.kernels.infinite.steps import Affine, serial
 from lsa_jax.kernels.learned import outer_product
 from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
@@ -153,8 +153,8 @@ def test_blocks_and_tiles_leave_no_trace(monkeypatch):
     model = models.network([Dense(5, 1.4), Erf(), Dense(1)])
     x, points, weights = draw((3,), 37, 21)
     whole = kernels.average_gradient_outer_product(model.kernel, weights, x, points)
-    for name, block in (("_BLOCK", 8), ("_POINTS", 8)):
-        monkeypatch.setattr(f"lsa_jax.kernels.learned.outer_product.{name}", block)
+    monkeypatch.setattr("lsa_jax.kernels.learned.outer_product._POINTS", 8)
+    monkeypatch.setattr(tile_sizes, "largest_side", lambda: 8)
     monkeypatch.setattr(recursion, "tile_size", lambda *_, **__: (4, 8))
     fractions = []
     for kernel in (model.kernel, lambda z, x: model.kernel(z, x)):

@@ -15,7 +15,8 @@ from lsa_jax.experiments.feature_learning.numbers import (
     RESNET_TEST_ACCURACY,
 )
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import agree, binomial_error, cell, chance_warning, compare, not_run
+from lsa_jax.reporting.claims import agree, cell, chance_warning, compare, not_run
+from lsa_jax.reporting.intervals import binomial_error
 from lsa_jax.reporting.report import Claim, Report
 
 _CLUSTERS = ("first_cosine", "second_cosine", "centres_cosine")

@@ -8,8 +8,9 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.reporting.claims import cell, compare, difference_error, every, not_run, spread
+from lsa_jax.reporting.claims import cell, compare, every, not_run, spread
 from lsa_jax.reporting.curves import tidy
+from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim, Report
 
 _COLORS = {"neurons": "#009E73", "rbf": "#CC79A7", "network": "#0072B2"}

@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
-from lsa_jax.reporting.claims import chance_warning, compare, difference_error, every
+from lsa_jax.reporting.claims import chance_warning, compare, every
+from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.

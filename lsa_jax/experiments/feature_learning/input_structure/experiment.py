@@ -31,8 +31,7 @@ from lsa_jax.experiments.feature_learning.input_structure.tasks import (
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models import Model
-from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points
 
 # Settings in which the points of a group may differ.
@@ -291,11 +290,8 @@ def _outcome(
     failure = extra.pop("failure", None) or history.failures.get(replica)
     if failure:
         return Outcome({}, rows, "failed", failure)
-    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_")) or is_measure(n)}
-    cost = history.measured
-    if cost is None:
-        return Outcome(described | last, rows)
-    return Outcome(described | last | {EXAMPLES: cost.examples}, rows, timings={SHARE: cost.share})
+    last = {n: v for n, v in rows[-1].items() if n.startswith(("test_", "train_"))}
+    return with_last_measures(Outcome(described | last, rows), history.measured)
 
 
 def run(

@@ -28,8 +28,7 @@ from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, Le
 from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.reporting.measure_names import EXAMPLES, SHARE
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_last_measures
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
@@ -158,10 +157,7 @@ def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
         message = f"the loss was not finite at step {taken}; lower the rate"
         return Outcome(described, history, "failed", message)
     last = {name: value for name, value in history[-1].items() if name != "step"}
-    measured, timings = {}, {}
-    if runs.cost is not None:
-        measured, timings = {EXAMPLES: runs.cost.examples}, {SHARE: runs.cost.share}
-    return Outcome(described | last | measured, history, timings=timings)
+    return with_last_measures(Outcome(described | last, history), runs.cost)
 
 
 def run(

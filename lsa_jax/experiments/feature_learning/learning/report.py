@@ -20,7 +20,7 @@ from lsa_jax.experiments.feature_learning.learning.rows import ROWS, rows_of
 from lsa_jax.experiments.feature_learning.learning.training import FEW_EXAMPLES
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting import claims as rule
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, intervals
 from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -84,7 +84,7 @@ def _order_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list
         if paper and paper["network"][1] <= paper[name][1]:
             continue
         fixed = rows_of(config, fine, name)["test_accuracy"]
-        error = rule.difference_error(network.mean(), fixed.mean(), config.data.num_test)
+        error = intervals.difference_error(network.mean(), fixed.mean(), config.data.num_test)
         error = np.hypot(error, (rule.spread(network) or 0.0) / np.sqrt(max(len(network), 1)))
         item = f"points of test accuracy, Network minus {ROWS[name][2]}"
         gap, options = 100 * (network.mean() - fixed), {"examples_error": float(100 * error)}
@@ -102,7 +102,7 @@ def _row_claims(
     margin = rule.margin_of(printed, [row[1] for row in paper.values()], POINTS)
     if len(rows) and (abs(rows["test_balanced_accuracy"] - 0.5) < _CONSTANT).all():
         unless = "a constant answer"
-    error = 100 * rule.binomial_error(test.mean() / 100, config.data.num_test)
+    error = 100 * intervals.binomial_error(test.mean() / 100, config.data.num_test)
     item = f"test accuracy in %, {heading}, within {margin:.3g} points"
     options = {"unless": unless, "examples_error": error, "digits": 2}
     claims = [rule.agree(item, printed, test, margin, **options)]

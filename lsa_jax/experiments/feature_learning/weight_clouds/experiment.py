@@ -5,6 +5,7 @@ ordinary ReLU network, plain SGD with momentum; directions of its weights after 
 """
 
 import functools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,9 +33,11 @@ from lsa_jax.experiments.feature_learning.streams import WeightClouds
 from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
+from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
 
 
@@ -202,6 +205,26 @@ def _weights(params: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(params["Dense_0"]["weight"]).T, np.sign(params["Dense_1"]["weight"][:, 0])
 
 
+def _course(
+    config: ml_collections.ConfigDict, model: Model, clouds: list[Cloud], starts: Any
+) -> Course | None:
+    """Returns what is measured of the networks on their way; None if nothing."""
+
+    def fetch(replica: int, index: Array) -> tuple[Any, Any]:
+        train = clouds[replica].train
+        return train.inputs[index], train.targets[index]
+
+    return course_of(
+        Measuring(config.measures, config.measured_examples),
+        model.apply,
+        starts,
+        fetch,
+        len(clouds[0].train.targets),
+        sorted({0, *config.pictures}),
+        config.batch_size * config.pictures[-1],
+    )
+
+
 def run(
     group: list[Point], data: Cloud | None, directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
@@ -219,33 +242,34 @@ def run(
 
     spread_keys = layout.spread(keys)
     state = layout.map(init, 1)(spread_keys)
+    starts = layout.gather(state).params
     snapshots = jax.tree.map(
-        lambda leaf: np.zeros((len(config.pictures), *leaf.shape), leaf.dtype),
-        layout.gather(state).params,
+        lambda leaf: np.zeros((len(config.pictures), *leaf.shape), leaf.dtype), starts
     )
+    course, seconds = _course(config, model, clouds, starts), []
+    if course is not None:
+        course.take(0, starts)
     accuracy = np.full((len(config.pictures), len(group)), np.nan)
     counts = np.diff(config.pictures, prepend=0)
     function = functools.partial(advance, config, max(*counts.tolist(), 1))
-    if data is None:
-        own = [(cloud.train, cloud.test) for cloud in clouds]
-        examples = layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
-        program = layout.map(function, 3)
-    else:
-        examples = layout.share((data.train, data.test))
-        program = layout.map(function, 2)
+    program = layout.map(function, 3 if data is None else 2)
+    examples = _place(layout, clouds, shared=data is not None)
 
     def draw(state: CloudState, picture: int) -> CloudState:
-        count = layout.share(jnp.int32(counts[picture]))
+        count, begun = layout.share(jnp.int32(counts[picture])), time.monotonic()
         state, found = program(state, spread_keys, examples, count)
-        accuracy[picture] = layout.gather(found)
-        params = jax.tree.leaves(layout.gather(state.params))
-        for kept, leaf in zip(jax.tree.leaves(snapshots), params, strict=True):
+        accuracy[picture] = layout.gather(found)  # waits for the devices
+        seconds.extend([time.monotonic() - begun] if counts[picture] else [])
+        params = layout.gather(state.params)
+        for kept, leaf in zip(jax.tree.leaves(snapshots), jax.tree.leaves(params), strict=True):
             kept[picture] = leaf
+        if course is not None and config.pictures[picture]:
+            course.take(config.pictures[picture], params)
         return state
 
     state, _ = run_segments(
         state,
-        (snapshots, accuracy),
+        (snapshots, accuracy) if course is None else (snapshots, accuracy, course.values),
         range(1, len(counts) + 1),
         draw,
         kept=Checkpoints(directory),
@@ -253,10 +277,20 @@ def run(
         progress=lambda picture: progress(picture / len(counts)),
     )
     taken = layout.gather(state.step)
-    return [
-        _outcome(point, clouds[i], i, snapshots, accuracy, int(taken[i]))
+    outcomes = [
+        _outcome(point, clouds[i], i, snapshots, accuracy, int(taken[i]), course)
         for i, point in enumerate(group)
     ]
+    cost = course and course.cost(seconds, int(np.count_nonzero(counts)))
+    return [with_last_measures(outcome, cost) for outcome in outcomes]
+
+
+def _place(layout: ReplicaLayout, clouds: list[Cloud], *, shared: bool) -> Any:
+    """Puts training and test examples on the devices: of each replica, or one set for all."""
+    own = [(cloud.train, cloud.test) for cloud in clouds]
+    if shared:
+        return layout.share(own[0])
+    return layout.spread(jax.tree.map(lambda *leaves: jnp.stack(leaves), *own))
 
 
 def _outcome(
@@ -266,6 +300,7 @@ def _outcome(
     snapshots: Any,
     accuracy: Float[np.ndarray, "pictures replicas"],
     taken: int,
+    course: Course | None,
 ) -> Outcome:
     config, history, stages = point.config, [], []
     for place, step in enumerate(config.pictures):
@@ -274,14 +309,16 @@ def _outcome(
         measured = measure_directions(config, weights, signs, cloud.centres.inputs)
         start = unit_rows(stages[0][0] if stages else weights)
         measured["cosine_with_start"] = float((start * unit_rows(weights)).sum(axis=1).mean())
-        history.append({"step": step, "test_accuracy": accuracy[place, replica].item(), **measured})
+        row = {"step": step, "test_accuracy": accuracy[place, replica].item(), **measured}
+        along = {} if course is None else course.row(step)
+        history.append(row | {name: values[replica].item() for name, values in along.items()})
         stages.append((weights, signs))
     described = {"init_std": config.init_std, "seed": config.seed}
     if taken < config.pictures[-1]:
         history = [row for row in history if row["step"] <= taken]
         message = f"the loss was not finite at step {taken}; lower config.learning_rate"
         return Outcome(described, history, "failed", message)
-    last = {name: value for name, value in history[-1].items() if name != "step"}
+    last = {n: v for n, v in history[-1].items() if n != "step" and not is_measure(n)}
     start = {f"start_{name}": value for name, value in history[0].items() if name in last}
     weights = [stage[0] for stage in stages]
     marks = cloud.centres.inputs

@@ -8,7 +8,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
 _SEED, _STD = integer(0), number(0, above=True)
@@ -46,6 +46,7 @@ FIELDS: dict[str, Field] = {
         "steps after which weights are drawn; the last ends",
     ),
     "clusters": Field(2, integer(2), "that directions are split into, by spherical k-means"),
+    **measure_fields(),
     # The axes of the sweep: scale of the first layer x seed.
     "sweep.init_std": Field((), tuple_of(_STD), "scales; none takes init_std alone"),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),

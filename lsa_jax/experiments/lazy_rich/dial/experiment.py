@@ -9,17 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import ml_collections
 
 from lsa_jax import kernels, models, training
 from lsa_jax.experiments.lazy_rich import networks, tasks
-from lsa_jax.experiments.lazy_rich.dial.report import MEASURES, make_report
+from lsa_jax.experiments.lazy_rich.dial.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask, load
-from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import FROZEN, network_params
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
 
 
@@ -60,19 +59,14 @@ def _solve(point: Point, task: DigitsTask, scratch: Path) -> Outcome:
     return Outcome({"test_accuracy": accuracy}, [])
 
 
-def _measure(
-    point: Point, task: DigitsTask, model: Model, start: Any, now: Any
-) -> dict[str, float]:
-    """Returns how far a trained network is from its start."""
-    index = jnp.arange(min(point.config.measured_examples, len(task.train.targets)))
-    key = tasks.data_key(point.config)
-    few = tasks.compose(point.config, TRAIN, task.train, key, index)
-    found = training.measures.measure(MEASURES, model.apply, start, now, *few)
-    # Of layers, the mean, which has a name of its own in every network.
-    means: dict[str, list[float]] = {}
-    for name, value in found.items():
-        means.setdefault(name.partition("/")[0], []).append(value)
-    return found | {name: sum(values) / len(values) for name, values in means.items()}
+def _with_means(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Returns metrics with the mean over layers of each measure that has a number a layer."""
+    of_layers: dict[str, list[float]] = {}
+    for name, value in metrics.items():
+        measure, _, layer = name.partition("/")
+        if layer and is_measure(name):
+            of_layers.setdefault(measure, []).append(value)
+    return metrics | {name: sum(values) / len(values) for name, values in of_layers.items()}
 
 
 def _train(
@@ -82,7 +76,9 @@ def _train(
     config, model = group[0].config, networks.build(group[0].config)
     linearized = config.learner == "linearized"
     alpha = float("inf") if linearized else config.output_scale
-    params, history = networks.train(
+    own = functools.partial(network_params, output_scale=alpha)
+    names = () if linearized else config.measures  # a linearisation's kernel stays as it is
+    _, history = networks.train(
         group,
         task,
         models.scaled(model, alpha),
@@ -91,17 +87,16 @@ def _train(
         directory,
         progress,
         FROZEN,
+        training.Measuring(names, config.measured_examples, model.apply, network=own),
     )
     outcomes = []
-    for replica, point in enumerate(group):
-        row = networks.last_row(history, replica)
+    for replica in range(len(group)):
+        rows = networks.rows_of(history, replica)
         if replica in history.failures:
-            outcomes.append(Outcome({}, [row], "failed", history.failures[replica]))
+            outcomes.append(Outcome({}, rows, "failed", history.failures[replica]))
             continue
-        own = jax.tree.map(lambda leaf, replica=replica: leaf[replica], params)
-        now = network_params(own, alpha)
-        measured = {} if linearized else _measure(point, task, model, own["initial"], now)
-        outcomes.append(Outcome(row | measured, [row]))
+        outcome = with_last_measures(Outcome(networks.at_end(rows), rows), history.measured)
+        outcomes.append(outcome._replace(metrics=_with_means(outcome.metrics)))
     return outcomes
 
 

@@ -20,8 +20,10 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES
 from lsa_jax.experiments.lazy_rich.fields import PARAMETERIZATIONS
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -31,13 +33,6 @@ STILL = 0.02
 SLOPE_MARGIN, LAZY_FROM = 0.15, 16.0
 FALLS = 0.25
 
-MEASURES = (
-    "kernel_distance",
-    "target_alignment",
-    "weight_movement",
-    "agop_correlation",
-    "effective_rank",
-)
 _COLORS = dict(zip(PARAMETERIZATIONS, PALETTE, strict=False))
 _LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 _CLASSES = 10
@@ -55,7 +50,7 @@ def _gap(one: pd.DataFrame, other: pd.DataFrame) -> tuple[pd.Series, float]:
     if one.empty or other.empty:
         return pd.Series(dtype=float), 0.0
     first, second = one["test_accuracy"], other["test_accuracy"]
-    error = deciding.difference_error(
+    error = intervals.difference_error(
         float(first.mean()), float(second.mean()), int(one["num_test"].iloc[0])
     )
     return 100 * (first - second).dropna(), 100 * error
@@ -243,8 +238,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         claims=make_claims(table) if len(table) else [],
         figures={"dial": functools.partial(draw, table)} if len(table) else {},
         notes=[
-            f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation. Measures "
-            f"are of the first {config.measured_examples} training images; weight movement and "
+            f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation, at the end "
+            "of training; weight movement and "
             "correlations are means over layers. A row at infinite output scale is the "
             "linearisation, or its exact regression. At width factor 1 muP is the standard "
             "parameterisation."

@@ -5,13 +5,25 @@ import ml_collections
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
 # Who learns: the network; its linearisation at the start, trained likewise; its NTK, exactly.
 LEARNERS = ("network", "linearized", "ntk_finite")
 _ALPHA = number(0, above=True)
 _RATE = "rate at factor 1 and an output scale of 1 or more; see rate_of in the experiment"
+
+# What the report is about; more may be asked for.
+MEASURES = (
+    "kernel_distance",
+    "target_alignment",
+    "weight_movement",
+    "agop_correlation",
+    "effective_rank",
+)
+_MEASURED = measure_fields()
+for _name, _default in (("measures", MEASURES), ("measured_examples", 64)):
+    _MEASURED[_name] = _MEASURED[_name]._replace(default=_default)
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -22,11 +34,11 @@ FIELDS: dict[str, Field] = {
     **DATA,
     **NETWORK,
     **TRAINING,
-    "rates.ntk": Field(16.0, number(0, above=True), _RATE),
+    "rates.ntk": Field(8.0, number(0, above=True), _RATE),
     "rates.standard": Field(0.1, number(0, above=True), _RATE),
     "rates.mup": Field(0.1, number(0, above=True), _RATE),
     "ridge": Field(1e-3, number(0), "ntk_finite: ridge over the kernel's mean diagonal"),
-    "measured_examples": Field(128, integer(2), "first training images measures are taken on"),
+    **_MEASURED,
     "kernel_memory": Field(None, optional(number(1e6)), "bytes that a tile of a kernel may take"),
     # The axes of the sweep.
     "sweep.output_scale": Field(
@@ -77,6 +89,11 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
+    if not set(MEASURES) <= set(config.measures):
+        raise InputError(
+            f"config.measures is {config.measures!r}; accepted: {MEASURES!r}, which the report is "
+            "about, and more"
+        )
     if config.data.image_size > config.data.background_size:
         raise InputError(
             f"config.data.image_size is {config.data.image_size}; accepted: at most "

@@ -1,7 +1,15 @@
 """The report on learning rates: losses against the rate at every width, and where the best is.
 
+The best rate is where the mean over seeds of the logarithm of the training loss is least: of the
+polynomial of degree `DEGREE` in the logarithm of the rate that is fitted to the rates around the
+least whose loss is up to exp(`DEPTH`) times as large. A wide network's loss is flat there, where
+the least of each seed's points, or of a parabola through three of them, is off by up to an octave
+on made-up curves, and this by half as much at most. Its error is the jackknife's over seeds, which
+both widths share.
+
 The claims were stated before any run: from the smallest to the largest width the best rate of muP
-moves by less than `STEADY` factors of 2, that of the standard parameterisation falls by more.
+moves by less than `STEADY` factors of 2, that of the standard parameterisation falls by more. A
+width whose best rate is at the end of those that were swept says nothing.
 """
 
 import functools
@@ -11,68 +19,125 @@ from typing import Any
 import ml_collections
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Claim, Report
 
 STEADY = 1.0
+DEGREE, DEPTH = 4, 1.5
 _LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 
 
-def best_rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Returns where the final training loss is least: `octaves`, log2 of the rate, by run.
+def curve(table: pd.DataFrame, name: str, width: int | np.integer) -> pd.DataFrame:
+    """Returns the logarithm of the final training loss: a row a seed, a column log2 of a rate.
 
-    By parameterisation, width and seed; between two rates, by the parabola of the logarithm of the
-    loss through the best and its neighbours. Where all rates have one loss there is none.
+    NaN where a run left the finite numbers.
     """
-    rows = []
-    keys = ["parameterization", "width_factor", "seed"]
-    for key, own in table.groupby(keys, sort=False):
-        own = own.dropna(subset="train_loss").sort_values("learning_rate")
-        octaves = np.log2(own["learning_rate"].to_numpy())
-        heights = np.log(np.maximum(own["train_loss"].to_numpy(), 1e-12))
-        if len(own) and np.ptp(heights) > 0:
-            rows.append({**dict(zip(keys, key, strict=True)), "octaves": _least(octaves, heights)})
-    return pd.DataFrame(rows, columns=[*keys, "octaves"])
+    own = table[(table["parameterization"] == name) & (table["width_factor"] == width)]
+    heights = np.log(np.maximum(own["train_loss"], 1e-12))
+    octaves = np.log2(own["learning_rate"])
+    wide = pd.DataFrame({"seed": own["seed"], "octaves": octaves, "height": heights})
+    return wide.pivot(index="seed", columns="octaves", values="height").sort_index(axis=1)
 
 
-def _least(places: np.ndarray, heights: np.ndarray) -> float:
-    """Returns where the least height is, between its neighbours."""
-    at = int(np.argmin(heights))
-    if not 0 < at < len(places) - 1:
-        return float(places[at])
-    square, slope, _ = np.polyfit(places[at - 1 : at + 2] - places[at], heights[at - 1 : at + 2], 2)
-    return float(places[at] - slope / (2 * square)) if square > 0 else float(places[at])
+def best_rate(
+    octaves: Float[np.ndarray, " rates"], heights: Float[np.ndarray, "seeds rates"]
+) -> float:
+    """Returns log2 of the rate at which the mean of heights over seeds is least.
+
+    Args:
+        octaves: log2 of the rates, increasing.
+        heights: logarithms of the losses; a rate at which one is not finite has no mean.
+
+    Returns:
+        Where the fitted polynomial is least, within the rates that it is fitted to; not-a-number
+        where all rates have one loss, or none has a mean.
+    """
+    means = heights.mean(axis=0)
+    means[~np.isfinite(means)] = np.inf
+    finite = means[np.isfinite(means)]
+    if not len(finite) or np.ptp(finite) == 0:
+        return np.nan
+    first = last = int(np.argmin(means))
+    limit, points = means[first] + DEPTH, DEGREE + 1
+    while True:
+        below = means[first - 1] if first else np.inf
+        above = means[last + 1] if last + 1 < len(means) else np.inf
+        least = min(below, above)
+        if not np.isfinite(least) or (least > limit and last - first + 1 >= points):
+            break
+        first, last = (first - 1, last) if below <= above else (first, last + 1)
+    places = octaves[first : last + 1]
+    middle = places.mean()
+    fitted = np.polyfit(places - middle, means[first : last + 1], min(DEGREE, last - first))
+    fine = np.linspace(places[0], places[-1], 2001)
+    return float(fine[np.argmin(np.polyval(fitted, fine - middle))])
+
+
+def _best(curves: list[pd.DataFrame]) -> Float[np.ndarray, " curves"]:
+    return np.array([best_rate(c.columns.to_numpy(), c.to_numpy()) for c in curves])
+
+
+def best_rates(table: pd.DataFrame) -> pd.DataFrame:
+    """Returns `octaves`, log2 of the best rate, and its `error`, by parameterisation and width."""
+    keys, rows = ["parameterization", "width_factor"], []
+    for key, _ in table.groupby(keys, sort=False):
+        own = curve(table, *key)
+        values = intervals.jackknife(list(own.index), lambda kept, o=own: _best([o.loc[kept]])[0])
+        error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+        rows.append({**dict(zip(keys, key, strict=True)), "octaves": values.mean(), "error": error})
+    return pd.DataFrame(rows, columns=[*keys, "octaves", "error"])
+
+
+def _shift(ends: list[pd.DataFrame]) -> tuple[Float[np.ndarray, " seeds"], str]:
+    """Returns by how much the best rate moves, a value a seed, and what speaks against it."""
+    seeds = [seed for seed in ends[0].index if seed in ends[1].index]
+
+    def moved(kept: list[int]) -> float:
+        first, last = _best([own.loc[kept] for own in ends])
+        return last - first
+
+    swept = [(own.columns.min(), own.columns.max()) for own in ends]
+    found = _best([own.loc[seeds] for own in ends]) if seeds else np.full(2, np.nan)
+    at_end = any(place in both for place, both in zip(found, swept, strict=True))
+    return intervals.jackknife(seeds, moved), "a best rate is at the end of those swept" * at_end
 
 
 def make_claims(table: pd.DataFrame) -> list[Claim]:
     """Returns the two claims; muP's counts only where the standard one's rate falls."""
-    best = best_rates(table)
     ends = table["width_factor"].min(), table["width_factor"].max()
-    shifts = {}
-    for name in ("standard", "mup"):
-        own = best[best["parameterization"] == name].set_index("seed")
-        first, last = (own[own["width_factor"] == width]["octaves"] for width in ends)
-        shifts[name] = (last - first).dropna()
     item = f"factors of 2 of the best rate, width factor {ends[0]:g} to {ends[1]:g}"
+    shifts, at_end = _shift([curve(table, "standard", width) for width in ends])
     falls = deciding.compare(
         f"{item}, standard",
         f"below {-STEADY:g}",
-        shifts["standard"],
+        shifts,
         below=-STEADY,
+        unless=at_end,
         digits=2,
     )
-    unless = "" if falls.status == "shown" else "the standard one's is not shown to fall"
-    stays = deciding.agree(f"{item}, muP", 0.0, shifts["mup"], STEADY, unless=unless, digits=2)
+    shifts, at_end = _shift([curve(table, "mup", width) for width in ends])
+    unless = at_end or (
+        "" if falls.status == "shown" else "the standard one's is not shown to fall"
+    )
+    stays = deciding.agree(f"{item}, muP", 0.0, shifts, STEADY, unless=unless, digits=2)
     return [falls, stays]
 
 
 def _table(table: pd.DataFrame) -> pd.DataFrame:
     """Returns one row a parameterisation, one column a width: log2 of the best rate."""
     best = best_rates(table)
-    cells = best.groupby(["parameterization", "width_factor"], sort=False)["octaves"]
-    wide = cells.apply(deciding.cell, ".2f").unstack("width_factor")
+    cells = [
+        f"{place:.2f}" + ("" if np.isnan(error) else f" ± {error:.2f}")
+        for place, error in zip(best["octaves"], best["error"], strict=True)
+    ]
+    wide = best.assign(cell=cells).pivot(
+        index="parameterization", columns="width_factor", values="cell"
+    )
+    wide = wide.reindex(best["parameterization"].drop_duplicates())
     wide.columns = [f"width factor {width:g}" for width in wide.columns]
     return wide.reset_index()
 
@@ -113,11 +178,16 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         return Report(config.title, [], [], {}, notes=["No run has finished."])
     return Report(
         title=config.title,
-        tables=[("log2 of the rate with the least training loss", _table(table))],
+        tables=[
+            ("log2 of the rate with the least training loss, ± its standard error", _table(table))
+        ],
         claims=make_claims(table),
         figures={"learning_rates": functools.partial(draw, table)},
         notes=[
             f"Training loss after {config.epochs} epochs, {table['seed'].nunique()} seed(s); "
-            f"{int(table['diverged'].sum())} of {len(table)} runs left the finite numbers."
+            f"{int(table['diverged'].sum())} of {len(table)} runs left the finite numbers. The "
+            "best rate is that of the mean curve over seeds, by a polynomial of degree "
+            f"{DEGREE} through the losses up to {np.exp(DEPTH):.1f} times the least; errors are "
+            "the jackknife's."
         ],
     )

@@ -4,7 +4,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -22,6 +22,7 @@ FIELDS: dict[str, Field] = {
     **DATA,
     **NETWORK,
     **TRAINING,
+    **measure_fields(),
     # The axes of the sweep.
     "sweep.parameterization": Field(
         ("standard", "mup"), tuple_of(PARAMETERIZATION), "parameterisations"

@@ -21,7 +21,7 @@ from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask
 from lsa_jax.experiments.lazy_rich.streams import Papers
-from lsa_jax.reporting.claims import binomial_error
+from lsa_jax.reporting.intervals import binomial_error
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.programs import init_key

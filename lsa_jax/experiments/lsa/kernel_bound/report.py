@@ -7,8 +7,9 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.reporting.claims import REACH, binomial_error, cell, compare, every, spread
+from lsa_jax.reporting.claims import cell, compare, every, spread
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.intervals import REACH, binomial_error
 from lsa_jax.reporting.report import Claim, Report
 
 # Theorem 2's bound on a kernel's error, and what counts as an error next to zero.

@@ -9,6 +9,7 @@ import pandas as pd
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.report import Claim
 
 # A percentage counts as the paper's when it is this near, in points, and nearer if the paper has
@@ -72,7 +73,7 @@ def _at_level(own: pd.DataFrame, level: float, test: HeldOut) -> _Series:
     accuracy, start = (float(here[name].mean()) for name in ("test_accuracy", "start_accuracy"))
     return _Series(
         retained,
-        100 * deciding.ratio_error(accuracy, start, test.count, _KEY),
+        100 * intervals.ratio_error(accuracy, start, test.count, _KEY),
         deciding.chance_warning(start, test.classes, test.count),
     )
 
@@ -195,7 +196,7 @@ def _cell_claims(
                 rivals = [other[noise] for other in accuracies.values()]
                 margin = deciding.margin_of(paper, rivals, TOLERANCE)
                 accuracy = found["test_accuracy"]
-                error = deciding.binomial_error(accuracy.mean(), test.count)
+                error = intervals.binomial_error(accuracy.mean(), test.count)
                 unless = ties.get(arrangement, ties.get("", ""))
                 options = {"examples_error": 100 * error, "unless": unless, "digits": 2}
                 claims.append(deciding.agree(item, paper, 100 * accuracy, margin, **options))
@@ -220,7 +221,7 @@ def _on_par_claims(
         warning = deciding.chance_warning(own.mean(), test.classes, test.count)
         if not warning and gaps[series].status != "shown":
             warning = _TIED
-        error = deciding.difference_error(network.mean(), own.mean(), test.count)
+        error = intervals.difference_error(network.mean(), own.mean(), test.count)
         item = f"points of accuracy at zero noise, network minus {series}, within {margin:g}"
         options = {"examples_error": 100 * error, "unless": warning, "digits": 2}
         claims.append(deciding.agree(item, 0.0, 100 * (network - own), margin, **options))
@@ -232,7 +233,7 @@ def accuracies(table: pd.DataFrame, test: HeldOut) -> list[Claim]:
     claims = []
     for (series, level), own in table.groupby(["series", "level"], sort=False):
         percent = 100 * own.set_index("seed")["test_accuracy"]
-        error = 100 * deciding.binomial_error(float(own["test_accuracy"].mean()), test.count)
+        error = 100 * intervals.binomial_error(float(own["test_accuracy"].mean()), test.count)
         item = f"test accuracy (%) of the {series}, at {level:g}"
         claims.append(deciding.measured(item, "-", round(float(percent.mean()), 2), percent, error))
     return claims

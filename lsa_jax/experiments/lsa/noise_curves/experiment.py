@@ -23,8 +23,7 @@ from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
-from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
 from lsa_jax.training.programs import init_key, split
 
@@ -254,14 +253,10 @@ def training_outcome(
         "images_per_second": pace and round(pace.examples_per_second, 1),
         "peak_fraction": pace and pace.peak_fraction(config.model.dtype),
     }
-    measured, cost = {}, history.measured
-    if cost is not None:
-        timings[SHARE], measured = cost.share, {EXAMPLES: cost.examples}
-        measured |= {name: value for name, value in rows[-1].items() if is_measure(name)}
     if replica in history.failures:
         return Outcome({}, rows, "failed", history.failures[replica], timings)
     last = {n: v for n, v in sorted(rows[-1].items()) if n.startswith(("test_", "train_"))}
-    return Outcome(last | measured, rows, timings=timings)
+    return with_last_measures(Outcome(last, rows, timings=timings), history.measured)
 
 
 def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -> Callable:

@@ -14,6 +14,7 @@ import pandas as pd
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.numbers import PUBLISHED, Published
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -59,7 +60,7 @@ def make_claims(fine: pd.DataFrame, item: str | None) -> list[Claim]:
     num_test, classes = (int(machine[name].iloc[0]) for name in ("num_test", "num_classes"))
     published = PUBLISHED.get(item or "")
     chance = deciding.chance_warning(last.mean(), classes, num_test)
-    both = deciding.difference_error(first.mean(), last.mean(), num_test)
+    both = intervals.difference_error(first.mean(), last.mean(), num_test)
     gain = deciding.compare(
         "points of test accuracy that the updates gain",
         round(published.percent[-1] - published.percent[0], 1) if published else "above 0",
@@ -102,8 +103,8 @@ def _at_least(
         return deciding.not_run(item, percent, f"published after {updates} update(s)")
     accuracy, num_test = machine[columns[place]], int(machine["num_test"].iloc[0])
     errors = (
-        deciding.binomial_error(accuracy.mean(), num_test),
-        deciding.binomial_error(percent / 100, published.num_test),
+        intervals.binomial_error(accuracy.mean(), num_test),
+        intervals.binomial_error(percent / 100, published.num_test),
     )
     return deciding.compare(
         item,

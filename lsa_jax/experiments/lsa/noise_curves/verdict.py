@@ -8,15 +8,16 @@ At the largest number of examples, over seeds and test examples:
 * rich kernel, no gain: the kernel after training is above the one at the start, but the network is
   no more than `MARGIN` points above its best fixed kernel.
 * undecided: an interval contains what would decide it, or the network cannot be told from guessing.
+  The sentence then says what it would take.
 """
 
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.report import Claim
 
 # Points of accuracy that are no gain.
@@ -39,22 +40,31 @@ class Verdict(NamedTuple):
     claims: list[Claim]
 
 
-def _difference(item: str, first: pd.DataFrame, second: pd.DataFrame) -> tuple[Claim, float]:
-    """Compares accuracies seed by seed; also returns half the interval's length, in points."""
+def _difference(
+    item: str, first: pd.DataFrame, second: pd.DataFrame
+) -> tuple[Claim, intervals.Interval | None]:
+    """Compares accuracies seed by seed, in points; also returns their interval."""
     if first.empty or second.empty:
-        return deciding.not_run(item, "above 0"), np.nan
+        return deciding.not_run(item, "above 0"), None
     one, other = (rows.set_index("seed")["test_accuracy"] for rows in (first, second))
     means, count = (one.mean(), other.mean()), int(first["num_test"].iloc[0])
-    error = 100 * deciding.difference_error(*means, count)
+    error = 100 * intervals.difference_error(*means, count)
     points = 100 * (one - other).dropna()
     claim = deciding.compare(item, "above 0", points, above=0.0, examples_error=error, digits=2)
-    interval = deciding.over_seeds(points, error)
-    return claim, (interval.high - interval.low) / 2
+    return claim, intervals.over_seeds(points, error)
 
 
 def _no_gain(claim: Claim) -> bool:
     """Whether all of the interval is below the margin."""
     return claim.high is not None and claim.high < MARGIN
+
+
+def _missing(name: str, claim: Claim, interval: intervals.Interval | None) -> str:
+    """Returns what would decide whether there is a gain; empty where that is decided."""
+    if interval is None or claim.status == "shown" or _no_gain(claim):
+        return ""
+    nearest = max(interval.mean, MARGIN - interval.mean)
+    return f"{deciding.would_take(interval, nearest)} to decide on {name}"
 
 
 def _word(gap: Claim, learned: Claim, warning: str) -> str:
@@ -77,12 +87,12 @@ def decide(table: pd.DataFrame) -> Verdict:
     of = {name: table[table["learner"] == name] for name in ("network", "ntk_trained", *FIXED)}
     fixed = max(FIXED, key=lambda name: of[name]["test_accuracy"].mean() if len(of[name]) else -1)
     label = LEARNERS[fixed].label
-    gap, reach = _difference(
+    gap, of_gap = _difference(
         f"points of accuracy, network minus {label}, its best fixed kernel",
         of["network"],
         of[fixed],
     )
-    learned, _ = _difference(
+    learned, of_learned = _difference(
         "points of accuracy, NTK after training minus finite NTK",
         of["ntk_trained"],
         of["ntk_finite"],
@@ -92,10 +102,17 @@ def decide(table: pd.DataFrame) -> Verdict:
     first, accuracy = of["network"].iloc[0], of["network"]["test_accuracy"].mean()
     warning = deciding.chance_warning(accuracy, int(first["num_classes"]), int(first["num_test"]))
     word = _word(gap, learned, warning)
-    parts = [_moved(of["network"]), _gap(gap, reach, label, int(first["num_train"])), warning]
+    parts = [_moved(of["network"]), _gap(gap, of_gap, label, int(first["num_train"])), warning]
     if len(of["ntk_trained"]):
         away = 100 * (of["ntk_trained"]["test_accuracy"].mean() - accuracy)
         parts.append(f"its kernel after training is {away:+.1f} points from the network")
+    if word == "undecided":
+        missing = [
+            _missing("the network", gap, of_gap),
+            _missing("the kernel", learned, of_learned),
+        ]
+        taken = " and ".join(filter(None, missing))
+        parts.append(taken and f"it would take {taken}")
     return Verdict(word, f"{word}: " + ", ".join(filter(None, parts)), [gap, learned])
 
 
@@ -105,9 +122,10 @@ def _moved(rows: pd.DataFrame) -> str:
     return f"the kernel moved by {rows['kernel_distance'].mean():.2f}"
 
 
-def _gap(gap: Claim, reach: float, label: str, num_train: int) -> str:
-    if gap.status == "not run":
+def _gap(gap: Claim, interval: intervals.Interval | None, label: str, num_train: int) -> str:
+    if interval is None:
         return "no fixed kernel was run"
+    reach = (interval.high - interval.low) / 2
     return (
         f"the network is {gap.ours:+.1f} ± {reach:.1f} points from its best fixed kernel "
         f"({label}) at {num_train:,} examples"

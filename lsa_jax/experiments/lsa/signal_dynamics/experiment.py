@@ -26,8 +26,7 @@ from lsa_jax.experiments.lsa.signal_dynamics.extensions_report import make_repor
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.reporting.measure_names import EXAMPLES, SHARE
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
+from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_last_measures
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.losses import is_correct
 from lsa_jax.training.measuring import Course, Measuring, course_of
@@ -249,11 +248,7 @@ def outcome(runs: Evaluations, replica: int) -> Outcome:
         taken = int(runs.state.step[replica])
         message = f"the loss was not finite at step {taken}; lower config.learning_rate"
         return Outcome({}, history, "failed", message)
-    if runs.cost is None:
-        return Outcome(results, history)
-    measured = {name: history[-1][name] for name in runs.measured if name in history[-1]}
-    measured[EXAMPLES] = runs.cost.examples
-    return Outcome(results | measured, history, timings={SHARE: runs.cost.share})
+    return with_last_measures(Outcome(results, history), runs.cost)
 
 
 def run(

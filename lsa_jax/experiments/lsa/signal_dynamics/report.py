@@ -12,8 +12,9 @@ import pandas as pd
 from lsa_jax.experiments.lsa.signal.descent import population_trajectory, typical_start
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import cell, compare, difference_error, every, not_run
+from lsa_jax.reporting.claims import cell, compare, every, not_run
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim, Report
 
 # A rank correlation counts as "they grow together" from here up.

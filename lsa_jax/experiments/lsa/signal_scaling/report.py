@@ -15,8 +15,9 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
     local_exponents,
     reached_from,
 )
-from lsa_jax.reporting.claims import bootstrap, cell, decide, every, not_run
+from lsa_jax.reporting.claims import cell, decide, every, not_run
 from lsa_jax.reporting.curves import PALETTE
+from lsa_jax.reporting.intervals import bootstrap
 from lsa_jax.reporting.report import Claim, Report
 
 # Theorem 1's "polynomial" counts as shown when steps never grow faster than linearly in k, between

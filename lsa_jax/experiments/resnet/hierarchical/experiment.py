@@ -5,7 +5,6 @@ against the number of examples (theorem 2); base signal first, composite one aft
 whole search of learning rate and weight decay, or a kernel solved exactly.
 """
 
-import functools
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +35,7 @@ from lsa_jax.experiments.resnet.search import (
     Rung,
     Search,
     SearchResult,
-    momentum_with_decay,
+    momentum_search,
 )
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
@@ -62,22 +61,8 @@ def candidates(config: ml_collections.ConfigDict) -> dict[str, np.ndarray]:
 def make_search(config: ml_collections.ConfigDict, plan: Plan) -> Search:
     """Returns the search of a learner, for all seeds."""
     apply, frozen = trained_function(config)
-    steps_per_epoch = -(-config.num_train // config.batch_size)
-    rule = functools.partial(
-        momentum_with_decay,
-        momentum=config.momentum,
-        fall_step=config.fall_epoch * steps_per_epoch,
-        fall_factor=0.1,
-    )
-    return Search(
-        apply,
-        lambda candidate: rule(**candidate),
-        plan,
-        num_train=config.num_train,
-        num_test=config.num_test,
-        frozen=frozen,
-        fetch=fetch_linearized if config.learner == "ntk" else None,
-    )
+    fetch = fetch_linearized if config.learner == "ntk" else None
+    return momentum_search(apply, plan, config, frozen=frozen, fetch=fetch)
 
 
 def make_plan(config: ml_collections.ConfigDict) -> Plan:

@@ -29,7 +29,7 @@ from lsa_jax.experiments.resnet.search import (
     Rung,
     Search,
     SearchResult,
-    momentum_with_decay,
+    momentum_search,
     squared_distance,
 )
 from lsa_jax.experiments.resnet.signals import sample_cube
@@ -88,12 +88,6 @@ def _construct(group: list[Point]) -> list[Outcome]:
 
 def make_search(config: ml_collections.ConfigDict) -> Search:
     """Returns the search of a width."""
-    rule = functools.partial(
-        momentum_with_decay,
-        momentum=config.momentum,
-        fall_step=config.fall_epoch * -(-config.num_train // config.batch_size),
-        fall_factor=0.1,
-    )
     grid_size = len(config.search.learning_rates) * len(config.search.weight_decays)
     plan = Plan(
         epochs=config.epochs,
@@ -102,13 +96,7 @@ def make_search(config: ml_collections.ConfigDict) -> Search:
         rungs=(Rung(config.search.check_epoch, grid_size),),
         hopeless=config.search.hopeless,
     )
-    return Search(
-        network,
-        lambda candidate: rule(**candidate),
-        plan,
-        num_train=config.num_train,
-        num_test=config.num_test,
-    )
+    return momentum_search(network, plan, config)
 
 
 def _rows(found: SearchResult, grid: np.ndarray, epochs: int) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Does what `python -m MODULE ARGUMENTS` does, in a process that was forked by test_sweep.py.
+"""Does what `python -m MODULE ARGUMENTS` does, in a process that was forked, see conftest.py.
 
-Its globals are given: `directory`, `command`, `environment` (added to what there is), and the files
-`stdout` and `stderr`.
+Its globals are given: `directory`, `command`, the whole `environment`, and the files `stdout` and
+`stderr`.
 """
 
 import os
@@ -10,6 +10,7 @@ import sys
 
 given = globals()
 os.chdir(given["directory"])
+os.environ.clear()
 os.environ.update(given["environment"])
 for stream in ("stdout", "stderr"):
     with open(given[stream], "wb") as file:

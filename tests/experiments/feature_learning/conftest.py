@@ -1,0 +1,40 @@
+"""Tables of a few examples, as tests of what is learned make them."""
+
+import pytest
+
+from lsa_jax.experiments.feature_learning.learning import settings
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
+
+TINY = {
+    "paper_item": "feature_learning/table1",
+    "data.d": 12,
+    "data.num_patterns": 8,
+    "data.k": 3,
+    "data.num_train": 60,
+    "data.num_test": 20,
+    "m": 6,
+    "batch_size": 20,
+    "steps": 8,
+    "eval_every": 3,
+    "checkpoint_every": 1,
+    "measures": ("kernel_distance", "weight_movement"),
+    "measured_examples": 16,
+    "sweep.learner": ("network",),
+    "sweep.unstructured_learner": (),
+    "sweep.seed": (0, 1),
+    "sweep.ntk_rate": (),
+    "sweep.random_features_rate": (),
+}
+
+
+def _make(**fields):
+    named = {name.replace("__", "."): value for name, value in fields.items()}
+    config = set_fields(settings.default_config(), TINY | named)
+    return config, make_points(config, settings.sweep(config), settings.validate)
+
+
+@pytest.fixture(scope="session")
+def make():
+    """Returns a function of fields, with __ for dots, to a configuration and its points."""
+    return _make

@@ -1,0 +1,132 @@
+"""Nonlinearities of one's own, and mistakes in a description: one line before any compute."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.models import (
+    BatchNorm,
+    Conv,
+    Dense,
+    Elementwise,
+    Flatten,
+    GlobalAvgPool,
+    Relu,
+    Residual,
+    cnn,
+    mlp,
+    network,
+    wide_resnet,
+)
+
+
+@dataclass(frozen=True)
+class Sine(Elementwise):
+    """A nonlinearity that the package does not have, with its duals."""
+
+    def phi(self, x):
+        return jnp.sin(x)
+
+    def duals(self, covariance, variance1, variance2):
+        mean = (variance1 + variance2) / 2
+        near, far = jnp.exp(covariance - mean), jnp.exp(-covariance - mean)
+        return (near - far) / 2, (near + far) / 2
+
+
+@pytest.mark.parametrize("method", ["recursion", "neural_tangents"])
+def test_a_users_nonlinearity_is_one_class_with_its_duals(key, method):
+    x = jax.random.normal(key, (3, 4))
+    model = network([Dense(1, 1.5, 0.3), Sine(), Dense(1)])
+    found = jax.jit(lambda x: [model.kernel(x, None, get, method) for get in ("nngp", "ntk")])(x)
+    inner = 1.5**2 / 4 * np.asarray(x, float) @ np.asarray(x, float).T + 0.3**2
+    damping = np.exp(-(np.diag(inner)[:, None] + np.diag(inner)[None]) / 2)
+    nngp = damping * np.sinh(inner)
+    np.testing.assert_allclose(found[0], nngp, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[1], nngp + damping * np.cosh(inner) * inner, rtol=1e-5)
+
+
+@dataclass(frozen=True)
+class Wave(Elementwise):
+    """A nonlinearity whose kernel depends on the difference of two inputs alone."""
+
+    def phi(self, x):
+        return jnp.sin(x) + jnp.cos(x)
+
+    def duals(self, covariance, variance1, variance2):
+        values = jnp.exp(covariance - (variance1 + variance2) / 2)
+        return values, values
+
+
+def test_a_users_nonlinearity_is_exact_on_equal_inputs_however_large(key):
+    x = 255 * jax.random.uniform(key, (40, 784))
+    kernel = network([Dense(1), Wave(), Dense(1)]).kernel
+    nngp = jax.jit(lambda x: kernel(x, x, "nngp", "recursion"))(x)
+    np.testing.assert_array_equal(np.diagonal(nngp), 1.0)
+
+
+def test_one_layer_without_a_limit_leaves_the_net_without_a_kernel():
+    for layer in (
+        BatchNorm(),
+        Residual((Conv(2), BatchNorm())),
+        Residual((Conv(2),), (BatchNorm(),)),
+    ):
+        assert network([Conv(2), layer, Flatten(), Dense(1)]).kernel is None
+
+
+def init(layers, *shape):
+    return network(layers).init(jax.random.key(0), shape)
+
+
+def gram(layers, *shape):
+    return network(layers).kernel(jnp.ones((2, *shape)))
+
+
+MISTAKES = {
+    "width_factor is 0": lambda: cnn(0),
+    "width_factor is 1.5": lambda: wide_resnet(1.5),
+    "num_classes is 0": lambda: mlp(1, 0),
+    r"channels is \(8, 0\)": lambda: cnn(channels=(8, 0)),
+    r"widths is \[3\]": lambda: mlp(widths=[3]),
+    "activation is 'tanh'; accepted: one of 'relu', 'erf'": lambda: mlp(activation="tanh"),
+    "depth is 12; accepted: 6 n": lambda: wide_resnet(depth=12),
+    "depth is 4;": lambda: wide_resnet(depth=4),
+    "norm is 'layer'; accepted: one of 'batch', 'none'": lambda: wide_resnet(norm="layer"),
+    "batch_axis is 'i'": lambda: wide_resnet(norm="none", batch_axis="i"),
+    "parameterization is 'mean'; accepted: one of 'ntk'": lambda: cnn(parameterization="mean"),
+    "dtype is 'float16'; accepted: one of 'float32'": lambda: cnn(dtype="float16"),
+    "w_std is -1": lambda: cnn(w_std=-1.0),
+    "b_std is nan; accepted: None or": lambda: mlp(b_std=float("nan")),
+    "Conv.padding is 'same'": lambda: Conv(3, padding="same"),
+    "Conv.window is 3;": lambda: Conv(3, 3),
+    r"Conv.strides is \(0, 1\)": lambda: Conv(3, strides=(0, 1)),
+    "layers hold 'relu'; accepted: instances of models.Layer": lambda: network([Dense(1), "relu"]),
+    "input_shape is 4;": lambda: network([Dense(1)]).init(jax.random.key(0), 4),
+    "images are 2 x 3 where Conv has windows of 3 x 3": lambda: cnn().init(
+        jax.random.key(0), (6, 7, 1)
+    ),
+    "images are 1 x 1 where": lambda: cnn().kernel(jnp.ones((2, 4, 4, 1))),
+    r"Conv meets inputs \[n, 5\]; accepted: \[n, height": lambda: init([Conv(2)], 5),
+    r"GlobalAvgPool meets inputs \[n, 5\]": lambda: init([GlobalAvgPool()], 5),
+    r"the layers end in outputs \[n, 4, 4, 2\]": lambda: init([Conv(2)], 4, 4, 1),
+    r"gives \[n, 4, 4, 2\] and Residual.shortcut \[n, 4, 4, 1\]": lambda: init(
+        [Residual((Conv(2),)), Flatten()], 4, 4, 1
+    ),
+    r"Residual.branch is \(Relu\(\),\), without parameters": lambda: gram(
+        [Residual((Relu(),)), Flatten(), Dense(1)], 4, 4, 1
+    ),
+    "neural-tangents has no kernel of these layers": lambda: gram(
+        [Conv(2), Relu(), Residual((Conv(2),)), Flatten(), Dense(1)], 4, 4, 1
+    ),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("message", "mistake"), MISTAKES.items())
+def test_mistakes_are_one_line_before_any_compute(message, mistake):
+    with pytest.raises(InputError, match=message) as caught:
+        mistake()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,138 @@
+"""What a preflight says: what fits, what helps, how long it takes at what share of the roofline."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+
+from lsa_jax import backend, kernels, parallel
+from lsa_jax.errors import InputError
+from lsa_jax.preflight import calibration, compiled, dry_run, machines, operations, report
+
+ASSUMED = calibration.assumed(0.4)
+
+
+def test_exchanges_are_told_where_a_compiled_program_cannot_be_read(monkeypatch):
+    def unread(compiled):
+        raise jax.errors.JaxRuntimeError("INTERNAL: RET_CHECK failure")
+
+    def alone(x):
+        return x @ x
+
+    def together(x):
+        return lax.psum(x @ x, "devices")
+
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        for function in (alone, together):
+            parallel.map_devices(function, jax.devices()[:2])(np.ones((2, 3, 3), np.float32))
+    monkeypatch.setattr(jax.stages.Compiled, "as_text", unread)
+    machine = machines.parse("cpu:2")
+    found = compiled.compile_programs(recorder.found, jax.devices()[:2], machine.chip)
+    assert [program.collectives for program in found] == [{}, None]
+    assert all(program.peak > 0 for program in found)
+    lines = report.as_text(machine, found, [], ASSUMED, 1).splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines[3:5]] == ["none", "not told"]
+
+
+def _program(**fields):
+    count = operations.Count({"default": 1e12}, 0, 1e9, False)
+    plain = compiled.Compiled("step", 4, 10, 1e9, "", count, 0.5, "bytes", {})
+    return plain._replace(**fields)
+
+
+def test_what_does_not_fit_is_said_with_what_would_help():
+    machine = machines.parse("v5e:2x2")
+    large = _program(peak=40e9)
+    assert report.fits(_program(), machine) and not report.fits(large, machine)
+    text = report.as_text(machine, [large], [], ASSUMED, 1)
+    assert "step takes 40.0 GB of 16.9; what helps: 3 times as many chips" in text
+    assert "model.remat" in text and "fewer replicas" in text
+    tile = _program(name="tile 8 x 8 of kernel", num_devices=1, peak=40e9)
+    assert "what helps: a smaller tile" in report.as_text(machine, [tile], [], ASSUMED, 1)
+    refused = _program(peak=None, refusal="RESOURCE_EXHAUSTED: too large")
+    assert not report.fits(refused, machine)
+    assert (
+        "does not compile: RESOURCE_EXHAUSTED: too large; what helps: 2 times as many"
+        in report.as_text(machine, [refused], [], ASSUMED, 1)
+    )
+
+
+def test_time_is_that_of_all_calls_tiles_shared_by_all_devices():
+    machine = machines.parse("v5e:2x2")
+    half, tenth = calibration.Share(0.5), calibration.Share(0.1)
+    shares = calibration.Shares(tiles=tenth, others=half)
+    assert report.total_seconds([_program()], machine, shares) == 10 * 0.5 / 0.5
+    tile = _program(name="tile 8 x 8 of kernel", num_devices=1)
+    assert report.total_seconds([tile], machine, shares) == pytest.approx(10 * 0.5 / 4 / 0.1)
+    epoch = _program(name="train_epoch", calls=200)
+    text = report.as_text(machine, [epoch, tile], [], shares, 5)
+    # 200 epochs of 0.5 s at a half, and the tiles of before.
+    assert "an epoch 1 s, a run 42.5 s (the mean of 5), the sweep's programs 3 min" in text
+
+
+def test_chips_that_nothing_runs_on_are_said_to_be_idle():
+    machine = machines.parse("v5e:2x2")
+
+    def said(*programs):
+        return report.as_text(machine, list(programs), [], ASSUMED, 1)
+
+    alone = _program(num_devices=1)
+    assert "3 of 4 chips would be idle" in said(alone)
+    assert "idle" not in said(alone, _program())
+    assert "idle" not in said(_program(name="tile 8 x 8 of kernel", num_devices=1))
+
+
+def _rows(**fields):
+    row = {"device": "NVIDIA H100 80GB HBM3", "tiles": True, "bytes": 3352e9, "ours_s": 4.0}
+    return [row | {"products": {"highest": 66.9e12}, "others": 0.0} | fields]
+
+
+def test_shares_of_the_roofline_are_those_that_a_benchmark_reached(tmp_path):
+    file, chip = tmp_path / "h100.json", machines.CHIPS["h100"]
+    # A second by operations and by bytes alike, in 4, 2 and 8 seconds.
+    rows = [*_rows(), *_rows(ours_s=2.0), *_rows(ours_s=8.0), *_rows(products=None)]
+    file.write_text(json.dumps(rows))
+    tiles, others = calibration.measured(file, chip, 0.3)
+    assert tiles.value == 0.25 and sorted(tiles.measured) == [0.125, 0.25, 0.5]
+    assert others.value == 0.3 and not others.measured
+    assert str(tiles).endswith("measured (h100.json, 3 works: 12% to 50%)")
+    assert "30%" in str(others) and "assumed" in str(others)
+
+
+@pytest.mark.parametrize(
+    "content, named",
+    [
+        (None, "No such file"),
+        ("rows", "is not JSON"),
+        ("[1]", "not every row has bytes, device"),
+        (json.dumps(_rows(device="cpu")), "measured on cpu; accepted: on NVIDIA H100"),
+        (json.dumps(_rows(products=None)), "no work's operations are counted"),
+    ],
+)
+def test_a_calibration_that_tells_nothing_is_refused(content, named, tmp_path):
+    file = tmp_path / "rows.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(InputError, match=named) as caught:
+        calibration.measured(file, machines.CHIPS["h100"], 0.4)
+    assert "accepted: " in str(caught.value)
+    with pytest.raises(InputError, match="the rates of 'cpu' are not known"):
+        calibration.measured(file, machines.CHIPS["cpu"], 0.4)
+
+
+def test_a_benchmarks_row_counts_what_a_preflight_counts():
+    def kernel(x1, x2):
+        return x1 @ x2.T
+
+    x = np.ones((700, 3), np.float32)
+    tiles = calibration.described(lambda: kernels.gram(kernel, x, x[:70]))
+    assert tiles["tiles"] and tiles["device"] == "cpu"
+    # On 8 devices; tiles that stick out count whole.
+    assert tiles["products"]["default"] >= 2 * 3 * 700 * 70 / 8
+    assert tiles["products"]["default"] < 2 * 2 * 3 * 700 * 70 / 8
+    others = calibration.described(lambda: jax.jit(kernel)(x, x))
+    assert others["products"] == {"default": 2 * 3 * 700**2} and not others["tiles"]
+    assert calibration.described(None)["products"] is None
