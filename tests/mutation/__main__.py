@@ -11,7 +11,7 @@ the libraries, which makes it about two seconds a mutant. A mutant that takes mu
 tests do counts as caught.
 
 Mutants that change nothing anyone could see are listed with the reason in equivalent.txt, and are
-left out of the score.
+left out of the score, which goes into scores.md.
 """
 
 import argparse
@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mutants import Mutant, mutants_of
+from scores import Score, share_of, write
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -309,9 +310,10 @@ def main() -> None:
                 print(f"{fate}, line {mutant.line}\n{lines}", flush=True)
             if record:
                 record.write_text(json.dumps(sorted(kept)))
-    caught = len(drawn) - missed
-    share = f"{100 * caught / max(1, len(drawn)):.0f} %"
-    print(f"| {module} | {caught} of {len(drawn)} | {share} | {time.monotonic() - started:.0f} s |")
+    score = Score(total, len(drawn), len(drawn) - missed)
+    write(str(module), score)
+    seconds = f"{time.monotonic() - started:.0f} s"
+    print(f"| {module} | {score.caught} of {score.tried} | {share_of(score)} | {seconds} |")
 
 
 if __name__ == "__main__":

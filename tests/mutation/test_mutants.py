@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("cosmic_ray")
 
-_PATH = Path(__file__).with_name("mutants.py")
+_HERE = Path(__file__).parent
 SOURCE = '''
 def share(x: "n 2", *, axis: int = 0) -> int | None:
     """Returns 1 - x over its mean."""
@@ -21,12 +21,16 @@ def draw(x):
 '''
 
 
-@pytest.fixture(scope="module")
-def mutants_of():
-    spec = importlib.util.spec_from_file_location("mutants", _PATH)
+def _module(name):
+    spec = importlib.util.spec_from_file_location(name, _HERE / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.mutants_of
+    return module
+
+
+@pytest.fixture(scope="module")
+def mutants_of():
+    return _module("mutants").mutants_of
 
 
 def test_each_is_one_change_of_a_line_that_computes(mutants_of):
@@ -49,3 +53,14 @@ def test_each_is_one_change_of_a_line_that_computes(mutants_of):
 def test_a_sample_is_that_of_its_seed(mutants_of):
     (few, total), (again, _), (other, _) = (mutants_of(SOURCE, 9, seed) for seed in (0, 0, 1))
     assert few == again != other and len(few) == 9 < total
+
+
+def test_a_module_has_one_row_that_keeps_its_first_share():
+    scores = _module("scores")
+    table = scores.updated("", "lsa_jax/b.py", scores.Score(50, 20, 15), "abc")
+    table = scores.updated(table, "lsa_jax/a.py", scores.Score(9, 8, 8), "abc")
+    table = scores.updated(table, "lsa_jax/b.py", scores.Score(51, 20, 19), "def")
+    assert table.splitlines()[-2:] == [
+        "| lsa_jax/a.py | 9 | 8 | 8 | 100 % | 100 % | abc |",
+        "| lsa_jax/b.py | 51 | 20 | 19 | 95 % | 75 % | def |",
+    ]
