@@ -95,8 +95,20 @@ def _tuples(value: Any) -> Any:
     return value
 
 
+def _over(defaults: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Returns values, with defaults where there are none."""
+    inner = {
+        name: _over(defaults[name], value)
+        for name, value in values.items()
+        if isinstance(value, dict) and isinstance(defaults.get(name), dict)
+    }
+    return defaults | values | inner
+
+
 def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Point]]:
     """Returns the configuration and the points that `config.json` in a folder records.
+
+    Settings that are there since it was written have their defaults.
 
     Raises:
         InputError: the file cannot be read, or it is not one of ours.
@@ -112,7 +124,8 @@ def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Poin
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{path} is damaged; expected what a sweep writes there") from None
     settings = load_settings(recorded.get("experiment"))
-    config = ml_collections.ConfigDict(recorded).lock()
+    defaults = settings.default_config().to_dict()
+    config = ml_collections.ConfigDict(_over(defaults, recorded)).lock()
     return config, make_points(config, sweep, settings.validate)
 
 

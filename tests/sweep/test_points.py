@@ -3,7 +3,16 @@
 import ml_collections
 import pytest
 
-from lsa_jax.sweep.points import group_points, make_points, product, split_groups
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.lemmas import settings as lemmas_settings
+from lsa_jax.reporting import files
+from lsa_jax.sweep.points import (
+    group_points,
+    make_points,
+    product,
+    recorded_points,
+    split_groups,
+)
 
 
 @pytest.fixture
@@ -42,3 +51,17 @@ def test_groups_are_cut_at_the_most_replicas_of_their_configuration(points):
     parts = split_groups(groups)
     assert [len(part) for part in parts] == [2, 1] * 4
     assert sum(parts, []) == sum(groups, [])
+
+
+def test_a_folder_written_before_a_setting_was_there_is_read_with_its_default(tmp_path):
+    config = lemmas_settings.default_config().to_dict()
+    name, default = next((n, v) for n, v in config.items() if isinstance(v, float))
+    for change, expected in (({}, default), ({name: 2 * default}, 2 * default)):
+        recorded = {n: v for n, v in config.items() if n != name} | change
+        files.write_json(tmp_path / "config.json", {"config": recorded, "sweep": [{"k": 64}]})
+        read, (point,) = recorded_points(tmp_path)
+        assert read[name] == point.config[name] == expected
+    record = {"config": config | {"gone": 1}, "sweep": [{"k": 64}]}
+    files.write_json(tmp_path / "config.json", record)
+    with pytest.raises(InputError, match="there is no config field config.gone"):
+        recorded_points(tmp_path)
