@@ -134,21 +134,23 @@ def _compile_matrix(program: Matrix, calls: float, chip: Chip) -> Compiled:
 def count_tile(program: Matrix) -> operations.Count:
     """Returns the operations and bytes of one tile of a kernel's matrix.
 
-    Bytes are those of the compiled loop over a tile's blocks and of what the tile takes and gives,
-    where there is one loop and its text can be read: neither what the compiler did not fuse is
-    missing, nor does what it keeps from memory count.
+    Bytes are those of the compiled program, of its loop over a tile's blocks with what the tile
+    takes and gives, where it has at most one loop and its text can be read: neither what the
+    compiler did not fuse is missing, nor does what it keeps from memory count.
     """
     prepared = [jax.eval_shape(program.stages.prepare, form) for form in program.forms]
     block = operations.count(program.stages.between, *prepared)
-    in_loop = traffic.loop_bytes(_text(program.tile.between) or "")
-    if in_loop is not None:
-        block = block._replace(bytes=in_loop)
     pairs = math.prod(program.tile.shape)
-    count = block.scaled(pairs / math.prod(form.shape[0] for form in program.forms))
+    blocks = pairs / math.prod(form.shape[0] for form in program.forms)
+    count = block.scaled(blocks)
+    text = _text(program.tile.between) or ""
+    whole, in_loop = traffic.program_bytes(text), traffic.loop_bytes(text)
+    if whole is not None:  # a tile of one block
+        return count._replace(bytes=whole)
     if in_loop is None:
         return count
-    result = pairs * np.dtype(np.float32).itemsize
-    return count._replace(bytes=count.bytes + sum(program.tile.held) + result)
+    ends = sum(program.tile.held) + pairs * np.dtype(np.float32).itemsize
+    return count._replace(bytes=in_loop * blocks + ends)
 
 
 def roofline(count: operations.Count, chip: Chip) -> tuple[float | None, str]:

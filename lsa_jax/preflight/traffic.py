@@ -1,4 +1,4 @@
-"""Bytes that a compiled loop moves through a device's memory, read in the compiler's text.
+"""Bytes that a compiled program moves through a device's memory, read in the compiler's text.
 
 What XLA fuses is known only once it has compiled: between two fusions numbers go through memory. A
 program's text names the arrays that each of its steps reads and writes, and where they lie; those
@@ -51,6 +51,23 @@ def loop_bytes(text: str) -> float | None:
         return None
     computations = _computations(text)
     steps = computations[loops[0]]
+    return sum(_moved(step, steps, computations) for step in steps.values())
+
+
+def program_bytes(text: str) -> float | None:
+    """Returns the bytes that a program without loops reads and writes in device memory.
+
+    Args:
+        text: of a compiled program, as JAX gives it.
+
+    Returns:
+        The bytes; None where the program has a loop.
+    """
+    entry = re.search(r"^ENTRY %(\S+) ", text, re.M)
+    if entry is None or _LOOP.search(text):
+        return None
+    computations = _computations(text)
+    steps = computations[entry[1]]
     return sum(_moved(step, steps, computations) for step in steps.values())
 
 

@@ -59,6 +59,15 @@ def test_without_just_one_loop_nothing_is_said():
     assert traffic.loop_bytes(PROGRAM + PROGRAM.replace("%body", "%other")) is None
 
 
+def test_a_program_without_a_loop_moves_what_its_entry_does():
+    entry = PROGRAM.replace("while(%start), condition=%c, body=%body", "fusion(%x), calls=%none")
+    assert traffic.program_bytes(entry) == 8 * ARRAY + (4 + 8 * ARRAY + ARRAY)
+    assert traffic.program_bytes(PROGRAM) is None
+    form = jax.ShapeDtypeStruct((N, N), jnp.float32)
+    product = jax.jit(jnp.dot).lower(form, form).compile()
+    assert traffic.program_bytes(product.as_text()) == 3 * ARRAY
+
+
 def test_products_of_a_loop_that_xla_compiled_read_two_matrices_and_write_one():
     w, form = jnp.eye(N), jax.ShapeDtypeStruct((N, N), jnp.float32)
     steps = jax.ShapeDtypeStruct((), jnp.int32)
