@@ -49,9 +49,7 @@ def loop_bytes(text: str) -> float | None:
     loops = _LOOP.findall(text)
     if len(loops) != 1:
         return None
-    computations = _computations(text)
-    steps = computations[loops[0]]
-    return sum(_moved(step, steps, computations) for step in steps.values())
+    return _of(loops[0], text)
 
 
 def program_bytes(text: str) -> float | None:
@@ -66,8 +64,12 @@ def program_bytes(text: str) -> float | None:
     entry = re.search(r"^ENTRY %(\S+) ", text, re.M)
     if entry is None or _LOOP.search(text):
         return None
+    return _of(entry[1], text)
+
+
+def _of(computation: str, text: str) -> float:
     computations = _computations(text)
-    steps = computations[entry[1]]
+    steps = computations[computation]
     return sum(_moved(step, steps, computations) for step in steps.values())
 
 

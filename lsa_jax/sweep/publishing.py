@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import pandas as pd
+
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
 from lsa_jax.reporting.gallery import Item
@@ -22,10 +24,13 @@ def _one_sweep(folder: Path) -> Sweep:
             f"{folder} has the configuration {config!r}, which is not here; accepted: one below "
             "this folder"
         )
-    if "host" not in recorded or not (folder / "report.json").exists():
+    results, due = folder / "results.csv", len(recorded["sweep"])
+    done = len(pd.read_csv(results)) if results.exists() else 0
+    # A report may have been made of the runs that were done.
+    if "host" not in recorded or done < due or not (folder / "report.json").exists():
         raise InputError(
-            f"{folder} is not finished, or of an earlier version; accepted: a sweep with its "
-            "report and the machine it ran on"
+            f"{folder} is not finished, or of an earlier version ({done} of {due} runs); accepted: "
+            "a sweep with its report and the machine it ran on"
         )
     item, about = papers.item_and_claim(Path(config.partition(":")[0]))
     known = {"status": reproduction.DONE, "partly_timed": True, "machine": recorded["host"]}

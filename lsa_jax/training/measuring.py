@@ -240,6 +240,14 @@ class Course:
             return {}
         return dict(zip(self.columns, self.values["measures"][self.marks.index(mark)], strict=True))
 
+    def row_of(self, replica: int, mark: int) -> dict[str, float]:
+        """Returns what was measured of one replica at a mark, by column; nothing elsewhere."""
+        return {name: values[replica].item() for name, values in self.row(mark).items()}
+
+    def rows_of(self, replica: int) -> list[dict[str, float]]:
+        """Returns what was measured of one replica: a row a mark, which is its `step`."""
+        return [{"step": mark} | self.row_of(replica, mark) for mark in self.marks]
+
     def cost(self, training: Sequence[float], segments: int) -> Cost:
         """Returns what measuring took, beside training.
 

@@ -159,16 +159,16 @@ class Evaluations(NamedTuple):
     def history(self, replica: int) -> list[dict[str, Any]]:
         """Returns a row for each evaluation that a replica came to, with what was taken there."""
         taken = self.state.step[replica]
-        return [
-            {"step": step}
-            | {
-                name: values[place, replica].item()
-                for name, values in self.table.items()
-                if name not in self.measured or np.isfinite(values[place, replica])
-            }
-            for place, step in enumerate(self.steps[: self.last + 1])
-            if step <= taken
-        ]
+        done = enumerate(self.steps[: self.last + 1])
+        return [self.row(replica, place) for place, step in done if step <= taken]
+
+    def row(self, replica: int, place: int) -> dict[str, Any]:
+        """Returns one evaluation of a replica, with what was taken there, and its `step`."""
+        return {"step": self.steps[place]} | {
+            name: values[place, replica].item()
+            for name, values in self.table.items()
+            if name not in self.measured or np.isfinite(values[place, replica])
+        }
 
     @property
     def stopped(self) -> Bool[np.ndarray, " replicas"]:

@@ -103,9 +103,12 @@ def test_a_folder_of_an_unfinished_or_foreign_sweep_or_a_start_up_check_is_refus
     with pytest.raises(InputError, match="holds :quick, which shows no claim"):
         publishing.finished([tmp_path / "mine"])
     (tmp_path / "mine" / "report.json").unlink()
-    with pytest.raises(
-        InputError, match="mine is not finished, or of an earlier version; accepted"
-    ):
+    refused = r"mine is not finished, or of an earlier version \({} of 1 runs\); accepted"
+    with pytest.raises(InputError, match=refused.format(2)):
+        publishing.finished([tmp_path / "mine"])
+    finish(tmp_path, "mine", ["launch/sweep.py", "--config=configs/lsa/b.py:narrow"])
+    (tmp_path / "mine" / "results.csv").write_text("seconds,status\n")
+    with pytest.raises(InputError, match=refused.format(0)):
         publishing.finished([tmp_path / "mine"])
     finish(tmp_path, "mine", ["launch/sweep.py", "--config=elsewhere.py"])
     with pytest.raises(InputError, match="has the configuration 'elsewhere.py', which is not here"):

@@ -288,13 +288,9 @@ def run(
 
 def _with_course(outcome: Outcome, trained: Trained, replica: int) -> Outcome:
     """Returns an outcome with what was measured on the way, in rows of its own."""
-    course = trained.course
-    if course is None:
+    if trained.course is None:
         return outcome
-    rows = [
-        {"step": step} | {name: values[replica].item() for name, values in course.row(step).items()}
-        for step in course.marks
-    ]
+    rows = trained.course.rows_of(replica)
     outcome = outcome._replace(history=[*outcome.history, *rows])
     return with_last_measures(outcome, trained.cost)
 

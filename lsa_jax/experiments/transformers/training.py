@@ -138,17 +138,8 @@ def run_training(
 
 def _outcome(config: ml_collections.ConfigDict, runs: Evaluations, replica: int) -> Outcome:
     """Returns one run's outcome at the end."""
-    steps = runs.steps
-    history = [
-        {"step": step}
-        | {
-            name: values[i, replica].item()
-            for name, values in runs.table.items()
-            if name not in runs.measured or np.isfinite(values[i, replica])
-        }
-        for i, step in enumerate(steps)
-        if np.isfinite(runs.table["loss"][i, replica])
-    ]
+    steps, finite = runs.steps, np.isfinite(runs.table["loss"][:, replica])
+    history = [runs.row(replica, place) for place in np.flatnonzero(finite).tolist()]
     if not runs.state.finite[replica] or len(history) < len(steps):
         message = f"the loss was not finite at step {steps[max(len(history) - 1, 0)]}"
         return Outcome({}, history, "failed", f"{message}; lower config.learning_rate")

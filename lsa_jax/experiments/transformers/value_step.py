@@ -193,8 +193,4 @@ def _measured(
         return outcome
     course.take(0, start)
     course.take(1, start | {"v": np.asarray(after, np.float32)[None]})
-    rows = [
-        {"step": step} | {name: values[0].item() for name, values in course.row(step).items()}
-        for step in course.marks
-    ]
-    return with_last_measures(outcome._replace(history=rows), course.cost([], 1))
+    return with_last_measures(outcome._replace(history=course.rows_of(0)), course.cost([], 1))

@@ -1,10 +1,9 @@
 """Tables of a few examples, as tests of what is learned make them."""
 
 import pytest
+from small_sweeps import maker
 
 from lsa_jax.experiments.feature_learning.learning import settings
-from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.variants import set_fields
 
 TINY = {
     "paper_item": "feature_learning/table1",
@@ -28,13 +27,7 @@ TINY = {
 }
 
 
-def _make(**fields):
-    named = {name.replace("__", "."): value for name, value in fields.items()}
-    config = set_fields(settings.default_config(), TINY | named)
-    return config, make_points(config, settings.sweep(config), settings.validate)
-
-
 @pytest.fixture(scope="session")
 def make():
     """Returns a function of fields, with __ for dots, to a configuration and its points."""
-    return _make
+    return maker(settings, TINY)

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from small_sweeps import maker
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
@@ -16,7 +17,6 @@ from lsa_jax.experiments.growing.report import setting_claims
 from lsa_jax.experiments.growing.stacking import stage_operators
 from lsa_jax.experiments.growing.tasks import OBJECTIVE, make_loss, make_schedule
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
-from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training import segments
@@ -96,10 +96,7 @@ def folder(tmp_path_factory):
     return directory
 
 
-def make(**fields):
-    named = {name.replace("__", "."): value for name, value in fields.items()}
-    config = set_fields(settings.default_config(), TINY | named)
-    return config, make_points(config, settings.sweep(config), settings.validate)
+make = maker(settings, TINY)
 
 
 @pytest.fixture(scope="module")

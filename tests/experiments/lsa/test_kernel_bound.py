@@ -5,15 +5,14 @@ import pandas as pd
 import pytest
 import scipy.stats
 from sklearn.linear_model import LogisticRegression
+from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment, settings
 from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, fit_logistic
 from lsa_jax.experiments.lsa.kernel_bound.report import make_claims
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.experiment import Outcome
-from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
-from lsa_jax.sweep.variants import set_fields
 
 TINY = {
     "num_train": 200,
@@ -29,10 +28,7 @@ TINY = {
 }
 
 
-def make(**fields):
-    named = {name.replace("__", "."): value for name, value in fields.items()}
-    config = set_fields(settings.default_config(), TINY | named)
-    return config, make_points(config, settings.sweep(config), settings.validate)
+make = maker(settings, TINY)
 
 
 @pytest.fixture(scope="module")

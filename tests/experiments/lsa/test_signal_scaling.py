@@ -2,15 +2,14 @@ import json
 
 import pandas as pd
 import pytest
+from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.signal.population import misclassification
 from lsa_jax.experiments.lsa.signal_scaling import settings
 from lsa_jax.experiments.lsa.signal_scaling.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.signal_scaling.report import make_claims
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
-from lsa_jax.sweep.variants import set_fields
 
 TINY = {
     "d": 2,
@@ -31,9 +30,7 @@ TINY = {
 }
 
 
-def make(**fields):
-    config = set_fields(settings.default_config(), TINY | fields)
-    return config, make_points(config, settings.sweep(config), settings.validate)
+make = maker(settings, TINY)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from small_sweeps import maker
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.resnet.hierarchical import settings
@@ -27,7 +28,6 @@ from lsa_jax.experiments.resnet.hierarchical.sample_claims import most_samples, 
 from lsa_jax.experiments.resnet.hierarchical.signals import readout_error, share_missed
 from lsa_jax.experiments.resnet.shallow import shallow
 from lsa_jax.experiments.resnet.signals import paper_parities
-from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 
@@ -46,10 +46,7 @@ TINY = {
 }
 
 
-def make(**fields):
-    named = {name.replace("__", "."): value for name, value in fields.items()}
-    config = set_fields(settings.default_config(), TINY | named)
-    return config, make_points(config, settings.sweep(config), settings.validate)
+make = maker(settings, TINY)
 
 
 def test_a_sweep_watches_networks_and_kernels_and_ends_with_a_report(tmp_path):

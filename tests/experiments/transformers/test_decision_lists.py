@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from small_sweeps import maker
 
 from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
@@ -12,9 +13,7 @@ from lsa_jax.experiments.transformers.report import (
     training_claims,
 )
 from lsa_jax.reporting.files import read_metrics
-from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
-from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training import segments
 
 TINY = {"sweep.cases": ((5, 3, 2),)}
@@ -30,10 +29,7 @@ TRAINING = {
 }
 
 
-def make(**fields):
-    named = {name.replace("__", "."): value for name, value in fields.items()}
-    config = set_fields(settings.default_config(), TINY | named)
-    return config, make_points(config, settings.sweep(config), settings.validate)
+make = maker(settings, TINY)
 
 
 def sweep(directory, **fields):

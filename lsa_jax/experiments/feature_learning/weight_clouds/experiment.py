@@ -310,8 +310,7 @@ def _outcome(
         start = unit_rows(stages[0][0] if stages else weights)
         measured["cosine_with_start"] = float((start * unit_rows(weights)).sum(axis=1).mean())
         row = {"step": step, "test_accuracy": accuracy[place, replica].item(), **measured}
-        along = {} if course is None else course.row(step)
-        history.append(row | {name: values[replica].item() for name, values in along.items()})
+        history.append(row if course is None else row | course.row_of(replica, step))
         stages.append((weights, signs))
     described = {"init_std": config.init_std, "seed": config.seed}
     if taken < config.pictures[-1]:
