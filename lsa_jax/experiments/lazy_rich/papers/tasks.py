@@ -33,6 +33,7 @@ from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training.measuring import NOTHING
 
 _BATCH = 50
 
@@ -293,9 +294,13 @@ def steps_of(task: PaperTask) -> int:
 
 
 def train_network(
-    key: Key[Array, ""], task: PaperTask, directory: Path, progress: Callable[[float], None]
+    key: Key[Array, ""],
+    task: PaperTask,
+    directory: Path,
+    progress: Callable[[float], None],
+    measuring: training.Measuring = NOTHING,
 ) -> tuple[Any, training.History]:
-    """Trains a task's network, from its last checkpoint if there is one."""
+    """Trains a task's network, from its last checkpoint if there is one, and measures it."""
     return training.train(
         key,
         task.network,
@@ -305,7 +310,7 @@ def train_network(
         epochs=task.epochs,
         batch_size=min(_BATCH, len(task.train.targets)),
         evaluation=training.Evaluation(
-            task.test, {} if task.is_regression else None, every=task.epochs
+            task.test, {} if task.is_regression else None, task.epochs, measuring=measuring
         ),
         checkpoints=training.Checkpoints(directory, max(1, task.epochs // 4)),
         progress=progress,
