@@ -37,7 +37,7 @@ def test_learners_of_a_task_and_seed_share_the_data_and_one_training(tmp_path, m
     assert [len({p.config.seed for p in group}) for group in groups] == [1, 1]
     trained, made = [], []
     train, make = tasks.train_network, tasks.make_task
-    monkeypatch.setattr(tasks, "train_network", lambda *a: trained.append(1) or train(*a))
+    monkeypatch.setattr(tasks, "train_network", lambda *a: trained.append(train(*a)) or trained[-1])
     monkeypatch.setattr(tasks, "make_task", lambda *a: made.append(make(*a)) or made[-1])
     found = experiment.run(groups[0], {}, tmp_path, lambda fraction: None)
     assert len(trained) == len(made) == 1
@@ -54,6 +54,10 @@ def test_learners_of_a_task_and_seed_share_the_data_and_one_training(tmp_path, m
     outputs = kernels.regress(ntk, targets, cross, ridge=1e-2).predictions
     accuracy = 100 * np.mean(outputs[:, 0] * task.test.targets > 0)
     assert by_name["ntk_start"]["score"] == pytest.approx(accuracy, abs=100 / 30)
+    outputs = task.network.apply(trained[0][0], task.train.inputs)[:, 0]
+    found = by_name["network"]["train_accuracy"]
+    assert found == pytest.approx(np.mean(outputs * task.train.targets > 0))
+    assert "train_accuracy" not in by_name["ntk_trained"]
     assert by_name["ntk_wide"]["ridge"] == 1e-2 and by_name["network"]["ridge"] is None
 
 

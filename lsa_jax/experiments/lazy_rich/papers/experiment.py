@@ -80,9 +80,17 @@ class _Group:
             )
         return self._trained
 
-    def with_measures(self, outcome: Outcome, learner: str) -> Outcome:
-        """Returns a learner's outcome, that of the network with what was measured along it."""
-        if learner != "network" or not self._config.measures:
+    def with_training(self, outcome: Outcome, learner: str) -> Outcome:
+        """Returns a learner's outcome, that of the network with how it was trained.
+
+        That is its loss on the training examples, its accuracy there, and measures along the way.
+        """
+        if learner != "network" or self.history is None:
+            return outcome
+        last = self.history.rows[-1]
+        found = {n: v.item() for n, v in last.items() if n.startswith("train_")}
+        outcome = outcome._replace(metrics=outcome.metrics | found)
+        if not self._config.measures:
             return outcome
         rows = [
             {"epoch": row["epoch"]} | {n: v.item() for n, v in row.items() if is_measure(n)}
@@ -161,7 +169,7 @@ def run(
         sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
         solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
         outcome = Outcome(own | sizes | solved, [{"score": found}])
-        outcomes.append(shared.with_measures(outcome, point.config.learner))
+        outcomes.append(shared.with_training(outcome, point.config.learner))
         progress(done / len(group))
     return outcomes
 

@@ -82,8 +82,9 @@ def _of_network(model: Model, input_shape: tuple[int, ...]) -> WideKernel:
     return WideKernel(model.kernel.transformed, model.kernel.transform_size(input_shape))
 
 
-def _adam(rate: float, steps: int) -> optax.GradientTransformation:
-    return optax.adam(optax.cosine_decay_schedule(rate, steps))
+def _adam(rate: float, steps: int, factors: Any = None) -> optax.GradientTransformation:
+    schedule = optax.cosine_decay_schedule(rate, steps)
+    return training.make_optimizer("adam", schedule, rate_factors=factors)
 
 
 # --- the sparse signal --------------------------------------------------------------------------
@@ -148,11 +149,11 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
         train,
         test,
         is_regression=False,
-        network=patch_cnn(init_scale=0.3),
+        network=patch_cnn(init_scale=sparse.init_scale),
         wide=WideKernel(of_transform, d),
         loss=training.logistic,
-        # At 0.02 the threshold outruns the filter, until nothing passes it any more.
-        optimizer=functools.partial(_adam, 0.005),
+        # At 0.02, or at the rate of the filter, the threshold outruns it: nothing passes any more.
+        optimizer=functools.partial(_adam, 0.005, factors={"b": sparse.threshold_rate, "w": 1.0}),
         epochs=sparse.epochs,
     )
 
