@@ -85,6 +85,20 @@ def test_the_network_of_many_filters_is_odd_and_one_of_them_is_the_papers(key):
     )
 
 
+def test_the_threshold_of_the_sparse_signals_filter_follows_behind_it():
+    fields = {"sparse.threshold_warmup_epochs": 3.0, "sparse.epochs": 5, "sparse.num_train": 10}
+    (point, *_) = points_of(**fields, **{"sweep.task": ("figure3",), "sweep.seed": (0,)})
+    task = tasks.make_task(point.config, {})
+    params = task.network.init(jax.random.key(0), (21, 4))
+    assert float(jnp.abs(params["w"]).max()) < 1e-5
+    rule, ratios = task.optimizer(tasks.steps_of(task)), []
+    state = rule.init(params)
+    for _ in range(4):  # an epoch is one step
+        updates, state = rule.update(jax.tree.map(jnp.ones_like, params), state, params)
+        ratios.append(float(updates["b"][0] / updates["w"][0, 0]))
+    assert ratios == pytest.approx([1 / 3, 2 / 3, 1, 1], rel=1e-5)
+
+
 def test_scores_are_accuracies_or_variance_explained():
     targets = np.array([[1.0, 0.0], [3.0, 4.0], [5.0, 2.0]])
     task = tasks.PaperTask(None, Dataset(None, targets), True, None, None, None, None, 1)

@@ -45,8 +45,8 @@ FIELDS: dict[str, Field] = {
     "sparse.num_test": Field(2000, _SIZE, "test examples"),
     "sparse.epochs": Field(200, _SIZE, "passes of the network's training"),
     "sparse.init_scale": Field(1e-6, number(1e-15), "std of its filter's entries at the start"),
-    "sparse.threshold_rate": Field(
-        0.5, number(0, above=True), "rate of its threshold over that of its filter"
+    "sparse.threshold_warmup_epochs": Field(
+        50.0, number(0), "how long the rate of its threshold alone rises to that of its filter"
     ),
     # MNIST.
     "mnist.noise": Field(2.0, number(0), "standard deviation of the background"),

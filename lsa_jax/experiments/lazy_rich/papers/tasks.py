@@ -82,9 +82,8 @@ def _of_network(model: Model, input_shape: tuple[int, ...]) -> WideKernel:
     return WideKernel(model.kernel.transformed, model.kernel.transform_size(input_shape))
 
 
-def _adam(rate: float, steps: int, factors: Any = None) -> optax.GradientTransformation:
-    schedule = optax.cosine_decay_schedule(rate, steps)
-    return training.make_optimizer("adam", schedule, rate_factors=factors)
+def _adam(rate: float, steps: int) -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(rate, steps))
 
 
 # --- the sparse signal --------------------------------------------------------------------------
@@ -145,6 +144,18 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
             lambda example: Stages(derivatives, between),
         )
 
+    def optimizer(steps: int) -> optax.GradientTransformation:
+        """Once the threshold outruns the filter, the signal does not pass and is not learned."""
+        course = {"epochs": sparse.epochs, "steps_per_epoch": steps // sparse.epochs}
+        warmups = {"w": 0.0, "b": sparse.threshold_warmup_epochs}
+        rules = {
+            name: optax.adam(
+                training.make_schedule("cosine", 0.005, **course, warmup_epochs=epochs)
+            )
+            for name, epochs in warmups.items()
+        }
+        return optax.multi_transform(rules, {name: name for name in rules})
+
     return PaperTask(
         train,
         test,
@@ -152,8 +163,7 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
         network=patch_cnn(init_scale=sparse.init_scale),
         wide=WideKernel(of_transform, d),
         loss=training.logistic,
-        # At 0.02, or at the rate of the filter, the threshold outruns it: nothing passes any more.
-        optimizer=functools.partial(_adam, 0.005, factors={"b": sparse.threshold_rate, "w": 1.0}),
+        optimizer=optimizer,
         epochs=sparse.epochs,
     )
 
