@@ -60,9 +60,9 @@ class Skipped(NamedTuple):
 def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     """Runs a contest.
 
-    Every way runs once unmeasured, to compile, and once for its memory. The fastest of the peers is
-    then run by turns with ours, each after a pause in which the system can take back what the other
-    one has freed; rates are from the medians.
+    Every way runs once unmeasured, to compile, and once for its memory. The peer that is fastest in
+    that is then run by turns with ours, each after a pause in which the system can take back what
+    the other one has freed; rates are from the medians.
 
     Args:
         contest: what to run.
@@ -78,13 +78,12 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
     Raises:
         NumericalError: the two results are not both finite.
     """
-    ours, ours_peak = _peak(contest.ours)
-    peers = {name: _peak(run) for name, run in contest.peers.items()}
-    trials = {name: _seconds(run) for name, run in contest.peers.items()}
-    best = min(trials, key=trials.get)
-    expected, peer_peak = peers[best]
+    own = _run(contest.ours)
+    peers = {name: _run(run) for name, run in contest.peers.items()}
+    best = min(peers, key=lambda name: peers[name].seconds)
     times: dict[str, list[float]] = {"ours": [], "peer": []}
-    *_, before = trials.values()
+    *_, last = peers.values()
+    before = last.seconds
     for _ in range(rounds):
         for side, run in (("ours", contest.ours), ("peer", contest.peers[best])):
             time.sleep(min(_PAUSE * before, _LONGEST_PAUSE))
@@ -99,9 +98,9 @@ def measure(contest: Contest, rounds: int) -> dict[str, Any]:
         "peer": f"{contest.peer}, {best}",
         "peer_per_s": contest.count / peer_s,
         "ratio": peer_s / ours_s,
-        "max_rel_diff": _difference(contest.work, ours, expected),
-        "ours_peak_mb": ours_peak,
-        "peer_peak_mb": peer_peak,
+        "max_rel_diff": _difference(contest.work, own.result, peers[best].result),
+        "ours_peak_mb": own.peak_mb,
+        "peer_peak_mb": peers[best].peak_mb,
     }
 
 
@@ -111,13 +110,22 @@ def _seconds(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def _peak(run: Callable[[], Any]) -> tuple[np.ndarray, float | None]:
-    """Returns the result, and the growth of resident memory on a second run, in MB."""
+class _Run(NamedTuple):
+    """What a run gave, how long it took, and how far the resident memory grew, in MB."""
+
+    result: np.ndarray
+    seconds: float
+    peak_mb: float | None
+
+
+def _run(run: Callable[[], Any]) -> _Run:
+    """Runs twice, once to compile."""
     jax.block_until_ready(run())
-    before = _reset_peak()
+    before, start = _reset_peak(), time.perf_counter()
     result = jax.block_until_ready(run())
+    seconds = time.perf_counter() - start
     peak = None if before is None else max(0.0, _resident("VmHWM") - before)
-    return np.asarray(result), peak
+    return _Run(np.asarray(result), seconds, peak)
 
 
 def _reset_peak() -> float | None:

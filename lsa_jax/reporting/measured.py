@@ -7,6 +7,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from lsa_jax.reporting import files
@@ -14,8 +15,6 @@ from lsa_jax.reporting.courses import counter, steps
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.measure_names import EXAMPLES, NAMES, SHARE, is_measure
 from lsa_jax.reporting.report import Report
-
-_MOST_LINES = 8
 
 
 def _courses(workdir: Path, results: pd.DataFrame) -> pd.DataFrame:
@@ -35,30 +34,57 @@ def _courses(workdir: Path, results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(courses: pd.DataFrame, label: dict[str, str]) -> Any:
-    """Draws each measure in a panel: a line a kind of runs, or a layer, mean ± 1 deviation."""
+    """Draws each measure in a panel, mean ± 1 deviation: a line a kind of runs.
+
+    Of several kinds the mean of layers is drawn, below one legend for all panels; of one kind a
+    line a layer.
+    """
     import matplotlib.pyplot as plt
 
-    names = [name for name in NAMES if courses["column"].str.split("/").str[0].eq(name).any()]
+    courses = courses.assign(
+        measure=courses["column"].str.split("/").str[0], kind=courses["run"].map(label)
+    )
+    kinds = list(dict.fromkeys(courses["kind"]))
+    names = [name for name in NAMES if (courses["measure"] == name).any()]
     columns = min(len(names), 3)
     lines = -(-len(names) // columns)
-    figure, grid = plt.subplots(
-        lines, columns, figsize=(3.4 * columns, 2.8 * lines), layout="constrained", squeeze=False
-    )
+    size = 3.4 * columns, 2.8 * lines + (0.17 * -(-len(kinds) // columns) if len(kinds) > 1 else 0)
+    figure, grid = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
     for name, axis in zip(names, grid.flat, strict=False):
-        own = courses[courses["column"].str.split("/").str[0] == name]
-        keys = own["run"].map(label) + own["column"].str.removeprefix(name)
-        for place, (key, rows) in enumerate(own.groupby(keys, sort=False)):
-            if place == _MOST_LINES:
-                break
-            style = {"color": PALETTE[place], "label": key.strip(" /"), "marker": "o"}
-            draw_mean(axis, rows["value"], rows["at"], **style, markersize=3)
-        axis.set(xscale="symlog", xlabel=courses["unit"].iloc[0], ylabel=NAMES[name])
+        own, title = courses[courses["measure"] == name], NAMES[name]
+        if len(kinds) == 1:
+            _draw_lines(axis, own.assign(line=own["column"].str.removeprefix(name).str.strip("/")))
+            if own["column"].nunique() > 1:
+                axis.legend(frameon=False, fontsize=6)
+        else:
+            title += "\n(mean of layers)" if own["column"].nunique() > 1 else ""
+            mean = own.groupby(["run", "kind", "at"], as_index=False, sort=False)["value"].mean()
+            _draw_lines(axis, mean.assign(line=mean["kind"]))
+        axis.set(xscale="symlog", xlabel=courses["unit"].iloc[0])
+        axis.set_ylabel(title, fontsize=8)
         tidy(axis)
-        if keys.nunique() > 1:
-            axis.legend(frameon=False, fontsize=6)
     for axis in grid.flat[len(names) :]:
         axis.set_axis_off()
+    if len(kinds) > 1:
+        handles = grid.flat[0].get_legend_handles_labels()
+        style = {"loc": "outside lower center", "ncols": columns, "frameon": False}
+        figure.legend(*handles, **style, fontsize=7)
     return figure
+
+
+def _draw_lines(axis: Any, courses: pd.DataFrame) -> None:
+    """Draws the courses that belong to one line as their mean, for every line."""
+    lines = list(dict.fromkeys(courses["line"]))
+    colors = list(PALETTE)
+    if len(lines) > len(PALETTE):
+        from matplotlib import colormaps
+        from matplotlib.colors import to_hex
+
+        colors = [to_hex(color) for color in colormaps["viridis"](np.linspace(0, 1, len(lines)))]
+    for line, color in zip(lines, colors, strict=False):
+        rows = courses[courses["line"] == line]
+        style = {"color": color, "label": line, "marker": "o", "markersize": 3}
+        draw_mean(axis, rows["value"], rows["at"], **style)
 
 
 def _labels(results: pd.DataFrame, varying: list[str]) -> dict[str, str]:
@@ -68,6 +94,7 @@ def _labels(results: pd.DataFrame, varying: list[str]) -> dict[str, str]:
         row["id"]: ", ".join(
             f"{name} {row[name]:g}" if isinstance(row[name], int | float) else str(row[name])
             for name in shown
+            if pd.notna(row[name])
         )
         for _, row in results.iterrows()
     }

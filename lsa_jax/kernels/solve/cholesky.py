@@ -58,13 +58,16 @@ def factorize(
     if overwrite:
         matrix = _own_memory(gram_train, precision)
     else:
-        matrix = np.array(gram_train, dtype=precision, order="F")
+        # Of a symmetric matrix the transpose, whose rows lie as LAPACK wants columns to.
+        matrix = np.array(gram_train.T, dtype=precision, order="F")
     shift = float(ridge * np.trace(gram_train, dtype=float) / len(gram_train))
     matrix[np.diag_indices_from(matrix)] += shift
     lange, pocon = scipy.linalg.get_lapack_funcs(("lange", "pocon"), (matrix,))
     norm = lange("1", matrix)
     try:
-        factor = scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+        factor, _ = scipy.linalg.cho_factor(
+            matrix, lower=True, overwrite_a=True, check_finite=False
+        )
     except np.linalg.LinAlgError:
         return None
     reciprocal, _ = pocon(factor, norm, uplo="L")

@@ -1,0 +1,60 @@
+"""The figure of measures has a line for every kind of run, and its legend lies on no panel."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.reporting import files
+from lsa_jax.reporting.measured import with_measures
+from lsa_jax.reporting.report import Report
+
+_STEPS = (0, 10, 100)
+
+
+def _figure(workdir, scales):
+    """Draws the movement of two layers, 1 and 3 times scale x step, and the kernel's distance."""
+    rows = []
+    for scale in scales:
+        for seed in (0, 1):
+            run = f"scale={scale}-seed={seed}"
+            history = [
+                {
+                    "step": step,
+                    "kernel_distance": scale * step / 1000,
+                    "weight_movement/first": 1.0 * scale * step,
+                    "weight_movement/last": 3.0 * scale * step,
+                }
+                for step in _STEPS
+            ]
+            rows.append({"id": run, "scale": scale, "seed": seed, "status": "ok"})
+            files.write_run(workdir, run, rows[-1], history)
+    results = pd.DataFrame(rows).assign(measured_examples=64)
+    report = with_measures(Report("", [], [], {}), workdir, results, ["scale", "seed"])
+    return report.figures["measures"]()
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_every_kind_of_run_has_a_line_that_is_the_mean_of_layers_and_the_legend_is_outside(
+    tmp_path, count
+):
+    scales = tuple(range(1, count + 1))
+    figure = _figure(tmp_path, scales)
+    distance, movement = figure.axes
+    for axis, factor in ((distance, 1 / 1000), (movement, 2.0)):
+        drawn = np.array([line.get_ydata() for line in axis.lines])
+        np.testing.assert_allclose(drawn, factor * np.outer(scales, _STEPS))
+    assert len({line.get_color() for line in movement.lines}) == count
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.texts] == [f"scale {scale}" for scale in scales]
+    figure.canvas.draw()
+    box = legend.get_window_extent()
+    assert not any(box.overlaps(axis.get_tightbbox()) for axis in figure.axes)
+
+
+def test_one_kind_of_run_has_a_line_a_layer(tmp_path):
+    figure = _figure(tmp_path, (2,))
+    distance, movement = figure.axes
+    assert [line.get_label() for line in movement.lines] == ["first", "last"]
+    drawn = [line.get_ydata() for line in movement.lines]
+    np.testing.assert_allclose(drawn, np.outer((2, 6), _STEPS))
+    assert not figure.legends and distance.get_legend() is None
