@@ -27,6 +27,30 @@ SEARCH = {
     "sweep.width": (6,),
     "sweep.seed": (0,),
 }
+GROWING = {
+    "data.sources": ("a.txt",),
+    "data.length": 8,
+    "data.validation_windows": 8,
+    "model.width": 4,
+    "model.heads": 2,
+    "model.hidden": 4,
+    "optimizer.learning_rate": 1e-2,
+    "batch_size": 8,
+    "layers": 2,
+    "added": 1,
+    "base_steps": 2,
+    "grow_steps": 4,
+    "dense_steps": 4,
+    "lag_steps": 2,
+    "stage_steps": (2, 4),
+    "checkpoint_every": 2,
+    "max_replicas": 1,
+    "sweep.kind": ("decoder",),
+    "sweep.index": (0,),
+    "sweep.block_size": (1,),
+    "sweep.source": ("copy",),
+}
+
 # By experiment: a few small runs, what is measured of them, and a number that their courses have.
 RUNS = {
     "lazy_rich/coordinate_check": (
@@ -135,7 +159,13 @@ def check(name, fields, names, column, directory, data_dir=None):
     return courses
 
 
-@pytest.mark.parametrize("name", RUNS)
+# What measures the others is tested by itself: `training.train`, one filter's training, a search.
+FAST = ("lazy_rich/coordinate_check", "resnet/hierarchical")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in RUNS]
+)
 def test_measures_change_nothing_and_begin_at_zero(name, tmp_path):
     fields, names, column = RUNS[name]
     courses = check(name, fields, names, column, tmp_path)
@@ -145,39 +175,24 @@ def test_measures_change_nothing_and_begin_at_zero(name, tmp_path):
         assert len(course) > 1 and course[0] == pytest.approx(0, abs=1e-6) and course[-1] > 1e-6
 
 
-def test_measures_of_grown_networks_are_counted_from_growing(tmp_path):
+@pytest.fixture
+def text(tmp_path):
     words = np.random.default_rng(0).choice(["grow", "deep", "nets"], (300, 9))
     (tmp_path / "a.txt").write_text("\n".join(map(" ".join, words)))
-    fields = {
-        "data.sources": ("a.txt",),
-        "data.length": 8,
-        "data.validation_windows": 8,
-        "model.width": 4,
-        "model.heads": 2,
-        "model.hidden": 4,
-        "optimizer.learning_rate": 1e-2,
-        "batch_size": 8,
-        "layers": 2,
-        "added": 1,
-        "base_steps": 2,
-        "grow_steps": 4,
-        "dense_steps": 4,
-        "lag_steps": 2,
-        "stage_steps": (2, 4),
-        "checkpoint_every": 2,
-        "max_replicas": 1,
-        "sweep.kind": ("decoder",),
-        "sweep.index": (0,),
-        "sweep.block_size": (1,),
-        "sweep.source": ("copy",),
-    }
-    column = "weight_movement/layers"
-    given = (fields, ("weight_movement",), column, tmp_path / "operators", tmp_path)
-    for course in check("growing", *given):
-        assert len(course) == 3 and course[0] == 0 < course[1] < course[2]
-    stages = {"question": "stacking", "sweep.strategy": ("last",)}
-    given = (fields | stages, ("weight_movement",), column, tmp_path / "stages", tmp_path)
-    (course,) = check("growing", *given)
+    return tmp_path
+
+
+def test_measures_of_grown_networks_are_counted_from_growing(text):
+    given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
+    (course,) = check("growing", GROWING, *given)
+    assert len(course) == 3 and course[0] == 0 < course[1] < course[2]
+
+
+@pytest.mark.slow
+def test_measures_of_stages_are_counted_from_the_start_of_each(text):
+    fields = GROWING | {"question": "stacking", "sweep.strategy": ("last",)}
+    given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
+    (course,) = check("growing", fields, *given)
     assert [value == 0 for value in course] == [True, False, True, False, False]
 
 
