@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-# What may count the rows of `metrics.jsonl`, the first that a row has.
-_COUNTERS = ("step", "epoch")
+from lsa_jax.reporting.measure_names import COUNTERS
 
 # What is drawn of runs, the first that they have; otherwise their first number.
 _PREFERRED = ("test_accuracy", "test_error", "validation_loss", "test_loss", "train_loss", "loss")
@@ -19,13 +18,13 @@ def numbers(row: dict[str, Any]) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in row.items()
-        if name not in _COUNTERS and isinstance(value, int | float) and math.isfinite(value)
+        if name not in COUNTERS and isinstance(value, int | float) and math.isfinite(value)
     }
 
 
 def counter(rows: list[dict[str, Any]]) -> str:
     """Returns the name of what counts the rows; "row" where nothing does."""
-    return next((c for c in _COUNTERS if rows and all(c in row for row in rows)), "row")
+    return next((c for c in COUNTERS if rows and all(c in row for row in rows)), "row")
 
 
 def steps(rows: list[dict[str, Any]]) -> list[int]:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.errors import InputError, StorageError
+from lsa_jax.reporting.measure_names import is_measured_alone
 
 
 @contextlib.contextmanager
@@ -149,7 +150,7 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
     return result
 
 
-def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
+def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     """Returns the rows of one point's `metrics.jsonl`.
 
     Raises:
@@ -161,6 +162,14 @@ def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in path.read_text().splitlines()]
     except ValueError:
         raise InputError(f"{path} is damaged; {_remedy(directory)}") from None
+
+
+def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
+    """Returns the rows of `read_all_metrics` that are the experiment's own.
+
+    Those of measures along training alone are left out.
+    """
+    return [row for row in read_all_metrics(workdir, run_id) if not is_measured_alone(row)]
 
 
 def read_results(workdir: Path, run_ids: Iterable[str]) -> pd.DataFrame:

@@ -77,7 +77,7 @@ def write_tensorboard(workdir: Path, run_id: str) -> None:
     partial = target.with_name(f".{run_id}.partial")
     if partial.exists():
         shutil.rmtree(partial)  # of a process that was killed
-    events = _events(files.read_metrics(workdir, run_id), files.read_result(workdir, run_id))
+    events = _events(files.read_all_metrics(workdir, run_id), files.read_result(workdir, run_id))
     # Not by SummaryWriter, whose thread dies of a full disk while this one waits for it.
     content = b"".join(_record(event.SerializeToString()) for event in events)
     files.write_bytes(partial / f"events.out.tfevents.{int(time.time())}.lsa_jax", content)
@@ -96,7 +96,7 @@ def write_wandb(workdir: Path, run_id: str, project: str) -> None:
     import wandb  # optional
 
     record.parent.mkdir(exist_ok=True)
-    rows, result = files.read_metrics(workdir, run_id), files.read_result(workdir, run_id)
+    rows, result = files.read_all_metrics(workdir, run_id), files.read_result(workdir, run_id)
     # The same name for the same results: what a kill has left half logged there is gone on with.
     known = json.dumps([str(workdir.absolute()), run_id, result])
     run = wandb.init(

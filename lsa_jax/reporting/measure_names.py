@@ -3,6 +3,9 @@
 The measures themselves are those of `training.measures`.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 NAMES = {
     "kernel_distance": "1 - cosine of the kernel\nwith that at the start",
     "kernel_velocity": "distance of the kernel from\nthe one before, over the time",
@@ -28,6 +31,19 @@ OF_WEIGHTS = ("weight_movement",)
 # A run's columns beside the measures at its end: training examples they are taken on, and the time
 # of all measuring over that of training, compilation left out of both.
 EXAMPLES, SHARE = "measured_examples", "measuring_share"
+
+
+# What may count the rows of `metrics.jsonl`, the first that a row has.
+COUNTERS = ("step", "epoch")
+
+
+def is_measured_alone(row: Mapping[str, Any]) -> bool:
+    """Whether a row of `metrics.jsonl` holds measures, and where they were taken, but nothing else.
+
+    A row of nothing is not one.
+    """
+    found = [name for name in row if name not in COUNTERS]
+    return bool(found) and all(map(is_measure, found))
 
 
 def is_measure(column: str) -> bool:

@@ -21,7 +21,9 @@ def _courses(workdir: Path, results: pd.DataFrame) -> pd.DataFrame:
     """Returns the measures of all runs, a row each: run, place, column and value."""
     rows = []
     for run_id in results.loc[results["status"] == "ok", "id"]:
-        history = files.read_metrics(workdir, run_id)
+        history = [
+            row for row in files.read_all_metrics(workdir, run_id) if any(map(is_measure, row))
+        ]
         for place, row in zip(steps(history), history, strict=True):
             rows += [
                 {"run": run_id, "unit": counter(history), "at": place, "column": name, "value": v}

@@ -110,7 +110,7 @@ def claim_table(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[li
 def metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     """Returns the rows of a run; none where it has no file of them."""
     path = files.run_directory(workdir, run_id) / "metrics.jsonl"
-    return files.read_metrics(workdir, run_id) if path.exists() else []
+    return files.read_all_metrics(workdir, run_id) if path.exists() else []
 
 
 def run_rows(workdir: Path, results: pd.DataFrame) -> tuple[str | None, list[str], list[Any]]:

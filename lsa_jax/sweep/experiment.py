@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import ml_collections
 import pandas as pd
 
+from lsa_jax.reporting.courses import counter
 from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.reporting.report import Report
 from lsa_jax.sweep.points import Point
@@ -51,6 +52,26 @@ def with_last_measures(outcome: Outcome, cost: tuple[int, float | None] | None) 
     return outcome._replace(
         metrics=outcome.metrics | found, timings={**outcome.timings, SHARE: share}
     )
+
+
+def with_course(
+    outcome: Outcome, rows: list[dict[str, Any]], cost: tuple[int, float | None] | None
+) -> Outcome:
+    """Returns an outcome with what was measured along it, in rows of its own.
+
+    `files.read_metrics` leaves them out.
+
+    Args:
+        outcome: of a run.
+        rows: measures, with the step or epoch that they were taken at. They lie in order among
+            the outcome's own rows where those have such a number too, and after them elsewhere.
+        cost: as `with_last_measures` takes it.
+    """
+    history = [*outcome.history, *rows]
+    unit = counter(history)
+    if unit != "row":
+        history.sort(key=lambda row: row[unit])
+    return with_last_measures(outcome._replace(history=history), cost)
 
 
 def no_data(points: list[Point], data_dir: Path | None) -> None:

@@ -12,7 +12,7 @@ import ml_collections
 
 from lsa_jax.checks import Kind, integer, is_integer, one_of, optional, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.reporting.measure_names import NAMES
+from lsa_jax.reporting.measure_names import NAMES, OF_WEIGHTS
 
 
 class Field(NamedTuple):
@@ -33,20 +33,26 @@ def experiment_field(module: str) -> Field:
     return Field(name, one_of(name), "what runs")
 
 
-def measure_fields(names: Iterable[str] = NAMES) -> dict[str, Field]:
+def measure_fields(names: Iterable[str] = NAMES, why: str = "") -> dict[str, Field]:
     """Returns the fields of an experiment that measures how lazy or rich its runs are.
 
     Its report then has their courses and their cost; see `reporting.measured`.
 
     Args:
-        names: what its networks can be measured for; `OF_ANY` without dense layers.
+        names: what its networks can be measured for; `OF_ANY` without dense layers. `OF_WEIGHTS`
+            alone takes no examples, so that there is no field for their number.
+        why: why there is no more to measure; it is said to who asks for more.
     """
+    kind = tuple_of(one_of(*names))
+    measures = Field(
+        (),
+        kind._replace(accepted=f"{kind.accepted}: {why}" if why else kind.accepted),
+        "how lazy or rich a network is, along its training; see training.measures",
+    )
+    if set(names) <= set(OF_WEIGHTS):
+        return {"measures": measures}
     return {
-        "measures": Field(
-            (),
-            tuple_of(one_of(*names)),
-            "how lazy or rich a network is, along its training; see training.measures",
-        ),
+        "measures": measures,
         "measured_examples": Field(
             None,
             optional(integer(2)),

@@ -122,13 +122,14 @@ def _lowest(
     """Chooses among all parts, of which memory holds one at a time."""
     lowest, chosen, losses = np.inf, None, []
     for part in parts:
-        scores = part.losses[-window:].mean(axis=0)
+        scores = part.trained.losses[-window:].mean(axis=0)
         scores = np.where(np.isfinite(scores), scores, np.inf)
         best = int(np.argmin(scores))
         if scores[best] < lowest:
             lowest = scores[best]
-            chosen = operators[part.start + best], jax.tree.map(lambda a: a[best], part.states)  # noqa: B023
-        losses.append(part.losses)
+            winner = jax.tree.map(lambda a, best=best: a[best], part.trained.states)
+            chosen = operators[part.start + best], winner
+        losses.append(part.trained.losses)
     if chosen is None:
         raise NumericalError(
             f"no operator has a finite loss after {steps} steps; lower the learning rate"

@@ -7,7 +7,7 @@ run ends with the same bits with and without.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -195,18 +195,19 @@ class Course:
             columns += layers
         return columns
 
-    def take(self, mark: int, params: PyTree) -> None:
-        """Measures all replicas, if the mark is one of those, and keeps what came out.
+    def take(self, mark: int, params: PyTree, replicas: Iterable[int] | None = None) -> None:
+        """Measures replicas, if the mark is one of those, and keeps what came out.
 
         Args:
             mark: where the run is.
             params: of all replicas there, numpy arrays [replicas, ...].
+            replicas: those that are still trained; None means all.
         """
         if mark not in self.marks:
             return
         at, begun = self.marks.index(mark), time.monotonic()
         params = self._network(params)
-        for replica in range(len(self._targets)):
+        for replica in range(len(self._targets)) if replicas is None else replicas:
             row = self._measure(at, replica, params)
             self.values["measures"][at, :, replica] = [row[column] for column in self.columns]
         self.seconds.append(time.monotonic() - begun)
@@ -244,9 +245,9 @@ class Course:
         """Returns what was measured of one replica at a mark, by column; nothing elsewhere."""
         return {name: values[replica].item() for name, values in self.row(mark).items()}
 
-    def rows_of(self, replica: int) -> list[dict[str, float]]:
-        """Returns what was measured of one replica: a row a mark, which is its `step`."""
-        return [{"step": mark} | self.row_of(replica, mark) for mark in self.marks]
+    def rows_of(self, replica: int, unit: str = "step") -> list[dict[str, float]]:
+        """Returns what was measured of one replica: a row a mark, which is its step, or a unit."""
+        return [{unit: mark} | self.row_of(replica, mark) for mark in self.marks]
 
     def cost(self, training: Sequence[float], segments: int) -> Cost:
         """Returns what measuring took, beside training.

@@ -5,6 +5,7 @@ and counts epochs. A run goes from checkpoint to checkpoint in segments, each on
 """
 
 import functools
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
 from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout
+from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 
 PyTree = Any
@@ -131,6 +133,22 @@ def make_programs(
     return Programs(layout.map(advance, 1, donate=True), layout.map(measure_guarded, 1))
 
 
+class Trained(NamedTuple):
+    """What training led to.
+
+    Attributes:
+        states: [replicas, ...] as numpy arrays, those before the first loss that was not finite.
+        losses: that were measured, NaN from such a loss on.
+        course: of `measuring`, its marks counted from the start; None if that is nothing.
+        cost: what it took.
+    """
+
+    states: NetworkState
+    losses: Float[np.ndarray, "evaluations replicas"]
+    course: Course | None
+    cost: Cost | None
+
+
 def _segments(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, stop)) for first in range(start, stop, size)]
 
@@ -146,7 +164,8 @@ def train_steps(
     segment: int,
     directory: Path | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
-) -> tuple[NetworkState, Float[np.ndarray, "evaluations replicas"]]:
+    measuring: Measuring = NOTHING,
+) -> Trained:
     """Takes the steps start, start + 1, ... stop - 1 on every replica.
 
     Args:
@@ -159,31 +178,31 @@ def train_steps(
         segment: steps between checkpoints.
         directory: of the checkpoints; None keeps nothing.
         progress: called with the fraction done after each segment.
-
-    Returns:
-        The states as numpy arrays, those before the first loss that was not finite; and the losses
-        measured, NaN from there on.
+        measuring: of `OF_WEIGHTS`, what is measured since the start, between segments.
 
     Raises:
         InputError: the checkpoint is of other data.
     """
-    programs = make_programs(problem.loss, problem.optimizer, layout)
-    trainer = _Trainer(problem, programs, layout, measured, _segments(start, stop, segment))
+    spans = _segments(start, stop, segment)
+    marks = [0, *(last - start for _, last in spans)]
+    course = course_of_weights(measuring, states.params, marks)
+    trainer = _Trainer(problem, layout, measured, spans, course)
     now, _ = run_segments(
         placed(layout, Guarded(states, np.ones(layout.num_replicas, bool))),
-        trainer.losses,
-        [last for _, last in trainer.spans],
+        (trainer.losses, course.values) if course else trainer.losses,
+        [last for _, last in spans],
         trainer.advance,
         kept=Checkpoints(directory),
         layout=layout,
         going=lambda now, _: bool(layout.gather(now.finite).any()),
         checksum=problem.checksum,
-        lengths=[last - first for first, last in trainer.spans],
+        lengths=[last - first for first, last in spans],
         progress=lambda mark: progress((mark - start) / (stop - start)),
     )
     if start == stop:
         trainer.measure(stop, now)
-    return layout.gather(now.state), trainer.losses
+    cost = course and course.cost(trainer.seconds, len(spans))
+    return Trained(layout.gather(now.state), trainer.losses, course, cost)
 
 
 class _Trainer:
@@ -192,28 +211,35 @@ class _Trainer:
     def __init__(
         self,
         problem: Problem,
-        programs: Programs,
         layout: Layout,
         measured: Int[np.ndarray, " evaluations"],
         spans: list[tuple[int, int]],
+        course: Course | None,
     ) -> None:
-        self.spans = spans
+        self._problem, self._layout, self._spans, self._course = problem, layout, spans, course
+        self.seconds: list[float] = []  # of each segment of this process
         self.losses = np.full((len(measured), layout.num_replicas), np.nan, np.float32)
         self._rows = {int(step): row for row, step in enumerate(measured)}
-        self._problem, self._programs, self._layout = problem, programs, layout
+        self._programs = make_programs(problem.loss, problem.optimizer, layout)
         self._validation = layout.share(problem.validation)
 
     def advance(self, now: Guarded, index: int) -> Guarded:
-        first, last = self.spans[index]
+        first, last = self._spans[index]
+        if self._course and not index:
+            self._course.take(0, self._layout.gather(now.state.params))
+        begun = time.monotonic()
         steps = np.arange(first, last)
         flags = np.isin(steps, list(self._rows))
         batches = backend.shapes_only(lambda: self._problem.batches(first, last - first))
         shared = self._layout.share((batches, jnp.asarray(flags)))
         now, found = self._programs.advance(now, *shared, self._validation)
-        found = self._layout.gather(found)
+        found = self._layout.gather(found)  # waits for the devices
+        self.seconds.append(time.monotonic() - begun)
+        if self._course:
+            self._course.take(last - self._spans[0][0], self._layout.gather(now.state.params))
         for step in steps[flags]:
             self.losses[self._rows[int(step)]] = found[:, step - first]
-        if last == self.spans[-1][1]:
+        if last == self._spans[-1][1]:
             self.measure(last, now)
         return now
 
@@ -257,14 +283,12 @@ class Part(NamedTuple):
     Attributes:
         start: number of the first.
         stop: number after the last.
-        states: [networks, ...].
-        losses: of each of them at every measured step.
+        trained: what training led to, [networks, ...].
     """
 
     start: int
     stop: int
-    states: NetworkState
-    losses: Float[np.ndarray, "evaluations networks"]
+    trained: Trained
 
 
 def train_parts(
@@ -287,14 +311,14 @@ def train_parts(
         placement: how many at once.
         directory: of the parts' checkpoints; None keeps nothing.
         progress: called with the fraction done.
-        steps: `start`, `stop`, `measured` and `segment` of `train_steps`.
+        steps: `start`, `stop`, `measured`, `segment` and `measuring` of `train_steps`.
     """
     parts = placement.parts(count)
     lengths = [stop - start for start, stop, _ in parts]
     for place in backend.each(range(len(parts)), lengths):
         start, stop, layout = parts[place]
         share = (stop - start) / count
-        states, losses = train_steps(
+        trained = train_steps(
             problem,
             begin(start, stop),
             layout,
@@ -304,14 +328,12 @@ def train_parts(
         )
         alike = [part for part in parts if part[1] - part[0] == stop - start]
         for first, last, _ in [parts[place]] if backend.dry_run() is None else alike:
-            yield Part(first, last, states, losses)
-        del states  # whoever asked for them has them; the next ones need the memory
+            yield Part(first, last, trained)
+        del trained  # whoever asked for them has them; the next ones need the memory
 
 
-def train_one(
-    problem: Problem, state: NetworkState, batch_size: int, **settings: Any
-) -> tuple[NetworkState, Float[np.ndarray, " evaluations"]]:
-    """Trains one network, its batches of `batch_size` dealt out over all devices.
+def train_one(problem: Problem, state: NetworkState, batch_size: int, **settings: Any) -> Trained:
+    """Trains one network without an axis of replicas, its batches dealt out over all devices.
 
     Args:
         problem: what is minimised.
@@ -323,5 +345,6 @@ def train_one(
         InputError: the devices cannot share a batch evenly.
     """
     single = jax.tree.map(lambda a: np.asarray(a)[None], state)
-    states, losses = train_steps(problem, single, _layout(batch_size, 1), **settings)
-    return jax.tree.map(lambda a: a[0], states), losses[:, 0]
+    found = train_steps(problem, single, _layout(batch_size, 1), **settings)
+    one = jax.tree.map(lambda a: a[0], found.states)
+    return found._replace(states=one, losses=found.losses[:, 0])

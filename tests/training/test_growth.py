@@ -176,7 +176,7 @@ def test_a_batch_over_eight_devices_trains_like_one(problem):
     found = grow_and_select(problem, state, fresh, OPERATORS[:1], steps=6, window=7)
     grown = jax.tree.map(lambda a: a[0], grow_all(state, fresh, problem.optimizer, OPERATORS[:1]))
     settings = {"start": 0, "stop": 6, "measured": np.arange(7), "segment": 6}
-    _, losses = train_one(problem, grown, 8, **settings)
+    losses = train_one(problem, grown, 8, **settings).losses
     np.testing.assert_allclose(losses, found.losses[:, 0], rtol=1e-5)
 
 

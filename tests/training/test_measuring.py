@@ -14,6 +14,8 @@ from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, measure_names
 from lsa_jax.reporting.measured import with_measures
 from lsa_jax.reporting.report import Report
+from lsa_jax.sweep.experiment import Outcome, with_course
+from lsa_jax.sweep.fields import check, measure_fields
 from lsa_jax.training import (
     LOSSES,
     Checkpoints,
@@ -158,3 +160,31 @@ def test_reports_draw_the_courses_and_say_what_they_cost(tmp_path):
     assert "5.0 % of the time of training" in found.notes[1]
     axis = found.figures["measures"]().axes[0]
     assert axis.get_xlabel() == "step" and len(axis.lines) == 1
+
+
+def test_measures_in_rows_of_their_own_lie_in_order_and_are_not_the_experiments(tmp_path):
+    measured = [{"step": step, "kernel_distance": step / 9} for step in (0, 1, 4)]
+    losses = [{"step": step, "loss": 1.0, "weight_movement/a": 0.5} for step in (1, 3)]
+    found = with_course(Outcome({}, losses), measured, (32, 0.05))
+    assert [row["step"] for row in found.history] == [0, 1, 1, 3, 4]
+    assert found.metrics["kernel_distance"] == pytest.approx(4 / 9)
+    assert found.timings == {"measuring_share": 0.05}
+    files.write_run(tmp_path, "a", {"id": "a"}, found.history)
+    assert files.read_metrics(tmp_path, "a") == losses
+    # Rows that are no steps come first, and measures are still drawn against theirs.
+    found = with_course(Outcome({}, [{"score": 1.0}]), measured, (0, None))
+    assert found.history == [{"score": 1.0}, *measured]
+    files.write_run(tmp_path, "a", {"id": "a"}, found.history)
+    results = pd.DataFrame({"id": ["a"], "status": "ok", "measured_examples": [0]})
+    figure = with_measures(Report("T", [], [], {}), tmp_path, results, []).figures["measures"]()
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [0, 1, 4]
+    assert figure.axes[0].get_xlabel() == "step"
+
+
+def test_measures_that_mean_nothing_are_refused_with_the_reason():
+    fields = measure_fields(measure_names.OF_WEIGHTS, "examples act on each other")
+    assert list(fields) == ["measures"]
+    check({"measures": ("weight_movement",)}, fields)
+    with pytest.raises(InputError, match="'weight_movement': examples act on each other"):
+        check({"measures": ("kernel_distance",)}, fields)
+    assert set(measure_fields()) == {"measures", "measured_examples"}

@@ -30,10 +30,11 @@ from lsa_jax.experiments.growing.tasks import (
     load,
     make_task,
 )
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_settings
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.growth import Operator
 from lsa_jax.training.lag import grow_all
+from lsa_jax.training.measuring import Measuring
 from lsa_jax.training.steps import NetworkState, Part, train_one, train_parts
 
 # Settings in which the points of a group may differ: they share the shallow network.
@@ -78,7 +79,7 @@ def train_base(
     Raises:
         NumericalError: that is not finite.
     """
-    state, losses = train_one(
+    found = train_one(
         task.problem,
         first_state(task, config.layers),
         config.batch_size,
@@ -89,12 +90,12 @@ def train_base(
         directory=directory,
         progress=progress,
     )
-    if not np.isfinite(losses[-1]):
+    if not np.isfinite(found.losses[-1]):
         raise NumericalError(
             f"the shallow network's loss after {steps} steps is not finite; lower "
             "config.optimizer.learning_rate"
         )
-    return state, float(losses[-1])
+    return found.states, float(found.losses[-1])
 
 
 def _outcome(
@@ -132,7 +133,7 @@ def _ask(
     complete = downstream.make_completer(task.model, config.downstream.answer_tokens)
     for place, row in enumerate(found):
         params = jax.tree.map(
-            lambda leaf, place=place: jnp.asarray(leaf[place]), part.states.params
+            lambda leaf, place=place: jnp.asarray(leaf[place]), part.trained.states.params
         )
         for asked in material.downstream:
             share = downstream.accuracy(asked, complete, params, config.batch_size)
@@ -171,15 +172,18 @@ def _run_operators(
         measured=config.base_steps + steps,
         segment=config.checkpoint_every,
         directory=directory / "grown",
+        measuring=Measuring(config.measures),
         progress=lambda fraction: progress(share + (1 - share) * fraction),
     )
     asked = functools.partial(_ask, config, task, material)
     outcomes = []
     for part in parts:
-        outcomes += [
-            _with_downstream(_outcome(config, base_loss, steps, losses), found)
-            for losses, found in zip(part.losses.T, asked(part), strict=True)
-        ]
+        losses, course = part.trained.losses, part.trained.course
+        for place, found in enumerate(asked(part)):
+            outcome = _outcome(config, base_loss, steps, losses[:, place])
+            rows = course.rows_of(place) if course else []
+            outcome = with_course(outcome, rows, part.trained.cost)
+            outcomes.append(_with_downstream(outcome, found))
         del part  # its networks, before memory is taken for the next ones
     return outcomes
 

@@ -10,7 +10,8 @@ import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -89,6 +90,7 @@ FIELDS: dict[str, Field] = {
     ),
     "max_replicas": Field(None, optional(integer(1)), "operators side by side; None means all"),
     "checkpoint_every": Field(100, integer(1), "steps between checkpoints"),
+    **measure_fields(OF_WEIGHTS, "kernels would take a derivative for each word of the vocabulary"),
     # The axes of the sweep.
     "sweep.kind": Field(("encoder",), tuple_of(_KIND), "networks"),
     "sweep.schedule": Field(("constant",), tuple_of(_SCHEDULE), "schedules"),

@@ -5,6 +5,7 @@ Source: Karp (thesis, 2024), section 5.4.2 and appendix C.1.3.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import ml_collections
@@ -14,11 +15,21 @@ from lsa_jax import backend
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.growing.tasks import GrowingTask, first_state, fresh_params, make_task
 from lsa_jax.experiments.growing.text import Text
-from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.experiment import Outcome, with_course
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.growth import Operator, search_space, stack_last
 from lsa_jax.training.lag import grow_all, grow_and_select
+from lsa_jax.training.measuring import Cost, Measuring
 from lsa_jax.training.steps import NetworkState, train_one
+
+
+class _Stage(NamedTuple):
+    """A stage's network after its steps, its losses, and its measures since the stage began."""
+
+    state: NetworkState
+    rows: list[dict[str, float]]
+    measured: list[dict[str, float]]
+    cost: Cost | None
 
 
 def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Operator]:
@@ -54,11 +65,11 @@ def _train_stage(
     state: NetworkState,
     span: tuple[int, int],
     directory: Path,
-) -> tuple[NetworkState, list[dict[str, float]]]:
-    """Trains one network for a stage's steps; returns it with what was measured."""
+) -> _Stage:
+    """Trains one network for a stage's steps."""
     start, stop = span
     steps = _measured(config, start, stop)
-    state, losses = train_one(
+    found = train_one(
         task.problem,
         state,
         config.batch_size,
@@ -67,18 +78,23 @@ def _train_stage(
         measured=steps,
         segment=config.checkpoint_every,
         directory=directory,
+        measuring=Measuring(config.measures),
     )
     # A dry run has losses of some segments alone.
-    if backend.dry_run() is None and not np.isfinite(losses).all():
+    if backend.dry_run() is None and not np.isfinite(found.losses).all():
         raise NumericalError(
             f"the loss was not finite between steps {start} and {stop}; lower "
             "config.optimizer.learning_rate"
         )
     rows = [
         {"step": step, "loss": loss}
-        for step, loss in zip(steps.tolist(), losses.tolist(), strict=True)
+        for step, loss in zip(steps.tolist(), found.losses.tolist(), strict=True)
     ]
-    return state, rows
+    measured = [
+        row | {"step": start + row["step"]}
+        for row in (found.course.rows_of(0) if found.course else [])
+    ]
+    return _Stage(found.states, rows, measured, found.cost)
 
 
 def _begin_stage(
@@ -114,32 +130,33 @@ def _begin_stage(
 def _stack(
     config: ml_collections.ConfigDict,
     task: GrowingTask,
-    first: NetworkState,
-    rows: list[dict[str, float]],
+    first: _Stage,
     directory: Path,
     progress: Callable[[float], None],
 ) -> Outcome:
     """Goes through all stages after the first one."""
-    state, history = first, [row | {"stage": 0} for row in rows]
+    done = first
+    history, measured = [row | {"stage": 0} for row in first.rows], [*first.measured]
     start, chosen, extra = config.stage_steps[0], [], 0
     for stage, steps in enumerate(config.stage_steps[1:], start=1):
         place = directory / f"stage_{stage:02d}"
-        state, operator, taken = _begin_stage(config, task, state, stage, start, place / "lag")
+        state, operator, taken = _begin_stage(config, task, done.state, stage, start, place / "lag")
         extra += taken * len(stage_operators(config, stage)) if taken else 0
         span = start + taken, start + steps
-        state, rows = _train_stage(config, task, state, span, place / "trained")
-        history += [row | {"stage": stage} for row in rows]
+        done = _train_stage(config, task, state, span, place / "trained")
+        history += [row | {"stage": stage} for row in done.rows]
+        measured += done.measured
         chosen.append(operator.name)
         start += steps
         progress(stage / (len(config.stage_steps) - 1))
     counted_from = start - config.final_share * config.stage_steps[-1]
-    last = [r["loss"] for r in rows if r["step"] >= counted_from]
+    last = [r["loss"] for r in done.rows if r["step"] >= counted_from]
     metrics = {
         "final_loss": float(np.mean(last)),
         "chosen": "; ".join(chosen),
         "steps_spent": start + extra - (config.lag_steps * len(chosen) if extra else 0),
     }
-    return Outcome(metrics, history)
+    return with_course(Outcome(metrics, history), measured, done.cost)
 
 
 def run_stacking(
@@ -150,7 +167,7 @@ def run_stacking(
     task = make_task(config, text)
     state = first_state(task, config.layers)
     span = 0, config.stage_steps[0]
-    first, rows = _train_stage(config, task, state, span, directory / "stage_00")
+    first = _train_stage(config, task, state, span, directory / "stage_00")
     outcomes: list[Outcome] = []
     for place, point in enumerate(group):
         where = directory / point.config.strategy
@@ -159,7 +176,6 @@ def run_stacking(
                 point.config,
                 task,
                 first,
-                rows,
                 where,
                 lambda fraction: progress((place + fraction) / len(group)),  # noqa: B023
             )

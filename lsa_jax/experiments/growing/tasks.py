@@ -131,7 +131,9 @@ def make_schedule(config: ml_collections.ConfigDict) -> optax.Schedule:
     """
     settings, steps = config.optimizer, total_steps(config)
     if settings.schedule == "constant":
-        return optax.warmup_constant_schedule(0.0, settings.learning_rate, settings.warmup_steps)
+        # Optax's rise in no steps stays at its start.
+        start = 0.0 if settings.warmup_steps else settings.learning_rate
+        return optax.warmup_constant_schedule(start, settings.learning_rate, settings.warmup_steps)
     peak = settings.learning_rate * settings.peak_factor
     return optax.warmup_cosine_decay_schedule(
         0.0, peak, settings.warmup_steps, steps, peak * settings.end_factor

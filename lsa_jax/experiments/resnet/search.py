@@ -12,21 +12,23 @@ function of its arguments alone; it goes on from the last rung after a kill, and
 bits.
 """
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
 import optax
 from jax import lax
-from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
 from lsa_jax.training.losses import squared_error
+from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
@@ -79,6 +81,8 @@ class SearchResult(NamedTuple):
         train_error: [e, candidates]; NaN from where a candidate was dropped.
         test_error: [e, candidates].
         trained: [candidates], epochs that each was trained for, to its last finite loss.
+        measured: of the winner, a row an epoch at which measures were taken.
+        cost: what measuring all candidates took; None where nothing was measured.
     """
 
     best: int | None
@@ -87,6 +91,8 @@ class SearchResult(NamedTuple):
     train_error: Float[np.ndarray, "e c"]
     test_error: Float[np.ndarray, "e c"]
     trained: Int[np.ndarray, " c"]
+    measured: list[dict[str, float]]
+    cost: Cost | None
 
 
 class _Candidates(NamedTuple):
@@ -94,32 +100,6 @@ class _Candidates(NamedTuple):
 
     state: ReplicaState
     alive: Bool[np.ndarray, " c"]
-
-
-def momentum_with_decay(
-    learning_rate: Float[ArrayLike, ""],
-    weight_decay: Float[ArrayLike, ""],
-    *,
-    momentum: float,
-    fall_step: int,
-    fall_factor: float,
-) -> optax.GradientTransformation:
-    """Returns SGD with momentum, weight decay as part of the gradient, and one fall of the rate.
-
-    v <- momentum v + g + weight_decay theta and theta <- theta - rate v, both rates may be traced.
-
-    Args:
-        learning_rate: before the fall.
-        weight_decay: lambda of the penalty lambda/2 |theta|^2.
-        momentum: of v.
-        fall_step: steps after which the rate falls.
-        fall_factor: what it is then multiplied by.
-    """
-    fall = optax.piecewise_constant_schedule(1.0, {fall_step: fall_factor})
-    return optax.chain(
-        optax.add_decayed_weights(weight_decay),
-        optax.sgd(lambda step: learning_rate * fall(step), momentum=momentum),
-    )
 
 
 def squared_distance(
@@ -188,6 +168,7 @@ class Search:
         checkpoint_dir: Path | None = None,
         progress: Callable[[float], None] | None = None,
         observe: Callable[[int, PyTree], None] | None = None,
+        measuring: Measuring = NOTHING,
     ) -> SearchResult:
         """Searches.
 
@@ -202,6 +183,7 @@ class Search:
             observe: called with the epoch and the parameters [candidates, ...] at each evaluation
                 of this call, not of those before a kill; copy what is to be kept, as the arrays
                 are written into.
+            measuring: how lazy or rich the candidates are, measured at evaluations.
 
         Returns:
             The winner and what was measured on the way.
@@ -211,25 +193,45 @@ class Search:
         # Saved after each rung and at the end, by the number of the evaluation.
         marks = [i for i, e in enumerate(epochs, start=1) if e in keep or e == plan.epochs]
         errors = np.full((2, len(epochs), len(next(iter(candidates.values())))), np.nan)
+        begin, seconds = self._begin(start, candidates), []
+        course = self._course(measuring, begin.state.params, data)
 
         def advance(now: _Candidates, segment: int) -> _Candidates:
             now = now._replace(state=jax.tree.map(np.array, now.state))  # to be written into
+            if course and segment == 0:
+                course.take(0, now.state.params)
             for place in range(marks[segment - 1] if segment else 0, marks[segment]):
                 count = jnp.int32(epochs[place] - (epochs[place - 1] if place else 0))
                 if now.alive.any():
+                    begun = time.monotonic()
                     self._advance(now, errors[:, place], candidates, (data, test, count, key))
+                    seconds.append(time.monotonic() - begun)
+                if course:
+                    course.take(epochs[place], now.state.params, np.flatnonzero(now.alive).tolist())
                 if observe:
                     observe(epochs[place], now.state.params)
                 if progress:
                     progress(epochs[place] / plan.epochs)
             return self._prune(now, errors[1, place], epochs[place], keep.get(epochs[place]))
 
-        begin = self._begin(start, candidates)
-        now, _ = run_segments(begin, errors, marks, advance, kept=Checkpoints(checkpoint_dir))
+        table = (errors, course.values) if course else errors
+        now, _ = run_segments(begin, table, marks, advance, kept=Checkpoints(checkpoint_dir))
         final = np.where(now.alive, errors[1, -1], np.inf)
         best = int(np.argmin(final)) if now.alive.any() else None
         trained = now.state.step // self._steps_per_epoch
-        return SearchResult(best, now.state.params, epochs, *errors, trained)
+        measured = course.rows_of(best, "epoch") if course and best is not None else []
+        cost = course and course.cost(seconds, len(epochs))
+        return SearchResult(best, now.state.params, epochs, *errors, trained, measured, cost)
+
+    def _course(self, measuring: Measuring, starts: PyTree, data: PyTree) -> Course | None:
+        """Returns what is measured of all candidates, on the same training examples."""
+        source, epochs = self._sources["train"], self._plan.epochs
+
+        def fetch(replica: int, index: Array) -> Dataset:
+            return source.fetch(data, None, index, jnp.int32(0))
+
+        marks, count = [0, *self._plan.evaluations()], source.num_examples
+        return course_of(measuring, self._apply, starts, fetch, count, marks, epochs * count)
 
     def _prune(
         self, now: _Candidates, test_error: np.ndarray, epoch: int, keep: int | None
@@ -309,30 +311,3 @@ class Search:
 
             self._programs[count] = (layout, layout.map(advance, 2))
         return self._programs[count]
-
-
-def momentum_search(
-    apply: Callable[[PyTree, Any], Array],
-    plan: Plan,
-    config: ml_collections.ConfigDict,
-    *,
-    frozen: tuple[str, ...] = (),
-    fetch: Callable | None = None,
-) -> Search:
-    """Returns the search of an experiment: SGD with momentum, whose rate falls to a tenth once.
-
-    Args:
-        apply: as in `Search`.
-        plan: likewise.
-        config: has `momentum`, `fall_epoch`, `num_train` and `num_test`.
-        frozen: as in `Search`.
-        fetch: likewise.
-    """
-    fall_step = config.fall_epoch * -(-config.num_train // plan.batch_size)
-
-    def optimizer(candidate: PyTree) -> optax.GradientTransformation:
-        rule = {"momentum": config.momentum, "fall_step": fall_step, "fall_factor": 0.1}
-        return momentum_with_decay(**candidate, **rule)
-
-    sizes = {"num_train": config.num_train, "num_test": config.num_test}
-    return Search(apply, optimizer, plan, **sizes, frozen=frozen, fetch=fetch)

@@ -31,7 +31,7 @@ from lsa_jax.experiments.stability.samples import (
 )
 from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
 from lsa_jax.sweep.points import Point, group_points, split_groups
 from lsa_jax.training.measuring import Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, placed, run_segments
@@ -281,18 +281,13 @@ def run(
     for k, i in enumerate(_with_paths(group)):
         paths[i] = {name: values[k] for name, values in trained.paths.items()}
     return [
-        _with_course(_outcome(point.config, trained.table[:, :, i], paths.get(i, {})), trained, i)
+        with_course(
+            _outcome(point.config, trained.table[:, :, i], paths.get(i, {})),
+            trained.course.rows_of(i) if trained.course else [],
+            trained.cost,
+        )
         for i, point in enumerate(group)
     ]
-
-
-def _with_course(outcome: Outcome, trained: Trained, replica: int) -> Outcome:
-    """Returns an outcome with what was measured on the way, in rows of its own."""
-    if trained.course is None:
-        return outcome
-    rows = trained.course.rows_of(replica)
-    outcome = outcome._replace(history=[*outcome.history, *rows])
-    return with_last_measures(outcome, trained.cost)
 
 
 EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)

@@ -212,6 +212,10 @@ def test_schedules_are_those_of_the_thesis():
     )
     bert = make_schedule(set_fields(settings.default_config(), rates))
     assert float(bert(500_000)) == pytest.approx(0.01)
+    for schedule in ("constant", "cosine"):
+        fields = {"optimizer.warmup_steps": 0, "optimizer.schedule": schedule}
+        at_once = make_schedule(set_fields(settings.default_config(), rates | fields))
+        assert float(at_once(0)) == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_learners_of_a_task_and_seed_share_the_data_and_one_training(tmp_path, m
     assert [len({p.config.seed for p in group}) for group in groups] == [1, 1]
     trained, made = [], []
     train, make = tasks.train_network, tasks.make_task
-    monkeypatch.setattr(tasks, "train_network", lambda *a: trained.append(1) or train(*a))
+    monkeypatch.setattr(tasks, "train_network", lambda *a: trained.append(train(*a)) or trained[-1])
     monkeypatch.setattr(tasks, "make_task", lambda *a: made.append(make(*a)) or made[-1])
     found = experiment.run(groups[0], {}, tmp_path, lambda fraction: None)
     assert len(trained) == len(made) == 1
@@ -54,6 +54,10 @@ def test_learners_of_a_task_and_seed_share_the_data_and_one_training(tmp_path, m
     outputs = kernels.regress(ntk, targets, cross, ridge=1e-2).predictions
     accuracy = 100 * np.mean(outputs[:, 0] * task.test.targets > 0)
     assert by_name["ntk_start"]["score"] == pytest.approx(accuracy, abs=100 / 30)
+    outputs = task.network.apply(trained[0][0], task.train.inputs)[:, 0]
+    found = by_name["network"]["train_accuracy"]
+    assert found == pytest.approx(np.mean(outputs * task.train.targets > 0))
+    assert "train_accuracy" not in by_name["ntk_trained"]
     assert by_name["ntk_wide"]["ridge"] == 1e-2 and by_name["network"]["ridge"] is None
 
 
@@ -79,6 +83,20 @@ def test_the_network_of_many_filters_is_odd_and_one_of_them_is_the_papers(key):
     np.testing.assert_allclose(
         tasks.threshold_filters(1).apply(one, x), expected, rtol=1e-4, atol=1e-5
     )
+
+
+def test_the_threshold_of_the_sparse_signals_filter_follows_behind_it():
+    fields = {"sparse.threshold_warmup_epochs": 3.0, "sparse.epochs": 5, "sparse.num_train": 10}
+    (point, *_) = points_of(**fields, **{"sweep.task": ("figure3",), "sweep.seed": (0,)})
+    task = tasks.make_task(point.config, {})
+    params = task.network.init(jax.random.key(0), (21, 4))
+    assert float(jnp.abs(params["w"]).max()) < 1e-5
+    rule, ratios = task.optimizer(tasks.steps_of(task)), []
+    state = rule.init(params)
+    for _ in range(4):  # an epoch is one step
+        updates, state = rule.update(jax.tree.map(jnp.ones_like, params), state, params)
+        ratios.append(float(updates["b"][0] / updates["w"][0, 0]))
+    assert ratios == pytest.approx([1 / 3, 2 / 3, 1, 1], rel=1e-5)
 
 
 def test_scores_are_accuracies_or_variance_explained():

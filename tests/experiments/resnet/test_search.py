@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.resnet.momentum import momentum_with_decay
 from lsa_jax.experiments.resnet.search import (
     Plan,
     Rung,
     Search,
-    momentum_with_decay,
     survivors,
 )
-from lsa_jax.training import checkpoints
+from lsa_jax.training import Measuring, checkpoints, measures
 
 PLAN = Plan(epochs=6, batch_size=8, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)
 GRID = {
@@ -88,6 +88,42 @@ def test_a_candidate_that_diverged_counts_no_epochs_after_that(search):
     search = Search(linear, rule, plan, num_train=8, num_test=8)
     found = search.run(jax.random.key(0), start, examples(0), examples(1), grid)
     assert found.trained[:3].tolist() == [6, 6, 6] and found.trained[3] < 3
+
+
+def test_measures_are_of_the_winner_and_change_nothing(search, found, tmp_path, monkeypatch):
+    names = ("weight_movement", "kernel_distance", "target_alignment")
+    measuring = Measuring(names, 8)
+    again = run(search, measuring=measuring)
+    for name in ("train_error", "test_error", "trained"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
+    np.testing.assert_array_equal(again.params["w"], found.params["w"])
+    assert found.measured == [] and found.cost is None and again.cost.examples == 8
+    assert [row["epoch"] for row in again.measured] == [0, 2, 6]
+    # The start is 0, so that any movement is infinite; a linear network's kernel stays.
+    assert [row["weight_movement/w"] for row in again.measured] == [0, np.inf, np.inf]
+    x, y = examples(0)
+    alignment = measures.centred_alignment(x @ x.T, y @ y.T)
+    for row in again.measured:
+        assert row["kernel_distance"] == pytest.approx(0, abs=1e-6)
+        assert row["target_alignment"] == pytest.approx(float(alignment), rel=1e-4)
+    # Dropped candidates are not measured any more, and a killed search has all measures.
+    save, killed = checkpoints.save, []
+
+    def save_and_die(*arguments):
+        save(*arguments)
+        killed.append(arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints, "save", save_and_die)
+    with pytest.raises(KeyboardInterrupt):
+        run(search, measuring=measuring, checkpoint_dir=tmp_path)
+    monkeypatch.undo()
+    seen = []
+    measure = measures.measure
+    monkeypatch.setattr(measures, "measure", lambda *a: seen.append(a) or measure(*a))
+    resumed = run(search, measuring=measuring, checkpoint_dir=tmp_path)
+    assert resumed.measured == again.measured and len(killed) == 1
+    assert len(seen) == 2  # of the two that go on to the end
 
 
 def test_a_search_that_was_killed_after_a_rung_ends_with_the_same_bits(

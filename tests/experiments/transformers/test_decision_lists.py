@@ -12,7 +12,7 @@ from lsa_jax.experiments.transformers.report import (
     theorem_claims,
     training_claims,
 )
-from lsa_jax.reporting.files import read_metrics
+from lsa_jax.reporting.files import read_all_metrics
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.training import segments
 
@@ -74,7 +74,7 @@ def test_measures_along_training_change_nothing(trained, tmp_path):
     pd.testing.assert_frame_equal(results[own], trained[1][own])
     # W starts at 0.
     assert (results["kernel_distance"] > 1e-4).all() and (results["weight_movement/v"] > 0).all()
-    course = read_metrics(tmp_path / "out", results["id"][0])
+    course = read_all_metrics(tmp_path / "out", results["id"][0])
     assert [row["step"] for row in course if "kernel_distance" in row] == [0, 20, 40, 60]
     assert (tmp_path / "out" / "measures.png").stat().st_size > 0
 

@@ -29,7 +29,7 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
 from lsa_jax.experiments.feature_learning.resnet import NUM_STAGES, last_filters, resnet18
 from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.programs import init_key
 
@@ -95,7 +95,9 @@ def _train_to(
         _optimizer(config),
         epochs=epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(data.test, batch_size=config.batch_size),
+        evaluation=training.Evaluation(
+            data.test, batch_size=config.batch_size, measuring=training.Measuring(config.measures)
+        ),
         checkpoints=training.Checkpoints(directory / f"epochs_{epochs}"),
         progress=progress,
     )
@@ -242,7 +244,8 @@ def run(
         gradients = mean_gradients(point.config, model, data.train)
         metrics, pictures = _measure(point.config, stages, gradients)
         accuracy = {name: rows[-1][name] for name in ("train_accuracy", "test_accuracy")}
-        return Outcome(described | accuracy | metrics, [*rows, *pictures])
+        found = Outcome(described | accuracy | metrics, [*rows, *pictures])
+        return with_last_measures(found, history.measured)
 
     return list(backend.for_each(outcome, range(len(group))).values())
 

@@ -8,7 +8,8 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 
 _SEED, _FILTERS = integer(0), integer(2)
@@ -34,6 +35,7 @@ FIELDS: dict[str, Field] = {
     "near_share": Field(
         0.1, number(0, 1, above=True), "share of a block's filters that make up either cluster"
     ),
+    **measure_fields(OF_WEIGHTS, "batch normalisation couples the examples of a batch"),
     # The axes of the sweep.
     "sweep.filters": Field((128, 256), tuple_of(_FILTERS), "widths"),
     "sweep.seed": Field((0, 1, 2, 3, 4), tuple_of(_SEED), "seeds"),

@@ -7,10 +7,12 @@ muP, and narrow networks would differ by what they have to undo.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import ml_collections
+import numpy as np
 import optax
 from jaxtyping import Array
 
@@ -19,8 +21,9 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TRAIN, DigitsTask, load
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
 from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.training.measuring import Course, course_of
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -35,8 +38,16 @@ def rate_of(config: ml_collections.ConfigDict) -> float:
     return rate * config.ntk_factor if scaled else rate
 
 
-def _changes(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
-    """Returns the compiled `(run key, data key) -> change of each layer`."""
+class Check(NamedTuple):
+    """What came out at a point: the change of each layer, and the parameters that it is between."""
+
+    change: dict[str, Array]
+    start: Any
+    params: Any
+
+
+def _checks(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
+    """Returns the compiled `(run key, data key) -> Check`."""
     model, shape = networks.build(config), networks.input_shape(config, task)
     factors = model.rate_factors and model.rate_factors(shape, config.optimizer)
     optimizer = training.make_optimizer(config.optimizer, rate_of(config), rate_factors=factors)
@@ -51,7 +62,7 @@ def _changes(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
         return jnp.mean(training.softmax_cross_entropy(outputs, batch.targets))
 
     @jax.jit
-    def change(key: Array, data_key: Array) -> dict[str, Array]:
+    def check(key: Array, data_key: Array) -> Check:
         start = model.init(key, shape)
 
         def step(carry: tuple, number: Array) -> tuple[tuple, None]:
@@ -64,9 +75,37 @@ def _changes(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
             step, (start, optimizer.init(start)), jnp.arange(config.steps)
         )
         first = examples(data_key, jnp.int32(0)).inputs
-        return training.measures.activation_change(model.activations, start, params, first)
+        change = training.measures.activation_change(model.activations, start, params, first)
+        return Check(change, start, params)
 
-    return change
+    return check
+
+
+def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course | None:
+    """Returns what is measured at the start and after the last step; None if nothing."""
+    config = group[0].config
+    start, params = (
+        jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+        for trees in zip(*((check.start, check.params) for check in checks), strict=True)
+    )
+
+    def fetch(replica: int, index: Array) -> Dataset:
+        own = group[replica].config
+        return tasks.compose(own, TRAIN, task.train, tasks.data_key(own), index)
+
+    course = course_of(
+        training.Measuring(config.measures, config.measured_examples),
+        networks.build(config).apply,
+        start,
+        fetch,
+        len(task.train.targets),
+        [0, config.steps],
+        config.steps * config.batch_size,
+    )
+    if course is not None:
+        course.take(0, start)
+        course.take(config.steps, params)
+    return course
 
 
 def run(
@@ -77,11 +116,17 @@ def run(
 ) -> list[Outcome]:
     """Takes a few steps at every point of a group, one after the other."""
     del directory  # a few steps are taken again
-    change, outcomes = _changes(group[0].config, tasks.task_of(group[0], data)), []
+    task, found = tasks.task_of(group[0], data), []
+    check = _checks(group[0].config, task)
     for done, point in enumerate(group, start=1):
-        found = change(networks.run_key(point.config), tasks.data_key(point.config))
-        outcomes.append(Outcome({f"change/{k}": float(v) for k, v in found.items()}, []))
+        found.append(check(networks.run_key(point.config), tasks.data_key(point.config)))
         progress(done / len(group))
+    course = _course(group, task, found)
+    outcomes = []
+    for replica, one in enumerate(found):
+        outcome = Outcome({f"change/{k}": float(v) for k, v in one.change.items()}, [])
+        rows = course.rows_of(replica) if course else []
+        outcomes.append(with_course(outcome, rows, course and course.cost([], 1)))
     return outcomes
 
 

@@ -4,7 +4,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -23,6 +23,7 @@ FIELDS: dict[str, Field] = {
     "ntk_factor": Field(
         20.0, number(0, above=True), "what SGD's rate is multiplied by in the NTK parameterisation"
     ),
+    **measure_fields(),
     # The axes of the sweep.
     "sweep.optimizer": Field(OPTIMIZERS, tuple_of(_OPTIMIZER), "update rules"),
     "sweep.parameterization": Field(

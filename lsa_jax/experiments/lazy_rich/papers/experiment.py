@@ -22,7 +22,8 @@ from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask
 from lsa_jax.experiments.lazy_rich.streams import Papers
 from lsa_jax.reporting.intervals import binomial_error
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
+from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.programs import init_key
 
@@ -67,15 +68,35 @@ class _Group:
         self._config, self._task, self._directory = config, task, directory
         self._run_key = _stream(config, Papers.RUN)
         self._trained: Any = None
+        self.history: training.History | None = None
         self._wide: tuple[np.ndarray, float] | None = None
 
     def trained(self) -> Any:
         """Returns the network's parameters after training."""
         if self._trained is None:
-            self._trained, _ = tasks.train_network(
-                self._run_key, self._task, self._directory, lambda fraction: None
+            measuring = training.Measuring(self._config.measures, self._config.measured_examples)
+            self._trained, self.history = tasks.train_network(
+                self._run_key, self._task, self._directory, lambda fraction: None, measuring
             )
         return self._trained
+
+    def with_training(self, outcome: Outcome, learner: str) -> Outcome:
+        """Returns a learner's outcome, that of the network with how it was trained.
+
+        That is its loss on the training examples, its accuracy there, and measures along the way.
+        """
+        if learner != "network" or self.history is None:
+            return outcome
+        last = self.history.rows[-1]
+        found = {n: v.item() for n, v in last.items() if n.startswith("train_")}
+        outcome = outcome._replace(metrics=outcome.metrics | found)
+        if not self._config.measures:
+            return outcome
+        rows = [
+            {"epoch": row["epoch"]} | {n: v.item() for n, v in row.items() if is_measure(n)}
+            for row in self.history.rows
+        ]
+        return with_course(outcome, rows, self.history.measured)
 
     def _network(self) -> np.ndarray:
         apply, params, inputs = self._task.network.apply, self.trained(), self._task.test.inputs
@@ -147,7 +168,8 @@ def run(
         found, error = score(task, outputs)
         sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
         solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
-        outcomes.append(Outcome(own | sizes | solved, [{"score": found}]))
+        outcome = Outcome(own | sizes | solved, [{"score": found}])
+        outcomes.append(shared.with_training(outcome, point.config.learner))
         progress(done / len(group))
     return outcomes
 

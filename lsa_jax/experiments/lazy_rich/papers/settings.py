@@ -7,7 +7,9 @@ Liang (2022), table 1; Allen-Zhu and Li (2019), section 8.1. Numbers of examples
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.errors import InputError
+from lsa_jax.reporting.measure_names import OF_ANY
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -42,6 +44,10 @@ FIELDS: dict[str, Field] = {
     "sparse.num_train": Field(1000, _SIZE, "training examples"),
     "sparse.num_test": Field(2000, _SIZE, "test examples"),
     "sparse.epochs": Field(200, _SIZE, "passes of the network's training"),
+    "sparse.init_scale": Field(1e-6, number(1e-15), "std of its filter's entries at the start"),
+    "sparse.threshold_warmup_epochs": Field(
+        50.0, number(0), "how long the rate of its threshold alone rises to that of its filter"
+    ),
     # MNIST.
     "mnist.noise": Field(2.0, number(0), "standard deviation of the background"),
     "mnist.num_train": Field(3000, _SIZE, "training images"),
@@ -65,6 +71,7 @@ FIELDS: dict[str, Field] = {
     ),
     "rfm.updates": Field(4, _SIZE, "how often the wide NTK's features are learned anew"),
     "rfm.points": Field(100, _SIZE, "training examples at which gradients are averaged"),
+    **measure_fields(),
     # The axes of the sweep.
     "sweep.task": Field(tuple(TASKS), tuple_of(_TASK), "whose data"),
     "sweep.learner": Field(tuple(LEARNERS), tuple_of(_LEARNER), "learners"),
@@ -90,3 +97,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
         InputError: one line that names the field, the value and what is accepted.
     """
     check(config, FIELDS)
+    if config.task in ("figure3", "theorem2") and not set(config.measures) <= set(OF_ANY):
+        raise InputError(
+            f"config.measures is {config.measures!r}; accepted for the task {config.task!r}, whose "
+            f"single filter has no layer of features: {OF_ANY!r}"
+        )

@@ -33,6 +33,7 @@ from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training.measuring import NOTHING
 
 _BATCH = 50
 
@@ -143,15 +144,26 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
             lambda example: Stages(derivatives, between),
         )
 
+    def optimizer(steps: int) -> optax.GradientTransformation:
+        """Once the threshold outruns the filter, the signal does not pass and is not learned."""
+        course = {"epochs": sparse.epochs, "steps_per_epoch": steps // sparse.epochs}
+        warmups = {"w": 0.0, "b": sparse.threshold_warmup_epochs}
+        rules = {
+            name: optax.adam(
+                training.make_schedule("cosine", 0.005, **course, warmup_epochs=epochs)
+            )
+            for name, epochs in warmups.items()
+        }
+        return optax.multi_transform(rules, {name: name for name in rules})
+
     return PaperTask(
         train,
         test,
         is_regression=False,
-        network=patch_cnn(init_scale=0.3),
+        network=patch_cnn(init_scale=sparse.init_scale),
         wide=WideKernel(of_transform, d),
         loss=training.logistic,
-        # At 0.02 the threshold outruns the filter, until nothing passes it any more.
-        optimizer=functools.partial(_adam, 0.005),
+        optimizer=optimizer,
         epochs=sparse.epochs,
     )
 
@@ -293,9 +305,13 @@ def steps_of(task: PaperTask) -> int:
 
 
 def train_network(
-    key: Key[Array, ""], task: PaperTask, directory: Path, progress: Callable[[float], None]
+    key: Key[Array, ""],
+    task: PaperTask,
+    directory: Path,
+    progress: Callable[[float], None],
+    measuring: training.Measuring = NOTHING,
 ) -> tuple[Any, training.History]:
-    """Trains a task's network, from its last checkpoint if there is one."""
+    """Trains a task's network, from its last checkpoint if there is one, and measures it."""
     return training.train(
         key,
         task.network,
@@ -305,7 +321,7 @@ def train_network(
         epochs=task.epochs,
         batch_size=min(_BATCH, len(task.train.targets)),
         evaluation=training.Evaluation(
-            task.test, {} if task.is_regression else None, every=task.epochs
+            task.test, {} if task.is_regression else None, task.epochs, measuring=measuring
         ),
         checkpoints=training.Checkpoints(directory, max(1, task.epochs // 4)),
         progress=progress,

@@ -37,9 +37,13 @@ from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
+from lsa_jax.reporting.measure_names import EXAMPLES, is_measure
 from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.sweep.variants import set_fields
+
+# Of what training one filter results in.
+_KEPT = ("w_dot_wstar", "ratio", EXAMPLES)
 
 # Entries of noise that are drawn at a time.
 _DRAWN = 10_000_000
@@ -195,6 +199,8 @@ def network_point(point: Point) -> Point:
         "d": row_length(config),
         "noise_scale": noise_sigma(config) / noise_std(config.k, 1.0),
         "num_test": config.num_test,
+        "measures": config.measures,
+        "measured_examples": config.measured_examples,
         **config.network.to_dict(),
     }
     settings = set_fields(signal_settings.default_config(), fields)
@@ -207,17 +213,16 @@ def _run_networks(
 ) -> list[Outcome]:
     trained = experiment.run([network_point(p) for p in group], None, directory, progress)
     return [
-        outcome
-        if outcome.status == "failed"
-        else outcome._replace(
-            metrics={
-                "test_error": 1 - outcome.metrics["test_accuracy"],
-                "w_dot_wstar": outcome.metrics["w_dot_wstar"],
-                "ratio": outcome.metrics["ratio"],
-            }
-        )
+        outcome if outcome.status == "failed" else outcome._replace(metrics=_of_network(outcome))
         for outcome in trained
     ]
+
+
+def _of_network(outcome: Outcome) -> dict[str, Any]:
+    """Returns what counts here of a trained network, with its measures."""
+    found = outcome.metrics
+    kept = {n: v for n, v in found.items() if n in _KEPT or is_measure(n)}
+    return {"test_error": 1 - found["test_accuracy"]} | kept
 
 
 def linear_error(config: ml_collections.ConfigDict) -> float:

@@ -8,6 +8,7 @@ import math
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
+from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
 
@@ -54,6 +55,7 @@ FIELDS: dict[str, Field] = {
     "network.steps": Field(10_000, integer(1), "steps of gradient descent"),
     "network.eval_every": Field(1000, integer(1), "steps between evaluations"),
     "network.checkpoint_every": Field(1, integer(1), "evaluations between checkpoints"),
+    **{name: signal_settings.FIELDS[name] for name in ("measures", "measured_examples")},
     # The axes of the sweep.
     "sweep.k": Field((1000,), tuple_of(_K), "noise rows"),
     "sweep.m": Field((1, 2, 4, 8, 16, 32), tuple_of(_M), "filters of the kernel"),

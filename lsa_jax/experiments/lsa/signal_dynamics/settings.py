@@ -48,7 +48,7 @@ FIELDS: dict[str, Field] = {
     "population": Field(
         True, boolean(), "the report adds the trajectory on the population loss (no sampling)"
     ),
-    **measure_fields(OF_ANY),
+    **measure_fields(OF_ANY, "a single filter has no layer of features"),
     "checkpoint_every": Field(20, integer(1), "evaluations between checkpoints"),
     # The axes of the sweep; those that are empty stay at the value above.
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),

@@ -82,7 +82,7 @@ def _outcome(
         "samples": steps * config.batch_size,
         "test_error": history[-1]["test_error"],
     }
-    return Outcome(results | outcome.metrics, history)
+    return outcome._replace(metrics=results | outcome.metrics, history=history)
 
 
 def _run_sgd(

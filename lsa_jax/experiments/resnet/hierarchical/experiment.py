@@ -18,6 +18,7 @@ from lsa_jax.experiments.resnet.hierarchical.report import make_report
 from lsa_jax.experiments.resnet.hierarchical.settings import (
     INPUT_LEARNERS,
     KERNEL_LEARNERS,
+    NETWORK_LEARNERS,
     SEARCHED,
 )
 from lsa_jax.experiments.resnet.hierarchical.signals import watch
@@ -30,15 +31,23 @@ from lsa_jax.experiments.resnet.hierarchical.tasks import (
     order_key,
     trained_function,
 )
+from lsa_jax.experiments.resnet.momentum import momentum_search
 from lsa_jax.experiments.resnet.search import (
     Plan,
     Rung,
     Search,
     SearchResult,
-    momentum_search,
 )
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, no_data, with_settings
+from lsa_jax.sweep.experiment import (
+    SCRATCH,
+    Experiment,
+    Outcome,
+    no_data,
+    with_course,
+    with_settings,
+)
 from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.training.measuring import NOTHING, Measuring
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -150,11 +159,15 @@ def _run_searches(
             grid,
             checkpoint_dir=directory / SCRATCH / f"seed_{point.config.seed}",
             progress=lambda part: progress((done + part) / len(group)),  # noqa: B023
+            # Features and kernels of the other learners stay as they are.
+            measuring=Measuring(config.measures, config.measured_examples)
+            if config.learner in NETWORK_LEARNERS
+            else NOTHING,
         )
         outcome = _outcome(point.config, found, grid)
         if config.question == "epochs" and outcome.status == "ok":
             outcome = _watched(point.config, task, outcome)
-        outcomes.append(outcome)
+        outcomes.append(with_course(outcome, found.measured, found.cost))
     return outcomes
 
 

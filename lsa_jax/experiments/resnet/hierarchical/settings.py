@@ -7,7 +7,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.variants import choose, set_fields
 
@@ -88,6 +88,7 @@ FIELDS: dict[str, Field] = {
     # Question "epochs": the winner of the search is trained again and looked at in between.
     "watch_every": Field(4, _SIZE, "epochs between two looks"),
     "num_probe": Field(4000, _SIZE, "fresh examples that read-outs are fitted on"),
+    **measure_fields(),
     # The axes of the sweep. A series is a net and a learner.
     "sweep.series": Field((("3resnet", "all"),), tuple_of(tuple_of(text())), "series against m"),
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds of them"),

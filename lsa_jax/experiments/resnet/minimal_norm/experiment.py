@@ -24,19 +24,27 @@ from lsa_jax.experiments.resnet.minimal_norm.construction import (
     product_of_six,
 )
 from lsa_jax.experiments.resnet.minimal_norm.report import make_report
+from lsa_jax.experiments.resnet.momentum import momentum_search
 from lsa_jax.experiments.resnet.search import (
     Plan,
     Rung,
     Search,
     SearchResult,
-    momentum_search,
     squared_distance,
 )
 from lsa_jax.experiments.resnet.signals import sample_cube
 from lsa_jax.experiments.resnet.streams import MinimalNorm
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, no_data, with_settings
+from lsa_jax.sweep.experiment import (
+    SCRATCH,
+    Experiment,
+    Outcome,
+    no_data,
+    with_course,
+    with_settings,
+)
 from lsa_jax.sweep.points import Point
+from lsa_jax.training.measuring import Measuring
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
@@ -126,13 +134,15 @@ def _search(
         {"learning_rate": grid[:, 0], "weight_decay": grid[:, 1]},
         checkpoint_dir=directory / SCRATCH,
         progress=progress,
+        measuring=Measuring(config.measures, config.measured_examples),
     )
     rows = _rows(found, grid, config.epochs)
     if not rows:
         message = f"all {len(grid)} candidates diverged; lower config.search.learning_rates"
         return Outcome({}, [], "failed", message)
     best = min(rows, key=lambda row: row["test_error"])
-    return Outcome({**best, "candidates": len(grid), "candidates_finished": len(rows)}, rows)
+    metrics = {**best, "candidates": len(grid), "candidates_finished": len(rows)}
+    return with_course(Outcome(metrics, rows), found.measured, found.cost)
 
 
 def run(

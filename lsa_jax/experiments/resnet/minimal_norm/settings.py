@@ -7,7 +7,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field
+from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
@@ -41,6 +41,7 @@ FIELDS: dict[str, Field] = {
     "search.weight_decays": Field((2e-5,), tuple_of(_DECAY), "weight decays"),
     "search.check_epoch": Field(20, _SIZE, "when diverged candidates are dropped"),
     "search.hopeless": Field(10.0, _RATE, "test error above which a candidate has diverged"),
+    **measure_fields(),
     # The axes of the sweep.
     "sweep.penalty": Field(
         (2.5e-3, 2.2e-3, 2e-3, 1e-3, 9e-4, 5e-4, 4.5e-4), tuple_of(_RATE), "lambda by hand"

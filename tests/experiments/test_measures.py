@@ -1,0 +1,253 @@
+"""Measures along training: whatever trains a network has them, and comes out the same with them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning.filter_clouds import experiment as filter_clouds
+from lsa_jax.reporting.measure_names import EXAMPLES, is_measure, is_measured_alone
+from lsa_jax.sweep import registry
+from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
+
+# Experiments that train no network: their classifiers are sums of given features, or solved for.
+UNTRAINED = {"feature_learning/fixed_features", "lsa/image_examples", "lsa/lemmas"}
+
+DIGITS = {"data.num_train": 20, "data.num_test": 10, "model.name": "mlp", "model.widths": (4,)}
+SEARCH = {
+    "d": 8,
+    "num_train": 20,
+    "num_test": 10,
+    "batch_size": 10,
+    "epochs": 4,
+    "fall_epoch": 2,
+    "eval_every": 2,
+    "sweep.width": (6,),
+    "sweep.seed": (0,),
+}
+GROWING = {
+    "data.sources": ("a.txt",),
+    "data.length": 8,
+    "data.validation_windows": 8,
+    "model.width": 4,
+    "model.heads": 2,
+    "model.hidden": 4,
+    "optimizer.learning_rate": 1e-2,
+    "batch_size": 8,
+    "layers": 2,
+    "added": 1,
+    "base_steps": 2,
+    "grow_steps": 4,
+    "dense_steps": 4,
+    "lag_steps": 2,
+    "stage_steps": (2, 4),
+    "checkpoint_every": 2,
+    "max_replicas": 1,
+    "sweep.kind": ("decoder",),
+    "sweep.index": (0,),
+    "sweep.block_size": (1,),
+    "sweep.source": ("copy",),
+}
+
+# By experiment: a few small runs, what is measured of them, and a number that their courses have.
+RUNS = {
+    "lazy_rich/coordinate_check": (
+        DIGITS
+        | {
+            "steps": 2,
+            "sweep.optimizer": ("sgd",),
+            "sweep.parameterization": ("mup",),
+            "sweep.width_factor": (2,),
+            "sweep.seed": (0, 1),
+        },
+        ("kernel_distance", "weight_movement"),
+        "weight_movement/Dense_0",
+    ),
+    "lazy_rich/papers": (
+        {
+            "patterns.num_train": 40,
+            "patterns.num_test": 20,
+            "patterns.width": 6,
+            "patterns.epochs": 4,
+            "ridge": (1e-2,),
+            "sweep.task": ("table1",),
+            "sweep.learner": ("network", "ntk_trained"),
+            "sweep.seed": (0,),
+        },
+        ("kernel_distance", "effective_rank"),
+        "kernel_distance",
+    ),
+    "lsa/kernel_bound": (
+        {
+            "num_test": 20,
+            "network.batch_size": 20,
+            "network.steps": 4,
+            "network.eval_every": 1,
+            "sweep.k": (20,),
+            "sweep.m": (),
+            "sweep.linear_seed": (),
+            "sweep.network_seed": (0,),
+        },
+        ("kernel_distance", "weight_movement"),
+        "weight_movement/w",
+    ),
+    "resnet/hierarchical": (
+        SEARCH
+        | {
+            "search.learning_rates": (0.05, 0.1),
+            "sweep.series": (("3resnet", "hidden"), ("3resnet", "last")),
+        },
+        ("kernel_distance", "agop_correlation", "weight_movement"),
+        "weight_movement/w",
+    ),
+    "resnet/minimal_norm": (
+        SEARCH
+        | {
+            "search.learning_rates": (1.0, 1e30),
+            "search.check_epoch": 2,
+            "sweep.penalty": (),
+        },
+        ("target_alignment", "weight_movement"),
+        "weight_movement/w",
+    ),
+}
+
+
+def outcomes_of(name, fields, directory, data_dir=None):
+    settings, experiment = registry.load_settings(name), registry.load_experiment(name)
+    config = set_fields(settings.default_config(), fields)
+    points = make_points(config, settings.sweep(config), settings.validate)
+    data = experiment.load(points, data_dir)
+    found = {}
+    for place, group in enumerate(experiment.groups(points)):
+        outcomes = experiment.run(group, data, directory / str(place), lambda fraction: None)
+        found |= {point.id: outcome for point, outcome in zip(group, outcomes, strict=True)}
+    return found
+
+
+def without_measures(outcome):
+    """Returns all that a run's files hold but for its measures; NaN is as good as NaN there."""
+
+    def plain(row):
+        return {n: v for n, v in row.items() if not is_measure(n) and n != EXAMPLES}
+
+    rows = [plain(row) for row in outcome.history if not is_measured_alone(row)]
+    return json.dumps([plain(outcome.metrics), rows, outcome.status, outcome.message])
+
+
+def check(name, fields, names, column, directory, data_dir=None):
+    """Runs with and without measures, and returns the courses of those that have them."""
+    measured = {"measures": names} | ({"measured_examples": 8} if len(names) > 1 else {})
+    plain = outcomes_of(name, fields, directory / "plain", data_dir)
+    found = outcomes_of(name, fields | measured, directory / "measured", data_dir)
+    assert {i: without_measures(o) for i, o in found.items()} == {
+        i: without_measures(o) for i, o in plain.items()
+    }
+    assert not any(map(is_measure, [n for o in plain.values() for n in o.metrics]))
+    courses = []
+    for outcome in found.values():
+        course = [row for row in outcome.history if column in row]
+        if course:
+            assert outcome.metrics[column] == course[-1][column]
+            assert "measuring_share" in outcome.timings
+            assert outcome.metrics[EXAMPLES] == (8 if len(names) > 1 else 0)
+            courses.append([row[column] for row in course])
+        else:
+            assert outcome.metrics.keys().isdisjoint({EXAMPLES, column})
+    return courses
+
+
+# What measures the others is tested by itself: `training.train`, one filter's training, a search.
+FAST = ("lazy_rich/coordinate_check", "resnet/hierarchical")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in RUNS]
+)
+def test_measures_change_nothing_and_begin_at_zero(name, tmp_path):
+    fields, names, column = RUNS[name]
+    courses = check(name, fields, names, column, tmp_path)
+    # Learners that train no network of their own have none: one of two in two experiments.
+    assert len(courses) == (2 if name == "lazy_rich/coordinate_check" else 1)
+    for course in courses:
+        assert len(course) > 1 and course[0] == pytest.approx(0, abs=1e-6) and course[-1] > 1e-6
+
+
+@pytest.fixture
+def text(tmp_path):
+    words = np.random.default_rng(0).choice(["grow", "deep", "nets"], (300, 9))
+    (tmp_path / "a.txt").write_text("\n".join(map(" ".join, words)))
+    return tmp_path
+
+
+def test_measures_of_grown_networks_are_counted_from_growing(text):
+    given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
+    (course,) = check("growing", GROWING, *given)
+    assert len(course) == 3 and course[0] == 0 < course[1] < course[2]
+
+
+@pytest.mark.slow
+def test_measures_of_stages_are_counted_from_the_start_of_each(text):
+    fields = GROWING | {"question": "stacking", "sweep.strategy": ("last",)}
+    given = (("weight_movement",), "weight_movement/layers", text / "runs", text)
+    (course,) = check("growing", fields, *given)
+    assert [value == 0 for value in course] == [True, False, True, False, False]
+
+
+def test_filters_of_a_resnet_have_their_weights_measured(monkeypatch, tmp_path):
+    seen = []
+
+    class Seen(Exception):
+        pass
+
+    def train(*arguments, evaluation, **more):
+        seen.append(evaluation.measuring)
+        raise Seen
+
+    monkeypatch.setattr(filter_clouds.training, "train", train)
+    fields = {"data.dataset": "digits", "measures": ("weight_movement",)}
+    with pytest.raises(Seen):
+        outcomes_of("feature_learning/filter_clouds", fields, tmp_path)
+    assert seen[0].names == ("weight_movement",)
+
+
+@pytest.mark.slow
+def test_measures_of_a_resnet_change_nothing(tmp_path):
+    fields = {
+        "data.dataset": "digits",
+        "data.num_train": 12,
+        "data.num_test": 8,
+        "batch_size": 6,
+        "epochs": (1, 2),
+        "gradient_steps": 3,
+        "sweep.filters": (2,),
+        "sweep.seed": (0,),
+    }
+    given = (fields, ("weight_movement",), "weight_movement/Dense_0", tmp_path)
+    (course,) = check("feature_learning/filter_clouds", *given)
+    assert len(course) == 3 and course[0] == 0 < course[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "why"),
+    [
+        ("feature_learning/filter_clouds", {}, "batch normalisation couples"),
+        ("growing", {}, "a derivative for each word"),
+        ("lazy_rich/papers", {"task": "theorem2"}, "'theorem2', whose single filter"),
+        ("lsa/kernel_bound", {}, "a single filter has no layer of features"),
+    ],
+)
+def test_measures_that_mean_nothing_are_refused_with_the_reason(name, fields, why):
+    settings = registry.load_settings(name)
+    config = set_fields(settings.default_config(), fields | {"measures": ("effective_rank",)})
+    with pytest.raises(InputError, match=rf"config.measures is .*accepted.*{why}"):
+        settings.validate(config)
+
+
+def test_all_experiments_that_train_a_network_have_measures():
+    without = {
+        name for name in registry.names() if "measures" not in registry.load_settings(name).FIELDS
+    }
+    assert without == UNTRAINED
