@@ -39,7 +39,8 @@ class _Work(NamedTuple):
         peer: the same network in PyTorch.
         example: shape of an input.
         batch: examples a step.
-        steps: of one run.
+        steps: of one run; so many that what a change of turns costs, as pages taken anew, does not
+            count.
         linearised: train the network's linearisation at its initial weights.
         vocabulary: number of tokens, where inputs are tokens and each one is asked for.
     """
@@ -67,17 +68,17 @@ def _work(name: str, quick: bool) -> _Work:
     sizes = Sizes(50, 8, 8, 2, 16) if quick else Sizes(1000, 128, 256, 4, 1024)
     wrn, wrn_of = models.wide_resnet(1, **standard), torch_networks.WIDE_RESNET
     work = {
-        "MNIST CNN": lambda: _Work(models.cnn(**standard), torch_networks.CNN, _MNIST, 50, 400),
-        "WRN-10-1": lambda: _Work(wrn, wrn_of, _CIFAR, 128, 8),
-        "WRN-10-4": lambda: _Work(models.wide_resnet(4, **standard), wrn_of, _CIFAR, 64, 4),
-        "ResNet-20": lambda: _Work(cifar_resnet(20), torch_networks.RESNET_20, _CIFAR, 128, 4),
-        "linearised WRN-10-1": lambda: _Work(wrn, wrn_of, _CIFAR, 128, 4, linearised=True),
+        "MNIST CNN": lambda: _Work(models.cnn(**standard), torch_networks.CNN, _MNIST, 50, 2000),
+        "WRN-10-1": lambda: _Work(wrn, wrn_of, _CIFAR, 128, 32),
+        "WRN-10-4": lambda: _Work(models.wide_resnet(4, **standard), wrn_of, _CIFAR, 64, 12),
+        "ResNet-20": lambda: _Work(cifar_resnet(20), torch_networks.RESNET_20, _CIFAR, 128, 16),
+        "linearised WRN-10-1": lambda: _Work(wrn, wrn_of, _CIFAR, 128, 16, linearised=True),
         "Transformer stack": lambda: _Work(
             encoder(sizes).model(1 if quick else 4),
             torch_networks.encoder(sizes.heads),
             (sizes.length,),
             16,
-            4,
+            8,
             vocabulary=sizes.vocabulary_size,
         ),
     }[name]()
