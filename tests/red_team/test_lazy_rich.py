@@ -1,10 +1,11 @@
 """Made-up results of lazy or rich and of published machines: nothing shown where nothing is."""
 
+import ml_collections
 import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lazy_rich.papers.report import make_claims
+from lsa_jax.experiments.lazy_rich.papers.report import make_claims, make_report
 from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, TASKS
 from lsa_jax.experiments.lsa.noise_curves import updates
 from lsa_jax.experiments.lsa.numbers import PUBLISHED
@@ -14,10 +15,11 @@ SPREAD = (-4.0, -2.0, 0.0, 2.5, 4.0)
 _CLASSES = {"figure6": 10, "hierarchical": 0}
 
 
-def claims(score, seeds=5):
-    """Returns the claims of scores (task, learner, seed)."""
+def results(score, seeds=5):
+    """Returns finished runs of scores (task, learner, seed)."""
     rows = [
         {
+            "status": "ok",
             "task": task,
             "learner": learner,
             "seed": seed,
@@ -30,7 +32,12 @@ def claims(score, seeds=5):
         for learner in LEARNERS
         for seed in range(seeds)
     ]
-    return make_claims(pd.DataFrame(rows), tuple(TASKS))
+    return pd.DataFrame(rows)
+
+
+def claims(score, seeds=5):
+    """Returns the claims of scores (task, learner, seed)."""
+    return make_claims(results(score, seeds), tuple(TASKS))
 
 
 def test_equal_exchanged_and_noisy_learners_show_nothing(nothing_shown):
@@ -60,6 +67,22 @@ def test_learned_kernels_at_the_fixed_ones_or_midway_close_no_gap():
         assert all("figure 6" in item or "F + 0.3" in item for item in closing)
         assert len(closing) == (2 if level == 60 else 0)
         assert sum("minus its best fixed" in item for item in shown) == len(TASKS)
+
+
+def test_the_table_says_how_much_of_a_gap_is_closed_only_where_there_is_one(tmp_path):
+    asked = ml_collections.ConfigDict({"title": "", "sweep": {"task": tuple(TASKS)}})
+
+    def shares(gap):
+        def score(task, learner, seed):
+            own = gap + SPREAD[seed] if learner == "network" else 0.0 if learner in FIXED else 15.0
+            return 60.0 + own
+
+        ((_, table),) = make_report(asked, results(score), tmp_path).tables
+        return table.filter(like="gap closed").to_numpy().ravel().tolist()
+
+    assert shares(0.3) == [""] * 2 * len(TASKS)
+    # The mean of the spread is 0.1.
+    assert shares(29.9) == ["50"] * 2 * len(TASKS)
 
 
 def test_learned_kernels_at_the_network_close_the_gap():

@@ -53,12 +53,17 @@ def _chance(own: pd.DataFrame) -> str:
     )
 
 
+def _gap_item(task: str) -> str:
+    """Returns what the claim on a task's gap is called."""
+    return f"points, network minus its best fixed kernel: {TASKS[task]}"
+
+
 def _task_claims(task: str, own: pd.DataFrame) -> list[Claim]:
     name, fixed = TASKS[task], best_fixed(own)
     expected = dict.fromkeys(("ntk_trained", "rfm"), "above midway")
     if task in _NOT_BY_DIRECTIONS:
         expected["rfm"] = "below midway"
-    gap_item = f"points, network minus its best fixed kernel: {name}"
+    gap_item = _gap_item(task)
     items = {
         learner: f"points of the {LEARNERS[learner]} above midway between fixed and network: {name}"
         for learner in expected
@@ -107,16 +112,14 @@ def make_claims(fine: pd.DataFrame, tasks: tuple[str, ...]) -> list[Claim]:
 
 
 def _share(own: pd.DataFrame, learner: str) -> str:
-    """Returns which part of the gap a learned kernel closes, in percent; empty without a gap."""
-    fixed = best_fixed(own)
-    means = [_scores(own, name).mean() for name in ("network", fixed, learner) if name]
-    if len(means) < 3 or not np.isfinite(means).all() or means[0] <= means[1]:
-        return ""
-    return f"{100 * (means[2] - means[1]) / (means[0] - means[1]):.0f}"
+    """Returns which part of the gap a learned kernel closes, in percent; empty if not run."""
+    low, high, score = (_scores(own, name).mean() for name in (best_fixed(own), "network", learner))
+    return f"{100 * (score - low) / (high - low):.0f}" if np.isfinite(score) else ""
 
 
-def _table(fine: pd.DataFrame, tasks: tuple[str, ...]) -> pd.DataFrame:
-    """Returns one row a task: scores of all learners, and the parts of the gap that are closed."""
+def _table(fine: pd.DataFrame, tasks: tuple[str, ...], claims: list[Claim]) -> pd.DataFrame:
+    """Returns one row a task: scores of all learners, and the parts closed of a gap if shown."""
+    shown = {claim.item for claim in claims if claim.status == "shown"}
     rows = []
     for task in tasks:
         own = fine[fine["task"] == task]
@@ -124,7 +127,8 @@ def _table(fine: pd.DataFrame, tasks: tuple[str, ...]) -> pd.DataFrame:
         for learner, label in LEARNERS.items():
             row[label] = deciding.cell(_scores(own, learner), ".1f")
         for learner in ("ntk_trained", "rfm"):
-            row[f"gap closed by {LEARNERS[learner]} (%)"] = _share(own, learner)
+            share = _share(own, learner) if _gap_item(task) in shown else ""
+            row[f"gap closed by {LEARNERS[learner]} (%)"] = share
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -158,10 +162,11 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     """Returns table, claims and figure."""
     del workdir  # everything is in the results
     fine, tasks = results[results["status"] == "ok"], config.sweep.task
+    claims = make_claims(fine, tasks)
     return Report(
         title=config.title,
-        tables=[("Test accuracy, or variance explained, in %", _table(fine, tasks))],
-        claims=make_claims(fine, tasks),
+        tables=[("Test accuracy, or variance explained, in %", _table(fine, tasks, claims))],
+        claims=claims,
         figures={"papers": functools.partial(_draw, fine, tasks)},
         notes=[
             f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation. The gap is "
