@@ -69,7 +69,7 @@ def test_a_configuration_is_shown_with_values_meanings_and_defaults(launch):
     config = "--config=configs/lsa/fig6_mnist.py:small"
     result = launch("show", config, "--config.noise=0.5", "--fields=noise,seed,data.dataset")
     assert result.returncode == 0, result.stderr
-    assert "experiment lsa/noise_curves, 24 runs\ndata: mnist\n" in result.stdout
+    assert "experiment lsa/noise_curves, 48 runs\ndata: mnist\n" in result.stdout
     assert "* noise = 0.5  (default 0.0)  swept: 0.0, 1.0, 2.0\n" in result.stdout
     assert "  seed = 0  swept: 0, 1\n" in result.stdout
     assert "* data.dataset = 'mnist'  (default 'digits')\n      source of" in result.stdout
