@@ -71,7 +71,7 @@ def test_a_configuration_is_shown_with_values_meanings_and_defaults(launch):
     assert result.returncode == 0, result.stderr
     assert "experiment lsa/noise_curves, 48 runs\ndata: mnist\n" in result.stdout
     assert "* noise = 0.5  (default 0.0)  swept: 0.0, 1.0, 2.0\n" in result.stdout
-    assert "  seed = 0  swept: 0, 1\n" in result.stdout
+    assert "  seed = 0  swept: 0, 1, 2, 3\n" in result.stdout
     assert "* data.dataset = 'mnist'  (default 'digits')\n      source of" in result.stdout
     assert "accepted: a whole number, 0 or more" in result.stdout
     assert "width_factor" not in result.stdout
