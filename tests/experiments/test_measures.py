@@ -7,6 +7,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment as filter_clouds
+from lsa_jax.reporting import files
 from lsa_jax.reporting.measure_names import EXAMPLES, is_measure, is_measured_alone
 from lsa_jax.sweep import registry
 from lsa_jax.sweep.points import make_points
@@ -134,7 +135,7 @@ def without_measures(outcome):
         return {n: v for n, v in row.items() if not is_measure(n) and n != EXAMPLES}
 
     rows = [plain(row) for row in outcome.history if not is_measured_alone(row)]
-    return json.dumps([plain(outcome.metrics), rows, outcome.status, outcome.message])
+    return json.dumps(files.plain([plain(outcome.metrics), rows, outcome.status, outcome.message]))
 
 
 def check(name, fields, names, column, directory, data_dir=None):

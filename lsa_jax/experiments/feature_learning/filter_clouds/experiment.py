@@ -105,7 +105,7 @@ def _train_to(
 
 def mean_gradients(
     config: ml_collections.ConfigDict, model: Model, data: Dataset
-) -> list[Float[np.ndarray, "3 hwc f"]]:
+) -> list[Float[np.ndarray, "3 _ _"]]:
     """Returns mean gradients of the last filters of each block over thirds of the first steps."""
     optimizer = _optimizer(config)
     loss = training.LOSSES["softmax_cross_entropy"]
@@ -176,7 +176,7 @@ def nearest_clusters(
 def _measure(
     config: ml_collections.ConfigDict,
     stages: list[Any],
-    gradients: list[Float[np.ndarray, "3 hwc f"]],
+    gradients: list[Float[np.ndarray, "3 _ _"]],
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Returns a network's numbers, and the pictures of its blocks at each epoch."""
     metrics: dict[str, float] = {}
