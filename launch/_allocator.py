@@ -8,6 +8,7 @@ anything.
 """
 
 import os
+import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,14 +18,8 @@ _LARGE_PAGES = "glibc.malloc.hugetlb"
 _SINCE = (2, 35)  # the first version of glibc that has the setting
 
 
-def _c_library() -> str:
-    """Returns name and version of the C library, such as "glibc 2.36"; "" where none is told."""
-    names = getattr(os, "confstr_names", {})
-    return (os.confstr("CS_GNU_LIBC_VERSION") or "") if "CS_GNU_LIBC_VERSION" in names else ""
-
-
 def with_large_pages(
-    arguments: Sequence[str], environment: Mapping[str, str], library: str
+    arguments: Sequence[str], environment: Mapping[str, str], library: tuple[str, str]
 ) -> dict[str, str] | None:
     """Returns the environment to start again in; None where there is nothing to gain.
 
@@ -34,12 +29,10 @@ def with_large_pages(
     Args:
         arguments: what the interpreter was started with, its own name left out.
         environment: of this process.
-        library: name and version of the C library.
+        library: name and version of the C library, such as ("glibc", "2.36").
     """
-    version = re.fullmatch(r"glibc (\d+)\.(\d+).*", library)
-    if version is None or tuple(map(int, version.groups())) < _SINCE:
-        return None
-    if "-m" not in arguments:
+    version = re.match(r"(\d+)\.(\d+)", library[1]) if library[0] == "glibc" else None
+    if version is None or tuple(map(int, version.groups())) < _SINCE or "-m" not in arguments:
         return None
     module = arguments[arguments.index("-m") + 1]
     given = environment.get(_TUNABLES, "")
@@ -51,6 +44,6 @@ def with_large_pages(
 def take_large_pages() -> None:
     """Starts this process again, under the same number, where that lets it have large pages."""
     arguments = sys.orig_argv[1:]
-    environment = with_large_pages(arguments, os.environ, _c_library())
+    environment = with_large_pages(arguments, os.environ, platform.libc_ver())
     if environment is not None:
         os.execve(sys.executable, [sys.executable, *arguments], environment)

@@ -84,6 +84,8 @@ def _checks(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
 def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course | None:
     """Returns what is measured at the start and after the last step; None if nothing."""
     config = group[0].config
+    if not config.measures:
+        return None
     start, params = (
         jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
         for trees in zip(*((check.start, check.params) for check in checks), strict=True)
