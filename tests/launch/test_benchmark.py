@@ -46,7 +46,7 @@ def test_a_mistake_is_one_line(arguments, words):
 def test_works_are_listed_with_what_selects_them():
     lines = launch("--list", "--suite=stability").stdout.splitlines()
     assert lines == ['--suite=stability --only="logistic regression on S and S\'"']
-    assert len(launch("--list").stdout.splitlines()) == 70
+    assert len(launch("--list").stdout.splitlines()) == 71
 
 
 def test_every_core_is_a_device_unless_the_environment_has_a_number_of_them():

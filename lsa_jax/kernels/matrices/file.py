@@ -118,8 +118,9 @@ def opened(
 
     Args:
         path: where it is; a name that ends in .npy.
-        identity: what it is, as JSON can hold it, with its `shape`, `dtype` and `symmetric`, and
-            with the shape that is `stored` where that is another.
+        identity: what it is, as JSON can hold it, with its `shape`, `dtype` and `symmetric`, with
+            the shape that is `stored` where that is another, and with `what` it is if no Gram
+            matrix.
         process_index: which of the writers this is.
         process_count: how many writers share the work; a single one must be alone.
         write: puts a tile into the mapped array; None where that is the matrix.
@@ -163,9 +164,9 @@ def _lay_out(path: Path, identity: dict[str, Any]) -> None:
         wanted = files.plain(identity)
         names = [name for name in wanted if found.get(name) != wanted[name]]
         if names:
-            name = names[0]
+            name, kind = names[0], identity.get("what", "Gram matrix")
             raise InputError(
-                f"path is {path}, which holds a Gram matrix of another {', '.join(names)} "
+                f"path is {path}, which holds a {kind} of another {', '.join(names)} "
                 f"({name}: {found.get(name)}, not {wanted[name]}); accepted: another path, or the "
                 "same kernel, inputs and options"
             )

@@ -2,8 +2,9 @@
 
 Each iteration reads the matrix once, for all targets together, block by block: matrices may be
 memory-mapped from files. The preconditioner is a partial Cholesky factorisation with pivots, of the
-kernel's largest directions, plus a multiple of the identity for the others. The more the
-eigenvalues spread above the ridge, the more iterations.
+kernel's largest directions, plus a multiple of the identity for the others: the more the
+eigenvalues spread above the ridge, the more iterations. Or it is the whole factor in float32, in a
+file: then a few iterations correct its rounding, however many targets there are.
 """
 
 import functools
@@ -17,8 +18,8 @@ from jaxtyping import Array, Float
 from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
-from lsa_jax.kernels.matrices.shards import ShardedRows, by_first
-from lsa_jax.kernels.solve import blocks, preconditioner, problem
+from lsa_jax.kernels.matrices.shards import Sharded, ShardedRows, by_first
+from lsa_jax.kernels.solve import blocks, disk_factor, preconditioner, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
 
 # What a checkpoint is of.
@@ -63,6 +64,7 @@ def regress_cg(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
     rank: int | None = None,
+    factor: Path | str | None = None,
     checkpoint: Path | str | None = None,
     progress: Callable[[int, float], None] | None = None,
 ) -> IterativeRegression:
@@ -72,9 +74,11 @@ def regress_cg(
     a system that was not solved. With `checkpoint` a call that was killed goes on from a state of
     the last minute, and ends with the same bits on the same kind of machine.
 
-    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs. Of matrices
-    that are sharded, all processes make this call: each multiplies its own part, the first one
-    decides and keeps the checkpoint, and all get the result.
+    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs. A `factor`
+    takes n^3 / 3 operations in float32 before, 2 n^2 bytes of disk and a fifth of the free memory:
+    many targets are worth them (`choose_solver`). Of matrices that are sharded, all processes make
+    this call: each multiplies its own part, the first one decides and keeps the checkpoint, and all
+    get the result.
 
     Args:
         gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` gives it.
@@ -84,13 +88,16 @@ def regress_cg(
         tolerance: residual at which to stop, over the size of the target.
         max_iterations: after which to give up.
         rank: of the preconditioner; 0 leaves it out, None chooses by examples and memory.
+        factor: file for a whole Cholesky factor instead, a name that ends in .npy. One that is
+            there, of the same matrix and ridge, is used, and one that is not whole gone on with.
         checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
         progress: called with the iterations that are done and the largest residual, after each.
 
     Raises:
         InputError: sizes or options are not accepted, or a K that is not symmetric.
         NumericalError: entries that are not finite, a matrix that proves not to be positive
-            definite, or a residual above the tolerance after all iterations.
+            definite (to float32's accuracy, with `factor`), or a residual above the tolerance after
+            all iterations.
 
     Source: Gardner et al., GPyTorch, 2018, sections 4 and 5 (preconditioner); `preconditioner`.
     """
@@ -100,26 +107,71 @@ def regress_cg(
     gram_train, gram_test = map(blocks.as_matrix, (gram_train, gram_test))
     targets = np.asanyarray(targets)
     problem.check_ridge(ridge)
-    rank = preconditioner.choose_rank(len(gram_train)) if rank is None else rank
-    check_options(tolerance, max_iterations, rank)
+    choice = _chosen(gram_train, rank, factor)
+    check_options(tolerance, max_iterations, choice.rank)
     n, c = targets.shape
-    needed = 8 * (n * (2 * min(rank, n) + 6 * c) + len(gram_test) * c)
+    needed = 8 * (n * 6 * c + len(gram_test) * c) + choice.held
     problem.check_memory(n, needed, "a lower rank")
     problem.check(gram_train, targets, gram_test)
     mean = targets.mean(axis=0, dtype=float)
     limits = Limits(tolerance, max_iterations)
     weights, iterations, residual = _solve(
-        gram_train, targets - mean, ridge, min(rank, len(gram_train)), limits, checkpoint, progress
+        gram_train, targets - mean, ridge, choice, limits, checkpoint, progress
     )
     predictions = blocks.multiply(gram_test, weights) + mean
     return IterativeRegression(predictions, weights, float(ridge), iterations, residual)
+
+
+class _Preconditioning(NamedTuple):
+    """Which preconditioner, and the bytes of memory that it takes.
+
+    Attributes:
+        rank: of the factorisation; that of the matrix, where it is a whole one.
+        factor: file of a whole one.
+        held: bytes.
+    """
+
+    rank: int
+    factor: Path | None
+    held: int
+
+    def make(
+        self, gram_train: np.ndarray | PackedMatrix, shift: float
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Computes it, for K + shift I."""
+        if self.factor is None:
+            return preconditioner.make(gram_train, [shift], self.rank)
+        return disk_factor.make(gram_train, shift, self.factor)
+
+
+def _chosen(
+    gram_train: np.ndarray | Sharded, rank: int | None, factor: Path | str | None
+) -> _Preconditioning:
+    """Returns the preconditioner that the arguments ask for.
+
+    Raises:
+        InputError: they ask for two, or for a factor of a matrix that several processes share.
+    """
+    n = len(gram_train)
+    if factor is None:
+        rank = preconditioner.choose_rank(n) if rank is None else rank
+        return _Preconditioning(min(rank, n), None, 16 * n * min(rank, n))
+    if rank is not None:
+        raise InputError(f"rank is {rank} and factor is {factor}; accepted: one of them")
+    if isinstance(gram_train, Sharded) and gram_train.group.size > 1:
+        raise InputError(
+            f"factor is {factor} and {gram_train.group.size} processes share the matrix; accepted: "
+            "None, or a matrix of one process"
+        )
+    held = disk_factor.Panels(n, disk_factor.choose_rows(n)).held
+    return _Preconditioning(n, Path(factor), held)
 
 
 def _solve(
     gram_train: np.ndarray | PackedMatrix,
     targets: np.ndarray,
     ridge: float,
-    rank: int,
+    choice: _Preconditioning,
     limits: Limits,
     checkpoint: Path | str | None,
     progress: Callable[[int, float], None] | None,
@@ -131,9 +183,9 @@ def _solve(
         functools.partial(blocks.multiply, gram_train),
         np.full(targets.shape[1], shift),
         targets,
-        lambda: preconditioner.make(gram_train, [shift], rank),
+        lambda: choice.make(gram_train, shift),
         limits,
-        Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, targets, ridge, rank),
+        Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, targets, ridge, choice.rank),
         progress,
     )
     residual = float(residuals.max())

@@ -9,6 +9,8 @@ move N bytes a second from and to the others:
 * `regress_cg`: an iteration takes 2 n^2 c operations, shared by the hosts, or as long as each takes
   to read its part from disk; of several hosts each moves 4 x 8 n c bytes besides, however many they
   are: the first one's vectors go to all, and of the products each adds up one part;
+* `regress_cg` with a factor on disk: n^3 / 3 operations in float32 and a few iterations, on one
+  host, beside 2 n^2 bytes more of its disk;
 * `regress_nystrom` on k centres: n k pairs, and 2 n k^2 operations, on one host.
 
 Rates are what was measured, or a roofline: then the times are bounds, not forecasts.
@@ -17,9 +19,11 @@ Rates are what was measured, or a roofline: then the times are bounds, not forec
 from typing import Literal, NamedTuple
 
 from lsa_jax.checks import integer, number, require
-from lsa_jax.kernels.solve.cost import ITERATIONS
+from lsa_jax.kernels.solve.cost import FASTER_IN_FLOAT32, ITERATIONS, PRODUCTS
 
 _ENTRY, _VECTOR = 4, 8  # bytes of a float32 and a float64
+
+Call = Literal["regress", "regress_cg", "regress_cg with a factor", "regress_nystrom"]
 
 
 class Hosts(NamedTuple):
@@ -62,7 +66,7 @@ class Plan(NamedTuple):
         cost: of all hosts for that time.
     """
 
-    call: Literal["regress", "regress_cg", "regress_nystrom"]
+    call: Call
     where: Literal["memory", "disk"]
     kept: float
     moved: float
@@ -85,7 +89,8 @@ def plan(
 
     The factorisation where one host has the memory for it and takes no longer than all hosts for
     the iterations; else these, with the matrix in half of the memory or on disk, sharded over the
-    hosts; where it fits neither, centres. `choose_solver` decides so on the machine it runs on.
+    hosts, or of one host a factor on disk where that is faster; where the matrix fits neither,
+    centres. `choose_solver` decides so on the machine it runs on.
 
     Args:
         n: training examples.
@@ -115,6 +120,10 @@ def plan(
     factorised = n**3 / 3 / hosts.factorises
     if whole + _VECTOR * n**2 <= hosts.memory and factorised <= iterations * iteration:
         return _plan("regress", "memory", hosts, pairs, whole, factorised)
+    corrected = factorised / FASTER_IN_FLOAT32 + PRODUCTS * iteration
+    both = share + _ENTRY * n**2 / 2
+    if hosts.count == 1 and both <= hosts.disk and corrected < iterations * iteration:
+        return _plan("regress_cg with a factor", "disk", hosts, pairs, both, corrected)
     if in_memory or (share <= hosts.disk and vectors <= hosts.memory):
         where = "memory" if in_memory else "disk"
         found = _plan("regress_cg", where, hosts, pairs, share, iterations * iteration)
@@ -125,7 +134,7 @@ def plan(
 
 
 def _plan(
-    call: Literal["regress", "regress_cg", "regress_nystrom"],
+    call: Call,
     where: Literal["memory", "disk"],
     hosts: Hosts,
     pairs: float,

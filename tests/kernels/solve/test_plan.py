@@ -28,10 +28,12 @@ def test_small_matrices_are_factorised_and_larger_ones_iterated_then_kept_on_dis
     assert [(one.call, one.where) for one in found] == [
         ("regress", "memory"),
         ("regress", "memory"),  # 9e12 operations at 1e11, against 80 times 1.8e10 at 1e10
-        ("regress_cg", "memory"),
+        ("regress_cg with a factor", "disk"),  # a third of 9.6e13 at 1e11, against 400 s
         ("regress_cg", "disk"),
         ("regress_nystrom", "memory"),
     ]
+    few = plan(50_000, ONE, targets=5)
+    assert (few.call, few.where) == ("regress_cg", "memory")
 
 
 def test_times_and_cost_are_those_of_the_formulas():
@@ -40,6 +42,10 @@ def test_times_and_cost_are_those_of_the_formulas():
     np.testing.assert_allclose(small.matrix_seconds, (1000 * 1001 / 2 + 1e5) / 1e6)
     np.testing.assert_allclose(small.seconds - small.matrix_seconds, 1e9 / 3 / 1e11)
     assert small.moved == 0 and small.iteration_seconds == 0
+    factor = plan(50_000, ONE, test=100)
+    solving = 50_000**3 / 3 / 1.3e11 + 8 * 2 * 50_000**2 * 10 / 1e10
+    np.testing.assert_allclose(factor.seconds - factor.matrix_seconds, solving)
+    np.testing.assert_allclose(factor.kept, 4 * 50_000 * (50_000 + 100))
     large = plan(100_000, ONE, test=0 + 1, targets=2, iterations=50)
     np.testing.assert_allclose(large.iteration_seconds, large.kept / 1e9)  # slower than 4 s
     np.testing.assert_allclose(large.seconds, large.matrix_seconds + 50 * large.iteration_seconds)
@@ -63,7 +69,7 @@ def test_what_a_process_keeps_is_what_is_planned():
     n, side = 400, 10
     for group in (ALONE, ProcessGroup(2, 4)):
         kept = 4 * math.prod(packed.stored_shape(n, side, group))
-        planned = plan(n, ONE._replace(count=group.size, memory=1e6), test=1).kept  # no whole one
+        planned = plan(n, ONE._replace(count=group.size, memory=1e6), test=1, iterations=1).kept
         np.testing.assert_allclose(kept, planned, rtol=1.5 * side / n)
     whole = gram(lambda x1, x2: x1 @ x2.T, np.ones((n, 1), np.float32))
     assert plan(n, ONE, test=1).kept - whole.nbytes == 4 * n

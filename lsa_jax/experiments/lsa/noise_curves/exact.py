@@ -105,7 +105,7 @@ def _regress(
     """Fits the regression of one kernel; its matrix of training images is kept at `matrix`."""
     config, settings = point.config, point.config[point.config.learner]
     choice = _chosen(settings, train, scratch)
-    iterative = choice.solver == "conjugate_gradients"
+    iterative = choice.solver != "cholesky"
     both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
@@ -130,9 +130,9 @@ def _regress(
     )
     targets = np.asarray(train.targets)
     if iterative:
-        outputs, solved = _iterate(
-            gram_train, targets, gram_test, settings, scratch / "solution.npz", progress
-        )
+        factor = scratch / "factor.npy" if choice.solver == "cholesky_on_disk" else None
+        matrices = gram_train, targets, gram_test
+        outputs, solved = _iterate(*matrices, settings, scratch / "solution.npz", factor, progress)
     else:
         key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
         ridge = kernels.select_ridge(key, gram_train, targets, settings.ridge)
@@ -156,6 +156,8 @@ def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) 
     if settings.solver != "auto":
         return kernels.Choice(settings.solver, "")
     kept = scratch / "solver.json"
+    # Several processes would share the matrix, of which one alone can make a factor.
+    disk = scratch if processes.everyone().size == 1 else None
 
     def decide() -> kernels.Choice:
         if kept.exists():
@@ -163,7 +165,8 @@ def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) 
         if len(settings.ridge) > 1:
             choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
         else:
-            choice = kernels.choose_solver(*train.targets.shape)
+            scratch.mkdir(parents=True, exist_ok=True)
+            choice = kernels.choose_solver(*train.targets.shape, disk=disk)
         files.write_json(kept, choice._asdict())
         return choice
 
@@ -176,6 +179,7 @@ def _iterate(
     gram_test: np.ndarray | kernels.ShardedRows,
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
+    factor: Path | None,
     progress: Callable[[float], None],
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, float]]:
     """Returns the predictions for test and training examples, and how the system was solved."""
@@ -191,6 +195,7 @@ def _iterate(
         gram_test,
         ridge=settings.ridge[0],
         tolerance=settings.tolerance,
+        factor=factor,
         checkpoint=checkpoint,
         progress=report,
     )

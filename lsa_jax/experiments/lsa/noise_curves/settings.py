@@ -260,13 +260,13 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
     if exact and not config[config.learner].ridge:
         raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
     solver = config[config.learner].solver if exact else "cholesky"
-    one_ridge = solver in ("conjugate_gradients", "nystrom")
+    one_ridge = solver in ("cholesky_on_disk", "conjugate_gradients", "nystrom")
     if one_ridge and len(config[config.learner].ridge) > 1:
         why = f"{solver} takes one ridge, as choosing among several factorises"
         raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
     if solver == "nystrom" and LEARNERS[config.learner].learn is not None:
         why = "the kernel learns from all images at once"
-        accepted = "'cholesky', 'conjugate_gradients'"
+        accepted = "'cholesky', 'cholesky_on_disk', 'conjugate_gradients'"
         raise _refuse(config, f"{config.learner}.solver", f"{why}; accepted: {accepted}")
     trained = follows or config.learner
     if is_exact(config):
