@@ -8,7 +8,7 @@ in the paper, and FC(25), which is what algorithm 1 chose in one of the first tw
 eight sizes on MNIST say which one it chooses. The paper gives no optimiser, epochs or weight of the
 regulariser; those in lsa_jax/experiments/feature_learning/input_structure/settings.py are ours.
 
-All of MNIST and five seeds; ":small" is 20,000 images and two. Both run on a CPU.
+All of MNIST and five seeds; ":small" is 20,000 images and four. Both run on a CPU.
 """
 
 import ml_collections
@@ -16,7 +16,7 @@ import ml_collections
 from lsa_jax.experiments.feature_learning.input_structure import settings
 from lsa_jax.sweep.variants import choose, set_fields
 
-_SMALL = {"data.num_train": 20000, "data.num_test": 5000, "sweep.seed": (0, 1)}
+_SMALL = {"data.num_train": 20000, "data.num_test": 5000, "sweep.seed": (0, 1, 2, 3)}
 
 _QUICK = {
     "data.num_train": 40,
