@@ -55,6 +55,8 @@ def test_a_binomial_interval_covers_also_next_to_one():
         errors = np.array([intervals.binomial_error(share, examples) for share in right])
         assert (abs(right - accuracy) <= 1.96 * errors).mean() >= 0.93
     assert intervals.binomial_error(1.0, 100) > 0
+    # Two more of either kind: 5 of 14 for 3 of 10.
+    assert intervals.binomial_error(0.3, 10) == pytest.approx((5 / 14 * 9 / 14 / 14) ** 0.5)
     np.testing.assert_allclose(
         intervals.binomial_error(0.3, 10**6), (0.21 / 10**6) ** 0.5, rtol=1e-4
     )
@@ -164,6 +166,15 @@ def test_an_undecided_claim_says_how_many_test_examples_it_would_take(spread):
     assert one.note == "it would take 2 seeds or more and 25 times as many test examples"
 
 
+@pytest.mark.parametrize(("error", "times"), [(2.5, "6.1"), (3.28, "11"), (5.0, "25")])
+def test_the_times_as_many_examples_are_what_seeds_leave_of_the_distance(error, times):
+    # Three seeds reach 4.303 x 0.1 / sqrt(3) = 0.248 of the 2; (1.96 error)^2 / (2^2 - 0.248^2).
+    note = claims.compare("", "", [1.9, 2.0, 2.1], above=0.0, examples_error=error).note
+    assert note == f"it would take about {times} times as many test examples"
+    far = claims.compare("", "", [-300.0, 300.0, 0.3], above=0.0).note
+    assert far == "it would take more than 1000 seeds"
+
+
 def test_one_seed_is_decided_by_its_test_examples_alone():
     assert claims.compare("", "", [3.77], above=0.0, examples_error=2.3).status == "undecided"
     assert claims.compare("", "", [3.77], above=0.0, examples_error=1.0).status == "shown"
@@ -198,6 +209,9 @@ def test_what_holds_in_every_run_by_luck_takes_enough_runs():
     # (1/2)^5 is 0.031, (1/2)^6 is 0.016.
     assert (status([True] * 5, 0.5), status([True] * 6, 0.5)) == ("undecided", "shown")
     assert "6 seeds" in claims.every("", "all", [True], "", luck=0.5).note
+    for holds, status_then in ((True, "undecided"), (False, "not shown")):
+        claim = claims.every("", "all", [holds], "", unless="the control failed")
+        assert (claim.status, claim.note) == (status_then, "the control failed")
     assert status([True] * 99, luck=1.0) == "undecided"
 
 

@@ -11,8 +11,8 @@ from lsa_jax.reporting.report import Report
 _STEPS = (0, 10, 100)
 
 
-def _figure(workdir, scales):
-    """Draws the movement of two layers, 1 and 3 times scale x step, and the kernel's distance."""
+def _report(workdir, scales, **columns):
+    """Reports the movement of two layers, 1 and 3 times scale x step, and the kernel's distance."""
     rows = []
     for scale in scales:
         for seed in (0, 1):
@@ -26,11 +26,16 @@ def _figure(workdir, scales):
                 }
                 for step in _STEPS
             ]
-            rows.append({"id": run, "scale": scale, "seed": seed, "status": "ok"})
-            files.write_run(workdir, run, rows[-1], history)
-    results = pd.DataFrame(rows).assign(measured_examples=64)
-    report = with_measures(Report("", [], [], {}), workdir, results, ["scale", "seed"])
-    return report.figures["measures"]()
+            row = {"id": run, "scale": scale, "rate": 0.1, "seed": seed, "status": "ok"}
+            rows.append(row)
+            files.write_run(workdir, run, row, history)
+    results = pd.DataFrame(rows).assign(**{"measured_examples": 64} | columns)
+    varying = ["scale", "rate", "depth", "seed"]
+    return with_measures(Report("", [], [], {}), workdir, results, varying)
+
+
+def _figure(workdir, scales):
+    return _report(workdir, scales).figures["measures"]()
 
 
 @pytest.mark.parametrize("count", [2, 12])
@@ -58,3 +63,16 @@ def test_one_kind_of_run_has_a_line_a_layer(tmp_path):
     drawn = [line.get_ydata() for line in movement.lines]
     np.testing.assert_allclose(drawn, np.outer((2, 6), _STEPS))
     assert not figure.legends and distance.get_legend() is None
+
+
+def test_the_note_says_on_how_many_examples_and_at_what_share_of_the_time(tmp_path):
+    (note,) = _report(tmp_path, (1, 2), measuring_share=[0.02, 0.03, 0.05, 0.2]).notes
+    steps = "at the start, the end and steps between on a logarithmic scale"
+    assert note == (
+        f"Measures are taken on 64 training examples of each run, {steps}; that took 4.0 % of the "
+        "time of training."
+    )
+    (note,) = _report(tmp_path, (1, 2), measured_examples=[16, 32, 64, 64]).notes
+    assert note == f"Measures are taken on 16 to 64 training examples of each run, {steps}."
+    (note,) = _report(tmp_path, (1, 2), measured_examples=0).notes
+    assert note == f"Measures are taken {steps}."

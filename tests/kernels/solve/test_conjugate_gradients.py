@@ -5,6 +5,7 @@ import pytest
 
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import regress, regress_cg
+from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.solve import checkpoint, preconditioner
 
 
@@ -33,13 +34,22 @@ def test_the_preconditioner_saves_iterations(given):
     assert with_it < without / 4
 
 
-def test_the_partial_factorisation_is_the_kernels_part(given):
+@pytest.mark.parametrize("block", [256, 7])
+def test_the_partial_factorisation_is_the_kernels_part(given, monkeypatch, block):
+    monkeypatch.setattr(preconditioner, "_BLOCK", block)
     gram_train = given[0]
     rows, left = preconditioner.partial_cholesky(gram_train, 40)
     rest = gram_train - rows.T @ rows
     np.testing.assert_allclose(np.diagonal(rest), left, atol=1e-5)
     # What is left over is a kernel again, and small.
     assert np.linalg.eigvalsh(rest)[0] > -1e-4 and np.trace(rest) < 0.2 * np.trace(gram_train)
+
+
+def test_the_rank_is_a_twentieth_of_the_examples_or_what_a_quarter_of_the_memory_holds(monkeypatch):
+    monkeypatch.setattr(memory, "host_available", lambda: 1.6e10)
+    chosen = [preconditioner.choose_rank(n) for n in (50, 1000, 10_000, 100_000)]
+    # Of 100,000 examples 4e9 bytes hold the factor, and what it is multiplied with, to rank 2,500.
+    assert chosen == [50, 100, 500, 2500]
 
 
 def test_a_matrix_in_a_file_need_not_be_in_memory(given, tmp_path):

@@ -1,5 +1,7 @@
 """Iterations for all ridges at once give the exact path, and left-out errors with honest bars."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -103,7 +105,10 @@ def test_what_is_not_solved_or_accepted_is_refused(given):
         ridge_path_cg(*given, [])
     with pytest.raises(InputError, match=r"ridges are \(0.1, 0\)"):
         leave_one_out_cg(*given[:2], (0.1, 0), key=jax.random.key(0))
-    with pytest.raises(NumericalError, match="relative standard error .* use about [0-9]+ probes"):
+    with pytest.raises(NumericalError, match="relative standard error") as refused:
         leave_one_out_cg(*given[:2], [1e-3], key=jax.random.key(0), probes=4)
+    # An error falls with the root of the number of probes; a quarter is accepted.
+    told = re.search(r"error of (\S+) from .* use about (\d+) probes", str(refused.value))
+    np.testing.assert_allclose(int(told[2]), 4 * (float(told[1]) / 0.25) ** 2, rtol=0.1)
     with pytest.raises(InputError, match="probes is 1"):
         leave_one_out_cg(*given[:2], RIDGES, key=jax.random.key(0), probes=1)

@@ -36,8 +36,11 @@ def _closed_form(x, targets, centres, test, ridge):
 @pytest.mark.parametrize("size", [64, 230])
 def test_predictions_are_the_nystrom_formula(given, size):
     x, targets, test = given
-    stream = Stream.of(x, targets, size)
-    fit = regress_nystrom(rbf, x[:25], stream, test, ridge=1e-3, dtype="float64")
+    stream, done = Stream.of(x, targets, size), []
+    fit = regress_nystrom(
+        rbf, x[:25], stream, test, ridge=1e-3, dtype="float64", progress=done.append
+    )
+    np.testing.assert_allclose(done, np.arange(1, stream.count + 1) / stream.count)
     expected = _closed_form(x, targets, x[:25], test, 1e-3)
     np.testing.assert_allclose(fit.predictions, expected, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(fit.predictions[:, 3], 2.0, rtol=1e-12)

@@ -72,7 +72,22 @@ def test_what_does_not_fit_together_is_refused(given):
         posterior(gram_train, targets, gram_test, prior[:5], ridge=0.1)
     with pytest.raises(NumericalError, match="6 of 6 variances are negative, down to .* larger"):
         posterior(gram_train, targets, 10 * gram_test, prior, ridge=0.1)
+    prior = prior.copy()
+    prior[3, 2] = np.nan
     with pytest.raises(NumericalError, match="prior has entries that are not finite"):
-        posterior(gram_train, targets, gram_test, np.inf * prior, ridge=0.1)
-    with pytest.raises(NumericalError, match="not positive definite with ridge 0"):
-        posterior(np.ones((2, 2)), np.eye(2), np.ones((1, 2)), np.ones(1), ridge=0.0)
+        posterior(gram_train, targets, gram_test, prior, ridge=0.1)
+    # Eigenvalues -2 and 10; the mean diagonal is 4.
+    with pytest.raises(NumericalError, match="smallest eigenvalue is -0.5 of its mean diagonal"):
+        posterior(np.array([[4.0, 6], [6, 4]]), np.eye(2), np.ones((1, 2)), np.ones(1), ridge=0.0)
+
+
+def test_variances_may_be_negative_by_rounding_alone():
+    # K = 1 and K_test = a: the variance is 100 - a^2, with a thousandth of the prior for rounding.
+    one = np.ones((1, 1))
+    for beyond, accepted in ((0.5e-3, True), (2e-3, False)):
+        given = one, one, 10 * np.sqrt(1 + beyond) * one, np.array([100.0])
+        if accepted:
+            assert posterior(*given, ridge=0.0).covariance == [0.0]
+        else:
+            with pytest.raises(NumericalError, match="1 of 1 variances are negative"):
+                posterior(*given, ridge=0.0)

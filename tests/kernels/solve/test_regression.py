@@ -164,6 +164,8 @@ def test_a_single_ridge_is_taken_as_it_is_and_none_is_refused(key, problem):
         select_ridge(key, gram_train, targets, (0.1, -1))
     with pytest.raises(InputError, match="no ridges"):
         select_ridge(key, gram_train, targets, ())
+    with pytest.raises(InputError, match="held_out is 1.0 of 30 examples"):
+        select_ridge(key, *problem[:2], [0.1, 1.0], held_out=1.0)
     with pytest.raises(InputError, match="held_out is 0.2 of 2 examples"):
         select_ridge(key, gram_train[:2, :2], targets[:2], (1.0, 2.0))
 
@@ -179,7 +181,11 @@ def test_ridges_that_fail_are_passed_over(key):
 def test_float32_with_refinement_is_as_good_as_float64(problem, ridge):
     single = [a.astype(np.float32) for a in problem[:3]]
     exact = regress(*single, ridge=ridge)
-    refined = regress(*single, ridge=ridge, precision="float32")
+    # Targets of any size, each of which is refined.
+    sizes = np.array([1.0, 1e-10])
+    scaled = single[0], single[1] * sizes, single[2]
+    refined = regress(*scaled, ridge=ridge, precision="float32")
+    refined = refined._replace(predictions=refined.predictions / sizes)
     np.testing.assert_allclose(refined.predictions, exact.predictions, rtol=1e-8, atol=1e-9)
     assert refined.condition == pytest.approx(exact.condition, rel=0.1)
 

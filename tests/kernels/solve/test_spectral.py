@@ -179,9 +179,29 @@ def test_gradient_flow_stays_finite_where_the_kernel_is_singular(given):
 
 
 @pytest.mark.usefixtures("unchecked")
+def test_a_matrix_may_differ_from_its_transpose_by_a_thousandth_of_its_mean_diagonal():
+    for scale in (1e-3, 1.0, 1e6):
+        for share, accepted in ((0.9e-3, True), (1.1e-3, False)):
+            matrix = 5 * np.eye(10)
+            matrix[2, 7] = 5 * share
+            if accepted:
+                assert len(eigendecompose(scale * matrix).values) == 10
+            else:
+                with pytest.raises(InputError, match="from its transpose by 0.0011 of its mean"):
+                    eigendecompose(scale * matrix)
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_arguments_are_refused(given):
     gram_train, targets, gram_test = given
     spectrum = eigendecompose(gram_train)
+    with pytest.raises(InputError, match=r"gram_train is \(3, 4\); accepted: \(n, n\)"):
+        eigendecompose(np.ones((3, 4)))
+    with pytest.raises(InputError, match="gram_train has trace -6; accepted: more than 0"):
+        eigendecompose(-2 * np.eye(3))
+    # Eigenvalues -2 and 10; the mean diagonal is 4.
+    with pytest.raises(NumericalError, match="smallest eigenvalue is -0.5 of its mean diagonal"):
+        leave_one_out_ridge(np.array([[4.0, 6], [6, 4]]), np.eye(2), [0.1, 0.2])
     with pytest.raises(InputError, match=r"gram_train is \(0, 0\)"):
         eigendecompose(np.zeros((0, 0)))
     with pytest.raises(InputError, match=r"targets are \(24, 3\); accepted with 25 examples"):
