@@ -38,8 +38,10 @@ def test_it_is_the_most_positive_one_and_may_be_repeated():
     curvatures = jnp.array([-9.0, 2.0, 2.0, 1.0])
     assert largest_eigenvalue(bowl, jnp.zeros(4), curvatures) == pytest.approx(2)
     assert largest_eigenvalue(bowl, jnp.zeros(4), 0 * curvatures) == 0
+    flat = jnp.array([0.0, 0.0, 3.0, 1.0])
+    assert largest_eigenvalue(bowl, jnp.zeros(4), flat) == pytest.approx(3)
 
 
 def test_a_hessian_that_is_not_finite_is_refused():
     with pytest.raises(NumericalError, match="the Hessian is not finite"):
-        largest_eigenvalue(bowl, jnp.zeros(4), jnp.full(4, np.inf))
+        largest_eigenvalue(bowl, jnp.zeros(4), jnp.array([1.0, np.inf, 1.0, 1.0]))

@@ -102,8 +102,9 @@ def test_the_populations_gradient_is_the_mean_over_samples(params, task):
     assert np.abs(exact["w"]).max() > 0.05
 
 
-def test_at_a_permutation_the_short_cut_is_the_loss(params, task):
-    sets, c, w = jnp.asarray(all_sets(L, N)), 3.5, single(params)["w"]
+@pytest.mark.parametrize("length", [2, N])
+def test_at_a_permutation_the_short_cut_is_the_loss(params, task, length):
+    sets, c, w = jnp.asarray(all_sets(L, length)), 3.5, single(params)["w"]
     v = jnp.asarray(c * permutation_matrix(task.pi), jnp.float32)
     labels = label_sequences(task, sets)
     positions = determining_positions(task.lists, sets)
