@@ -98,3 +98,25 @@ def test_a_few_steps_are_no_result(question):
     claims = correlations([0.0] * 5, [0.99] * 5, 0.0)
     assert "shown" in {claim.status for claim in claims}
     assert {claim.status for claim in report._checked(config, claims)} == {"not run"}
+
+
+def test_a_correlation_has_the_error_of_its_operators():
+    """With one seed it is all there is: 1.06 / (n - 3) for the inverse hyperbolic tangent."""
+    (early,) = (c for c in correlations([0.1], [0.8], 0.0) if "after 200 steps" in c.item)
+    reach = 1.96 * (1 - 0.8**2) * (1.06 / (OPERATORS - 3)) ** 0.5
+    np.testing.assert_allclose((early.low, early.high), 0.8 + reach * np.r_[-1, 1], rtol=1e-3)
+    (initial,) = (c for c in correlations([0.1], [0.8], 0.0) if "loss on growing" in c.item)
+    reach = 1.96 * (1 - 0.1**2) * (1.06 / (OPERATORS - 3)) ** 0.5
+    np.testing.assert_allclose((initial.low, initial.high), 0.1 + reach * np.r_[-1, 1], rtol=1e-3)
+    # Seeds with fewer operators tell less: the fewest count.
+    few = report._rank_error(pd.Series([0.6, 0.4]), pd.Series([12.0, 9.0]))
+    np.testing.assert_allclose(few, (1 - 0.5**2) * (1.06 / 6) ** 0.5)
+
+
+@pytest.mark.parametrize(("seeds", "status"), [(1, "undecided"), (2, "shown")])
+def test_a_random_block_on_top_is_one_of_the_operators_by_luck(seeds, status):
+    # One of twelve: by luck in one seed of 12, in two of 144.
+    sure = [0.9] * seeds
+    found = correlations([0.0] * seeds, sure, [0.0] * seeds)
+    (top,) = (claim for claim in found if "random block on top" in claim.item)
+    assert top.status in (status, "undecided") and ("2 seeds" in top.note) == (seeds == 1)

@@ -14,6 +14,7 @@ from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY, GROWING_STR
 from lsa_jax.experiments.growing.objectives import PAD, SEPARATOR
 from lsa_jax.experiments.growing.text import train_vocabulary
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
+from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.sweep.variants import set_fields
 
 HEADINGS = {name: name for name in GROWING_STRATEGIES}
@@ -158,3 +159,21 @@ def test_the_thesis_own_accuracies_are_shown_and_exchanged_ones_are_not():
     table = downstream_table(accuracies(paper), HEADINGS)
     assert table["lambada, thesis"].tolist() == ["8.32", "7.6", "6.89", "6.9", "6.89"]
     assert table["lambada %"].tolist()[1] == "7.60 ± 0.00"
+
+
+def test_networks_that_hardly_answer_show_nothing():
+    # One right answer of 100 cannot be told from none, 30 can.
+    for right, able in ((0.01, False), (0.3, True)):
+        own = {"quiz": {"lag": right, "stack_last": 0.0, "stack_random": 0.0}}
+        claims = downstream_claims(accuracies(own, items=100), HEADINGS)
+        # The others are compared where they are there, lag_0 is not.
+        assert len(claims) == 2
+        assert {claim.note == "" and claim.status == "shown" for claim in claims} == {able}
+        assert {"hardly anything is right" in claim.note for claim in claims} == {not able}
+
+
+def test_a_difference_has_the_error_of_its_items():
+    own = {"quiz": {"lag": 0.5, "stack_last": 0.4}}
+    (claim,) = downstream_claims(accuracies(own, items=50, seeds=1), HEADINGS)
+    reach = 1.96 * 100 * difference_error(0.5, 0.4, 50)
+    np.testing.assert_allclose((claim.low, claim.high), 10 + reach * np.r_[-1, 1], rtol=1e-3)

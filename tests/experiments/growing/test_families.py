@@ -1,0 +1,110 @@
+"""What is told of a family of operators is what its losses say, on a family made by hand."""
+
+import ml_collections
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.growing import families, measures
+from lsa_jax.reporting import files
+from lsa_jax.training.growth import Operator, stack_last
+
+CONFIG = ml_collections.ConfigDict(
+    {
+        "layers": 6,
+        "added": 2,
+        "dense_steps": 30,
+        "smooth_steps": 0,
+        "lag_steps": 20,
+        "lag_window": 10,
+        "final_share": 0.25,
+    }
+)
+STEPS = np.array([0, 10, 20, 30, 400])
+# The best after growing, after 20 steps, and in the end are three different operators.
+RAW = np.array(
+    [
+        [3.0, 1.0, 2.0, 4.0],
+        [3.0, 1.1, 2.0, 4.0],
+        [2.0, 2.5, 1.0, 4.0],
+        [2.0, 2.5, 1.0, 3.0],
+        [0.5, 0.9, 0.7, 0.8],
+    ]
+)
+
+
+def _operators():
+    top = [stack_last(6, 2, source) for source in ("random", "copy")]
+    others = [Operator(index, 2, "copy") for index in (0, 1)]
+    assert not set(others) & set(top)
+    return [others[0], top[0], top[1], others[1]]
+
+
+def _rows(seed, count):
+    names = _operators()[:count]
+    rows = pd.DataFrame(names, columns=["index", "block_size", "source"])
+    rows = rows.assign(kind="decoder", schedule="cosine", seed=seed, base_loss=0.25)
+    rows["id"] = [f"{seed}-{place}" for place in range(count)]
+    rows["downstream_quiz"], rows["items_quiz"] = [0.1, 0.2, 0.3, 0.4][:count], 7
+    return rows
+
+
+@pytest.fixture
+def found(tmp_path):
+    # Of the first seed two operators are left, too few to be told from each other.
+    fine = pd.concat([_rows(0, 2), _rows(1, 4)], ignore_index=True)
+    for run_id in fine["id"]:
+        losses = RAW[:, int(run_id[-1])].tolist()
+        history = [{"step": s, "loss": v} for s, v in zip(STEPS.tolist(), losses, strict=True)]
+        files.write_run(tmp_path, run_id, {}, history)
+    return families.make_families(CONFIG, fine, tmp_path)
+
+
+def test_a_family_is_the_operators_of_a_seed_if_there_are_three(found):
+    (family,) = found
+    assert family.seed == 1 and family.operators == _operators()
+    np.testing.assert_array_equal(family.raw, RAW)
+    np.testing.assert_array_equal(family.final, RAW[-1])
+    np.testing.assert_array_equal(family.lag, RAW[2])
+
+
+def test_strategies_take_the_least_loss_of_their_time(found):
+    chosen = families.choices(CONFIG, found[0])
+    assert chosen == {"oracle": 0, "lag": 2, "lag_0": 1, "stack_last": 2, "stack_random": 1}
+    numbers = families.describe(CONFIG, found[0])
+    assert numbers["operators"] == 4 and numbers["base_loss"] == 0.25
+    assert numbers["picks_random_top"] == 1.0
+    np.testing.assert_allclose(numbers["span"], 0.4)
+    for name, final in (("oracle", 0.5), ("lag", 0.7), ("lag_0", 0.9)):
+        np.testing.assert_allclose(numbers[f"final_loss {name}"], final)
+        np.testing.assert_allclose(numbers[f"regret {name}"], final - 0.5)
+        np.testing.assert_allclose(numbers[f"relative_regret {name}"], (final - 0.5) / 0.4)
+    assert (numbers["downstream_quiz lag"], numbers["items_quiz"]) == (0.3, 7)
+
+
+def test_correlations_are_of_the_first_and_the_decided_loss_with_the_final_one(found):
+    numbers = families.describe(CONFIG, found[0])
+    for name, losses in (("initial", RAW[0]), ("lag", RAW[2])):
+        expected = np.corrcoef(losses, RAW[-1])[0, 1]
+        np.testing.assert_allclose(numbers[f"{name}_pearson"], expected)
+        # Ranks by hand: 3 1 2 4, and 2 3 1 4, against 1 4 2 3.
+        ranks = {"initial": [3, 1, 2, 4], "lag": [2, 3, 1, 4]}[name]
+        expected = np.corrcoef(ranks, [1, 4, 2, 3])[0, 1]
+        np.testing.assert_allclose(numbers[f"{name}_spearman"], expected)
+
+
+def test_phases_are_looked_for_in_the_dense_steps_alone(found):
+    numbers = families.describe(CONFIG, found[0])
+    # Steps 0 and 10 order alike, 20 and 30 alike; of the two orders squared ranks differ by 6.
+    assert numbers["split"] == numbers["transition"] == 20
+    np.testing.assert_allclose(numbers["split_late"], 1.0)
+    np.testing.assert_allclose(numbers["split_across"], 1 - 6 * 6 / (4 * 15))
+    np.testing.assert_allclose(numbers["split_unexplained"], 0.0, atol=1e-12)
+    short = families.describe(
+        ml_collections.ConfigDict(CONFIG.to_dict() | {"dense_steps": 10}), found[0]
+    )
+    assert np.isnan([short[name] for name in ("split", "split_late", "split_across")]).all()
+
+
+def test_equal_final_losses_leave_no_regret():
+    assert measures.relative_regret(1, np.array([0.5, 0.5, 0.5])) == 0.0

@@ -1,0 +1,72 @@
+"""The lengths of what an objective hides and asks for have the published laws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.growing.objectives import (
+    FIRST_SENTINEL,
+    corrupt_spans,
+    make_objective,
+    num_sentinels,
+    span_sizes,
+)
+
+N, VOCABULARY, DRAWS = 40, 300, 3000
+
+
+def _is_uniform(values, lowest, highest):
+    """Whether whole numbers are as likely as each other, to one in a thousand."""
+    counts = np.bincount(np.asarray(values), minlength=highest + 1)
+    assert counts.sum() == counts[lowest : highest + 1].sum()
+    return scipy.stats.chisquare(counts[lowest : highest + 1]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("length", "tokens", "noise", "spans"),
+    [(6, 4, 1, 1), (40, 36, 5, 2), (128, 116, 17, 6), (512, 466, 70, 23)],
+)
+def test_fifteen_percent_are_cut_out_in_spans_of_three(length, tokens, noise, spans):
+    assert span_sizes(length) == (tokens, noise, spans)
+    # 15 % and a third of that, rounded; one token more would not fit with its sentinels.
+    assert (noise, spans) == (max(round(0.15 * tokens), 1), max(round(noise / 3), 1))
+    more = max(round(max(round(0.15 * (tokens + 1)), 1) / 3), 1)
+    assert tokens + 2 * spans <= length < tokens + 1 + 2 * more
+    names = ("masked", "causal", "prefix", "spans", "ul2")
+    assert [num_sentinels(name, length) for name in names] == [0, 0, 0, spans, spans]
+
+
+def test_windows_too_short_for_a_span_are_refused():
+    with pytest.raises(InputError, match="length is 5; accepted for span corruption: 6 or more"):
+        num_sentinels("spans", 5)
+    assert num_sentinels("causal", 5) == 0
+
+
+def test_every_way_to_place_the_spans_is_as_likely():
+    sizes, window = span_sizes(N), jnp.arange(60, 60 + N)
+    keys = jax.random.split(jax.random.key(0), DRAWS)
+    rows = np.asarray(jax.vmap(lambda key: corrupt_spans(key, window)[0])(keys))
+    answer = sizes.tokens - sizes.noise + sizes.spans
+    second = FIRST_SENTINEL + 1
+    # Text before the first of two spans, and the length of that span.
+    before = np.argmax(rows == FIRST_SENTINEL, axis=1)
+    first = np.argmax(rows[:, answer:] == second, axis=1) - 1
+    assert sizes.spans == 2 and (rows[:, answer] == FIRST_SENTINEL).all()
+    assert _is_uniform(before, 1, sizes.tokens - sizes.noise - 1)
+    assert _is_uniform(first, 1, sizes.noise - 1)
+    assert abs(np.corrcoef(before, first)[0, 1]) < 4 / DRAWS**0.5
+    # The window's last tokens are in the second span.
+    assert (rows[:, sizes.total - 1] == window[sizes.tokens - 1]).all()
+
+
+def test_a_prefix_is_uniform_and_what_follows_it_is_asked_for():
+    windows = np.tile(np.arange(60, 60 + N, dtype=np.int32), (DRAWS, 1))
+    batch = make_objective("prefix", N, VOCABULARY)(jax.random.key(1), windows)
+    prefix, place = np.asarray(batch.prefix), np.arange(N)
+    assert _is_uniform(prefix, 1, N - 1)
+    # Inputs begin with a separator: the last of the prefix is asked for the first token behind it.
+    np.testing.assert_array_equal(batch.weights, place >= prefix[:, None] - 1)
+    np.testing.assert_array_equal(batch.tokens[:, 1:], windows[:, :-1])
