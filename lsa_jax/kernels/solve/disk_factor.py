@@ -25,7 +25,7 @@ from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
 
 # A panel takes this share of the memory that is free; what goes with it (see `held`) is less.
-_SHARE_OF_MEMORY = 1 / 8
+SHARE_OF_MEMORY = 1 / 8
 
 # Rows of earlier panels in one product, and columns that are solved for at a time.
 _SLAB = 512
@@ -69,7 +69,7 @@ class Panels(NamedTuple):
 
 def choose_rows(n: int) -> int:
     """Returns how many rows a panel should have for the memory that is free."""
-    return min(n, max(_SLAB, int(_SHARE_OF_MEMORY * memory.host_available() / (_ENTRY * n))))
+    return min(n, max(_SLAB, int(SHARE_OF_MEMORY * memory.host_available() / (_ENTRY * n))))
 
 
 class DiskFactor:

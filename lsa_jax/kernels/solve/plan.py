@@ -9,8 +9,8 @@ move N bytes a second from and to the others:
 * `regress_cg`: an iteration takes 2 n^2 c operations, shared by the hosts, or as long as each takes
   to read its part from disk; of several hosts each moves 4 x 8 n c bytes besides, however many they
   are: the first one's vectors go to all, and of the products each adds up one part;
-* `regress_cg` with a factor on disk: n^3 / 3 operations in float32 and a few iterations, on one
-  host, beside 2 n^2 bytes more of its disk;
+* `regress_cg` with a factor on disk, of one host: n^3 / 3 operations in float32, or as long as the
+  disk takes for its panels (`disk_factor`), a few iterations, and 2 n^2 bytes more of the disk;
 * `regress_nystrom` on k centres: n k pairs, and 2 n k^2 operations, on one host.
 
 Rates are what was measured, or a roofline: then the times are bounds, not forecasts.
@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 
 from lsa_jax.checks import integer, number, require
 from lsa_jax.kernels.solve.cost import FASTER_IN_FLOAT32, ITERATIONS, PRODUCTS
+from lsa_jax.kernels.solve.disk_factor import SHARE_OF_MEMORY
 
 _ENTRY, _VECTOR = 4, 8  # bytes of a float32 and a float64
 
@@ -120,7 +121,10 @@ def plan(
     factorised = n**3 / 3 / hosts.factorises
     if whole + _VECTOR * n**2 <= hosts.memory and factorised <= iterations * iteration:
         return _plan("regress", "memory", hosts, pairs, whole, factorised)
-    corrected = factorised / FASTER_IN_FLOAT32 + PRODUCTS * iteration
+    rows = SHARE_OF_MEMORY * hosts.memory / (_ENTRY * n)  # of a panel
+    moved_for_factor = _ENTRY * (n**3 / (6 * rows) + n**2 / 2)
+    corrected = max(factorised / FASTER_IN_FLOAT32, moved_for_factor / hosts.disk_rate)
+    corrected += PRODUCTS * iteration
     both = share + _ENTRY * n**2 / 2
     if hosts.count == 1 and both <= hosts.disk and corrected < iterations * iteration:
         return _plan("regress_cg with a factor", "disk", hosts, pairs, both, corrected)

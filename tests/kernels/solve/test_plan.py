@@ -46,6 +46,12 @@ def test_times_and_cost_are_those_of_the_formulas():
     solving = 50_000**3 / 3 / 1.3e11 + 8 * 2 * 50_000**2 * 10 / 1e10
     np.testing.assert_allclose(factor.seconds - factor.matrix_seconds, solving)
     np.testing.assert_allclose(factor.kept, 4 * 50_000 * (50_000 + 100))
+    # Panels of an eighth of the memory, each of which reads those before it, and all are written.
+    slow = plan(50_000, ONE._replace(disk_rate=1e7), test=100, iterations=400)
+    rows = 20e9 / 8 / (4 * 50_000)
+    solving = 4 * (50_000**3 / 6 / rows + 50_000**2 / 2) / 1e7 + 8 * 2 * 50_000**2 * 10 / 1e10
+    assert slow.call == "regress_cg with a factor"
+    np.testing.assert_allclose(slow.seconds - slow.matrix_seconds, solving)
     large = plan(100_000, ONE, test=0 + 1, targets=2, iterations=50)
     np.testing.assert_allclose(large.iteration_seconds, large.kept / 1e9)  # slower than 4 s
     np.testing.assert_allclose(large.seconds, large.matrix_seconds + 50 * large.iteration_seconds)
