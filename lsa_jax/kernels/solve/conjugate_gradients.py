@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
 from lsa_jax.kernels.matrices.shards import Sharded, ShardedRows, by_first
 from lsa_jax.kernels.solve import blocks, disk_factor, preconditioner, problem
@@ -163,7 +164,8 @@ def _chosen(
             f"factor is {factor} and {gram_train.group.size} processes share the matrix; accepted: "
             "None, or a matrix of one process"
         )
-    held = disk_factor.Panels(n, disk_factor.choose_rows(n)).held
+    rows = disk_factor.choose_rows(n, memory.host_available())
+    held = disk_factor.Panels(n, rows).held
     return _Preconditioning(n, Path(factor), held)
 
 

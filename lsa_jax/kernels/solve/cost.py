@@ -79,7 +79,7 @@ def choose_solver(n: int, num_targets: int, *, disk: Path | None = None) -> Choi
     else:
         told.append(f"a factorisation {needed:.2g} bytes of {available:.2g} that are available")
     if disk is not None:
-        panels, free = Panels(n, choose_rows(n)), shutil.disk_usage(disk).free
+        panels, free = Panels(n, choose_rows(n, available)), shutil.disk_usage(disk).free
         if 4.0 * panels.size <= free and panels.held <= available:
             takes["cholesky_on_disk"] = factor_on_disk(n, num_targets)
             told.append(f"one on disk {takes['cholesky_on_disk']:.2g}")

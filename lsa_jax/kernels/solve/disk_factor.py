@@ -11,6 +11,7 @@ the file is journalled, so a call that was killed goes on behind it, with the sa
 """
 
 import hashlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +25,8 @@ from lsa_jax.kernels.matrices import file as tile_file
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
 
-# A panel takes this share of the memory that is free; what goes with it (see `held`) is less.
-SHARE_OF_MEMORY = 1 / 8
+# What computing a factor holds at a time takes this share of the memory that is free.
+_SHARE_OF_MEMORY = 1 / 5
 
 # Rows of earlier panels in one product, and columns that are solved for at a time.
 _SLAB = 512
@@ -67,9 +68,14 @@ class Panels(NamedTuple):
         return _ENTRY * (self.rows * self.n + 2 * self.rows**2 + 2 * _SLAB * self.n)
 
 
-def choose_rows(n: int) -> int:
-    """Returns how many rows a panel should have for the memory that is free."""
-    return min(n, max(_SLAB, int(SHARE_OF_MEMORY * memory.host_available() / (_ENTRY * n))))
+def choose_rows(n: int, available: float) -> int:
+    """Returns how many rows a panel should have, of n, with so many bytes of free memory.
+
+    As many as make `held` a fifth of these, but not fewer than a slab.
+    """
+    entries = _SHARE_OF_MEMORY * available / _ENTRY - 2 * _SLAB * n
+    rows = (math.sqrt(n**2 + 8 * max(entries, 0.0)) - n) / 4  # of rows n + 2 rows^2 = entries
+    return min(n, max(_SLAB, int(rows)))
 
 
 class DiskFactor:
@@ -116,7 +122,7 @@ def make(
     """
     tile_file.check_path(path)
     n, found = len(gram_train), tile_file.read_record(path)
-    rows = rows or (found or {}).get("rows") or choose_rows(n)
+    rows = rows or (found or {}).get("rows") or choose_rows(n, memory.host_available())
     panels = Panels(n, rows)
     told = hashlib.sha256()
     for part in (gram_train.diagonal(), pick(gram_train, np.array([0, n - 1])), np.float64(shift)):

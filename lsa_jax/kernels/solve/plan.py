@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from lsa_jax.checks import integer, number, require
 from lsa_jax.kernels.solve.cost import FASTER_IN_FLOAT32, ITERATIONS, PRODUCTS
-from lsa_jax.kernels.solve.disk_factor import SHARE_OF_MEMORY
+from lsa_jax.kernels.solve.disk_factor import choose_rows
 
 _ENTRY, _VECTOR = 4, 8  # bytes of a float32 and a float64
 
@@ -121,7 +121,7 @@ def plan(
     factorised = n**3 / 3 / hosts.factorises
     if whole + _VECTOR * n**2 <= hosts.memory and factorised <= iterations * iteration:
         return _plan("regress", "memory", hosts, pairs, whole, factorised)
-    rows = SHARE_OF_MEMORY * hosts.memory / (_ENTRY * n)  # of a panel
+    rows = choose_rows(n, hosts.memory)
     moved_for_factor = _ENTRY * (n**3 / (6 * rows) + n**2 / 2)
     corrected = max(factorised / FASTER_IN_FLOAT32, moved_for_factor / hosts.disk_rate)
     corrected += PRODUCTS * iteration

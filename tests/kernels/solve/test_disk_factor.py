@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -79,13 +80,23 @@ def test_a_factor_that_is_there_is_used(given, tmp_path, monkeypatch):
         regress_cg(*given, ridge=0.2, factor=path)
 
 
-def test_the_rows_of_panels_follow_from_the_memory(monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 16e9)
-    rows = disk_factor.choose_rows(60_000)
-    assert rows == int(2e9 / (4 * 60_000))
-    # With the square part twice, and slabs, a fifth.
-    assert disk_factor.Panels(60_000, rows).held < 16e9 / 5
-    assert disk_factor.choose_rows(300) == 300
+def test_panels_take_a_fifth_of_the_memory():
+    for n, available in ((60_000, 16e9), (20_000, 8e9), (200_000, 64e9)):
+        panels = disk_factor.Panels(n, disk_factor.choose_rows(n, available))
+        np.testing.assert_allclose(panels.held, available / 5, rtol=1e-3)
+    assert disk_factor.choose_rows(20_000, 1e12) == 20_000
+    assert disk_factor.choose_rows(60_000, 1e6) == 512
+
+
+def test_what_is_held_is_what_was_stated(tmp_path, small_slabs):
+    n, rows = 600, 120
+    matrix = np.eye(n, dtype=np.float32)
+    disk_factor.make(matrix, 0.5, tmp_path / "first.npy", rows)  # what is loaded once
+    tracemalloc.start()
+    disk_factor.make(matrix, 0.5, tmp_path / "second.npy", rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.1 * disk_factor.Panels(n, rows).held
 
 
 _KILLED = """

@@ -8,6 +8,7 @@ import pytest
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import Hosts, gram, plan
 from lsa_jax.kernels.matrices import packed
+from lsa_jax.kernels.solve.disk_factor import choose_rows
 from lsa_jax.processes import ALONE, ProcessGroup
 
 ONE = Hosts(
@@ -46,9 +47,9 @@ def test_times_and_cost_are_those_of_the_formulas():
     solving = 50_000**3 / 3 / 1.3e11 + 8 * 2 * 50_000**2 * 10 / 1e10
     np.testing.assert_allclose(factor.seconds - factor.matrix_seconds, solving)
     np.testing.assert_allclose(factor.kept, 4 * 50_000 * (50_000 + 100))
-    # Panels of an eighth of the memory, each of which reads those before it, and all are written.
+    # Each panel, which with its square part is a fifth of the memory, reads those before it.
     slow = plan(50_000, ONE._replace(disk_rate=1e7), test=100, iterations=400)
-    rows = 20e9 / 8 / (4 * 50_000)
+    rows = choose_rows(50_000, 20e9)
     solving = 4 * (50_000**3 / 6 / rows + 50_000**2 / 2) / 1e7 + 8 * 2 * 50_000**2 * 10 / 1e10
     assert slow.call == "regress_cg with a factor"
     np.testing.assert_allclose(slow.seconds - slow.matrix_seconds, solving)
