@@ -47,6 +47,12 @@ _LIBRARIES = (
     "orbax.checkpoint"
 ).split()
 
+# Tests of all modules of a folder that have the name of none, or lie in another room.
+_OF_FOLDERS = {
+    "lsa_jax/kernels/infinite": ("tests/models/test_layers.py", "tests/models/test_network.py"),
+    "lsa_jax/kernels/solve": ("tests/kernels/solve/test_memory.py",),
+}
+
 _QUIET = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 # What a mutant may take: so many times as long as its tests did, and then some for start-up.
@@ -85,7 +91,8 @@ def tests_beside(module: Path) -> list[Path]:
         while not list(near.glob("test_*.py")):
             near = near.parent
         found = sorted(near.glob("test_*.py"))
-    return [path.relative_to(ROOT) for path in found]
+    of_folder = [ROOT / name for name in _OF_FOLDERS.get(str(module.parent), ())]
+    return [path.relative_to(ROOT) for path in dict.fromkeys([*found, *of_folder])]
 
 
 def copy_of_checkout(directory: Path) -> Path:

@@ -30,8 +30,8 @@ class Score(NamedTuple):
 
 
 def share_of(score: Score) -> str:
-    """Returns what was caught in percent, as in "95 %"."""
-    return f"{100 * score.caught / max(1, score.tried):.0f} %"
+    """Returns what was caught in percent, as in "95 %"; empty of a module without mutants."""
+    return f"{100 * score.caught / score.tried:.0f} %" if score.tried else ""
 
 
 def updated(table: str, module: str, score: Score, commit: str) -> str:
