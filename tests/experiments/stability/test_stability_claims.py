@@ -12,6 +12,7 @@ from lsa_jax.experiments.stability.claims import (
 )
 from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
 from lsa_jax.experiments.stability.report import fit_all
+from lsa_jax.reporting.intervals import difference_error
 
 
 def test_the_fit_recovers_a_known_exponent():
@@ -23,6 +24,9 @@ def test_the_fit_recovers_a_known_exponent():
     assert fit.low <= fit.exponent <= fit.high and fit.high - fit.low < 0.1
     np.testing.assert_allclose([fit.exponent, fit.mean_exponent], -0.8, atol=0.06)
     assert fit_power(m, np.array([1.0, 0.5, 0.0, 0.1])) is None
+    # One pair of a size is no sample: there is a curve, and no interval.
+    alone = fit_decay(m, [*samples[:3], samples[3][:1]], 50)
+    assert np.isfinite(alone.exponent) and np.isnan([alone.low, alone.high]).all()
     assert fit_power(m[:2], m[:2]) is None
 
 
@@ -188,3 +192,30 @@ def test_the_fall_between_two_models_is_below_the_lower_end():
     path = pd.DataFrame({"alpha": [-1.0, 0, 0.5, 1, 2], "accuracy": [0.0, 0.9, 0.7, 0.8, 0.1]})
     path = path.assign(learner="resnet", perturbation="swap", seed=0, step=1, m=2, pair=0)
     np.testing.assert_allclose(connectivity_drops(path, "accuracy"), [0.1])
+
+
+def test_a_fall_has_the_error_of_its_examples_and_ends(make):
+    """Of one path: those of the sample for the training accuracy, the test set's for the other."""
+    config, _ = make(paper="2b", report_step=8, connectivity__sizes=(12,))
+    with config.unlocked():
+        config.data.num_test = 5000
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
+    train, test = make_claims(config, fits, paths_of(0.9, [0.2]))[-2:]
+    for claim, examples in ((train, 10_000), (test, 5000)):
+        reach = 1.96 * 100 * difference_error(0.9, 0.7, examples)
+        assert claim.ours == pytest.approx(20)
+        np.testing.assert_allclose((claim.low, claim.high), 20 + reach * np.r_[-1, 1], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("scatter", "status"), [(0.01, "not shown"), (1.0, "undecided")])
+def test_one_rate_is_told_where_intervals_are_short(scatter, status):
+    rng = np.random.default_rng(0)
+    sizes = (1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000)
+    rows = [
+        {"m": m, "pair": pair, "loss_gap": m**-0.5 * np.exp(scatter * rng.normal())}
+        for m in sizes
+        for pair in range(60)
+    ]
+    pairs = pd.DataFrame(rows).assign(learner="resnet", perturbation="swap", seed=0, step=8)
+    (claim,) = region_claims(pairs, 50, 15_000)
+    assert claim.status == status
