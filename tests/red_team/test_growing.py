@@ -5,12 +5,15 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.growing import downstream_report, report, settings
+from lsa_jax.experiments.growing.families import Family
 from lsa_jax.sweep.variants import set_fields
 
 OPERATORS = 12
 
 
-def correlations(initial, early, regret, regret_0=0.8, top=1.0, transition=50.0):
+def correlations(
+    initial, early, regret, regret_0=0.8, top=1.0, transition=50.0, operators=OPERATORS
+):
     """Returns the claims on numbers by seed."""
     config = set_fields(settings.default_config(), {"lag_steps": 200})
     found = pd.DataFrame(
@@ -22,7 +25,7 @@ def correlations(initial, early, regret, regret_0=0.8, top=1.0, transition=50.0)
             "relative_regret stack_random": regret_0,
             "picks_random_top": top,
             "transition": transition,
-            "operators": OPERATORS,
+            "operators": operators,
         }
     )
     return report.setting_claims(config, "encoder", "constant", found)
@@ -93,11 +96,13 @@ def test_decoders_that_are_right_as_often_however_they_grew_show_nothing(
 def test_a_few_steps_are_no_result(question):
     config = set_fields(
         settings.default_config(),
-        {"question": question, "grow_steps": 2, "lag_steps": 1, "stage_steps": (1, 1)},
+        {"question": question, "grow_steps": 10, "lag_steps": 1, "stage_steps": (4, 6)},
     )
     claims = correlations([0.0] * 5, [0.99] * 5, 0.0)
     assert "shown" in {claim.status for claim in claims}
     assert {claim.status for claim in report._checked(config, claims)} == {"not run"}
+    more = set_fields(config, {"grow_steps": 11, "stage_steps": (4, 7)})
+    assert report._checked(more, claims) == claims
 
 
 def test_a_correlation_has_the_error_of_its_operators():
@@ -120,3 +125,59 @@ def test_a_random_block_on_top_is_one_of_the_operators_by_luck(seeds, status):
     found = correlations([0.0] * seeds, sure, [0.0] * seeds)
     (top,) = (claim for claim in found if "random block on top" in claim.item)
     assert top.status in (status, "undecided") and ("2 seeds" in top.note) == (seeds == 1)
+
+    # Seeds with fewer operators have it by luck more often: the fewest count.
+    few = correlations([0.0] * 2, [0.9] * 2, [0.0] * 2, operators=[3, 300])
+    (top,) = (claim for claim in few if "random block on top" in claim.item)
+    assert "it would take 4 seeds" in top.note  # 3^-4 is the first below 2.5 %
+
+
+def test_how_much_more_a_decaying_rate_tells_is_a_difference_by_seed():
+    constant, cosine = [0.1, 0.5, 0.3], [0.9, 0.6, 0.8]
+    rows = [
+        {"kind": kind, "schedule": schedule, "seed": seed, "initial_spearman": number}
+        for kind in ("encoder", "decoder")
+        for schedule, numbers in (("constant", constant), ("cosine", cosine))
+        for seed, number in enumerate(numbers)
+    ]
+    claims = report.contrast_claims(pd.DataFrame(rows))
+    assert [claim.item[-9:] for claim in claims] == ["(encoder)", "(decoder)"]
+    differences = np.subtract(cosine, constant)
+    reach = 4.3027 * differences.std(ddof=1) / 3**0.5  # Student's t of 2 degrees of freedom
+    for claim in claims:
+        assert claim.ours == pytest.approx(differences.mean(), abs=1e-4)
+        ends = differences.mean() + reach * np.r_[-1, 1]
+        np.testing.assert_allclose((claim.low, claim.high), ends, rtol=1e-3)
+    assert report.contrast_claims(pd.DataFrame(rows[:3])) == []
+
+
+@pytest.mark.parametrize("schedules", [("constant",), ("constant", "cosine")])
+def test_schedules_are_contrasted_in_a_figure_where_there_are_two(schedules):
+    steps, losses, one = np.arange(2), np.ones((2, 1)), np.ones(1)
+    families = [
+        Family("decoder", name, 0, 1.0, [], steps, losses, losses, one, one, {}, {})
+        for name in schedules
+    ]
+    names = set(report._figures(settings.default_config(), families))
+    panels = {f"{of}_decoder_{name}" for of in ("panels", "scatter") for name in schedules}
+    assert names == panels | ({"contrast"} if len(schedules) == 2 else set())
+
+
+def test_a_report_on_stages_has_the_thesis_loss_of_each_strategy_and_what_came_out(tmp_path):
+    config = set_fields(settings.default_config(), {"question": "stacking"})
+    losses = {"last": (2.0, 2.2), "adaptive": (1.9, 2.0)}
+    rows = [
+        {"kind": "encoder", "schedule": "constant", "strategy": name, "seed": seed}
+        | {"final_loss": loss, "steps_spent": 200, "chosen": "", "status": "ok"}
+        for name, own in losses.items()
+        for seed, loss in enumerate(own)
+    ]
+    found = report.make_report(config, pd.DataFrame(rows), tmp_path)
+    table = found.tables[0][1].set_index("strategy")
+    assert table["thesis"].to_dict() == {"last": 1.5432, "adaptive": 1.5301}
+    assert table.loc["last", "final validation loss"] == "2.1000 ± 0.1414"
+    (claim,) = found.claims
+    assert (claim.paper, claim.ours) == (0.0131, pytest.approx(0.15))
+    failed = pd.DataFrame(rows).assign(status="failed")
+    empty = report.make_report(config, failed, tmp_path)
+    assert empty.claims == [] and empty.tables == []

@@ -196,6 +196,35 @@ def test_verdicts_follow_their_rules_and_name_their_numbers():
     assert lazy.word == "lazy" and [c.status for c in lazy.claims] == ["undecided"] * 2
     after = judged(lambda learner, seed: 0.7 + 0.2 * (learner == "ntk_trained"), num_test=10_000)
     assert after.word == "rich kernel, no gain"
+    assert "its kernel after training is +20.0 points from the network" in after.sentence
+    assert "its kernel after training is +0.0 points from the network" in lazy.sentence
     alone = pd.DataFrame([{"learner": "ntk_infinite", "seed": 0, "test_accuracy": 0.7}])
     alone = alone.assign(num_train=10, num_test=10, num_classes=2)
     assert verdict.decide(alone).sentence == "undecided: no network was trained"
+
+
+def test_a_verdict_without_learners_says_which():
+    """The best fixed kernel is one that was run, however badly it does."""
+
+    def table(*learners):
+        accuracies = {"network": 0.7, "ntk_finite": 0.0}
+        rows = [
+            {"learner": name, "seed": seed, "test_accuracy": accuracies[name], "num_train": 10}
+            for name in learners
+            for seed in range(3)
+        ]
+        return pd.DataFrame(rows).assign(num_test=10**6, num_classes=5)
+
+    finite = verdict.decide(table("network", "ntk_finite"))
+    assert finite.claims[0].ours == pytest.approx(70) and finite.claims[0].status == "shown"
+    assert finite.claims[1].status == "not run" and "after training" not in finite.sentence
+    assert "no fixed kernel was run" in verdict.decide(table("network")).sentence
+
+
+def test_what_a_verdict_would_take_parts_the_gain_from_the_nearer_of_the_two_answers_needed():
+    """Of 1 point, either a gain above 0 or one below 2: as many examples as tell 1 point apart."""
+    found = judged(lambda learner, seed: 0.7 + 0.01 * (learner == "network"), num_test=2000)
+    assert found.word == "undecided"
+    variance = 0.71 * 0.29 / 2000 + 0.7 * 0.3 / 2000
+    times = float(found.sentence.partition("it would take about ")[2].split()[0])
+    assert times == pytest.approx((1.96 / 0.01) ** 2 * variance, abs=0.1)

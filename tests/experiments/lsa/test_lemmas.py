@@ -85,6 +85,7 @@ def test_claims_need_every_k_and_lemma_3_only_the_upper_half():
     [
         (0, {"lemma1_least": 0.0}, "not shown"),
         (1, {"lemma1_most": 0.79}, "shown"),  # below twice the least
+        (1, {"lemma1_most": 0.8}, "not shown"),
         (1, {"lemma1_most": 0.81}, "not shown"),
         (1, {"lemma1_least": 0.0}, "not shown"),
         (1, {"lemma1_most": -0.5}, "not shown"),
@@ -105,6 +106,24 @@ def test_claims_need_every_k_and_lemma_3_only_the_upper_half():
 def test_each_statement_has_its_threshold(place, changes, status):
     rows = pd.DataFrame([numbers(k, **changes) for k in SIZES])
     assert make_claims(rows)[place].status == status
+
+
+def test_what_holds_from_some_k0_on_is_judged_in_the_upper_half_and_all_else_everywhere():
+    rows = [numbers(k) for k in SIZES]
+    spoiled = {name: -1.0 for name in rows[0] if name.startswith(("lemma", "onset", "bias"))}
+    fine, all_but_one = (
+        make_claims(pd.DataFrame([numbers(SIZES[0], **changes), *rows[1:]]))
+        for changes in ({}, spoiled)
+    )
+    noticed = [one != other for one, other in zip(fine[:10], all_but_one[:10], strict=True)]
+    everywhere = [True, True, False, False, True, True, False, False, False, True]
+    assert noticed == everywhere
+
+
+def test_the_number_beside_a_bound_is_the_largest():
+    rows = [numbers(k, bias_ratio=1 / k, lemma1_least=0.4 + 1 / k) for k in SIZES]
+    claims = make_claims(pd.DataFrame(rows))
+    assert claims[9].ours == 1 / SIZES[0] and claims[0].ours == 0.4 + 1 / SIZES[-1]
 
 
 def test_an_exponent_that_noise_hides_is_undecided_and_one_above_0_is_not_shown():
@@ -144,6 +163,9 @@ def test_a_sweep_writes_table_trajectories_and_figure(tmp_path):
     claims = json.loads((tmp_path / "out" / "report.json").read_text())
     assert {claim["status"] for claim in claims[:3]} == {"shown"}
     table = pd.read_csv(tmp_path / "out" / "trajectories.csv")
+    assert table.columns[0] == "k"
+    note = (tmp_path / "out" / "report.md").read_text()
+    assert "sweep (the error is reached from k = 64 on)" in note
     assert set(table["k"]) == {64, 512} and (table.groupby("k")["time"].diff().dropna() > 0).all()
     for name in ("lemmas.png", "lemmas.svg", "report.md"):
         assert (tmp_path / "out" / name).stat().st_size > 0
