@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from types import ModuleType
 
 import jax
 import numpy as np
 import pytest
+import tokenizers
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import text
@@ -81,6 +83,36 @@ def test_bytes_lose_nothing(folder):
     assert ids[-1] == SEPARATOR and tokenizer.decode(ids[:-1].tolist()) == document
     assert tokenizer.token_to_id("[SPAN0]") == FIRST_SENTINEL
     assert tokenizer.token_to_id("[MASK]") == MASK
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1000, np.uint16), (70_000, np.uint32)])
+def test_ids_are_of_the_smallest_type_that_has_them_and_documents_end_with_a_separator(count, kind):
+    vocabulary = {str(number): number for number in range(count)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "0"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    # What this would put before each text is no part of the text.
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="7 $A", special_tokens=[("7", 7)]
+    )
+    ids = text.encode([f"{count - 1} 5", "6\n8"], tokenizer)
+    assert ids.tolist() == [count - 1, 5, SEPARATOR, 6, 8, SEPARATOR] and ids.dtype == kind
+
+
+def test_a_limit_counts_the_characters_of_all_documents_and_cuts_the_last():
+    documents = ("abc", "de", "f")
+    for limit, taken in ((None, documents), (6, documents), (5, documents[:2]), (4, ("abc", "d"))):
+        assert tuple(text.take_characters(documents, limit)) == taken
+
+
+@pytest.mark.parametrize("splits", [True, False])
+def test_a_saved_data_set_is_read_from_below_the_data_folder(tmp_path, monkeypatch, splits):
+    rows = [{"text": "one"}, {"text": "two"}]
+    saved = {str(tmp_path / "some"): {"train": rows, "test": rows[:1]} if splits else rows}
+    library = ModuleType("datasets")
+    library.load_from_disk = saved.__getitem__
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    (tmp_path / "some").mkdir()
+    assert list(text.read_documents("hf:some", tmp_path)) == ["one", "two"]
 
 
 def test_every_window_comes_once_an_epoch_and_shares_are_kept():
