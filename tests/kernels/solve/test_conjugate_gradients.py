@@ -29,6 +29,16 @@ def test_predictions_are_those_of_the_factorisation(given, ridge, rank):
     assert fit.residual <= 1e-9
 
 
+def test_iterations_are_passes_over_the_matrix_from_the_first_on(given):
+    done = []
+    fit = regress_cg(*given, ridge=0.1, progress=lambda *state: done.append(state))
+    assert [iterations for iterations, _ in done] == list(range(fit.iterations + 1))
+    # Before the first the residual is the target, and it ends within the tolerance.
+    assert done[0][1] == pytest.approx(1.0) and done[-1][1] <= 1e-8
+    with pytest.raises(InputError, match="tolerance is 1.0; accepted: above 0, below 1"):
+        regress_cg(*given, ridge=0.1, tolerance=1.0)
+
+
 def test_the_preconditioner_saves_iterations(given):
     without, with_it = (regress_cg(*given, ridge=0.01, rank=r).iterations for r in (0, 100))
     assert with_it < without / 4

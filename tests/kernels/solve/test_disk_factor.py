@@ -85,6 +85,8 @@ def test_panels_take_a_fifth_of_the_memory():
         panels = disk_factor.Panels(n, disk_factor.choose_rows(n, available))
         np.testing.assert_allclose(panels.held, available / 5, rtol=1e-3)
     assert disk_factor.choose_rows(20_000, 1e12) == 20_000
+    # Float32: a panel, its square part twice, two slabs of 512 rows.
+    assert disk_factor.Panels(1000, 100).held == 4 * (100 * 1000 + 2 * 100**2 + 2 * 512 * 1000)
     assert disk_factor.choose_rows(60_000, 1e6) == 512
 
 

@@ -43,6 +43,11 @@ def test_times_and_cost_are_those_of_the_formulas():
     np.testing.assert_allclose(small.matrix_seconds, (1000 * 1001 / 2 + 1e5) / 1e6)
     np.testing.assert_allclose(small.seconds - small.matrix_seconds, 1e9 / 3 / 1e11)
     assert small.moved == 0 and small.iteration_seconds == 0
+    streamed = plan(400_000, ONE, test=100, centres=3000)
+    np.testing.assert_allclose(streamed.kept, 8 * 4 * 3000**2)
+    np.testing.assert_allclose(streamed.matrix_seconds, 400_000 * 3000 / 1e6)
+    solving = 2 * 400_000 * 3000**2 / 1e11
+    np.testing.assert_allclose(streamed.seconds - streamed.matrix_seconds, solving)
     factor = plan(50_000, ONE, test=100)
     solving = 50_000**3 / 3 / 1.3e11 + 8 * 2 * 50_000**2 * 10 / 1e10
     np.testing.assert_allclose(factor.seconds - factor.matrix_seconds, solving)
