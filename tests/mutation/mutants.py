@@ -207,6 +207,18 @@ def _is_left_alone(leaf) -> bool:
     return False
 
 
+# A guard against sequences of unequal lengths, and how many digits a table shows.
+_UNSEEN = (r",\s*strict=(True|False)", r"(?<=\bround\()(|[^(),]*,\s*)-?\s*\d+(?=\))")
+
+
+def is_unseen(mutant: Mutant) -> bool:
+    """Whether a mutant changes nothing but guards and digits shown, which no result depends on."""
+    before, after = mutant.before, mutant.after
+    for pattern in _UNSEEN:
+        before, after = (re.sub(pattern, "", line) for line in (before, after))
+    return before == after
+
+
 def _difference(before: str, after: str) -> tuple[str, str]:
     one, other = before.splitlines(), after.splitlines()
     first = next(i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)

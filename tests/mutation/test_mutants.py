@@ -29,8 +29,13 @@ def _module(name):
 
 
 @pytest.fixture(scope="module")
-def mutants_of():
-    return _module("mutants").mutants_of
+def mutants():
+    return _module("mutants")
+
+
+@pytest.fixture(scope="module")
+def mutants_of(mutants):
+    return mutants.mutants_of
 
 
 def test_each_is_one_change_of_a_line_that_computes(mutants_of):
@@ -53,6 +58,22 @@ def test_each_is_one_change_of_a_line_that_computes(mutants_of):
 def test_a_sample_is_that_of_its_seed(mutants_of):
     (few, total), (again, _), (other, _) = (mutants_of(SOURCE, 9, seed) for seed in (0, 0, 1))
     assert few == again != other and len(few) == 9 < total
+
+
+def test_guards_and_digits_shown_are_not_science_and_all_else_is(mutants):
+    source = "x = sum(a * b for a, b in zip(c, d, strict=True)) + round(e, 3) + f.round(2)\n"
+    found, _ = mutants.mutants_of(source, 0, 0)
+    unseen = {mutant.after for mutant in found if mutants.is_unseen(mutant)}
+    digits = [
+        source.strip().replace(*pair) for pair in ((", 3)", ", 4)"), ("round(2)", "round(1)"))
+    ]
+    assert {line.replace("  ", " ").replace("( ", "(") for line in unseen} >= {
+        source.strip().replace(", strict=True", ""),
+        *digits,
+    }
+    for line in unseen:
+        assert "a * b for a, b in" in line and "+ round(e," in line and "+ f.round(" in line
+    assert len(found) > 2 * len(unseen)
 
 
 def test_a_module_has_one_row_that_keeps_its_first_share():

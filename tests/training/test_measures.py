@@ -94,6 +94,26 @@ def test_weights_move_by_layer():
     np.testing.assert_allclose([found["a"], found["c"]], [np.sqrt(18 / 36), 0.5], rtol=1e-6)
 
 
+def test_activations_change_by_their_root_mean_square_layer_by_layer():
+    x = np.array([[1.0, -2.0], [3.0, 0.5]], np.float32)
+
+    def activations(params, x):
+        hidden = x * params
+        return hidden.sum(axis=1, keepdims=True), {"Relu_0": hidden, "Relu_1": hidden[:, :1] ** 2}
+
+    one, three = (jnp.float32(number) for number in (1.0, 3.0))
+    found = measures.activation_change(activations, one, three, x)
+    # x goes to 3 x: layers change by 2 x, by 8 x_1^2, and their sum by 2 (x_1 + x_2).
+    expected = {
+        "Relu_0": np.sqrt(4 * np.mean(x**2)),
+        "Relu_1": np.sqrt(64 * np.mean(x[:, 0] ** 4)),
+        "outputs": np.sqrt(4 * np.mean(x.sum(axis=1) ** 2)),
+    }
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6)
+
+
 def test_gradient_outer_products_of_linear_networks_equal_their_closed_form(two):
     _, now, x, _ = two
     w, v = (np.asarray(now[name], np.float64) for name in "WV")
