@@ -5,10 +5,10 @@
 Needs --data_dir=DIR with the data set. ResNet(128) and ResNet(256) on airplane/automobile, 20
 epochs; directions of the filters of each block at epochs 0, 3 and 20, and how far the gradients of
 the first 30 steps agree. The full size needs a GPU; ":small" is ResNet(32) on all 10,000 images of
-the two classes for 20 epochs, three seeds, two hours on a core (narrower networks have clusters of 1 to 6
-filters, which say little); ":small_tenth" the same with convolutions that start at a tenth of the
-size. The paper gives no optimiser, batch or augmentation: SGD with momentum 0.9, rate 0.1, weight
-decay 0.0005, batches of 128, no augmentation are ours.
+the two classes for 20 epochs, three seeds, an hour and a half on a core (narrower networks have
+clusters of 1 to 6 filters, which say little); ":small_tenth" the same with convolutions that start
+at a tenth of the size. The paper gives no optimiser, batch or augmentation: SGD with momentum 0.9,
+rate 0.1, weight decay 0.0005, batches of 128, no augmentation are ours.
 """
 
 import ml_collections
