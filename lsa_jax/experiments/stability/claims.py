@@ -46,8 +46,10 @@ def fit_quantity(found: pd.DataFrame, quantity: str, resamples: int) -> Decay | 
 
 
 def in_words(exponent: float, low: float, high: float) -> str:
-    """Returns an exponent with its interval; empty where there is none."""
-    return "" if np.isnan(exponent) else f"{exponent:.2f} ({low:.2f} to {high:.2f})"
+    """Returns an exponent, with its interval where there is one; empty without an exponent."""
+    if np.isnan(exponent):
+        return ""
+    return f"{exponent:.2f}" + ("" if np.isnan(low) else f" ({low:.2f} to {high:.2f})")
 
 
 def _judge(status: Status, fits: pd.DataFrame, unless: str) -> tuple[Status, str]:

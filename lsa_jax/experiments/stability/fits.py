@@ -70,7 +70,7 @@ def fit_power(
 
 
 def fit_decay(
-    m: Float[np.ndarray, " sizes"], samples: list[Float[np.ndarray, " pairs"]], resamples: int
+    m: Float[np.ndarray, " sizes"], samples: list[Float[np.ndarray, " _"]], resamples: int
 ) -> Decay | None:
     """Fits the maxima of each size, with an interval from subsamples of a fifth of the pairs.
 
