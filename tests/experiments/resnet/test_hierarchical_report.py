@@ -1,0 +1,123 @@
+"""The tables on hierarchical targets, from made-up errors, by hand."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_sweeps import maker
+
+from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.report import error_table, make_report
+from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
+
+make = maker(settings, {"sweep.width": (50, 200), "sweep.seed": (0, 1)})
+
+
+def row(net, learner, error, **fields):
+    task = {"d": 30, "base_degree": 2, "composite_degree": 4, "outputs": 15}
+    found = {"num_train": 500, "width": 200, "seed": 0, "beta": 1.0, "alpha": 0.3}
+    found |= task | {"net": net, "learner": learner, "test_error": error, "status": "ok"} | fields
+    return {"id": "-".join(map(str, found.values())).replace("/", "_")} | found
+
+
+def reported(workdir, rows, **fields):
+    """Returns the report on rows, whose curves fall to their errors from ten times as much."""
+    results = pd.DataFrame(rows)
+    for one in rows:
+        folder = workdir / "runs" / one["id"]
+        folder.mkdir(parents=True)
+        lines = [
+            {"epoch": epoch, "test_error": factor * one["test_error"]}
+            for epoch, factor in ((0, 10), (1, 1))
+        ]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return make_report(make(**fields)[0], results, workdir)
+
+
+def test_cells_are_medians_with_the_range_of_the_seeds_and_a_limit_stands_apart():
+    errors = [("a", 50, 3.0), ("a", 50, 1.0), ("a", 50, 1.25), ("a", 1000, 0.5), ("b", np.nan, 2.0)]
+    table = error_table(pd.DataFrame(errors, columns=["series", "width", "test_error"]), "width")
+    assert list(table) == ["series", "50", "1000", "limit"]
+    by_series = table.set_index("series")
+    assert by_series.loc["a"].tolist()[:2] == ["1.25 (1 to 3)", "0.5"]
+    assert by_series.loc["b", "limit"] == "2" and pd.isna(by_series.loc["a", "limit"])
+
+
+@pytest.mark.parametrize("sizes", [(500,), (500, 1000)])
+def test_a_sweep_of_beta_names_it_and_the_number_of_examples_where_there_are_two(tmp_path, sizes):
+    rows = [
+        row("3resnet", "all", beta + size / 1e5, beta=beta, num_train=size)
+        for size in sizes
+        for beta in (1.0, 0.3)
+    ]
+    report = reported(tmp_path, rows, question="beta", sweep__num_train=sizes)
+    names = report.tables[0][1]["series"].tolist()
+    endings = [f", N = {size}" for size in sizes] if len(sizes) > 1 else [""]
+    assert names == [f"3resnet(all), beta = {b}{end}" for end in endings for b in ("1", "0.3")]
+
+
+def test_widths_are_reported_at_the_end_and_at_the_best_epoch_without_the_runs_that_failed(
+    tmp_path,
+):
+    rows = [row("3resnet", "all", e, width=w) for w, e in ((50, 0.5), (200, 0.25))]
+    rows.append(row("3resnet", "all", 99.0, width=200, seed=1, status="failed"))
+    report = reported(tmp_path, rows, question="width")
+    (_, last), (_, best), (_, chosen) = report.tables
+    assert last.iloc[0].tolist() == ["3resnet(all)", "0.5", "0.25"]
+    assert best.iloc[0].tolist() == ["3resnet(all)", "0.5", "0.25"] and len(chosen) == 2
+    curves = report.extra_tables["curves"]
+    assert curves["test_error"].tolist() == [5.0, 0.5, 2.5, 0.25]
+    assert curves.index.tolist() == [0, 1, 2, 3] and set(curves["seed"]) == {0}
+
+
+def test_samples_have_a_table_a_task_and_all_outputs_where_none_are_said(tmp_path):
+    rows = [row("3resnet", "all", 0.1, num_train=n, outputs=np.nan) for n in (100, 2000)]
+    rows += [row("3resnet", "all", 0.2, d=16, num_train=100, outputs=4)]
+    report = reported(tmp_path, rows, question="samples")
+    headings = [heading for heading, _ in report.tables[:-1]]
+    assert [heading.split("= ")[1] for heading in headings] == ["(16, 2, 4, 4)", "(30, 2, 4, 15)"]
+    assert list(report.tables[1][1]) == ["series", "100", "2000"]
+
+
+def test_nothing_is_drawn_and_claimed_where_all_failed(tmp_path):
+    report = reported(tmp_path, [row("3resnet", "all", 1.0, status="failed")], question="width")
+    assert len(report.tables) == 1 and report.extra_tables["curves"].empty
+    assert {claim.status for claim in report.claims} == {"not run"}
+    (figure,) = (draw() for draw in report.figures.values())
+    assert not figure.axes
+
+
+LINEAR = {"base_degree": 1, "composite_degree": 8, "outputs": 8}
+
+
+def statuses(rows):
+    config = make(num_test=2000)[0]
+    return [claim.status for claim in sample_claims(config, pd.DataFrame(rows))]
+
+
+def test_theorems_2_and_3_hold_up_to_and_with_their_own_numbers():
+    """C(30, 8) / 1000 = 5,852 examples and features; the risk is 0.3^2 / 16."""
+    net = row("3resnet", "all", 0.001, num_train=500, **LINEAR)
+    kernel = {"net": "none", "learner": "gaussian", "error": 0.7, "width": np.nan}
+    features = {"net": "2layer", "learner": "last_exact", "error": 0.8, "num_train": 500}
+
+    def found(num_train, width):
+        rows = [net, row(**kernel, num_train=num_train, **LINEAR)]
+        return statuses([*rows, row(**features, width=width, **LINEAR)])[:2]
+
+    assert found(5852, 5852) == ["shown", "shown"]
+    assert found(5853, 5853) == ["not run", "not run"]
+
+
+def test_a_kernel_has_to_have_learned_the_base_signal():
+    """All of it missed is 8 (1 + 0.09) = 8.72, and half of that is what counts as learned."""
+    net = row("3resnet", "all", 0.001, num_train=500, **LINEAR)
+    for error, status in ((4.3, "shown"), (4.4, "undecided"), (8.0, "undecided")):
+        kernel = row("none", "gaussian", error, width=np.nan, **LINEAR)
+        assert statuses([net, kernel])[0] == status
+
+
+def test_a_task_may_have_a_single_row():
+    assert statuses([row("3resnet", "all", 0.001, **LINEAR)])[2] == "shown"
+    assert statuses([row("3resnet", "all", 0.6)]) == ["not run", "not run"]
