@@ -10,6 +10,7 @@ from lsa_jax.experiments.feature_learning.input_structure.claims import (
     _same_minimum_claims,
     choice_claims,
     local_minimum,
+    size_claims,
     size_gap_claims,
     student_claims,
 )
@@ -130,6 +131,7 @@ def test_the_teacher_s_size_is_what_algorithm_1_chooses_in_every_seed(least, sta
         ((0.2, 0.21, 0.19), "shown"),
         ((0.05, 0.06, 0.04), "not shown"),
         ((0.2, 0.1, 0.06), "undecided"),
+        ((0.2, 0.21, 0.0), "undecided"),
     ],
 )
 def test_a_larger_student_parts_the_inputs_more_where_its_gap_is_larger_in_each_seed(gaps, status):
@@ -142,6 +144,36 @@ def test_a_larger_student_parts_the_inputs_more_where_its_gap_is_larger_in_each_
     ]
     (claim,) = size_gap_claims(pd.DataFrame(rows))
     assert claim.status == status
+
+
+def of_sizes(best, learner="student", teacher=9, losses=(1.0, 0.5)):
+    """Returns a curve of loss against size a seed, whose first minimum is at the size given."""
+    worse, least = losses
+    return [
+        {"learner": learner, "size": size, "seed": seed, "teacher_size": teacher, "share": 1.0}
+        | {"test_loss": least if size == where else worse}
+        for seed, where in enumerate(best)
+        for size in (2, 9, 25, 50)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("larger", "status"),
+    [((25, 25, 25), "shown"), ((9, 9, 9), "not shown"), ((2, 2, 2), "not shown")],
+)
+def test_best_sizes_move_right_where_no_seeds_moves_left(larger, status):
+    fine = pd.DataFrame([*of_sizes((9, 9, 9)), *of_sizes(larger, teacher=50)])
+    (claim,) = size_claims(fine)
+    assert claim.status == status and f"share 1: {np.mean(larger):g}" in claim.ours
+
+
+def test_labels_that_no_student_learns_have_no_best_size():
+    """A constant's loss is log 10 = 2.30; below 0.95 of it something was learned."""
+    for least, learned in ((2.18, True), (2.19, False)):
+        rows = [*of_sizes((9, 9)), *of_sizes((25, 25), teacher=50, losses=(2.3, least))]
+        (claim,) = size_claims(pd.DataFrame(rows))
+        assert ("teacher of size 50, share 1: not learned" in claim.ours) != learned
+        assert learned or claim.status == "not shown"
 
 
 def test_minima_are_the_same_where_they_are_neighbours_in_every_seed():
