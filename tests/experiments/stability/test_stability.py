@@ -204,12 +204,26 @@ def test_samples_differ_in_one_position_and_repeat_nothing():
     assert where == [pair.position] and 25 <= members[1][where] < 35
 
 
+def test_positions_and_test_examples_are_uniform_over_the_pairs():
+    m, num_test, count = 3, 4, 300
+    sizes = {"num_train": 20, "num_test": num_test, "perturbation": "swap"}
+    pairs = [draw_pair(0, m, number, **sizes) for number in range(count)]
+    positions = np.bincount([int(pair.position) for pair in pairs], minlength=m)
+    examples = np.bincount([int(pair.rows[1]) - 20 for pair in pairs], minlength=num_test)
+    for found in (positions, examples):
+        share = 1 / len(found)
+        assert found.sum() == count and found.shape in ((m,), (num_test,))
+        assert np.abs(found / count - share).max() < 4 * np.sqrt(share * (1 - share) / count)
+
+
 def test_every_epoch_meets_every_position_once_wherever_a_block_begins():
     order = np.asarray(draw_order(0, 12, 5, jnp.int32(0), 12))
     epochs = order.reshape(-1, 12)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.arange(12)[None].repeat(5, axis=0))
     assert (epochs[0] != epochs[1]).any()
-    np.testing.assert_array_equal(draw_order(0, 12, 5, jnp.int32(7), 5), order[7:])
+    for first, count in ((7, 5), (2, 2), (4, 1), (11, 1)):  # also across the end of an epoch
+        block = draw_order(0, 12, 5, jnp.int32(first), count)
+        np.testing.assert_array_equal(block, order[first : first + count])
 
 
 def test_only_images_that_came_from_bytes_are_packed():
