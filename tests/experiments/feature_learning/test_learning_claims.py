@@ -6,6 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.experiments.feature_learning.learning.comparisons import (
+    comparison_claims,
+    comparison_tables,
+)
 from lsa_jax.experiments.feature_learning.learning.experiment import evaluation_steps
 from lsa_jax.experiments.feature_learning.learning.report import make_claims
 from lsa_jax.experiments.feature_learning.learning.rows import rows_of
@@ -89,6 +93,7 @@ def test_one_step_suffices_only_from_the_rate_at_which_every_seed_is_right(make,
 
     found = one_step_claims(make, accuracy)
     suffices = {item.partition(": ")[2]: c.ours for item, c in found.items() if "suffices" in item}
+    assert all("suffices, 99 % or more" in item for item in found if "suffices" in item)
     assert suffices == {
         "descent, 0 of the start left": "none up to 10",
         "the best classifier, 0 of the start left": least,
@@ -144,3 +149,32 @@ def test_longer_kernels_are_measured_as_often_and_are_not_the_table_s_row(make):
     assert found["test accuracy in %, NTK after 32 updates, first test examples"].ours == 60
     gain = found["points of test accuracy, NTK after 128 updates minus after 32"]
     assert (gain.ours, gain.status) == (2, "measured") and gain.spread == pytest.approx(0)
+
+
+def test_other_class_weights_are_measured_beside_the_papers_numbers_and_have_their_table(make):
+    config, _ = make(paper_item="feature_learning/table4_80", class_weights="all_steps")
+    own = table_rows(config, {"network": [1.0, 0.99]} | FIXED, class_weights="all_steps")
+    other = table_rows(
+        config,
+        {"network": [0.9, 0.8], "ntk": [0.7, 0.72]},
+        class_weights="first_steps",
+        test_first_accuracy=0.75,
+    )
+    fine = pd.concat([own, other], ignore_index=True).assign(train_accuracy=0.95)
+    found = {claim.item: claim for claim in comparison_claims(config, fine, "")}
+    network = found["test accuracy in %, Network, class weights: first_steps"]
+    kernel = found["test accuracy in %, NTK, class weights: first_steps"]
+    assert (network.ours, kernel.ours, kernel.paper) == (85.0, 71.0, 82.7)  # table 4, NTK
+    assert {claim.status for claim in found.values()} == {"measured"} and len(found) == 2
+    tables = dict(comparison_tables(config, fine))
+    rows = tables["Other class weights"].set_index("")
+    assert rows.loc["Network, first_steps", "test %"] == "85.00 ± 7.07"
+    assert rows.loc["NTK, first_steps", "test %, first examples"] == "75.00 ± 0.00"
+    assert rows.loc["NTK, first_steps", "train %"] == "95.00 ± 0.00"
+    # The rates of fixed features are told of the configuration's weights alone.
+    rates = tables["Fixed features by learning rate"]
+    assert rates[""].tolist() == ["NTK", "random features"] and rates["seeds"].tolist() == [
+        "2",
+        "2",
+    ]
+    assert rates["test %"].tolist() == ["86.35 ± 0.07", "76.05 ± 0.07"]
