@@ -50,7 +50,11 @@ _LIBRARIES = (
 
 # Tests of all modules of a folder that have the name of none, or lie in another room.
 _OF_FOLDERS = {
-    "lsa_jax/kernels/infinite": ("tests/models/test_layers.py", "tests/models/test_network.py"),
+    "lsa_jax/kernels/infinite": (
+        "tests/kernels/infinite/test_recursion.py",
+        "tests/models/test_layers.py",
+        "tests/models/test_network.py",
+    ),
     "lsa_jax/kernels/solve": ("tests/kernels/solve/test_memory.py",),
 }
 

@@ -169,8 +169,9 @@ def _affine(step: Affine, state: Covariances) -> Covariances:
 
 def _pointwise(step: Pointwise, state: Covariances, scale1: Scale, scale2: Scale) -> Covariances:
     """Applies the dual of a nonlinearity, or a normalisation, at every position."""
-    # How far rounding takes a cosine from 1 after a sum of so many terms.
-    tolerance = float(jnp.finfo(state.nngp.dtype).eps) * (4 + math.sqrt(state.terms) / 4)
+    # How far rounding takes the cosine of equal inputs from 1: five eps by its about ten roundings
+    # since the last nonlinearity, half an eps each at most, and those of a sum of so many terms.
+    tolerance = float(jnp.finfo(state.nngp.dtype).eps) * (6 + math.sqrt(state.terms) / 4)
 
     def at(covariances: tuple, scale1: Scale, scale2: Scale) -> tuple[Array, Array | None]:
         nngp, ntk = covariances

@@ -10,7 +10,7 @@ import scipy.special
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import dual_activations, layouts, tile_sizes, tiles
+from lsa_jax.kernels.infinite import covariances, dual_activations, layouts, tile_sizes, tiles
 from lsa_jax.models import (
     AvgPool,
     Conv,
@@ -40,7 +40,8 @@ NETS = {
     "valid": ([Conv(3, (3, 2), (2, 1), "VALID", 1.4), Relu(), Flatten(), Dense(1)], (6, 5, 2)),
     "same": (
         [
-            *(Conv(3, b_std=0.3), LeakyRelu(0.2), Conv(4, strides=(2, 1)), Erf(), Dense(3, 1.3)),
+            *(Conv(3, w_std=0.8, b_std=0.3), LeakyRelu(0.2), Conv(4, strides=(2, 1)), Erf()),
+            Dense(3, 1.3),
             *(Relu(), Flatten(), Dense(5, b_std=0.1), Erf(), Dense(2, 1.2, 0.5)),
         ],
         (4, 5, 2),
@@ -56,7 +57,8 @@ NETS = {
     ),
     "pools": (
         [
-            *(Conv(3, b_std=0.3), Relu(), AvgPool((2, 2), (2, 1), "SAME"), Conv(2, w_std=1.4)),
+            *(Conv(3, w_std=1.2, b_std=0.3), Relu(), AvgPool((2, 2), (2, 1), "SAME")),
+            Conv(2, w_std=1.4),
             *(Gelu(), GlobalAvgPool(), Dense(3, 1.4), LayerNorm(), Relu(), Dense(1)),
         ],
         (4, 3, 2),
@@ -105,6 +107,16 @@ def test_kernels_equal_those_of_neural_tangents_in_float64(net, parameterization
     expected = in_float64(kernel, x, None, get=get)
     assert expected.dtype == np.float64
     assert_close(np.asarray(kernel(x, None, get, "recursion"), float), expected)
+
+
+def test_positions_apart_are_left_out_where_no_pool_needs_them():
+    features = jnp.zeros((4, 3, 18, 2))  # of 4 x 3 positions, with windows of 3 x 3 x 2
+    layout = {
+        name: covariances.first_layout(network(net).kernel.steps, features)
+        for name, (net, _) in NETS.items()
+        if name in ("same", "pools")
+    }
+    assert layout == {"same": layouts.EQUAL_POSITIONS, "pools": layouts.PAIRS_OF_POSITIONS}
 
 
 def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
