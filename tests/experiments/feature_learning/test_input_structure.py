@@ -131,19 +131,24 @@ def test_the_teacher_s_size_is_what_algorithm_1_chooses_in_every_seed(least, sta
         ((0.2, 0.21, 0.19), "shown"),
         ((0.05, 0.06, 0.04), "not shown"),
         ((0.2, 0.1, 0.06), "undecided"),
-        ((0.2, 0.21, 0.0), "undecided"),
     ],
 )
 def test_a_larger_student_parts_the_inputs_more_where_its_gap_is_larger_in_each_seed(gaps, status):
     # Of the smaller student's 10 points.
+    (claim,) = size_gap_claims(gap_rows((0.1, 0.1, 0.1), gaps))
+    assert claim.status == status
+    (none,) = size_gap_claims(gap_rows((0.1, 0.1, 0.0), (0.2, 0.21, 0.1)))
+    assert (none.status, none.note) == ("undecided", "the injected part is not worse")
+
+
+def gap_rows(least, most):
     rows = [
         {"teacher_size": 9, "share": 0.5, "size": size, "seed": seed}
         | {"test_labelled_part": 0.9, "test_injected_part": 0.9 - gap}
-        for size, of in ((9, (0.1, 0.1, 0.1)), (50, gaps))
+        for size, of in ((9, least), (50, most))
         for seed, gap in enumerate(of)
     ]
-    (claim,) = size_gap_claims(pd.DataFrame(rows))
-    assert claim.status == status
+    return pd.DataFrame(rows)
 
 
 def of_sizes(best, learner="student", teacher=9, losses=(1.0, 0.5)):
@@ -159,7 +164,7 @@ def of_sizes(best, learner="student", teacher=9, losses=(1.0, 0.5)):
 
 @pytest.mark.parametrize(
     ("larger", "status"),
-    [((25, 25, 25), "shown"), ((9, 9, 9), "not shown"), ((2, 2, 2), "not shown")],
+    [((25, 25, 25), "shown"), ((9, 25, 25), "undecided"), ((2, 25, 25), "not shown")],
 )
 def test_best_sizes_move_right_where_no_seeds_moves_left(larger, status):
     fine = pd.DataFrame([*of_sizes((9, 9, 9)), *of_sizes(larger, teacher=50)])

@@ -1,12 +1,14 @@
 """Influence functions against training again, and both against their definitions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.optimize
 
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.stability import influence
-from lsa_jax.experiments.stability.influence import fit, leave_one_out
+from lsa_jax.experiments.stability.influence import fit, leave_one_out, run_influence
+from lsa_jax.experiments.stability.samples import ExamplePool, draw_pair
 
 
 @pytest.fixture
@@ -40,6 +42,49 @@ def test_influence_foretells_retraining_better_the_larger_the_sample(problem):
     assert errors[0] < 0.1
     # What is left out of the first order is of the second: relative errors fall as 1 / m.
     assert 6 < errors[0] / errors[1] < 14
+
+
+def test_the_optimum_is_found_from_afar_where_whole_steps_overshoot(problem):
+    x, y = problem
+    near = fit(x, y, 0.01, weights=np.ones(60), start=np.zeros(3))
+    far = fit(x, y, 0.01, weights=np.ones(60), start=np.array([40.0, 30.0, -50.0]))
+    np.testing.assert_allclose(far, near, atol=1e-8)
+
+
+def test_a_sample_is_compared_with_each_of_its_first_examples_left_out(make):
+    """Losses and distances of both ways, against scipy's optima, example by example."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(30, 3)), rng.choice([-1.0, 1.0], 30)
+    config = make(question="influence", influence__removed=3, influence__ridge=0.1)[1][0].config
+    pool = ExamplePool(np.float32(x), np.float32(y))
+    found = run_influence(config, pool, 20)
+    sizes = {"num_train": 20, "num_test": 10, "perturbation": "removal"}
+    rows = np.asarray(draw_pair(config.seed, config.m, 0, **sizes).sample)
+    ones = np.append(np.float32(x), np.ones((30, 1)), axis=1).astype(float)
+
+    def optimum(kept):
+        given = (ones[kept], y[kept], 0.1, config.m)
+        return scipy.optimize.minimize(objective, np.zeros(4), given, tol=1e-12).x
+
+    def losses(w):
+        return np.logaddexp(0, -y[20:] * (ones[20:] @ w))
+
+    whole = optimum(rows)
+    without = [optimum(np.delete(rows, i)) for i in range(3)]
+    stability = [np.abs(losses(w) - losses(whole)).max() for w in without]
+    distance = [np.linalg.norm(w - whole) for w in without]
+    course = pd.DataFrame(found.history)
+    assert course["removed"].tolist() == [0, 1, 2]
+    np.testing.assert_allclose(course["stability"], stability, rtol=1e-3)
+    np.testing.assert_allclose(course["distance"], distance, rtol=1e-3)
+    for name in ("stability", "predicted_stability", "distance", "predicted_distance"):
+        assert found.metrics[name] == course[name].max() > course[name].min()
+    assert found.metrics["norm"] == pytest.approx(np.linalg.norm(whole), rel=1e-4)
+    # Influence functions are of the first order in 1 / 12.
+    np.testing.assert_allclose(course["predicted_distance"], distance, rtol=0.3)
+    assert found.metrics["relative_error"] == (course["error"] / course["distance"]).median() < 0.3
+    both = np.corrcoef(course["stability"], course["predicted_stability"])[0, 1]
+    assert found.metrics["correlation"] == pytest.approx(both)
 
 
 def test_an_optimum_that_is_not_reached_is_an_error(problem, monkeypatch):
