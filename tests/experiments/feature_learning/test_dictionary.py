@@ -52,6 +52,17 @@ def test_the_mixture_leaves_every_pattern_its_probability(p0):
     assert others[~alike].mean() == pytest.approx(0.5, abs=4 * 0.5 / (5 * (~alike).sum()) ** 0.5)
 
 
+@pytest.mark.parametrize("p0", [0.0, 2 / 3])
+def test_the_first_part_may_be_absent_or_two_thirds(p0):
+    law = dictionary.parity_mixture(8, RELEVANT, p0)
+    phi, _ = dictionary.draw_patterns(jax.random.key(0), 4000, law)
+    others = phi[:, ~np.isin(np.arange(8), RELEVANT)]
+    np.testing.assert_allclose(others.mean(axis=0), p0, atol=4 * 0.5 / 4000**0.5)
+    for outside in (-0.01, 2 / 3 + 0.01):
+        with pytest.raises(InputError, match="accepted: 0 to 2/3"):
+            dictionary.parity_mixture(8, RELEVANT, outside)
+
+
 def test_unequal_probabilities_give_unequal_correlations():
     law = dictionary.parity_mixture(
         8, RELEVANT, 0.5, probabilities=np.linspace(0.1, 0.9, 8), ones_share=0.8

@@ -162,8 +162,8 @@ def test_the_thesis_own_accuracies_are_shown_and_exchanged_ones_are_not():
 
 
 def test_networks_that_hardly_answer_show_nothing():
-    # One right answer of 100 cannot be told from none, 30 can.
-    for right, able in ((0.01, False), (0.3, True)):
+    # One right answer of 100 cannot be told from none, 30 and 80 can.
+    for right, able in ((0.01, False), (0.3, True), (0.8, True)):
         own = {"quiz": {"lag": right, "stack_last": 0.0, "stack_random": 0.0}}
         claims = downstream_claims(accuracies(own, items=100), HEADINGS)
         # The others are compared where they are there, lag_0 is not.

@@ -51,6 +51,17 @@ def test_predictions_are_the_nystrom_formula(given, size):
     np.testing.assert_allclose(rest, fit.predictions, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_targets_of_any_size_are_fitted_alike(given, scale):
+    x, targets, test = given
+    of = [
+        regress_nystrom(rbf, x[:25], Stream.of(x, y, 64), test, ridge=1e-3, dtype="float64")
+        for y in (targets, scale * targets)
+    ]
+    np.testing.assert_allclose(of[1].predictions / scale, of[0].predictions, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(of[1].train_error / scale**2, of[0].train_error, rtol=1e-6)
+
+
 def test_all_examples_as_centres_are_the_exact_regression_of_a_convolutional_network():
     rng = np.random.default_rng(1)
     x, test = (rng.normal(size=(n, 6, 6, 1)).astype(np.float32) for n in (60, 9))
