@@ -187,3 +187,22 @@ def test_failed_runs_are_left_out_of_means_and_listed():
     assert len(table) == len(results) - 1
     report = make_report(settings.default_config(), results, Path())
     assert "nan" not in report.tables[0][1].to_string()
+
+
+def test_series_are_told_in_the_order_in_which_they_come():
+    learners = ("ntk_infinite", "ntk_finite")
+    results = _of_seeds({name: [(0.8, 0.6)] * 3 for name in learners})
+    table = curves(results)
+    found = list(
+        dict.fromkeys(c.item.partition(", at")[0] for c in accuracies(table, HeldOut(1000, 10)))
+    )
+    assert found == [f"test accuracy (%) of the {name}" for name in table["series"].unique()]
+    assert found != sorted(found)
+    network = _of_seeds({name: [(0.8, 0.6)] * 3 for name in ("network", *learners)})
+    claims = make_claims(curves(network), "lsa/fig6_mnist")
+    par = [
+        c.item.partition("minus ")[2].partition(", within")[0]
+        for c in claims
+        if "zero noise, network" in c.item
+    ]
+    assert par == list(table["series"].unique())
