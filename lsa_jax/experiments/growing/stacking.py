@@ -51,12 +51,8 @@ def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Opera
 
 
 def _measured(config: ml_collections.ConfigDict, start: int, stop: int) -> np.ndarray:
-    """Returns where a stage's loss is measured: now and then, all of the last steps, the end.
-
-    The last steps are those whose mean is the final loss.
-    """
-    steps = np.arange(start, stop, config.eval_every)
-    return np.append(steps, stop)
+    """Returns where a stage's loss is measured: every `eval_every` steps, and at the end."""
+    return np.append(np.arange(start, stop, config.eval_every), stop)
 
 
 def _train_stage(
