@@ -1,0 +1,174 @@
+"""Networks on S and S', of a linear map with statistics of its batches, against plain numpy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+
+from lsa_jax.experiments.stability import networks
+from lsa_jax.experiments.stability.networks import Members, NetworkLearner
+from lsa_jax.experiments.stability.samples import ExamplePool, draw_order, draw_pair
+
+D, C, NUM_TRAIN, NUM_TEST, M = 6, 3, 25, 10, 12
+
+LEARNER = NetworkLearner(
+    init=lambda key: {"w": jax.random.normal(key, (D, C))},
+    fixed=lambda params, inputs: {},
+    train=lambda params, fixed, x: x.reshape(len(x), -1) @ params["w"],
+    context=lambda params, x: {"mean": jnp.mean(x, axis=0).reshape(-1)},
+    evaluate=lambda params, fixed, context, x: (
+        (x.reshape(len(x), -1) - context["mean"][None]) @ params["w"]
+    ),
+)
+
+
+@pytest.fixture
+def pool():
+    rng = np.random.default_rng(0)
+    inputs = rng.integers(0, 256, (NUM_TRAIN + NUM_TEST, 3, 2, 1)).astype(np.uint8)
+    targets = np.eye(C, dtype=np.float32)[rng.integers(0, C, len(inputs))]
+    return ExamplePool(jnp.asarray(inputs), jnp.asarray(targets))
+
+
+def rows_of(pool):
+    """Returns inputs as rows, and labels, in float64."""
+    inputs = np.asarray(pool.inputs, float).reshape(len(pool.inputs), -1) / 255
+    return inputs, np.asarray(pool.targets).argmax(axis=1)
+
+
+def losses_of(outputs, labels):
+    logs = scipy.special.log_softmax(outputs, axis=1)
+    return -logs[np.arange(len(labels)), labels]
+
+
+def configure(make, **fields):
+    small = {"learner": "resnet", "sweep__learner": ("resnet",), "eval_batch_size": 4}
+    return make(**small | {"model__statistics_batches": 2} | fields)[0]
+
+
+def pair_of(perturbation="swap"):
+    sizes = {"num_train": NUM_TRAIN, "num_test": NUM_TEST, "perturbation": perturbation}
+    return draw_pair(0, M, 0, **sizes)
+
+
+@pytest.mark.parametrize(("count", "batches", "used"), [(12, 2, 10), (12, 9, 10), (3, 2, 3)])
+def test_statistics_are_the_mean_over_the_first_full_batches(make, pool, count, batches, used):
+    config = configure(make, model__statistics_batches=batches)
+    rows = jnp.arange(count) * 2
+    found = networks._context(config, LEARNER, {}, pool, rows)["mean"]
+    np.testing.assert_allclose(found, rows_of(pool)[0][rows[:used]].mean(axis=0), rtol=1e-5)
+
+
+def test_every_example_is_evaluated_once_and_what_is_no_number_is_wrong(make, pool):
+    config, (x, labels) = configure(make), rows_of(pool)
+    w = np.random.default_rng(1).normal(size=(D, C))
+    context = {"mean": jnp.full(D, 0.5)}
+    params, rows = {"w": jnp.asarray(w, jnp.float32)}, jnp.asarray([7, 3, 30, 0, 1, 2, 34, 9, 8, 4])
+    losses, wrong = networks._evaluate(config, LEARNER, params, {}, context, pool, rows)
+    outputs = (x[rows] - 0.5) @ w
+    np.testing.assert_allclose(losses, losses_of(outputs, labels[rows]), rtol=1e-4)
+    np.testing.assert_array_equal(wrong, outputs.argmax(axis=1) != labels[rows])
+    assert 0 < wrong.sum() < len(rows)
+    params["w"] = params["w"].at[0, 0].set(jnp.nan)  # of a class that would often be right
+    assert networks._evaluate(config, LEARNER, params, {}, context, pool, rows)[1].all()
+
+
+def members_of(seed=2, **finite):
+    w = np.random.default_rng(seed).normal(size=(2, D, C)).astype(np.float32)
+    going = jnp.asarray(finite.get("finite", [True, True]))
+    return Members({"w": jnp.asarray(w)}, (), going)
+
+
+def test_a_pair_is_measured_with_each_models_own_statistics(make, pool):
+    config, (x, labels) = configure(make), rows_of(pool)
+    pair, members = pair_of(), members_of()
+    found = networks.measure(config, LEARNER, NUM_TRAIN, members, pair, pool, {})
+    sample = [np.asarray(networks.member(pair, which)[0]) for which in (0, 1)]
+    test, w = np.arange(NUM_TRAIN, len(x)), np.asarray(members.params["w"], float)
+    means = [x[rows[:10]].mean(axis=0) for rows in sample]
+    outputs = [(x - mean) @ own for mean, own in zip(means, w, strict=True)]
+    losses = [losses_of(of, labels) for of in outputs]
+    wrong = outputs[0].argmax(axis=1) != labels
+    expected = {
+        "train_loss": losses[0][sample[0]].mean(),
+        "test_loss": losses[0][test].mean(),
+        "train_error": wrong[sample[0]].mean(),
+        "test_error": wrong[test].mean(),
+        "stability": np.abs(losses[0] - losses[1])[test].max(),
+        "distance": np.linalg.norm(w[0] - w[1]),
+    }
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, err_msg=name)
+    stopped = members_of(finite=[True, False])
+    gone = networks.measure(config, LEARNER, NUM_TRAIN, stopped, pair, pool, {})
+    assert all(np.isnan(value) for value in gone.values())
+
+
+@pytest.mark.parametrize("perturbation", ["swap", "removal"])
+def test_updates_are_those_of_the_heavy_ball_with_weight_decay_and_falls_of_the_rate(
+    make, pool, perturbation
+):
+    fields = {"training__momentum": 0.9, "training__weight_decay": 0.1}
+    fields |= {"training__learning_rate": 0.5, "training__decay_steps": (2,)}
+    config, (x, labels) = configure(make, training__decay_factor=0.1, **fields), rows_of(pool)
+    pair = pair_of(perturbation)
+    start = networks.init(config, LEARNER, jax.random.key(3))
+    order = draw_order(0, M, 5, jnp.int32(0), 5)
+    after = networks.advance(config, LEARNER, start, pair, pool, {}, order, jnp.int32(4))
+    for which in (0, 1):
+        w, velocity = np.asarray(start.params["w"][which], float), 0.0
+        for step, positions in enumerate(order[:4]):
+            rows, weights = map(np.asarray, networks.fetch_member(pair, which, positions))
+            share = weights / weights.sum()
+            slopes = scipy.special.softmax(x[rows] @ w, axis=1) - np.eye(C)[labels[rows]]
+            gradient = x[rows].T @ (share[:, None] * slopes) + 0.1 * w
+            velocity = 0.9 * velocity + gradient
+            w = w - (0.5 if step < 2 else 0.05) * velocity
+        np.testing.assert_allclose(after.params["w"][which], w, rtol=1e-4, atol=1e-5)
+    assert after.finite.all() and (after.params["w"][0] != after.params["w"][1]).any()
+
+
+def test_a_model_stays_as_it_was_before_a_loss_that_was_not_finite(make, pool):
+    config, pair = configure(make, training__learning_rate=1.0), pair_of()
+    start = networks.init(config, LEARNER, jax.random.key(3))
+    far = start.params["w"].at[1].set(jnp.inf)
+    order = draw_order(0, M, 5, jnp.int32(0), 2)
+    begun = start._replace(params={"w": far})
+    after = networks.advance(config, LEARNER, begun, pair, pool, {}, order, jnp.int32(2))
+    assert after.finite.tolist() == [True, False]
+    np.testing.assert_array_equal(after.params["w"][1], far[1])
+    assert (after.params["w"][0] != far[0]).any()
+
+
+@pytest.mark.parametrize("statistics", ["interpolated", "recomputed"])
+def test_paths_have_their_ends_at_the_models_and_go_on_beyond_them(make, pool, statistics):
+    fields = {"num_alphas": 4, "num_train": 8, "num_test": 7, "statistics": statistics}
+    config = configure(make, **{f"connectivity__{name}": v for name, v in fields.items()})
+    (x, labels), pair, members = rows_of(pool), pair_of(), members_of()
+    found = networks.connect(config, LEARNER, NUM_TRAIN, members, pair, pool, {})
+    np.testing.assert_array_equal(networks.alphas(config), [-1, 0, 1, 2])
+    w = np.asarray(members.params["w"], float)
+    sample = [np.asarray(networks.member(pair, which)[0]) for which in (0, 1)]
+    ends = [x[rows[:10]].mean(axis=0) for rows in sample]
+    parts = {"train": sample[0][:8], "test": np.arange(NUM_TRAIN, NUM_TRAIN + 7)}
+    for place, alpha in enumerate((-1, 0, 1, 2)):
+        of_both = alpha * ends[0] + (1 - alpha) * ends[1]
+        mean = ends[0] if statistics == "recomputed" else of_both
+        right = ((x - mean) @ (alpha * w[0] + (1 - alpha) * w[1])).argmax(axis=1) == labels
+        for name, rows in parts.items():
+            accuracy = found[f"{name}_accuracy"][place]
+            np.testing.assert_allclose(accuracy, right[rows].mean(), rtol=1e-5)
+
+
+def test_places_on_a_path_are_76_with_both_models_among_them(make):
+    places = networks.alphas(configure(make))
+    assert len(places) == 76 and places[0] == -1 and places[-1] == 2
+    assert places[25] == 0 and places[50] == 1
+    np.testing.assert_allclose(np.diff(places), 0.04, atol=1e-6)
+
+
+def test_no_variance_is_below_zero_beyond_the_ends_and_means_may_be():
+    tree = {"mean": jnp.array([-1.0, 2.0]), "variance": jnp.array([-0.5, 3.0])}
+    found = jax.tree_util.tree_map_with_path(networks._no_negative_variance, tree)
+    assert found["mean"].tolist() == [-1, 2] and found["variance"].tolist() == [0, 3]
