@@ -273,3 +273,33 @@ def test_models_of_different_scale_have_the_distance_of_their_parameters():
     assert float(found["norm"]) == 3 and float(found["loss_gap"]) == 1
     np.testing.assert_allclose(found["normalized_distance"], 5 / 3.5, rtol=1e-6)
     assert float(found["error_gap"]) == 0.5
+
+
+def test_python_comes_up_at_every_checkpoint_and_stop_and_no_later(make):
+    for stops, every, expected in (
+        ((3, 8), 3, [3, 6, 8]),
+        ((5,), 10, [5]),
+        ((4, 12), 4, [4, 8, 12]),
+    ):
+        config = make(stops=stops, checkpoint_every=every)[0]
+        assert experiment._boundaries(config) == expected
+
+
+def test_pairs_of_one_size_are_replicas_as_many_at_once_as_asked_for(make):
+    points = make(sweep__m=(12, 15), sweep__num_pairs=5, max_replicas=2)[1]
+    groups = experiment.groups(points)
+    sizes = [[(point.config.m, point.config.pair) for point in group] for group in groups]
+    assert sizes == [
+        [(m, pair) for pair in part] for m in (12, 15) for part in ((0, 1), (2, 3), (4,))
+    ]
+
+
+def test_paths_are_measured_of_the_first_pairs_of_networks_at_the_sizes_asked_for(make):
+    paths = {"connectivity.sizes": (12,), "connectivity.pairs": 2, "sweep.num_pairs": 3}
+    both = make(**paths | {"sweep.m": (12, 15)})[1]
+    assert experiment._with_paths(both[:3]) == []  # linear
+    networks = make(**NETWORK | paths | {"sweep.m": (12, 15), "learner": "resnet"})[1]
+    assert {point.config.m for point in networks[:3]} == {12}
+    assert experiment._with_paths(networks[:3]) == [0, 1]
+    assert experiment._with_paths(networks[3:]) == []  # of another size
+    assert experiment._with_paths(networks[1:3]) == [0]  # pairs 1 and 2
