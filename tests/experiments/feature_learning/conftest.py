@@ -1,5 +1,7 @@
 """Tables of a few examples, as tests of what is learned make them."""
 
+import json
+
 import pytest
 from small_sweeps import maker
 
@@ -31,3 +33,17 @@ TINY = {
 def make():
     """Returns a function of fields, with __ for dots, to a configuration and its points."""
     return maker(settings, TINY)
+
+
+@pytest.fixture(scope="session")
+def write_courses():
+    """Returns a function that writes what runs measured into a folder: rows by id."""
+
+    def write(directory, courses):
+        for name, rows in courses.items():
+            folder = directory / "runs" / name
+            folder.mkdir(parents=True)
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            (folder / "metrics.jsonl").write_text(lines)
+
+    return write

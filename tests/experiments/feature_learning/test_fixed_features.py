@@ -2,6 +2,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from sklearn.svm import LinearSVC
 
 from lsa_jax.experiments.feature_learning.fixed_features import settings
@@ -10,7 +11,8 @@ from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     network_point,
     random_features,
 )
-from lsa_jax.experiments.feature_learning.fixed_features.report import make_claims
+from lsa_jax.experiments.feature_learning.fixed_features.report import make_claims, make_report
+from lsa_jax.reporting.intervals import REACH, difference_error
 from lsa_jax.sweep.points import make_points
 
 
@@ -75,3 +77,102 @@ def test_the_lower_bound_is_tested_only_where_it_says_something(case, bounds, ou
     network = models.assign(learner="network", test_accuracy=(1.0, 0.99, 0.98))
     claim, gap = make_claims(pd.concat([models, network]), 10_000)
     assert (claim.ours, claim.status, gap.status) == (ours, status, "shown")
+
+
+def models(case, learner, accuracies, size=10, **columns):
+    own = {"bound": 0.2, "test_hinge": 0.4, "norm": 1.0, "train_accuracy": 0.75}
+    own |= {"num_patterns": case[0], "k": case[1], "learner": learner, "N": size, "status": "ok"}
+    return pd.DataFrame({"test_accuracy": accuracies}).assign(**(own | columns))
+
+
+def test_the_network_is_held_against_the_best_linear_models_with_both_spreads():
+    best, network = (0.8, 0.84), (0.9, 0.92, 0.97)
+    results = pd.concat(
+        [
+            models((80, 5), "rbf", best, 20),
+            models((80, 5), "rbf", (0.5, 0.5), 10),
+            models((80, 5), "neurons", (0.6, 0.62), 10),
+            models((80, 5), "network", network, np.nan),
+        ]
+    )
+    claims = make_claims(results, 1000)
+    bound, gap = claims
+    means = np.mean(network), np.mean(best)
+    assert gap.ours == pytest.approx(100 * (means[0] - means[1]), abs=0.005)
+    of_examples = difference_error(*means, 1000)
+    error = 100 * np.hypot(of_examples, np.std(best, ddof=1) / np.sqrt(2))
+    seeds = scipy.stats.t.ppf(0.975, 2) * 100 * np.std(network, ddof=1) / np.sqrt(3)
+    assert gap.high - gap.low == pytest.approx(2 * np.hypot(seeds, REACH * error), rel=1e-3)
+    assert gap.item.endswith("D = 80, k = 5") and gap.paper == "above 0"
+    assert (bound.ours, bound.paper) == ("0 of 6", "none (theorem 2)")
+
+
+@pytest.mark.parametrize(
+    ("case", "about"),
+    [((80, 5), True), ((79, 5), False), ((48, 3), False), ((64, 4), True), ((160, 11), False)],
+)
+def test_theorem_2_is_about_more_than_three_and_at_most_a_sixteenth(case, about):
+    results = pd.concat([models(case, "rbf", [0.6]), models(case, "network", [0.99])])
+    bound, _ = make_claims(results, 1000)
+    assert bound.status == ("shown" if about else "not run")
+    assert ("needs" in bound.paper) != about
+
+
+@pytest.mark.parametrize(
+    ("columns", "status"),
+    [
+        ({"test_hinge": 0.2}, "shown"),  # at its bound is not below it
+        ({"test_hinge": 0.199}, "not shown"),
+        ({"norm": 0.0, "test_hinge": 0.1}, "not run"),
+        ({"bound": 0.0, "test_hinge": -1.0}, "not run"),
+    ],
+)
+def test_models_below_their_bound_are_counted(columns, status):
+    case = (100, 5)
+    results = pd.concat([models(case, "rbf", [0.6], **columns), models(case, "network", [0.99])])
+    assert make_claims(results, 1000)[0].status == status
+
+
+def test_a_bound_says_nothing_where_the_network_is_not_better_or_was_not_run():
+    equal = pd.concat([models((100, 5), "rbf", [0.6]), models((100, 5), "network", [0.6])])
+    bound, gap = make_claims(equal, 1000)
+    assert (bound.status, bound.note) == ("undecided", "the network is not shown to be better")
+    assert gap.status == "undecided"
+    for name, statuses in (("rbf", ["undecided", "not run"]), ("network", ["not run"] * 2)):
+        alone = equal[equal["learner"] == name]
+        assert [claim.status for claim in make_claims(alone, 1000)] == statuses
+
+
+def test_the_table_of_fixed_features_has_models_by_size_and_then_networks(tmp_path):
+    results = pd.concat(
+        [
+            models((100, 5), "rbf", (0.6, 0.7), 20),
+            models((100, 5), "neurons", [0.5], 10),
+            models((48, 5), "rbf", [0.8], 10),
+            models((100, 5), "network", [1.0], np.nan),
+            models((48, 5), "network", [0.9], np.nan),
+            models((48, 5), "rbf", [0.1], 10, status="failed"),
+        ]
+    )
+    config = settings.default_config()
+    made = make_report(config, results, tmp_path)
+    ((_, table),) = made.tables
+    assert table["D"].tolist() == [100, 100, 48, 48, 100]
+    assert table["N"].tolist() == [20, 10, 10, "", ""]
+    assert table["features"].tolist() == ["rbf", "neurons", "rbf", *["learned (network)"] * 2]
+    assert table["test accuracy"].tolist() == [
+        *("0.650 ± 0.071", "0.500", "0.800", "0.900", "1.000")
+    ]
+    assert table["bound of theorem 2"].tolist() == ["0.200 ± 0.000", "0.200", "", "", ""]
+    assert table["train accuracy"].tolist()[1:] == ["0.750"] * 4
+    assert table["norm B"].tolist()[2:] == ["1.000", "", ""]
+    figure = made.figures["fixed_features"]()
+    assert len(figure.axes) == 4
+    assert [axis.get_title() for axis in figure.axes[:2]] == ["D = 48, k = 5", "D = 100, k = 5"]
+    marks = figure.axes[1].containers
+    found = {mark.get_label(): mark.lines[0].get_ydata().tolist() for mark in marks}
+    assert found["random neurons"] == [0.5]
+    assert found["random features of an RBF"] == pytest.approx([0.65])
+    (level,) = (line for line in figure.axes[0].get_lines() if line.get_label() == "network")
+    assert level.get_ydata()[0] == 0.9
+    assert make_report(config, results.iloc[:0], tmp_path).tables == []

@@ -1,6 +1,4 @@
-"""Claims and tables on clouds of filters and neurons, and on fixed features, by hand."""
-
-import json
+"""Claims and tables on clouds of filters and neurons, by hand."""
 
 import numpy as np
 import pandas as pd
@@ -9,8 +7,6 @@ import scipy.stats
 
 from lsa_jax.experiments.feature_learning.filter_clouds import report as filters
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
-from lsa_jax.experiments.feature_learning.fixed_features import report as fixed
-from lsa_jax.experiments.feature_learning.fixed_features import settings as fixed_settings
 from lsa_jax.experiments.feature_learning.numbers import (
     FILTER_CLUSTERS,
     GRADIENT_COSINES,
@@ -18,17 +14,8 @@ from lsa_jax.experiments.feature_learning.numbers import (
 )
 from lsa_jax.experiments.feature_learning.weight_clouds import report as neurons
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as neuron_settings
-from lsa_jax.reporting.intervals import REACH, binomial_error, difference_error
+from lsa_jax.reporting.intervals import REACH, binomial_error
 from lsa_jax.sweep.variants import set_fields
-
-
-def write_courses(directory, courses):
-    """Writes what runs measured: rows by id."""
-    for name, rows in courses.items():
-        folder = directory / "runs" / name
-        folder.mkdir(parents=True)
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / "metrics.jsonl").write_text(lines)
 
 
 def picture(step, **more):
@@ -133,7 +120,7 @@ def test_a_network_near_chance_speaks_for_nothing_and_one_that_failed_was_not_ru
     assert filters.make_claims(filter_config(), pd.DataFrame({"status": ["failed"]})) == []
 
 
-def test_tables_of_filters_have_paper_and_ours_by_block_and_pair(tmp_path):
+def test_tables_of_filters_have_paper_and_ours_by_block_and_pair(tmp_path, write_courses):
     rows = [filter_row(128, 0), filter_row(128, 2), filter_row(9, 1)]
     write_courses(
         tmp_path,
@@ -225,7 +212,9 @@ def test_a_mixture_s_claim_has_the_mean_share_and_its_spread():
     assert second.item.endswith(", initial scale 0.023")
 
 
-def test_the_table_of_neurons_has_a_row_a_scale_and_step_and_pictures_of_first_seeds(tmp_path):
+def test_the_table_of_neurons_has_a_row_a_scale_and_step_and_pictures_of_first_seeds(
+    tmp_path, write_courses
+):
     def course(accuracy, *steps):
         rows = [{"step": s, "test_accuracy": accuracy + s, "covered": 0.5} for s in (0, 2)]
         return rows + [picture(step, mark_labels=[1.0]) for step in steps]
@@ -269,102 +258,3 @@ def test_a_mixture_s_centres_are_red_or_orange_by_their_label(label, color):
     dots, star = figure.axes[0].collections
     np.testing.assert_allclose(star.get_facecolor()[0][:3], to_rgba(color)[:3])
     np.testing.assert_allclose(dots.get_facecolors()[0][:3], to_rgba(color)[:3])
-
-
-def models(case, learner, accuracies, size=10, **columns):
-    own = {"bound": 0.2, "test_hinge": 0.4, "norm": 1.0, "train_accuracy": 0.75}
-    own |= {"num_patterns": case[0], "k": case[1], "learner": learner, "N": size, "status": "ok"}
-    return pd.DataFrame({"test_accuracy": accuracies}).assign(**(own | columns))
-
-
-def test_the_network_is_held_against_the_best_linear_models_with_both_spreads():
-    best, network = (0.8, 0.84), (0.9, 0.92, 0.97)
-    results = pd.concat(
-        [
-            models((80, 5), "rbf", best, 20),
-            models((80, 5), "rbf", (0.5, 0.5), 10),
-            models((80, 5), "neurons", (0.6, 0.62), 10),
-            models((80, 5), "network", network, np.nan),
-        ]
-    )
-    claims = fixed.make_claims(results, 1000)
-    bound, gap = claims
-    means = np.mean(network), np.mean(best)
-    assert gap.ours == pytest.approx(100 * (means[0] - means[1]), abs=0.005)
-    of_examples = difference_error(*means, 1000)
-    error = 100 * np.hypot(of_examples, np.std(best, ddof=1) / np.sqrt(2))
-    seeds = scipy.stats.t.ppf(0.975, 2) * 100 * np.std(network, ddof=1) / np.sqrt(3)
-    assert gap.high - gap.low == pytest.approx(2 * np.hypot(seeds, REACH * error), rel=1e-3)
-    assert gap.item.endswith("D = 80, k = 5") and gap.paper == "above 0"
-    assert (bound.ours, bound.paper) == ("0 of 6", "none (theorem 2)")
-
-
-@pytest.mark.parametrize(
-    ("case", "about"),
-    [((80, 5), True), ((79, 5), False), ((48, 3), False), ((64, 4), True), ((160, 11), False)],
-)
-def test_theorem_2_is_about_more_than_three_and_at_most_a_sixteenth(case, about):
-    results = pd.concat([models(case, "rbf", [0.6]), models(case, "network", [0.99])])
-    bound, _ = fixed.make_claims(results, 1000)
-    assert bound.status == ("shown" if about else "not run")
-    assert ("needs" in bound.paper) != about
-
-
-@pytest.mark.parametrize(
-    ("columns", "status"),
-    [
-        ({"test_hinge": 0.2}, "shown"),  # at its bound is not below it
-        ({"test_hinge": 0.199}, "not shown"),
-        ({"norm": 0.0, "test_hinge": 0.1}, "not run"),
-        ({"bound": 0.0, "test_hinge": -1.0}, "not run"),
-    ],
-)
-def test_models_below_their_bound_are_counted(columns, status):
-    case = (100, 5)
-    results = pd.concat([models(case, "rbf", [0.6], **columns), models(case, "network", [0.99])])
-    assert fixed.make_claims(results, 1000)[0].status == status
-
-
-def test_a_bound_says_nothing_where_the_network_is_not_better_or_was_not_run():
-    equal = pd.concat([models((100, 5), "rbf", [0.6]), models((100, 5), "network", [0.6])])
-    bound, gap = fixed.make_claims(equal, 1000)
-    assert (bound.status, bound.note) == ("undecided", "the network is not shown to be better")
-    assert gap.status == "undecided"
-    for name, statuses in (("rbf", ["undecided", "not run"]), ("network", ["not run"] * 2)):
-        alone = equal[equal["learner"] == name]
-        assert [claim.status for claim in fixed.make_claims(alone, 1000)] == statuses
-
-
-def test_the_table_of_fixed_features_has_models_by_size_and_then_networks(tmp_path):
-    results = pd.concat(
-        [
-            models((100, 5), "rbf", (0.6, 0.7), 20),
-            models((100, 5), "neurons", [0.5], 10),
-            models((48, 5), "rbf", [0.8], 10),
-            models((100, 5), "network", [1.0], np.nan),
-            models((48, 5), "network", [0.9], np.nan),
-            models((48, 5), "rbf", [0.1], 10, status="failed"),
-        ]
-    )
-    config = fixed_settings.default_config()
-    made = fixed.make_report(config, results, tmp_path)
-    ((_, table),) = made.tables
-    assert table["D"].tolist() == [100, 100, 48, 48, 100]
-    assert table["N"].tolist() == [20, 10, 10, "", ""]
-    assert table["features"].tolist() == ["rbf", "neurons", "rbf", *["learned (network)"] * 2]
-    assert table["test accuracy"].tolist() == [
-        *("0.650 ± 0.071", "0.500", "0.800", "0.900", "1.000")
-    ]
-    assert table["bound of theorem 2"].tolist() == ["0.200 ± 0.000", "0.200", "", "", ""]
-    assert table["train accuracy"].tolist()[1:] == ["0.750"] * 4
-    assert table["norm B"].tolist()[2:] == ["1.000", "", ""]
-    figure = made.figures["fixed_features"]()
-    assert len(figure.axes) == 4
-    assert [axis.get_title() for axis in figure.axes[:2]] == ["D = 48, k = 5", "D = 100, k = 5"]
-    marks = figure.axes[1].containers
-    found = {mark.get_label(): mark.lines[0].get_ydata().tolist() for mark in marks}
-    assert found["random neurons"] == [0.5]
-    assert found["random features of an RBF"] == pytest.approx([0.65])
-    (level,) = (line for line in figure.axes[0].get_lines() if line.get_label() == "network")
-    assert level.get_ydata()[0] == 0.9
-    assert fixed.make_report(config, results.iloc[:0], tmp_path).tables == []

@@ -58,6 +58,8 @@ def test_every_way_to_place_the_spans_is_as_likely():
     assert _is_uniform(before, 1, sizes.tokens - sizes.noise - 1)
     assert _is_uniform(first, 1, sizes.noise - 1)
     assert abs(np.corrcoef(before, first)[0, 1]) < 4 / DRAWS**0.5
+    together = scipy.stats.contingency.crosstab(before // 5, first).count
+    assert scipy.stats.chi2_contingency(together).pvalue > 1e-3
     # The window's last tokens are in the second span.
     assert (rows[:, sizes.total - 1] == window[sizes.tokens - 1]).all()
 
@@ -70,3 +72,14 @@ def test_a_prefix_is_uniform_and_what_follows_it_is_asked_for():
     # Inputs begin with a separator: the last of the prefix is asked for the first token behind it.
     np.testing.assert_array_equal(batch.weights, place >= prefix[:, None] - 1)
     np.testing.assert_array_equal(batch.tokens[:, 1:], windows[:, :-1])
+
+
+def test_a_mixture_s_prefixes_and_spans_have_their_own_laws_whatever_kind_is_drawn():
+    windows = np.tile(np.arange(60, 60 + N, dtype=np.int32), (2 * DRAWS, 1))
+    batch = make_objective("ul2", N, VOCABULARY)(jax.random.key(2), windows)
+    tokens, prefix = np.asarray(batch.tokens), np.asarray(batch.prefix)
+    has_spans = (tokens == FIRST_SENTINEL).any(axis=1)
+    assert _is_uniform(prefix[~has_spans & (prefix > 0)], 1, N - 1)
+    sizes = span_sizes(N)
+    before = np.argmax(tokens[has_spans] == FIRST_SENTINEL, axis=1) - 1  # behind a separator
+    assert _is_uniform(before, 1, sizes.tokens - sizes.noise - 1)

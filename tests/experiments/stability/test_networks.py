@@ -48,8 +48,10 @@ def configure(make, **fields):
 
 
 def pair_of(perturbation="swap"):
+    """Returns a pair that differs in an example of the batches which statistics are taken of."""
     sizes = {"num_train": NUM_TRAIN, "num_test": NUM_TEST, "perturbation": perturbation}
-    return draw_pair(0, M, 0, **sizes)
+    pairs = (draw_pair(0, M, number, **sizes) for number in range(20))
+    return next(pair for pair in pairs if pair.position < 10)
 
 
 @pytest.mark.parametrize(("count", "batches", "used"), [(12, 2, 10), (12, 9, 10), (3, 2, 3)])
@@ -82,14 +84,15 @@ def members_of(seed=2, **finite):
 
 def test_a_pair_is_measured_with_each_models_own_statistics(make, pool):
     config, (x, labels) = configure(make), rows_of(pool)
-    pair, members = pair_of(), members_of()
+    pair, members = pair_of(), members_of(5)
     found = networks.measure(config, LEARNER, NUM_TRAIN, members, pair, pool, {})
     sample = [np.asarray(networks.member(pair, which)[0]) for which in (0, 1)]
     test, w = np.arange(NUM_TRAIN, len(x)), np.asarray(members.params["w"], float)
     means = [x[rows[:10]].mean(axis=0) for rows in sample]
     outputs = [(x - mean) @ own for mean, own in zip(means, w, strict=True)]
     losses = [losses_of(of, labels) for of in outputs]
-    wrong = outputs[0].argmax(axis=1) != labels
+    wrong, other = (of.argmax(axis=1) != labels for of in outputs)
+    assert wrong[sample[0]].mean() != other[sample[0]].mean()  # else they could be exchanged
     expected = {
         "train_loss": losses[0][sample[0]].mean(),
         "test_loss": losses[0][test].mean(),
@@ -159,6 +162,30 @@ def test_paths_have_their_ends_at_the_models_and_go_on_beyond_them(make, pool, s
         for name, rows in parts.items():
             accuracy = found[f"{name}_accuracy"][place]
             np.testing.assert_allclose(accuracy, right[rows].mean(), rtol=1e-5)
+
+
+def test_statistics_on_a_path_lie_between_those_of_the_ends_or_are_those_of_s(make, pool):
+    """A network that answers 0 where the mean is on one side of the ends' middle, else 1."""
+    (x, labels), pair, members = rows_of(pool), pair_of(), members_of()
+    ends = [x[np.asarray(networks.member(pair, which)[0])[:10]].mean(axis=0) for which in (0, 1)]
+    at = int(np.abs(ends[0] - ends[1]).argmax())
+    middle, sign = (ends[0] + ends[1])[at] / 2, np.sign(ends[0] - ends[1])[at]
+
+    def evaluate(params, fixed, context, x):
+        near_s = sign * (context["mean"][at] - middle)
+        return jnp.broadcast_to(jnp.stack([near_s, -near_s, -10.0 + 0 * near_s])[None], (len(x), C))
+
+    learner = LEARNER._replace(evaluate=evaluate)
+    test = labels[NUM_TRAIN:]
+    zero, one = np.mean(test == 0), np.mean(test == 1)
+    assert zero != one
+    for statistics, expected in (
+        ("interpolated", [one, one, zero, zero]),
+        ("recomputed", [zero] * 4),
+    ):
+        config = configure(make, connectivity__num_alphas=4, connectivity__statistics=statistics)
+        found = networks.connect(config, learner, NUM_TRAIN, members, pair, pool, {})
+        np.testing.assert_allclose(found["test_accuracy"], expected, rtol=1e-5)
 
 
 def test_places_on_a_path_are_76_with_both_models_among_them(make):

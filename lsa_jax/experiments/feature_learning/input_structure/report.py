@@ -132,7 +132,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     columns.append("injected")
     fine = results[results["status"] == "ok"]
     fine = fine.reindex(columns=list(dict.fromkeys([*fine.columns, *columns])))
-    fine = fine.assign(injected=fine["injected"].fillna(config.data.injected))
+    fine = fine.assign(injected=fine["injected"].astype(object).fillna(config.data.injected))
     students, direct = (fine[fine["learner"] == name] for name in ("student", "direct"))
     curves = _curves(fine, workdir)
     tables, claims, figures = [], [], {}
