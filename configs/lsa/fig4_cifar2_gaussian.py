@@ -7,7 +7,7 @@ DIR holds cifar-10-batches-bin/. The image goes to a random location; the noise 
 deviation of the background.
 Full: WRN-10-10 and its linearisation, 200 epochs, 10 runs a seed; the paper took 2 to 10 hours a
 run on one RTX 2080 Ti. ":small": WRN-10-1 on 5,000 images for 10 epochs, at zero and at the highest
-noise, one seed, for a CPU.
+noise, one seed, for a CPU; ":medium": on 10,000 images, with three seeds.
 """
 
 import ml_collections
@@ -16,7 +16,7 @@ from lsa_jax.experiments.lsa import protocol
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the panel in one of the variants full, small, quick."""
+    """Returns the panel in one of the variants full, small, quick, medium."""
     return protocol.figure4(
         variant,
         {

@@ -30,7 +30,7 @@ from lsa_jax.sweep.variants import set_fields
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the panel in one of the variants full, small, quick."""
+    """Returns the panel in one of the variants full, small, quick, medium."""
     config = protocol.figure4(
         variant,
         {
