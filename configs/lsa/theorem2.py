@@ -11,7 +11,7 @@ in the place of the paper's eta_w / k. The bound is about a fixed m and k large 
 grows with m, as the noise that a kernel adds up exceeds the signal by log(k) alone.
 
 Full: k to 10,000 and 20 draws of the filters. ":small": k = 1,000 and 3,000 and 3 draws, without
-kernels of more than 5,376 weights. Both run on a CPU.
+kernels of more than 5,376 weights; ":k_10000": so at k = 10,000 alone. All run on a CPU.
 """
 
 import ml_collections
@@ -25,6 +25,8 @@ _SMALL = {
     "sweep.k": (1000, 3000),
     "sweep.seed": tuple(range(3)),
 }
+
+_K_10000 = _SMALL | {"sweep.k": (10_000,)}
 
 _QUICK = {
     "num_train": 100,
@@ -41,7 +43,7 @@ _QUICK = {
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
+    """Returns the comparison in one of the variants full, small, quick, k_10000."""
     config = set_fields(
         settings.default_config(),
         {
@@ -54,4 +56,4 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.seed": tuple(range(20)),
         },
     )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "k_10000": _K_10000})
