@@ -7,7 +7,7 @@ and lengths: c = 4 n^2 log(L) / delta, W from 0, eta = 1 / lambda_max, the whole
 float64. Steps to perfect classification (strict rule) beside the bound 32 M lambda_max / log L,
 the order of W's columns, and the gradient that a misclassification implies.
 
-Eight sizes (L, n, M) to (18, 6, 5) and three seeds; ":small" has seven, to (16, 5, 5), and one seed.
+Eight sizes (L, n, M) to (18, 6, 5) and three seeds; ":small" has seven, to (16, 5, 5), one seed.
 ":largest" is (24, 5, 6), hours a seed. All run on a CPU.
 """
 
