@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from lsa_jax.experiments.lsa.activation_sparsity import experiment as activation
 from lsa_jax.experiments.lsa.activation_sparsity import report as activation_sparsity_report
 from lsa_jax.experiments.lsa.activation_sparsity import settings
 from lsa_jax.experiments.lsa.noise_curves import experiment as noise_curves
+from lsa_jax.experiments.lsa.noise_curves.learners import Trained
 from lsa_jax.models.layers import Conv, Dense, Flatten, Relu, Residual
 from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
@@ -130,3 +132,71 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
                 activation_sparsity_report.activity(guessed, tmp_path), guessed
             )
         } <= wanted
+
+
+def reported(workdir, ends, accuracies, layers=2):
+    """Returns the report on two seeds of every scale of noise, whose activity falls from 0.5."""
+    rows = []
+    for noise, end in ends.items():
+        for seed in (0, 1):
+            fractions = [
+                {f"test_active_{i + 1}": at / (i + 1) for i in range(layers)} for at in (0.5, end)
+            ]
+            history = [{"epoch": epoch} | found for epoch, found in enumerate(fractions)]
+            row = {"id": f"{noise}-{seed}", "noise": noise, "seed": seed, "status": "ok"}
+            row["test_accuracy"] = accuracies[noise] + 0.02 * seed
+            files.write_run(workdir, row["id"], row, history[::-1])
+            rows.append(row)
+    failed = rows[0] | {"id": "failed", "status": "failed", "test_accuracy": 0.0}
+    results = pd.DataFrame([*rows, failed])
+    return activation_sparsity_report.make_report(settings.default_config(), results, workdir)
+
+
+def test_layers_are_in_the_network_s_order_and_their_mean_is_one_of_them(tmp_path):
+    found = reported(tmp_path, {0.0: 0.25}, {0.0: 0.5}, layers=11)
+    ((_, ends), (_, accuracy)) = found.tables
+    names = [f"ReLU {i + 1}" for i in range(11)] + ["mean of the layers"]
+    assert ends["layer"].tolist() == names
+    each = 50 / np.arange(1, 12)
+    np.testing.assert_allclose(ends["first"], [*each, each.mean()])
+    np.testing.assert_allclose(ends["last"], [*(each / 2), each.mean() / 2])
+    np.testing.assert_allclose(accuracy["test_accuracy"], [51.0])
+    items = [claim.item.split("training, ")[1] for claim in found.claims]
+    assert items == [names[-1], *names[:-1]]
+    ours = [claim.ours for claim in found.claims]
+    np.testing.assert_allclose(ours, [-each.mean() / 2, *(-each / 2)], atol=0.006)
+    figure = found.figures["activation_sparsity"]()
+    lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
+    np.testing.assert_allclose(lines["ReLU 2"], [[0, 1], [25, 12.5]])
+    plt.close(figure)
+
+
+def test_a_scale_of_noise_is_named_where_there_are_two_and_judged_by_its_own_accuracy(tmp_path):
+    """Of ten classes an accuracy of 0.12 is near chance with 500 images, which of 11 it is not."""
+    found = reported(tmp_path, {2.0: 0.25, 0.0: 0.125}, {2.0: 0.11, 0.0: 0.14})
+    assert [claim.item.split(", ")[-1] for claim in found.claims] == ["noise 2"] * 3 + [
+        "noise 0"
+    ] * 3
+    statuses = [claim.status for claim in found.claims]
+    assert statuses == ["undecided"] * 3 + ["shown"] * 3
+    assert [claim.ours for claim in found.claims[1::3]] == [-25.0, -37.5]
+    assert found.tables[1][1]["test_accuracy"].tolist() == pytest.approx([15.0, 12.0])
+    figure = found.figures["activation_sparsity"]()
+    assert [axis.get_title() for axis in figure.axes] == ["noise 2", "noise 0"]
+    plt.close(figure)
+
+
+def test_what_is_watched_of_a_linearised_network_is_in_what_it_was_made_of(key):
+    """Its outputs are those that are trained, its activity that of the network they stand for."""
+    model = models.mlp(1, 3, widths=(7,))
+    params = {"moved": model.init(key, (6,))}
+    twice = model._replace(apply=lambda params, x: 2 * model.apply(params["moved"], x))
+    x = jax.random.normal(key, (5, 6))
+    for trained, factor in ((Trained(twice, network=lambda p: p["moved"]), 2), (Trained(model), 1)):
+        given = params if factor == 2 else params["moved"]
+        found = np.asarray(activation_sparsity.watched(model, trained).model.apply(given, x))
+        hidden = np.asarray(x) @ np.asarray(params["moved"]["Dense_0"]["weight"])
+        assert found.shape == (5, 4)
+        expected = factor * np.asarray(model.apply(params["moved"], x))
+        np.testing.assert_allclose(found[:, :3], expected, rtol=1e-5)
+        np.testing.assert_allclose(found[:, 3], (hidden > 0).mean(axis=1), rtol=1e-6)

@@ -1,5 +1,6 @@
 import json
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +10,7 @@ from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment, settings
 from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, fit_logistic
-from lsa_jax.experiments.lsa.kernel_bound.report import make_claims
+from lsa_jax.experiments.lsa.kernel_bound.report import make_claims, make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.run import run_sweep
@@ -215,3 +216,44 @@ def test_errors_next_to_their_bounds_take_more_test_examples():
     near = table({1: [0.105]}, [0.008])
     for num_test, statuses in ((500, ["undecided"] * 2), (100_000, ["shown"] * 2)):
         assert [claim.status for claim in make_claims(near, num_test)[:2]] == statuses
+
+
+def test_one_draw_next_to_its_bound_is_enough_to_take_more_test_examples():
+    near = table({1: [0.105, 0.4]}, [0.0005, 0.0085])
+    for num_test, statuses in ((3000, ["undecided"] * 2), (10**6, ["shown"] * 2)):
+        assert [claim.status for claim in make_claims(near, num_test)[:2]] == statuses
+    exactly = table({1: [0.1, 0.1]}, [0.001])  # "or more"
+    assert make_claims(exactly, 10**40)[0].status == "shown"
+
+
+def test_a_linear_classifier_s_examples_count_once_a_seed():
+    """Of 300 seeds' 1,000 examples each: REACH errors of 300,000 (and four) are 0.0018."""
+    errors = [0.492] * 300
+    rows = pd.DataFrame({"learner": "linear", "k": 9, "m": 1, "test_error": errors, "status": "ok"})
+    claim = make_claims(pd.concat([table({}, [0.001]), rows]), 1000)[-1]
+    assert claim.low == pytest.approx(0.492 - 1.96 * 0.5 / 300_000**0.5, abs=1e-4)
+
+
+def test_a_report_has_errors_and_how_many_reach_the_bound_by_m(tmp_path):
+    fine = table({1: [0.25, 0.05], 3: [0.1, 0.2]}, [0.001, 0.003])
+    columns = dict.fromkeys(("least_test_error", "discriminant_error", "predicted_error"), 0.5)
+    failed = fine.iloc[:1].assign(test_error=0.9, status="failed")
+    results = pd.concat([fine, failed]).assign(**columns)
+    report = make_report(settings.default_config(), results, tmp_path)
+    errors, shares, fits = (frame for _, frame in report.tables)
+    assert list(errors) == ["k", "m = 1", "m = 3", "network"]
+    assert errors.iloc[0].tolist() == [9, "0.150 ± 0.141", "0.150 ± 0.071", "0.002 ± 0.001"]
+    assert shares.iloc[0].tolist() == [9, "1 of 2", "2 of 2", "0 of 2"]
+    assert (
+        fits["m"].tolist() == [1, 3] and fits["predicted error"].tolist() == ["0.500 ± 0.000"] * 2
+    )
+    figure = report.figures["kernel_bound"]()
+    lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
+    np.testing.assert_allclose(lines["k = 9"], [[1, 3], [0.15, 0.15]])
+    np.testing.assert_allclose(lines["network, k = 9"][1], [0.002, 0.002])
+    np.testing.assert_allclose(lines["bound of theorem 2"][1], [0.1, 0.1])
+    plt.close(figure)
+    alone = make_report(
+        settings.default_config(), results[results["learner"] == "network"], tmp_path
+    )
+    assert alone.tables == []

@@ -44,6 +44,18 @@ def test_each_lemma_is_checked_where_it_applies():
     assert found["bias_ratio"] == pytest.approx(3.0)
 
 
+def test_lemma_3_s_sketch_begins_at_a_power_of_k_and_ends_at_the_error():
+    """256^(-1/8) = 1/2; the error is at least the target up to where it is equal to it."""
+    columns = {"w_dot_wstar": [1e-6, 0.49, 0.5, 0.6, 0.7], "test_accuracy": [0, 0, 0, 0.875, 0.9]}
+    columns |= {"grad_b": [-5.0, 4.0, 2.0, 1.0, 0.5], "grad_dot_wstar": -1.0, "grad_w_perp": 1.0}
+    course = pd.DataFrame(columns).assign(b=1.0, w_perp_norm=1.0)
+    found = check_lemmas(configure(k=256, target_error=0.125), course)
+    assert found["lemma3_sketch_least"] == found["lemma3_least"] == 1.0
+    course.loc[2:, "w_dot_wstar"] = 0.49  # it never begins
+    none = check_lemmas(configure(k=256, target_error=0.125), course)
+    assert math.isnan(none["lemma3_sketch_least"]) and none["lemma3_least"] == 1.0
+
+
 def numbers(k, **changes):
     """Made-up numbers of one k of which every statement holds."""
     fine = {
@@ -164,6 +176,8 @@ def test_a_sweep_writes_table_trajectories_and_figure(tmp_path):
     assert {claim["status"] for claim in claims[:3]} == {"shown"}
     table = pd.read_csv(tmp_path / "out" / "trajectories.csv")
     assert table.columns[0] == "k"
+    for name in ("w_dot_wstar", "b", "time"):  # where the flow ends
+        assert results[name].tolist() == pytest.approx(table.groupby("k")[name].last().tolist())
     note = (tmp_path / "out" / "report.md").read_text()
     assert "sweep (the error is reached from k = 64 on)" in note
     assert set(table["k"]) == {64, 512} and (table.groupby("k")["time"].diff().dropna() > 0).all()

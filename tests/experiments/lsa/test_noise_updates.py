@@ -1,5 +1,6 @@
 """The reports on learning kernels and on learning curves, from made-up accuracies, by hand."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,6 +82,47 @@ def test_nothing_is_claimed_of_a_machine_without_an_update_or_that_did_not_finis
     assert report(failed).tables == [] and "No run has finished" in report(failed).notes[0]
 
 
+def test_intervals_count_the_test_images_of_both_and_say_so_of_one_seed():
+    """By Agresti and Coull, of two and four more images: theirs are PUBLISHED's, ours 4,000."""
+
+    def variance(accuracy, images):
+        share = (accuracy * images + 2) / (images + 4)
+        return share * (1 - share) / (images + 4)
+
+    published = PUBLISHED[ITEM]
+    gain, first, _ = updates.make_claims(machine([(0.55, 0.56, 0.58, 0.655678)]), ITEM)
+    error = 100 * np.sqrt(variance(0.55, 4000) + variance(0.655678, 4000))
+    assert gain.low == pytest.approx(10.57 - 1.96 * error, abs=0.01) and gain.ours == 10.57
+    error = 100 * np.sqrt(variance(0.55, 4000) + variance(0.52, published.num_test))
+    assert first.high == pytest.approx(55 + 1.96 * error, abs=0.01) and first.ours == 55
+    two = machine([(0.5, 0.62346)] * 2)  # one update: a gain, but nothing that was published
+    gain, first, after = updates.make_claims(two, ITEM)
+    assert [gain.status, gain.ours, after.status] == ["shown", 12.35, "not run"]
+    assert "published after 3 update(s)" in after.note and "before any update" in first.item
+    many = machine([(0.5, 0.55, 0.6, 0.65)] * 2, num_train=published.num_train + 1)
+    assert [c.status for c in updates.make_claims(many, ITEM)] == ["shown", "not run", "not run"]
+
+
+def test_a_kernel_matrix_takes_the_median_of_the_seeds_times():
+    found = report(machine([(0.5, 0.6)] * 3), None)
+    (_, times) = found.tables[1]
+    assert times.to_dict("list") == {"of": ["ours"], "images": [4000], "seconds": ["5.0"]}
+    (_, times) = report(machine([(0.5, 0.6)], seconds=(7.0,)), None).tables[1]
+    assert times["seconds"].tolist() == ["7.0"]
+
+
+def test_the_figure_has_accuracies_by_update_the_others_level_and_the_published():
+    fine = machine([(0.5, 0.55, 0.6, 0.65), (0.52, 0.57, 0.6, 0.63)])
+    network = fine.assign(learner="network", test_accuracy=[0.7, 0.72])
+    figure = report(pd.concat([fine, network])).figures["updates"]()
+    (axis,) = figure.axes
+    lines = {line.get_label(): np.array(line.get_ydata()) for line in axis.lines}
+    plt.close(figure)
+    np.testing.assert_allclose(lines[MACHINE], [51, 56, 60, 64])
+    np.testing.assert_allclose(lines[NETWORK], [71, 71])
+    np.testing.assert_allclose(lines["published"], PUBLISHED[ITEM].percent)
+
+
 def curve(learner, accuracies, num_train):
     return pd.DataFrame(
         {
@@ -125,3 +167,20 @@ def test_a_learning_curve_of_which_nothing_finished_says_so_and_names_the_folder
     failed = curve("network", (0.5,), 100).assign(status="failed")
     found = learning_curves.make_report(config, failed)
     assert found.title.endswith(": birds") and found.tables == [] and found.claims == []
+    assert found.notes == ["No run has finished."]
+
+
+def test_one_run_without_measures_is_a_learning_curve_in_percent_of_one_cell():
+    config = settings.default_config()
+    found = learning_curves.make_report(config, curve("network", (0.625,), 100))
+    ((_, table),) = found.tables
+    assert table.to_dict("list") == {"series": [NETWORK], "100 examples": ["62.50"]}
+    assert "images of 10 classes" in found.notes[1] and found.title == config.title
+    kernel = curve("ntk_infinite", (0.5,), 100).assign(kernel_distance=0.5)  # not the network's
+    assert len(learning_curves.make_report(config, kernel).tables) == 1
+    parts = [curve("network", (0.5, 0.7), 10), curve("network", (0.8,), 1000)]
+    figure = learning_curves.make_report(config, pd.concat(parts)).figures["learning_curves"]()
+    (axis,) = figure.axes
+    np.testing.assert_allclose(axis.lines[0].get_data(), [[10, 1000], [60, 80]])
+    assert [tick.get_text() for tick in axis.get_xticklabels()] == ["10", "1,000"]
+    plt.close(figure)

@@ -138,16 +138,24 @@ def test_the_report_has_a_part_for_each_extension(monkeypatch, tmp_path):
         return Report("", [("Course", table)], [claim], {"f": len}, {"t": table}, ["note"])
 
     monkeypatch.setattr(extensions_report.report, "make_report", fake)
+    nan = np.nan
     results = pd.DataFrame(
-        {"seed": [0, 1, 0], "num_features": [3, 3, np.nan], "stride": [np.nan, np.nan, 2]}
+        {
+            "seed": [0, 1, 0, 0, 0, 0],
+            "num_features": [5, 5, 3, nan, nan, nan],
+            "stride": [nan, nan, nan, 2, nan, 2],
+            "separate_filters": [nan, nan, nan, nan, True, False],
+        }
     )
     report = extensions_report.make_report(configure(), results, tmp_path)
+    names = ["5 features", "3 features", "stride 2", "separate filters", "one filter, stride 2"]
     assert [(heading, table["runs"][0]) for heading, table in report.tables] == [
-        ("Course: 3 features", 2),
-        ("Course: stride 2", 1),
+        (f"Course: {name}", 2 if name == names[0] else 1) for name in names
     ]
-    assert [c.item for c in report.claims] == ["3 features: w.w* grows", "stride 2: w.w* grows"]
-    assert set(report.figures) == {"f_3_features", "f_stride_2"}
-    assert set(report.extra_tables) == {"t_3_features", "t_stride_2"}
+    assert [c.item for c in report.claims] == [f"{name}: w.w* grows" for name in names]
+    endings = [name.replace(", ", "_").replace(" ", "_") for name in names]
+    assert list(report.figures) == [f"f_{ending}" for ending in endings]
+    assert list(report.extra_tables) == [f"t_{ending}" for ending in endings]
+    assert report.notes == ["note"] and report.title == configure().title
     single = extensions_report.make_report(configure(), results[["seed"]], tmp_path)
     assert [heading for heading, _ in single.tables] == ["Course"]

@@ -1,5 +1,6 @@
 import math
 
+import ml_collections
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import norm
 from lsa_jax.experiments.lsa.signal import population
 from lsa_jax.experiments.lsa.signal.descent import (
     PopulationState,
+    flow_to_target,
     measure,
     population_flow,
     population_step,
@@ -250,3 +252,25 @@ def test_the_flow_says_when_the_error_is_out_of_reach():
     assert misclassification(*flow.states[-1], noise_std(16, 1.0), 16) == pytest.approx(
         0.355, abs=1e-3
     )
+
+
+def test_a_typical_start_is_of_one_deviation_along_w_star_and_of_all_others_across():
+    assert typical_start(0.5, 10) == (0.5, 1.5, 0.0)
+    assert typical_start(1e-3, 1) == (1e-3, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("ratio", [None, 0.5])
+def test_a_flow_begins_along_the_gradient_its_threshold_k_times_slower_by_default(ratio):
+    k, scale = 64, 0.35
+    fields = {"k": k, "d": 5, "noise_scale": scale, "init_scale": 0.2, "duration": 0.01}
+    fields |= {"bias_learning_rate_ratio": ratio, "target_error": 1e-3}
+    flow, sigma = flow_to_target(ml_collections.ConfigDict(fields))
+    assert sigma == pytest.approx(scale * math.log(k) / math.sqrt(k))
+    assert flow.times[-1] == 0.01 and not flow.reached
+    first, last = flow.states[0], flow.states[-1]
+    assert first == pytest.approx((0.2, 0.4, 0.0), rel=1e-12)
+    slope = population_gradient(*first, sigma, k)
+    moved = [(b - a) / 0.01 for a, b in zip(first, last, strict=True)]
+    bias = slope.b * (1 / k if ratio is None else ratio)
+    # To first order in the time; all three are far from 0.
+    assert moved == pytest.approx([-slope.w_dot_wstar, -slope.w_perp, -bias], rel=0.05)

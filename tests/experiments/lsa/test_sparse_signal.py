@@ -159,3 +159,25 @@ def test_a_wrong_number_of_examples_is_named(key, num_examples):
 def test_what_an_unaligned_signal_cannot_have_is_named(key, options, stride, message):
     with pytest.raises(InputError, match=message):
         sample_unaligned(key, 2, sparse_signal(3, 4, 0.1, **options), stride)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_unaligned_sample_has_one_example_or_more(key):
+    with pytest.raises(InputError, match="num_examples is 0; accepted: a whole number, 1 or more"):
+        sample_unaligned(key, 0, sparse_signal(3, 4, 0.1), 1)
+
+
+def test_an_unaligned_signal_starts_equally_often_at_every_place_where_it_fits(key):
+    """Without noise, of six entries: the signal's two, at the places 0 to 4."""
+    n, feature = 5000, np.array([0.6, 0.8])
+    signal = sparse_signal(2, 2, 0.0, features=feature)
+    data = jax.jit(lambda key: sample_unaligned(key, n, signal, 1))(key)
+    inputs, targets = (np.asarray(part) for part in data)
+    assert inputs.shape == (n, 5, 2)
+    vectors = np.concatenate([inputs[:, :, 0], inputs[:, -1:, 1]], axis=1) * targets[:, None]
+    starts = np.argmax(np.abs(vectors) > 0, axis=1)
+    for vector, start in zip(vectors[:100], starts, strict=False):
+        np.testing.assert_allclose(vector[start : start + 2], feature, rtol=1e-6)
+    np.testing.assert_allclose(np.abs(vectors).sum(axis=1), 1.4, rtol=1e-6)
+    counts = [np.sum((starts == place) & (targets == y)) for place in range(5) for y in (-1, 1)]
+    assert sum(counts) == n and scipy.stats.chisquare(counts).pvalue > RARE

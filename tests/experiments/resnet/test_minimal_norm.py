@@ -1,5 +1,8 @@
 """Networks of small norm: what enlarging keeps, what is claimed, a sweep from end to end."""
 
+import functools
+import itertools
+
 import jax
 import numpy as np
 import pandas as pd
@@ -9,6 +12,7 @@ from lsa_jax.experiments.resnet.minimal_norm import settings
 from lsa_jax.experiments.resnet.minimal_norm.construction import (
     all_inputs,
     enlarge,
+    fit_small,
     network,
     product_of_six,
 )
@@ -36,6 +40,29 @@ def test_an_enlarged_network_computes_the_same(key, width):
     np.testing.assert_allclose(network({"w": large}, x), expected, rtol=1e-4, atol=1e-5)
     if width == 12:
         assert relative_norm(large) == pytest.approx(np.linalg.norm(small) / 6**0.5, rel=1e-5)
+
+
+def test_the_network_is_half_the_neurons_less_the_other_half(key):
+    w = np.asarray(jax.random.normal(key, (6, 8)), float)
+    x = all_inputs()
+    np.testing.assert_allclose(np.abs(x), 6**-0.5, rtol=1e-6)
+    assert len({tuple(row) for row in np.sign(x)}) == 2**6
+    neurons = np.maximum(x @ w, 0) / 8**0.5
+    expected = neurons[:, :4].sum(axis=1) - neurons[:, 4:].sum(axis=1)
+    np.testing.assert_allclose(network({"w": w}, x)[:, 0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_fitted_network_is_stationary_in_its_size(key):
+    """F is of degree 1 in W: at the least mean (t F - y)^2 + lambda t^2 |W|^2 / 6, here at t = 1,
+    mean (y - F) F is lambda |W|^2 / 6."""
+    penalty = 3e-3
+    fit = functools.partial(fit_small, width=40, steps=2000, rate=0.05)
+    w = np.asarray(jax.jit(fit)(key, penalty), float)
+    x = np.array(list(itertools.product((-1, 1), repeat=6))) / 6**0.5
+    y, neurons = np.prod(np.sign(x), axis=1), np.maximum(x @ w, 0) / 40**0.5
+    f = neurons[:, :20].sum(axis=1) - neurons[:, 20:].sum(axis=1)
+    assert np.mean((y - f) ** 2) < 0.5
+    assert np.mean((y - f) * f) == pytest.approx(penalty * np.sum(w**2) / 6, rel=0.01)
 
 
 def test_labels_are_the_scaled_product_of_six_inputs(key):

@@ -34,6 +34,8 @@ def least_norms(runs: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _norm_at(runs: pd.DataFrame, column: str, error: float) -> float:
     """Returns the least norm among the runs with at most this error; NaN where there is none."""
+    if runs.empty:  # where all failed, there are no columns of numbers either
+        return np.nan
     norms = runs.loc[runs[column] <= error, "relative_norm"]
     return float(norms.min()) if len(norms) else np.nan
 
@@ -107,7 +109,8 @@ def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
     axis.set(xscale="log", xlim=(0.004, 1.2), ylim=(0, None), xlabel="error")
     axis.set(ylabel="Frobenius norm")
     tidy(axis)
-    axis.legend(frameon=False)
+    if axis.lines:
+        axis.legend(frameon=False)
     return figure
 
 

@@ -1,0 +1,136 @@
+"""The report on networks of small norm, from made-up norms and errors, by hand."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.resnet.minimal_norm import settings
+from lsa_jax.experiments.resnet.minimal_norm.report import hand_claims, make_report, search_claims
+from lsa_jax.reporting import files
+from lsa_jax.reporting.write import write_report
+
+
+def reported(workdir, hand=(), searches=()):
+    """Returns results and report of networks by hand and of searches, by width and candidates."""
+    rows = []
+    for width, metrics in hand:
+        found = metrics or {"message": "not finite"}
+        row = {"part": "construction", "width": width, "seed": np.nan, "penalty": 1e-3}
+        rows.append((row | found | {"status": "ok" if metrics else "failed"}, []))
+    for width, candidates in searches:
+        row = {"part": "search", "width": width, "seed": 0, "message": "all diverged"}
+        best = min(candidates, key=lambda one: one["test_error"]) if candidates else {}
+        rows.append((row | best | {"status": "ok" if candidates else "failed"}, candidates))
+    for number, (row, history) in enumerate(rows):
+        row["id"] = f"run{number}"
+        files.write_run(workdir, row["id"], row, history)
+    results = pd.DataFrame([row for row, _ in rows])
+    return results, make_report(settings.default_config(), results, workdir)
+
+
+def candidate(train, test, norm, rate=1.0):
+    errors = {"train_error": train, "test_error": test}
+    return {"learning_rate": rate, "weight_decay": 1e-5, **errors, "relative_norm": norm}
+
+
+def drawn(report):
+    """Returns the figure's curves by their labels: the values on both axes."""
+    figure = report.figures["minimal_norm"]()
+    (axis,) = figure.axes
+    lines = {line.get_label(): np.array(line.get_data()) for line in axis.lines}
+    assert (axis.get_legend() is not None) == bool(lines)
+    plt.close(figure)
+    return lines
+
+
+def test_a_sweep_of_which_every_point_failed_says_so(tmp_path):
+    results, report = reported(tmp_path, hand=[(200, {}), (1000, {})], searches=[(200, [])])
+    assert report.tables == [] and len(report.claims) == 3 + 2
+    assert {claim.status for claim in report.claims} == {"not run"}
+    assert drawn(report) == {}
+    text = write_report(tmp_path, results, report)
+    assert text.count("not run") == 5 and "run0: not finite" in text and "run2: all div" in text
+
+
+def test_each_part_is_reported_without_the_other(tmp_path):
+    made = {"relative_norm": 9.0, "test_error": 0.1}
+    _, alone = reported(tmp_path / "hand", hand=[(200, made)], searches=[(200, [])])
+    assert [claim.status for claim in alone.claims] == ["shown"] + ["not shown"] * 2 + [
+        "not run"
+    ] * 2
+    assert [heading for heading, _ in alone.tables] == ["Made by hand"]
+    assert list(drawn(alone)) == ["made by hand, test error"]
+    far = [candidate(0.05, 0.8, 30.0)]
+    _, alone = reported(tmp_path / "search", hand=[(200, {})], searches=[(200, far)])
+    assert [claim.status for claim in alone.claims] == ["not run"] * 3 + ["shown"] * 2
+    assert [heading for heading, _ in alone.tables] == ["Best by SGD in test error"]
+
+
+def test_of_each_width_the_three_candidates_of_least_test_error_are_shown(tmp_path):
+    tests = {40: (0.9, 0.5, 0.7, 0.8, 0.6), 10: (0.4, 0.95)}
+    searches = [
+        (width, [candidate(0.3, error, 10 * error) for error in errors])
+        for width, errors in tests.items()
+    ]
+    _, report = reported(tmp_path, searches=searches)
+    ((_, table),) = report.tables
+    assert table["m"].tolist() == [10, 10, 40, 40, 40]
+    assert table["test_error"].tolist() == [0.4, 0.95, 0.5, 0.6, 0.7]
+    assert table["relative_norm"].tolist() == [10 * error for error in table["test_error"]]
+    candidates = report.extra_tables["candidates"]
+    assert candidates.index.tolist() == list(range(7)) and set(candidates["seed"]) == {0}
+    assert candidates["test_error"].tolist() == [*tests[40], *tests[10]]
+
+
+def test_the_figure_has_the_least_norm_at_most_an_error_times_the_root_of_d(tmp_path):
+    made = [(200, {"relative_norm": n, "test_error": e}) for n, e in ((9.0, 0.2), (11.0, 0.1))]
+    runs = [candidate(0.0, 0.5, 30.0), candidate(0.3, 0.6, 20.0), candidate(0.4, 0.9, 25.0)]
+    _, report = reported(tmp_path, hand=made, searches=[(200, runs)])
+    lines, scale = drawn(report), 40**0.5  # d = 40
+    hand = [[0.1, 0.2], [11 * scale, 9 * scale]]
+    np.testing.assert_allclose(lines["made by hand, test error"], hand)
+    norms = [30 * scale, 20 * scale, 20 * scale]
+    test = [[0.5, 0.6, 0.9], norms]
+    np.testing.assert_allclose(lines["least by SGD, test error"], test)
+    train = [[1e-3, 0.3, 0.4], norms]  # no error is 0 on a logarithmic axis
+    np.testing.assert_allclose(lines["least by SGD, train error"], train)
+
+
+@pytest.mark.parametrize(
+    ("norm", "status"), [(9.7, "shown"), (1.05 * 9.7, "shown"), (10.2, "not shown")]
+)
+def test_a_network_by_hand_may_be_five_percent_larger_than_the_paper_s(norm, status):
+    hand = pd.DataFrame({"relative_norm": [norm], "test_error": [0.12]})
+    first, second, _ = hand_claims(hand)
+    assert (first.status, first.ours, first.paper) == (status, norm, 9.7)
+    assert (second.status, second.ours) == ("not shown", "no such error")
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "norm", "statuses"),
+    [
+        (0.12, 0.4, 19.5, ["shown", "shown"]),  # far is above 2 * 9.7
+        (0.12, 0.4, 19.4, ["shown", "not shown"]),
+        (0.12, 0.3, 10.0, ["not shown", "not shown"]),  # "above" 0.3, which the paper calls a bound
+        (0.01, 0.31, 3.0, ["shown", "not shown"]),
+        (0.13, 0.4, 3.0, ["undecided", "undecided"]),  # nothing is fitted
+    ],
+)
+def test_sgd_finds_neither_a_small_error_nor_a_small_norm(train, test, norm, statuses):
+    claims = search_claims(40, pd.DataFrame([candidate(train, test, norm)]))
+    assert [claim.status for claim in claims] == statuses
+    fits = statuses[0] != "undecided"
+    assert [claim.ours for claim in claims] == [test, norm if fits else "no such run"]
+    assert all(("no run fits" in claim.note) != fits for claim in claims)
+
+
+def test_the_best_error_that_the_paper_found_is_told_for_its_dimensions_alone():
+    runs = pd.DataFrame([candidate(0.1, 0.5, 30.0)])
+    for frame in (runs, runs[:0]):
+        papers = {d: [claim.paper for claim in search_claims(d, frame)] for d in (40, 100, 12)}
+        assert papers == {
+            40: ["0.69, above 0.3", "well above 9.7"],
+            100: ["0.98, above 0.3", "well above 9.7"],
+            12: ["above 0.3", "well above 9.7"],
+        }
