@@ -12,11 +12,12 @@ from lsa_jax.training.growth import (
     Operator,
     grow,
     layer_map,
+    num_layers_of,
     search_space,
     stack_last,
 )
-from lsa_jax.training.lag import grow_all, grow_and_select
-from lsa_jax.training.steps import NetworkState, Placement, Problem, train_one
+from lsa_jax.training.lag import grow_all
+from lsa_jax.training.steps import NetworkState
 
 R = NEW
 
@@ -47,11 +48,31 @@ def test_the_search_space_of_the_thesis_has_thirty_operators_and_all_differ():
 
 
 @pytest.mark.parametrize(
-    "operator", [Operator(4, 1, "copy"), Operator(0, 2, "copy"), Operator(0, 1, "zero")]
+    "operator",
+    [
+        Operator(4, 1, "copy"),
+        Operator(-1, 1, "copy"),
+        Operator(0, 2, "copy"),
+        Operator(0, 0, "copy"),
+        Operator(0, 1, "zero"),
+    ],
 )
 def test_operators_that_do_not_fit_are_refused(operator):
     with pytest.raises(InputError, match="accepted"):
         layer_map(6, 3, operator)
+
+
+def test_the_search_space_is_every_place_every_divisor_and_both_sources():
+    space = search_space(9, 6)
+    wanted = {(i, b, s) for i in (0, 1, 2, 3) for b in (1, 2, 3, 6) for s in ("copy", "random")}
+    assert set(space) == wanted and len(space) == len(wanted)
+    assert search_space(9, 6, indices=(3,), block_sizes=(2,), sources=("copy",)) == [(3, 2, "copy")]
+    with pytest.raises(InputError, match="index is 4"):
+        search_space(9, 6, indices=(4,))
+
+
+def test_layers_are_counted_on_the_first_axis():
+    assert num_layers_of({"tokens": np.zeros(2), "layers": {"w": np.zeros((5, 3, 4))}}) == 5
 
 
 def params_of(layers, shift):
@@ -99,90 +120,3 @@ def test_copies_take_their_layers_parameters_and_moments():
     np.testing.assert_array_equal(mu[3], opt_state[0].mu["layers"]["w"][2])
     np.testing.assert_array_equal(grown.params["tokens"][0], old["tokens"])
     assert grown.opt_state[0].count.tolist() == [1]
-
-
-def chain_loss(params, batch):
-    """Layers multiply: y = x w_1 ... w_n, so that growing changes the function in a known way."""
-    product = jnp.prod(params["layers"]["w"])
-    errors = 0.5 * jnp.square(batch["x"] * product - batch["y"])
-    return errors.sum(), jnp.float32(len(errors))
-
-
-def chain_problem():
-    x = np.linspace(1, 2, 8, dtype=np.float32)
-
-    def batches(first, steps):
-        return {"x": np.stack([x] * steps), "y": np.stack([2 * x] * steps)}
-
-    validation = {"x": jnp.asarray(x)[None], "y": 2 * jnp.asarray(x)[None]}
-    return Problem(chain_loss, optax.sgd(0.01), batches, validation)
-
-
-@pytest.fixture(scope="module")
-def problem():
-    return chain_problem()
-
-
-def chain_state(problem, *weights):
-    params = {"layers": {"w": jnp.asarray(weights)}}
-    return NetworkState(params, problem.optimizer.init(params))
-
-
-OPERATORS = [Operator(0, 1, "copy"), Operator(1, 1, "copy"), Operator(1, 1, "random")]
-
-
-def test_growing_without_training_keeps_what_raises_the_loss_least(problem):
-    state = chain_state(problem, 2.0, 1.1)
-    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
-    found = grow_and_select(problem, state, fresh, OPERATORS, steps=0)
-    squares = np.mean(np.linspace(1, 2, 8) ** 2) / 2
-    by_hand = [squares * (product - 2) ** 2 for product in (4.4, 2.42, 0.22)]
-    assert found.operator == OPERATORS[1]
-    np.testing.assert_allclose(list(found.scores.values()), by_hand, rtol=1e-5)
-    np.testing.assert_array_equal(found.state.params["layers"]["w"], np.float32([2, 1.1, 1.1]))
-
-
-def test_selection_is_by_the_loss_after_training_and_parts_change_nothing(problem, tmp_path):
-    state = chain_state(problem, 2.0, 1.1)
-    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
-    whole = grow_and_select(problem, state, fresh, OPERATORS, steps=6, window=7)
-    place = Placement(at_once=1)
-    again = [
-        grow_and_select(
-            problem, state, fresh, OPERATORS, steps=6, window=7, placement=place, directory=tmp_path
-        )
-        for _ in range(2)  # the second time all comes from the checkpoints
-    ]
-    for parts in again:
-        assert parts.operator == whole.operator and parts.scores == whole.scores
-        np.testing.assert_array_equal(parts.losses, whole.losses)
-    # By hand: descent on three numbers, in float64.
-    x = np.linspace(1, 2, 8)
-    for column, operator in enumerate(OPERATORS):
-        w = np.array([[2, 2, 1.1], [2, 1.1, 1.1], [2, 1.1, 0.1]][column])
-        losses = []
-        for _ in range(7):
-            error = x * w.prod() - 2 * x
-            losses.append(0.5 * np.mean(error**2))
-            w = w - 0.01 * np.mean(error * x) * w.prod() / w
-        np.testing.assert_allclose(
-            whole.losses[:, column], losses, rtol=1e-4, err_msg=operator.name
-        )
-
-
-def test_a_batch_over_eight_devices_trains_like_one(problem):
-    state = chain_state(problem, 2.0, 1.1)
-    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
-    found = grow_and_select(problem, state, fresh, OPERATORS[:1], steps=6, window=7)
-    grown = jax.tree.map(lambda a: a[0], grow_all(state, fresh, problem.optimizer, OPERATORS[:1]))
-    settings = {"start": 0, "stop": 6, "measured": np.arange(7), "segment": 6}
-    losses = train_one(problem, grown, 8, **settings).losses
-    np.testing.assert_allclose(losses, found.losses[:, 0], rtol=1e-5)
-
-
-def test_checkpoints_of_other_data_are_refused(problem, tmp_path):
-    state = chain_state(problem, 2.0, 1.1)
-    settings = {"start": 0, "stop": 2, "measured": np.array([2]), "segment": 2}
-    train_one(problem, state, 8, **settings, directory=tmp_path)
-    with pytest.raises(InputError, match="of other data than this run"):
-        train_one(problem._replace(checksum=1), state, 8, **settings, directory=tmp_path)

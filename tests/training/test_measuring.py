@@ -188,3 +188,105 @@ def test_measures_that_mean_nothing_are_refused_with_the_reason():
     with pytest.raises(InputError, match="'weight_movement': examples act on each other"):
         check({"measures": ("kernel_distance",)}, fields)
     assert set(measure_fields()) == {"measures", "measured_examples"}
+
+
+def read_out(params, x):
+    return x @ params["w"]
+
+
+# A layer of 1000 x 100 weights takes 2 x 10^5 operations an example. The kernel of 16 examples is
+# one tile, derivatives of 16: two passes for each of 100 outputs, and 2 n^2 c P for products. Of
+# 128 it is 10 tiles of 32 x 32, with derivatives of the examples on both of their sides.
+FORWARD, START = 2e5, 5e7
+COSTS = {
+    16: START + 2 * 16 * 100 * FORWARD + 2 * 16**2 * 100 * 1e5,
+    128: START + 10 * (2 * 64 * 100 * FORWARD + 2 * 32**2 * 100 * 1e5),
+}
+
+
+@pytest.mark.parametrize(
+    ("count", "marks", "otherwise"),
+    [
+        (128, [0, 1, 2, 4, 8, 16, 32, 40], (64, [0, 1, 2, 4, 8, 16, 32, 40])),
+        (16, [0, 1, 2, 4, 8, 16, 32, 40], (16, [0, 1, 4, 16, 40])),
+        (16, [0, 40], (16, [0, 40])),
+    ],
+)
+@pytest.mark.parametrize("enough", [True, False])
+def test_examples_are_as_many_as_a_twentieth_of_training_s_operations_pays_for(
+    count, marks, otherwise, enough
+):
+    seen = len(marks) * COSTS[count] / (0.05 * 3 * FORWARD)
+    params = {"w": jax.ShapeDtypeStruct((1000, 100), jnp.float32)}
+    example = jax.ShapeDtypeStruct((1000,), jnp.float32)
+    seen = int(seen * 1.001) if enough else int(seen * 0.999)
+    found = measuring.affordable(read_out, params, example, range(41), seen)
+    assert found == ((count, marks) if enough else otherwise)
+
+
+def test_an_open_number_of_examples_is_that_of_the_shape_of_one():
+    starts = {"w": np.ones((2, 1000, 100), np.float32)}
+    marks, train = range(41), np.ones((200, 1000), np.float32)
+
+    def course(seen):
+        return measuring.course_of(
+            Measuring(("kernel_distance",)),
+            read_out,
+            starts,
+            lambda replica, index: (train[index], np.ones((len(index), 100), np.float32)),
+            200,
+            marks,
+            seen,
+        )
+
+    enough = 8 * COSTS[128] / (0.05 * 3 * FORWARD)
+    assert course(int(1.001 * enough))._inputs.shape == (2, 128, 1000)
+    assert course(int(0.999 * enough))._inputs.shape == (2, 64, 1000)
+
+
+@pytest.fixture
+def course():
+    starts = {"w": np.array([[3.0, 4.0], [0.0, 1.0]], np.float32)}
+    found = measuring.course_of_weights(Measuring(("weight_movement",)), starts, [0, 2, 5, 7])
+    for mark in (0, 2, 5, 7):
+        now = {"w": starts["w"] + np.array([[0.0, mark], [mark / 2, 0.0]], np.float32)}
+        found.take(mark, now)
+    return found
+
+
+def test_a_course_is_read_by_mark_by_replica_and_by_step(course):
+    assert course.marks == [0, 2, 5, 7]
+    name, expected = "weight_movement/w", {m: (m / 5, m / 2) for m in course.marks}
+    for mark, (first, second) in expected.items():
+        np.testing.assert_allclose(course.row(mark)[name], [first, second], rtol=1e-6)
+        assert course.row_of(1, mark) == {name: pytest.approx(second)}
+    assert course.row(3) == {} and course.row_of(0, 3) == {}
+    rows = course.rows_of(0, "epoch")
+    assert [(row["epoch"], row[name]) for row in rows] == [
+        (mark, pytest.approx(first)) for mark, (first, _) in expected.items()
+    ]
+    table = course.table([7, 3, 2])[name]
+    np.testing.assert_allclose(table, [expected[7], [np.nan] * 2, expected[2]], rtol=1e-6)
+
+
+def test_replicas_that_stopped_are_not_measured_any_more(course):
+    course.values["measures"][:] = np.nan
+    course.take(5, {"w": np.zeros((2, 2), np.float32)}, [1])
+    course.take(3, {"w": np.zeros((2, 2), np.float32)})  # no mark
+    assert np.isfinite(course.values["measures"][:, 0]).tolist() == [
+        [False, False],
+        [False, False],
+        [False, True],
+        [False, False],
+    ]
+
+
+def test_the_cost_is_medians_without_what_compiles_over_all_marks_and_segments(course):
+    course.seconds[:] = [9.0, 1.0, 2.0, 6.0]
+    # 4 measurings of 2 s beside 10 segments of 5 s.
+    assert course.cost([80.0, 4.0, 5.0, 7.0], 10) == (0, pytest.approx(4 * 2 / 50))
+    course.seconds[:] = [9.0, 1.0]
+    assert course.cost([80.0, 4.0], 10).share == pytest.approx(4 * 1 / 40)
+    assert course.cost([80.0], 10).share is None
+    course.seconds[:] = [9.0]
+    assert course.cost([80.0, 4.0], 10).share is None

@@ -1,4 +1,5 @@
 import json
+import re
 
 import jax
 import jax.numpy as jnp
@@ -121,8 +122,8 @@ def test_what_is_no_task_is_refused_with_what_is_accepted(tmp_path, tokenizer):
             ("quiz",), folder, tokenizer, np.zeros((1, 9), np.int32), **kept
         )
 
-    for folder in (None, tmp_path):
-        with pytest.raises(MissingDataError, match=r"quiz\.jsonl"):
+    for folder, where in ((None, "quiz.jsonl below --data_dir"), (tmp_path, str(tmp_path))):
+        with pytest.raises(MissingDataError, match=re.escape(f"accepted: a file {where}")):
             read(folder)
     with pytest.raises(InputError, match="2 or more"):
         read(written(tmp_path, ("alone", "one")))

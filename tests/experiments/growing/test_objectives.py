@@ -9,6 +9,7 @@ import scipy.stats
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing.objectives import (
     FIRST_SENTINEL,
+    SEPARATOR,
     corrupt_spans,
     make_objective,
     num_sentinels,
@@ -83,3 +84,24 @@ def test_a_mixture_s_prefixes_and_spans_have_their_own_laws_whatever_kind_is_dra
     sizes = span_sizes(N)
     before = np.argmax(tokens[has_spans] == FIRST_SENTINEL, axis=1) - 1  # behind a separator
     assert _is_uniform(before, 1, sizes.tokens - sizes.noise - 1)
+
+
+def test_spans_are_asked_for_behind_a_prefix_that_is_the_text_without_them():
+    windows = np.tile(np.arange(60, 60 + N, dtype=np.int32), (3, 1))
+    batch = make_objective("spans", N, VOCABULARY)(jax.random.key(3), windows)
+    sizes, place = span_sizes(N), np.arange(N)
+    shown = sizes.tokens - sizes.noise + sizes.spans
+    # A separator comes first, so that the prefix ends with the first sentinel of the answer.
+    assert batch.prefix.tolist() == [shown + 1] * 3
+    assert (np.asarray(batch.tokens)[:, shown + 1] == FIRST_SENTINEL).all()
+    np.testing.assert_array_equal(batch.weights[0], (place >= shown) & (place < sizes.total))
+
+
+def test_separators_are_never_asked_for_or_hidden_even_where_there_is_little_else():
+    windows = np.full((2, N), SEPARATOR, np.int32)
+    windows[1, 7] = 99  # of six that would be asked for
+    batch = make_objective("masked", N, VOCABULARY)(jax.random.key(4), windows)
+    assert batch.weights.sum(axis=1).tolist() == [0, 1]
+    asked = np.asarray(batch.weights[1]) == 1
+    assert batch.positions[1][asked].tolist() == [7] and batch.targets[1][asked].tolist() == [99]
+    np.testing.assert_array_equal(np.delete(batch.tokens, 7, axis=1), np.delete(windows, 7, axis=1))

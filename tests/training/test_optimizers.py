@@ -1,0 +1,112 @@
+"""Optimisers and schedules against the definitions, in plain numbers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.training.optimizers import SCHEDULES, make_optimizer, make_schedule
+
+
+def test_steps_schedule_falls_at_its_epochs():
+    schedule = make_schedule(
+        "steps", 0.1, epochs=10, steps_per_epoch=7, decay_epochs=(2, 5), decay_factor=0.2
+    )
+    steps = np.array([0, 13, 14, 15, 34, 35, 36, 69])
+    expected = 0.1 * 0.2 ** ((steps >= 14).astype(int) + (steps >= 35))
+    np.testing.assert_allclose([schedule(s) for s in steps], expected, rtol=1e-6)
+
+
+def test_cosine_schedule_ends_at_zero():
+    schedule = make_schedule("cosine", 0.1, epochs=4, steps_per_epoch=5)
+    expected = 0.05 * (1 + np.cos(np.pi * np.array([0, 5, 10, 20]) / 20))
+    np.testing.assert_allclose([schedule(s) for s in (0, 5, 10, 20)], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
+def test_each_optimizer_takes_its_first_two_steps_as_defined(name):
+    rate, mass, decay = 0.1, 0.5, 0.01
+    rule = make_optimizer(name, rate, momentum=mass, weight_decay=decay)
+    theta, gradients = 2.0, (1.0, -3.0)
+    state = rule.init(jnp.float32(theta))
+    ours = jnp.float32(theta)
+    first = second = velocity = 0.0
+    for step, gradient in enumerate(gradients, start=1):
+        updates, state = rule.update(jnp.float32(gradient), state, ours)
+        ours = optax.apply_updates(ours, updates)
+        g = gradient if name == "adamw" else gradient + decay * theta
+        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
+        velocity = mass * velocity + g
+        adam = (first / (1 - 0.9**step)) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+        theta -= (
+            rate
+            * {
+                "sgd": g,
+                "momentum": velocity,
+                "adam": adam,
+                "adamw": adam + decay * theta,
+            }[name]
+        )
+        assert float(ours) == pytest.approx(theta, rel=1e-5)
+
+
+def test_unknown_names_are_refused_with_the_accepted_ones():
+    with pytest.raises(InputError, match="optimizer is 'lion'; accepted: sgd, momentum"):
+        make_optimizer("lion", 0.1)
+    with pytest.raises(InputError, match="schedule is 'linear'; accepted: constant, cosine"):
+        make_schedule("linear", 0.1, epochs=1, steps_per_epoch=1)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_rise_multiplies_the_schedule_by_equal_steps_up_to_one(name):
+    settings = {"epochs": 8, "steps_per_epoch": 5, "decay_epochs": (3,), "decay_factor": 0.5}
+    rising = make_schedule(name, 0.1, **settings, warmup_epochs=1.2)  # six steps
+    shapes = {
+        "constant": lambda step: 1.0,
+        "cosine": lambda step: (1 + np.cos(np.pi * step / 40)) / 2,
+        "steps": lambda step: 0.5 if step >= 15 else 1.0,
+    }
+    for step in (0, 1, 4, 5, 6, 14, 15, 39):
+        expected = 0.1 * min((step + 1) / 6, 1) * shapes[name](step)
+        assert float(rising(step)) == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_rise_shorter_than_a_step_is_none():
+    at_once = make_schedule("constant", 0.1, epochs=1, steps_per_epoch=4, warmup_epochs=0.05)
+    assert float(at_once(0)) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
+def test_a_parameter_s_own_rate_multiplies_its_step_and_not_its_decay(name):
+    rate, mass, decay = 0.1, 0.5, 0.0 if name == "adam" else 0.01
+    factors, theta = np.array([0.5, 4.0]), np.array([2.0, -1.0])
+    ours = dict(zip("ab", jnp.float32(theta), strict=True))
+    rates = dict(zip("ab", factors.tolist(), strict=True))
+    rule = make_optimizer(name, rate, momentum=mass, weight_decay=decay, rate_factors=rates)
+    state = rule.init(ours)
+    velocity = first = second = np.zeros(2)
+    for step, gradient in enumerate(np.array([[1.0, 2.0], [-3.0, 0.5]]), start=1):
+        given = dict(zip("ab", jnp.float32(gradient), strict=True))
+        updates, state = rule.update(given, state, ours)
+        ours = optax.apply_updates(ours, updates)
+        velocity = mass * velocity + factors * gradient + decay * theta
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        adam = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
+        theta = (
+            theta
+            - rate
+            * {
+                "sgd": factors * gradient + decay * theta,
+                "momentum": velocity,
+                "adam": factors * adam,
+                "adamw": factors * adam + decay * theta,
+            }[name]
+        )
+        np.testing.assert_allclose(jax.tree.leaves(ours), theta, rtol=1e-5)
+
+
+def test_adam_has_no_penalty_beside_rates_of_its_own():
+    with pytest.raises(InputError, match="weight_decay is 0.5 where adam has a rate"):
+        make_optimizer("adam", 0.1, weight_decay=0.5, rate_factors={"a": 1.0})

@@ -1,0 +1,147 @@
+"""Which batches a run of steps asks for, where its losses and measures stand, how parts follow."""
+
+import itertools
+from types import SimpleNamespace
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lsa_jax import backend
+from lsa_jax.parallel import BatchLayout, ReplicaLayout
+from lsa_jax.preflight.dry_run import DryRun
+from lsa_jax.training import measuring, steps
+from lsa_jax.training.measuring import Measuring
+from lsa_jax.training.steps import NetworkState, Placement, Problem, train_parts, train_steps
+
+RATE = 0.1
+
+
+def loss(params, batch):
+    """Half the squared distance to what each example asks for."""
+    errors = 0.5 * jnp.square(params["w"] - batch)
+    return errors.sum(), jnp.float32(errors.size)
+
+
+def wanted(step):
+    return np.array([step - 1.0, step + 3.0], np.float32)  # of mean step + 1
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+def problem(asked):
+    def batches(first, count):
+        asked.append((first, count))
+        return np.stack([wanted(step) for step in range(first, first + count)])
+
+    validation = np.array([[0.0, 2.0], [4.0, 6.0], [1.0, 5.0]], np.float32)
+    return Problem(loss, optax.sgd(RATE), batches, validation)
+
+
+def begin(start, stop):
+    params = {"w": np.arange(start, stop, dtype=np.float32)}
+    return NetworkState(params, optax.sgd(RATE).init(params))
+
+
+def by_hand(w, start, stop):
+    """Returns the number after each step: a tenth of the way to the mean that is asked for."""
+    found = [w]
+    for step in range(start, stop):
+        w = w + RATE * (step + 1 - w)
+        found.append(w)
+    return np.array(found)
+
+
+def test_segments_ask_for_their_own_batches_and_losses_stand_at_their_steps(problem, asked):
+    measured = np.array([5, 6, 8, 10])
+    found = train_steps(
+        problem, begin(0, 2), ReplicaLayout(2), start=5, stop=10, measured=measured, segment=2
+    )
+    assert asked == [(5, 2), (7, 2), (9, 1)]
+    ways = np.stack([by_hand(w, 5, 10) for w in (0.0, 1.0)], axis=1)
+    np.testing.assert_allclose(found.states.params["w"], ways[-1], rtol=1e-6)
+    examples = np.array([0, 2, 4, 6, 1, 5.0])
+    losses = 0.5 * np.square(ways[measured - 5, :, None] - examples).mean(axis=2)
+    np.testing.assert_allclose(found.losses, losses, rtol=1e-5)
+    assert found.course is None and found.cost is None
+
+
+def test_measures_count_from_the_start_and_cost_their_share_of_the_time(problem, monkeypatch):
+    ticks = itertools.count()  # a second between any two looks at the clock
+    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+    monkeypatch.setattr(steps, "time", clock)
+    monkeypatch.setattr(measuring, "time", clock)
+    found = train_steps(
+        problem,
+        begin(1, 3),
+        ReplicaLayout(2),
+        start=5,
+        stop=13,
+        measured=np.array([13]),
+        segment=2,
+        measuring=Measuring(("weight_movement",)),
+    )
+    assert found.course.marks == [0, 2, 4, 8]
+    for replica, w in enumerate((1.0, 2.0)):
+        way = by_hand(w, 5, 13)
+        rows = found.course.rows_of(replica)
+        assert [row["step"] for row in rows] == [0, 2, 4, 8]
+        moved = [row["weight_movement/w"] for row in rows]
+        np.testing.assert_allclose(moved, np.abs(way[[0, 2, 4, 8]] - w) / w, rtol=1e-5, atol=1e-7)
+    # Four measurings beside four segments, a second each.
+    assert found.cost == (0, 1.0)
+
+
+def test_a_network_stays_as_it_was_before_its_first_loss_that_was_not_finite(problem):
+    broken = problem._replace(
+        batches=lambda first, count: np.stack(
+            [wanted(step) + (np.inf if step == 7 else 0) for step in range(first, first + count)]
+        ).astype(np.float32)
+    )
+    measured = np.array([6, 7, 8, 9])
+    found = train_steps(
+        broken, begin(0, 1), ReplicaLayout(1), start=5, stop=9, measured=measured, segment=2
+    )
+    np.testing.assert_allclose(found.states.params["w"][0], by_hand(0.0, 5, 7)[-1], rtol=1e-6)
+    assert np.isfinite(found.losses[:, 0]).tolist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("placement", "bounds"),
+    [
+        (Placement(), [(0, 5)]),
+        (Placement(at_once=2), [(0, 2), (2, 4), (4, 5)]),
+        (Placement(at_once=9), [(0, 5)]),
+        (Placement(at_once=2, batch_size=8), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]),
+    ],
+)
+def test_parts_are_of_the_size_asked_for_and_one_where_batches_are_dealt_out(placement, bounds):
+    parts = placement.parts(5)
+    assert [(start, stop) for start, stop, _ in parts] == bounds
+    kind = BatchLayout if placement.batch_size else ReplicaLayout
+    for start, stop, layout in parts:
+        assert isinstance(layout, kind) and layout.num_replicas == stop - start
+
+
+def test_parts_have_their_own_networks_and_tell_the_share_of_all_that_is_done(problem):
+    told, given = [], {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 2}
+    parts = train_parts(problem, begin, 3, Placement(at_once=2), progress=told.append, **given)
+    found = [(part.start, part.stop, part.trained.states.params["w"]) for part in parts]
+    assert [bounds for *bounds, _ in found] == [[0, 2], [2, 3]]
+    expected = [by_hand(w, 0, 4)[-1] for w in (0.0, 1.0, 2.0)]
+    np.testing.assert_allclose(np.concatenate([w for *_, w in found]), expected, rtol=1e-6)
+    # Two of three networks, and then the third: two segments each.
+    assert told == pytest.approx([1 / 3, 2 / 3, 5 / 6, 1])
+
+
+def test_a_dry_run_yields_every_part_once(problem):
+    given = {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 2}
+    with backend.noted_by(DryRun(without_data=True)):
+        parts = list(train_parts(problem, begin, 7, Placement(at_once=2), **given))
+    assert sorted((part.start, part.stop) for part in parts) == [(0, 2), (2, 4), (4, 6), (6, 7)]
+    assert all(len(p.trained.states.params["w"]) == p.stop - p.start for p in parts)
