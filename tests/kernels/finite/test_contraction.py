@@ -7,25 +7,25 @@ import pytest
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import empirical_ntk
+from lsa_jax.kernels import empirical_ntk, finite_kernel
 from lsa_jax.kernels.finite import contraction
 from lsa_jax.kernels.finite import ntk as finite
 from lsa_jax.kernels.matrices import memory
 
 RNG = np.random.default_rng(0)
-WEIGHT, READOUT = RNG.normal(size=(4, 5)).astype(np.float32), RNG.normal(size=(5, 3))
+WEIGHT, READOUT = (RNG.normal(size=shape).astype(np.float32) / 2 for shape in ((4, 5), (5, 3)))
 X1, X2 = (RNG.normal(size=(n, 4)).astype(np.float32) for n in (6, 2))
 
 
 def apply(weight, x):
-    return jnp.tanh(x @ weight) @ jnp.float32(READOUT)
+    return jnp.tanh(x @ weight @ jnp.float32(READOUT))
 
 
 def by_hand(x1, x2):
-    """K_cd = x . x' sum_j s_j s'_j M_jc M_jd, with the slopes s of tanh."""
-    slopes = [1 - np.tanh(x.astype(float) @ WEIGHT) ** 2 for x in (x1, x2)]
+    """K_cd = x . x' s_c s'_d sum_j M_jc M_jd, with the slopes s of tanh."""
+    slopes = [1 - np.tanh(x.astype(float) @ WEIGHT @ READOUT) ** 2 for x in (x1, x2)]
     products = x1.astype(float) @ x2.T
-    return np.einsum("ab,aj,bj,jc,jd->abcd", products, *slopes, READOUT, READOUT)
+    return np.einsum("ab,ac,bd,jc,jd->abcd", products, *slopes, READOUT, READOUT)
 
 
 @pytest.mark.parametrize("of", [contraction.by_jacobians, contraction.by_vector_products])
@@ -87,6 +87,17 @@ def test_a_method_is_taken_that_is_named_or_cheapest(method, monkeypatch):
     assert chosen == ["layerwise" if method == "auto" else method]
     empirical_ntk(apply, WEIGHT, X1[:0], method=method)
     assert chosen[1:] == ["jacobian"]
+
+
+def test_derivatives_of_examples_are_kept_where_layers_are_the_cheapest_way():
+    example = jax.ShapeDtypeStruct((4,), np.float32)
+    prepare, between = finite_kernel(apply, WEIGHT).stages(example)
+    found = between(prepare(jnp.array(X1)), prepare(jnp.array(X2)))
+    mean = np.einsum("abcc->ab", by_hand(X1, X2)) / 3
+    np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-5)
+    assert finite_kernel(apply, WEIGHT, method="jacobian").stages(example) is None
+    assert finite_kernel(apply, WEIGHT).stages(example, full=True) is None
+    assert finite_kernel(apply, WEIGHT).stages(example, diagonal=True) is None
 
 
 @pytest.mark.parametrize("sizes", [(1,), (1, 1), (3, 2)])
