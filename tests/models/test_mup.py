@@ -22,6 +22,7 @@ from lsa_jax.models import (
     Residual,
     network,
 )
+from lsa_jax.models.mup import initial_factors, rate_factors, scale_initial
 
 # How far from 0 the slope of log change against log width may be, stated before anything was run.
 MARGIN = 0.15
@@ -72,6 +73,16 @@ def test_factors_are_those_of_the_table(key):
         np.testing.assert_array_equal(params[layer][name], np.float32(std) * drawn[layer][name])
         assert (sgd[layer][name], adam[layer][name]) == (of_sgd, of_adam)
     assert standard.rate_factors is None and mup.kernel is None
+
+
+def test_a_filter_has_as_many_inputs_as_it_has_places_and_channels():
+    params, base = {"hidden": jnp.ones((3, 3, 8, 20))}, {"hidden": jnp.ones((3, 3, 2, 10))}
+    assert rate_factors(params, base, "adam") == {"hidden": 1 / 4}
+    assert rate_factors(params, base, "sgd") == {"hidden": 2 / 4}
+    last, of_base = {"last": jnp.ones((5, 8, 3))}, {"last": jnp.ones((5, 2, 3))}
+    assert initial_factors(last, of_base) == {"last": 1 / 2}
+    np.testing.assert_array_equal(scale_initial(last, of_base)["last"], 0.5 * last["last"])
+    assert initial_factors(params, base) == {"hidden": 1}
 
 
 @pytest.mark.parametrize("make", [models.cnn, models.mlp, models.wide_resnet])

@@ -1,5 +1,6 @@
 """Sums of products of factors, by bands and chunks, against whole products."""
 
+import re
 from functools import partial
 
 import jax
@@ -11,12 +12,12 @@ from lsa_jax.kernels.finite import products
 
 
 def _first_in_pieces(factors):
-    """Gives the first factor, of 8 columns, in two pieces."""
+    """Gives the first factor, of 8 columns or 16, in pieces of four."""
 
-    def half(at):
+    def piece(at):
         return lax.dynamic_slice_in_dim(factors[0], 4 * at, 4, axis=1)
 
-    return [products.Pieces(2, half), *factors[1:]]
+    return [products.Pieces(factors[0].shape[1] // 4, piece), *factors[1:]]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +28,7 @@ def _first_in_pieces(factors):
         (list, [(2, 3)]),
         (_first_in_pieces, [(7, 8), (7, 10)]),
         (_first_in_pieces, [(7, 8)]),
+        (_first_in_pieces, [(7, 16)]),
     ],
 )
 def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
@@ -51,3 +53,12 @@ def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
         ours = value_and_derivative(kernel, factors)
         for result, wanted in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n", "share"), [(99, 1), (200, 3 / 4), (1024, 5 / 8)])
+def test_of_a_symmetric_matrix_little_more_than_half_is_computed(n, share):
+    """A square of 1,024 by blocks of 256, and one of 200 by blocks of 100."""
+    factor = jax.ShapeDtypeStruct((n, 10), "float32")
+    program = str(jax.make_jaxpr(products.sum_of_grams)([factor]))
+    outputs = re.findall(r"f32\[(\d+),(\d+)\] = dot_general", program)
+    assert sum(int(rows) * int(columns) for rows, columns in outputs) == share * n * n

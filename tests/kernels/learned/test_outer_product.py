@@ -13,6 +13,7 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import recursion, tile_sizes
 from lsa_jax.kernels.infinite.steps import Affine, serial
 from lsa_jax.kernels.learned import outer_product
+from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
 
 
@@ -197,6 +198,15 @@ def test_a_transformed_kernel_is_that_of_transformed_patches():
     np.testing.assert_allclose(at_once, reference, rtol=2e-6)
     same = np.asarray(model.kernel.transformed(np.eye(len(transform)))(x, others))
     np.testing.assert_allclose(same, np.asarray(model.kernel(x, others)), rtol=1e-6)
+
+
+def test_memory_holds_two_matrices_in_float64(monkeypatch):
+    stated = []
+    monkeypatch.setattr(memory, "check_fits_device", lambda what, most, *rest: stated.append(most))
+    x, points, weights = draw((4, 2), 5, 3)
+    for rows, size in ((False, 8), (True, 2)):
+        kernels.average_gradient_outer_product(linear, weights, x, points, rows=rows)
+        assert stated.pop() == 2 * np.zeros((size, size)).nbytes
 
 
 def test_what_does_not_fit_is_refused_in_a_line():

@@ -68,6 +68,46 @@ def test_each_update_is_the_rule_written_out(one_direction):
     np.testing.assert_allclose(np.linalg.norm(found.transforms, axis=(1, 2)), 6**0.5)
 
 
+def test_a_power_has_the_norm_of_the_identity_and_is_that_of_each_direction():
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    found = recursive._power(rotation @ np.diag([1e-30, 16e-30, 81e-30]) @ rotation.T, 0.25)
+    expected = rotation @ np.diag([1, 2, 3]) @ rotation.T * (3 / 14) ** 0.5
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    one = np.outer(rotation[0], rotation[0])  # the others' values are 0, or below by rounding
+    np.testing.assert_allclose(recursive._power(one, 0.5), 3**0.5 * one, atol=1e-6)
+    with pytest.raises(NumericalError, match="gradients are all 0"):
+        recursive._power(0 * one, 0.5)
+
+
+def test_the_kernel_is_that_of_the_last_transform_and_what_is_kept_has_names(
+    one_direction, tmp_path, monkeypatch
+):
+    made, told = [], []
+
+    def of(transform):
+        made.append((of_gaussian(transform), transform))
+        return made[-1][0]
+
+    def gram(kernel, x, *, progress=lambda fraction: None, path=None, **settings):
+        progress(0.5)
+        matrix = kernels.gram(kernel, x, **settings)
+        progress(1.0)
+        if path:
+            np.save(path, matrix)
+        return matrix
+
+    monkeypatch.setattr(recursive, "gram", gram)
+    settings = {"updates": 2, "points": 5, "directory": tmp_path, "keep_matrices": True}
+    found = machine(one_direction, kernel=of, progress=told.append, **settings)
+    (last,) = (transform for kernel, transform in made if kernel is found.kernel)
+    np.testing.assert_array_equal(last, found.transforms[-1])
+    names = {f"{what}_{number}.npy" for what in ("gram", "transform") for number in (1, 2)}
+    assert {path.name for path in tmp_path.iterdir()} >= {"machine.json", *names}
+    # Of an update, seven tenths are the matrix.
+    expected = [0.35 / 2, 0.7 / 2, 1 / 2, (1 + 0.35) / 2, (1 + 0.7) / 2, 1, 1]
+    np.testing.assert_allclose(told, expected)
+
+
 def test_patches_of_a_convolution_learn_where_the_signal_is(key):
     """Only the middle of every patch carries the target."""
     conv = models.Conv(4, (3, 3), (3, 3), "VALID", 2**0.5)

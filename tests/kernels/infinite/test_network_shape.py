@@ -1,0 +1,106 @@
+"""Which networks have a recursion of our own, and how many positions their layers have."""
+
+import pytest
+
+from lsa_jax.kernels.infinite.network_shape import (
+    is_supported,
+    pools,
+    position_counts,
+    uses_variances_of_pools,
+)
+from lsa_jax.kernels.infinite.steps import (
+    Affine,
+    Concat,
+    Dropout,
+    Flatten,
+    LayerNorm,
+    NeuralTangents,
+    Pool,
+    Relu,
+    Sum,
+)
+from lsa_jax.kernels.infinite.windows import Windows
+
+DENSE = Affine(1, 1.0, None, "ntk")
+CONV = Affine(1, 1.0, None, "ntk", Windows((3, 3), (1, 1), "SAME"))
+HALF = Affine(1, 1.0, None, "ntk", Windows((1, 1), (2, 2), "SAME"))
+ZERO = Affine(1, 0.0, None, "ntk")
+EACH = Pool(Windows((2, 2), (2, 2), "VALID"))
+ALL, FLAT, RELU, NORM, DROP = Pool(), Flatten(), Relu(), LayerNorm(1e-5), Dropout(0.5)
+IMAGE, VECTOR = (4, 6, 2), (3,)
+
+SUPPORTED = {
+    "dense": ([DENSE, RELU, DENSE], VECTOR),
+    "flattened": ([FLAT, DENSE, RELU, DENSE], IMAGE),
+    "Gaussian numbers flattened": ([DENSE, FLAT, RELU, DENSE], VECTOR),
+    "convolution": ([CONV, RELU, FLAT, DENSE, RELU, DENSE], IMAGE),
+    "pools": ([CONV, RELU, EACH, ALL, DENSE, RELU, DENSE], IMAGE),
+    "pool of Gaussian features": ([CONV, EACH, RELU, ALL], IMAGE),
+    "normalisation of Gaussian features": ([CONV, NORM, RELU, ALL, DENSE], IMAGE),
+    "sum": ([CONV, Sum((RELU, CONV), ()), RELU, ALL], IMAGE),
+    "sum of two paths": ([CONV, Sum((RELU, HALF), (HALF,)), RELU, ALL], IMAGE),
+    "features side by side": ([CONV, Concat(((RELU,), (CONV,))), ALL, DENSE, RELU], IMAGE),
+    "one path": ([CONV, Concat(((RELU,),)), ALL, DENSE], IMAGE),
+    "dropout": ([DENSE, RELU, DROP, DENSE], VECTOR),
+    "dropout before a pool": ([CONV, RELU, DROP, ALL, DENSE], IMAGE),
+}
+REFUSED = {
+    "no weights": ([FLAT], VECTOR),
+    "a nonlinearity first": ([RELU, DENSE], VECTOR),
+    "weights of size 0": ([DENSE, ZERO], VECTOR),
+    "a layer of others": ([DENSE, NeuralTangents(None), DENSE], VECTOR),
+    "two nonlinearities": ([DENSE, RELU, RELU, DENSE], VECTOR),
+    "a nonlinearity of positions in a row": ([CONV, FLAT, RELU, DENSE], IMAGE),
+    "a nonlinearity after dropout": ([DENSE, DROP, RELU, DENSE], VECTOR),
+    "a normalisation after a nonlinearity": ([DENSE, RELU, NORM, DENSE], VECTOR),
+    "a nonlinearity after a pool of others": ([CONV, RELU, EACH, RELU, ALL], IMAGE),
+    "a nonlinearity of features side by side": (
+        [DENSE, Concat(((DENSE,), (DENSE,))), RELU, DENSE],
+        VECTOR,
+    ),
+    "features side by side at other positions": (
+        [CONV, Concat(((CONV,), (HALF,))), ALL, DENSE],
+        IMAGE,
+    ),
+    "a path that does not apply": ([DENSE, Concat(((RELU, RELU), ())), DENSE], VECTOR),
+    "a branch that does not apply": ([DENSE, Sum((RELU, RELU, DENSE), ()), DENSE], VECTOR),
+    "a sum of a nonlinearity": ([DENSE, Sum((RELU,), (RELU,)), DENSE], VECTOR),
+    "a sum at other positions": ([CONV, Sum((HALF,), ()), ALL, DENSE], IMAGE),
+    "dropout before the variances of pools": (
+        [CONV, RELU, DROP, ALL, DENSE, RELU, DENSE],
+        IMAGE,
+    ),
+    "a convolution without positions": ([DENSE, CONV, FLAT], VECTOR),
+    "a pool without positions": ([DENSE, ALL], VECTOR),
+    "outputs with positions": ([CONV, RELU, CONV], IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", SUPPORTED)
+def test_weights_come_first_and_nonlinearities_see_gaussian_features(name):
+    assert is_supported(*SUPPORTED[name])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_recursion_does_not_have(name):
+    assert not is_supported(*REFUSED[name])
+
+
+def test_positions_are_counted_after_each_affine_step_also_inside_of_paths():
+    assert position_counts([DENSE, RELU, DENSE], VECTOR) == [1, 1]
+    assert position_counts([DENSE, RELU, DENSE], IMAGE) == [24, 24]
+    steps = [CONV, RELU, EACH, CONV, Sum((RELU, HALF), (HALF,)), RELU, FLAT, DENSE]
+    assert position_counts(steps, IMAGE) == [24, 6, 2, 2, 1]
+    assert position_counts([CONV, Concat(((RELU, HALF), (HALF,))), ALL, DENSE], IMAGE) == [
+        *(24, 6, 6),
+        1,
+    ]
+
+
+def test_a_pool_is_found_in_paths_and_variances_of_pools_are_those_behind_one():
+    inside = Sum((EACH, CONV, RELU, CONV), (HALF,))
+    assert pools([CONV, inside]) and not pools([CONV, Sum((RELU, CONV), ())])
+    assert uses_variances_of_pools([CONV, inside])
+    assert uses_variances_of_pools([CONV, Concat(((RELU, EACH), (EACH,))), DENSE, NORM])
+    assert not uses_variances_of_pools([CONV, RELU, EACH, ALL, DENSE])
+    assert not uses_variances_of_pools([CONV, RELU, CONV, RELU])

@@ -1,0 +1,231 @@
+"""Each layer by itself against numpy, and what it accepts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.infinite import steps
+from lsa_jax.models import (
+    ABRelu,
+    Abs,
+    AvgPool,
+    BatchNorm,
+    Concat,
+    Conv,
+    Dense,
+    Dropout,
+    Erf,
+    Flatten,
+    Gelu,
+    GlobalAvgPool,
+    GlobalSumPool,
+    Identity,
+    LayerNorm,
+    LeakyRelu,
+    Relu,
+    Residual,
+    Sin,
+    SumPool,
+    network,
+)
+from lsa_jax.models.layers.composition import Serial
+from lsa_jax.models.layers.windows import check_fits, check_images, check_windows
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(4, 3)).astype(np.float32)
+IMAGES = RNG.normal(size=(2, 4, 6, 3)).astype(np.float32)
+
+
+def apply(layers, x, params=None):
+    return np.asarray(network(layers).apply(params or {}, x))
+
+
+# --- weights ------------------------------------------------------------------------------------
+
+
+def test_weights_act_over_the_root_of_their_inputs_beside_biases_of_their_own_scale():
+    params = {"weight": RNG.normal(size=(3, 2)), "bias": RNG.normal(size=2)}
+    params = jax.tree.map(np.float32, params)
+    dense = apply([Dense(2, 1.5, 0.3)], ROWS, {"Dense_0": params})
+    expected = 1.5 / np.sqrt(3) * ROWS @ params["weight"] + 0.3 * params["bias"]
+    np.testing.assert_allclose(dense, expected, rtol=1e-5, atol=1e-6)
+
+    params["weight"] = RNG.normal(size=(2, 3, 3, 2)).astype(np.float32)
+    layers = [Conv(2, (2, 3), (1, 2), "VALID", 1.5, 0.3), Flatten()]
+    found = apply(layers, IMAGES, {"Conv_0": params}).reshape(2, 3, 2, 2)
+    for p in range(3):
+        for q in range(2):
+            patch = IMAGES[:, p : p + 2, 2 * q : 2 * q + 3].reshape(2, 18)
+            expected = 1.5 / np.sqrt(18) * patch @ params["weight"].reshape(18, 2)
+            expected = expected + 0.3 * params["bias"]
+            np.testing.assert_allclose(found[:, p, q], expected, rtol=1e-4, atol=1e-5)
+    shapes = network(layers).init(jax.random.key(0), (4, 6, 3))["Conv_0"]
+    assert jax.tree.map(jnp.shape, shapes) == {"weight": (2, 3, 3, 2), "bias": (2,)}
+
+
+def test_a_layer_with_weights_is_a_plain_one_of_windows_3_x_3_if_nothing_is_said():
+    assert Dense(2) == Dense(2, 1.0, None)
+    assert Conv(2) == Conv(2, (3, 3), (1, 1), "SAME", 1.0, None)
+    (step,) = Conv(2, (4, 3), (1, 2), "VALID", 1.5, 0.3).infinite("standard")
+    assert (step.features, step.w_std, step.b_std) == (2, 1.5, 0.3)
+    assert (step.parameterization, step.windows.strides) == ("standard", (1, 2))
+
+
+def test_scales_are_not_negative_and_there_is_an_output_or_more():
+    for layer in (Dense, Conv):
+        layer(1, w_std=0.0, b_std=0.0)
+        layer(1, w_std=0.5, b_std=0.5)
+        for wrong in ({"features": 0}, {"w_std": -0.1}, {"b_std": -0.1}):
+            with pytest.raises(InputError, match=f"{layer.__name__}.{next(iter(wrong))} is"):
+                layer(**{"features": 1} | wrong)
+
+
+# --- nonlinearities -----------------------------------------------------------------------------
+
+NONLINEARITIES = {
+    Relu(): lambda x: np.maximum(x, 0),
+    LeakyRelu(0.2): lambda x: np.where(x > 0, x, 0.2 * x),
+    LeakyRelu(): lambda x: np.where(x > 0, x, 0.01 * x),
+    ABRelu(-0.3, 1.7): lambda x: np.where(x > 0, 1.7 * x, -0.3 * x),
+    Abs(): np.abs,
+    Sin(0.7, 1.2, 0.4): lambda x: 0.7 * np.sin(1.2 * x + 0.4),
+    Sin(): np.sin,
+    Erf(): scipy.special.erf,
+    Gelu(): lambda x: x * scipy.special.ndtr(x),
+    Identity(): lambda x: x,
+}
+
+
+@pytest.mark.parametrize("layer", NONLINEARITIES)
+def test_a_nonlinearity_acts_on_every_number(layer):
+    np.testing.assert_allclose(apply([layer], ROWS), NONLINEARITIES[layer](ROWS), rtol=1e-5)
+
+
+def test_duals_of_a_sine_are_expectations_over_two_correlated_numbers():
+    z = (np.arange(300) + 0.5) / 20 - 7.5
+    weights = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) / 20
+    one, other = 1.3 * z[:, None], 0.6 * (-0.4 * z[:, None] + np.sqrt(0.84) * z)
+    for a, b, c in ((0.7, 1.2, 0.4), (1.0, 0.8, 0.0)):
+        found = Sin(a, b, c).duals(jnp.array(-0.4 * 1.3 * 0.6), jnp.array(1.69), jnp.array(0.36))
+        waves = [(np.sin, a), (np.cos, a * b)]
+        expected = [
+            weights @ (f * wave(b * one + c) * f * wave(b * other + c)) @ weights
+            for wave, f in waves
+        ]
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+# --- what standardises, averages or drops -------------------------------------------------------
+
+
+def test_a_normalisation_divides_by_the_deviation_with_its_epsilon():
+    x = 0.003 * ROWS  # so that 1e-5 counts beside its variance
+    params = {"BatchNorm_0": {"scale": jnp.array([1.0, 2, 3]), "shift": jnp.array([4.0, 5, 6])}}
+    expected = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5) * [1, 2, 3] + [4, 5, 6]
+    np.testing.assert_allclose(apply([BatchNorm()], x, params), expected, rtol=1e-4)
+    mean, variance = (f(x, 1, keepdims=True) for f in (np.mean, np.var))
+    expected = (x - mean) / np.sqrt(variance + 1e-5)
+    np.testing.assert_allclose(apply([LayerNorm(1e-5)], x), expected, rtol=1e-3, atol=1e-4)
+    with pytest.raises(InputError, match="LayerNorm.epsilon is 0.0"):
+        LayerNorm(0.0)
+    assert BatchNorm().infinite("ntk") is None
+
+
+def test_pools_are_means_or_sums_over_places():
+    flat = IMAGES.reshape(2, -1)
+    np.testing.assert_array_equal(apply([Flatten()], IMAGES), flat)
+    np.testing.assert_allclose(apply([GlobalAvgPool()], IMAGES), IMAGES.mean((1, 2)), rtol=1e-4)
+    np.testing.assert_allclose(apply([GlobalSumPool()], IMAGES), IMAGES.sum((1, 2)), rtol=1e-4)
+    halves = IMAGES.reshape(2, 2, 2, 3, 2, 3)
+    for layer, mean in ((AvgPool(), halves.mean((2, 4))), (SumPool(), halves.sum((2, 4)))):
+        found = apply([layer, Flatten()], IMAGES)
+        np.testing.assert_allclose(found, mean.reshape(2, -1), rtol=1e-4, atol=1e-5)
+    assert [s.total for s in GlobalSumPool().infinite("ntk") + SumPool().infinite("ntk")] == [1, 1]
+    assert [s.total for s in GlobalAvgPool().infinite("ntk") + AvgPool().infinite("ntk")] == [0, 0]
+
+
+def test_what_dropout_keeps_it_divides_by_the_share_and_the_rest_is_zero(key):
+    x = 1 + np.arange(400, dtype=np.float32).reshape(4, 100)
+    model = network([Dropout(0.25)])
+    np.testing.assert_array_equal(model.apply({}, x), x)
+    found = np.asarray(model.apply({}, x, key))
+    kept = found != 0
+    np.testing.assert_allclose(found[kept], 4 * x[kept], rtol=1e-6)
+    assert abs(kept.mean() - 0.25) < 4.5 * np.sqrt(0.25 * 0.75 / 400)
+    np.testing.assert_array_equal(network([Dropout(1.0)]).apply({}, x, key), x)
+    for share in (0.0, -0.5, 1.5):
+        with pytest.raises(InputError, match="Dropout.keep is"):
+            Dropout(share)
+
+
+# --- layers of layers ---------------------------------------------------------------------------
+
+
+def test_a_residual_is_the_sum_of_its_paths(key):
+    model = network([Residual((Dense(3),))])
+    params = model.init(key, (3,))
+    weight = params["Residual_0"]["branch"]["Dense_0"]["weight"]
+    found = np.asarray(model.apply(params, ROWS))
+    np.testing.assert_allclose(found, ROWS + ROWS @ weight / np.sqrt(3), rtol=1e-4, atol=1e-5)
+    for branch, words in (((Relu(),), "without parameters"), ((Dense(2),), "equal shapes")):
+        with pytest.raises(InputError, match=words):
+            network([Residual(branch)]).init(key, (3,))
+
+
+def test_a_path_without_a_limit_leaves_none():
+    weights, without = (Dense(3),), (Dense(3), BatchNorm())
+    assert Residual(without).infinite("ntk") is None
+    assert Residual(weights, without).infinite("ntk") is None
+    assert Concat((weights, without)).infinite("ntk") is None
+    affine = steps.Affine(3, 1.0, None, "ntk")
+    assert Residual(weights).infinite("ntk") == (steps.Sum((affine,), ()),)
+    assert Serial((Abs(), *weights)).infinite("ntk") == (steps.Relu(-1.0, 1.0), affine)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_layers_are_numbered_by_their_kind_and_others_are_refused(key):
+    layers = [Dense(2), Abs(), Residual((Dense(2),)), Dense(3), Dense(1)]
+    assert sorted(network(layers).init(key, (3,))) == [
+        "Dense_0",
+        "Dense_1",
+        "Dense_2",
+        "Residual_0",
+    ]
+    with pytest.raises(InputError, match="layers hold 3; accepted: instances of"):
+        Serial((Abs(), 3))
+    for paths in ((), [(Abs(),)]):
+        with pytest.raises(InputError, match="Concat.paths is"):
+            Concat(paths)
+    assert len(Concat(((Abs(),), ())).paths) == 2
+
+
+# --- windows ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_windows_are_pairs_of_whole_numbers():
+    check_windows("Conv", (1, 1), (1, 3), "VALID")
+    for wrong in ((0, 2), (2, 0), (2, 2, 2), (2,), [2, 2], (2.5, 2)):
+        with pytest.raises(InputError, match="Conv.window is"):
+            check_windows("Conv", wrong, (1, 1), "SAME")
+        with pytest.raises(InputError, match="Conv.strides is"):
+            check_windows("Conv", (1, 1), wrong, "SAME")
+    with pytest.raises(InputError, match="Conv.padding is"):
+        check_windows("Conv", (1, 1), (1, 1), "FULL")
+
+
+def test_windows_without_padding_are_no_larger_than_the_images():
+    images = jnp.zeros((1, 4, 6, 3))
+    for window in ((4, 6), (1, 1), (4, 1), (1, 6)):
+        check_fits("Conv", images, window, "VALID")
+    for window in ((5, 1), (1, 7)):
+        check_fits("Conv", images, window, "SAME")
+        with pytest.raises(InputError, match="images are 4 x 6 where Conv has windows of"):
+            check_fits("Conv", images, window, "VALID")
+    check_images("Conv", images)
+    for other in (images[0], images[None]):
+        with pytest.raises(InputError, match=r"accepted: \[n, height, width, channels\]"):
+            check_images("Conv", other)

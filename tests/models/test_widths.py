@@ -1,0 +1,84 @@
+"""The sizes of the models' parameters, and what their sizes may be."""
+
+import jax
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.models import cnn, mlp, wide_resnet
+
+
+def shapes_of(model, input_shape):
+    params = jax.eval_shape(lambda key: model.init(key, input_shape), jax.random.key(0))
+    paths = jax.tree_util.tree_leaves_with_path(params)
+    return {jax.tree_util.keystr(p, simple=True, separator="/"): leaf.shape for p, leaf in paths}
+
+
+def test_a_width_factor_multiplies_channels_and_units():
+    model = cnn(3, 2, channels=(1, 4), window=2, stride=2, b_std=0.1)
+    assert shapes_of(model, (8, 8, 1)) == {
+        "Conv_0/weight": (2, 2, 1, 3),
+        "Conv_0/bias": (3,),
+        "Conv_1/weight": (2, 2, 3, 12),
+        "Conv_1/bias": (12,),
+        "Dense_0/weight": (2 * 2 * 12, 2),
+        "Dense_0/bias": (2,),
+    }
+    assert shapes_of(mlp(3, 2, widths=(1, 4), b_std=0.1), (5,)) == {
+        "Dense_0/weight": (5, 3),
+        "Dense_0/bias": (3,),
+        "Dense_1/weight": (3, 12),
+        "Dense_1/bias": (12,),
+        "Dense_2/weight": (12, 2),
+        "Dense_2/bias": (2,),
+    }
+
+
+def test_the_groups_of_a_residual_network_have_16_32_and_64_channels_and_strides():
+    """Filters of 3 x 3 but in shortcuts; of the first block of each group alone there are some."""
+    shapes = shapes_of(wide_resnet(2, 5, depth=16, norm="none", pool_window=3), (16, 16, 3))
+    expected, before = {"Conv_0/weight": (3, 3, 3, 16)}, 16
+    for group, channels in enumerate((32, 64, 128)):
+        for block in range(2):
+            name = f"Residual_{2 * group + block}"
+            expected[f"{name}/branch/Conv_0/weight"] = (3, 3, before, channels)
+            expected[f"{name}/branch/Conv_1/weight"] = (3, 3, channels, channels)
+            if block == 0:
+                expected[f"{name}/shortcut/Conv_0/weight"] = (1, 1, before, channels)
+            before = channels
+    # Of 16 x 16 places strides of 2 in the last two groups leave 4 x 4, and windows of 3 four.
+    assert shapes == expected | {"Dense_0/weight": (4 * 128, 5)}
+
+
+def test_muP_is_defined_beside_the_width_factor_1():
+    for make, input_shape, last in (
+        (mlp, (5,), "Dense_1"),
+        (cnn, (28, 28, 1), "Dense_0"),
+        (lambda *sizes, **rest: wide_resnet(*sizes, norm="none", **rest), (8, 8, 1), "Dense_0"),
+    ):
+        model = make(4, 3, parameterization="mup")
+        assert model.kernel is None
+        # The readout has four times as many inputs, and as many outputs.
+        rates = model.rate_factors(input_shape, "sgd")
+        assert rates[last]["weight"] == 1 / 4
+
+
+def test_every_size_is_one_or_more():
+    mlp(1, 1, widths=(1,)), mlp(widths=()), cnn(1, 1, channels=(1,), window=1, stride=1)
+    wide_resnet(1, 1, depth=10, pool_window=1)
+    of_all = {"width_factor": 0, "num_classes": 0}
+    for make, refused in (
+        (mlp, of_all | {"widths": (2, 0)}),
+        (cnn, of_all | {"channels": (2, 0), "window": 0, "stride": 0}),
+        (wide_resnet, of_all | {"depth": 12, "pool_window": 0}),
+        (wide_resnet, {"depth": 4}),
+    ):
+        for name, value in refused.items():
+            with pytest.raises(InputError, match=f"{name} is"):
+                make(**{name: value})
+
+
+def test_batches_over_devices_are_those_of_batch_normalisation():
+    wide_resnet(1, 1, batch_axis="devices")
+    wide_resnet(1, 1, norm="none")
+    with pytest.raises(InputError, match="batch_axis is 'devices'; accepted with norm='none'"):
+        wide_resnet(1, 1, norm="none", batch_axis="devices")

@@ -1,0 +1,127 @@
+"""A convolution and its two transposes, each as one form, against loops over windows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax._convolution import canonical
+from lsa_jax._convolution.gathered import gather, gather_and_multiply, shifts
+from lsa_jax._convolution.trilinear import Windows
+
+# Size of the images, window, strides, zeros around, features.
+CASES = {
+    "two neighbours at once": ((5, 6), (3, 3), (1, 1), ((1, 1), (1, 1)), 2),
+    "an even window": ((4, 6), (2, 2), (1, 1), ((0, 0), (0, 1)), 3),
+    "an odd number of windows": ((5, 4), (3, 2), (1, 1), ((0, 1), (0, 0)), 2),
+    "many features": ((4, 5), (2, 2), (1, 1), ((0, 0), (1, 0)), 17),
+    "strides": ((7, 8), (3, 4), (2, 3), ((1, 1), (0, 2)), 2),
+    "windows smaller than steps": ((7, 6), (2, 1), (3, 2), ((0, 0), (0, 0)), 2),
+    "wider windows than steps": ((9, 7), (5, 4), (2, 1), ((2, 2), (1, 2)), 1),
+}
+
+
+def draw(name):
+    size, window, strides, pads, features = CASES[name]
+    windows = Windows(size, window, strides, pads)
+    rng = np.random.default_rng(0)
+    shapes = (3, *size, 4), (*window, 4, features), (3, *windows.out, features)
+    return windows, [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
+def by_loops(windows, x, weight, y):
+    """Returns the outputs, and what sum(y * outputs) changes by with images and with filters."""
+    padded = np.pad(x.astype(float), ((0, 0), *windows.pads, (0, 0)))
+    outputs, images = np.zeros(y.shape), np.zeros(padded.shape)
+    filters = np.zeros(weight.shape)
+    for p in range(y.shape[1]):
+        for q in range(y.shape[2]):
+            rows = slice(p * windows.strides[0], p * windows.strides[0] + weight.shape[0])
+            columns = slice(q * windows.strides[1], q * windows.strides[1] + weight.shape[1])
+            patch = padded[:, rows, columns]
+            outputs[:, p, q] = np.einsum("nijc,ijcf->nf", patch, weight)
+            images[:, rows, columns] += np.einsum("nf,ijcf->nijc", y[:, p, q], weight)
+            filters += np.einsum("nijc,nf->ijcf", patch, y[:, p, q])
+    (top, _), (left, _) = windows.pads
+    return outputs, images[:, top:, left:][:, : x.shape[1], : x.shape[2]], filters
+
+
+def assert_close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_form_is_the_sum_over_windows(name):
+    windows, (x, weight, y) = draw(name)
+    outputs, images, filters = by_loops(windows, x, weight, y)
+    x, weight, y = map(jnp.array, (x, weight, y))
+
+    @jax.jit
+    def forms(x, weight, y):
+        own = canonical._to_own_images(weight, y, windows), canonical._to_own_filters(x, y, windows)
+        return (
+            canonical._outputs(x, weight, windows),
+            gather_and_multiply(x, weight, windows.strides, windows.pads),
+            canonical._to_images(weight, y, windows),
+            canonical._to_filters(x, y, windows),
+            *own,
+        )
+
+    expected = outputs, outputs, images, filters, images, filters
+    for one, other in zip(forms(x, weight, y), expected, strict=True):
+        assert_close(one, other)
+
+
+def test_a_batch_of_one_operand_is_one_larger_problem():
+    windows, (x, weight, y) = draw("strides")
+
+    def convolve(x, weight):
+        return canonical.convolve(x, weight, windows.strides, windows.pads)
+
+    def transposes(x, weight, y):
+        return jax.vjp(convolve, x, weight)[1](y)
+
+    given, factors = [x, weight, y], np.float32([1, -2, 3])
+    expected = by_loops(windows, *given)
+    for place in range(3):
+        many = [jnp.array(a) for a in given]
+        many[place] = factors[:, None, None, None, None] * given[place]
+        axes = [0 if i == place else None for i in range(3)]
+        if place < 2:
+            outputs = jax.jit(jax.vmap(convolve, axes[:2]))(*many[:2])
+            for one, factor in zip(outputs, factors, strict=True):
+                assert_close(one, factor * expected[0])
+        images, filters = jax.jit(jax.vmap(transposes, axes))(*many)
+        for i, factor in enumerate(factors):  # of the operand that each does not depend on: none
+            assert_close(images[i], expected[1] * (1 if place == 0 else factor))
+            assert_close(filters[i], expected[2] * (1 if place == 1 else factor))
+
+
+def test_windows_are_counted_and_what_is_behind_the_last_one_is_met_by_none():
+    for name, out, size in (
+        ("two neighbours at once", (5, 6), (5, 6)),
+        ("strides", (4, 3), (7, 8)),
+        ("windows smaller than steps", (2, 3), (5, 5)),
+    ):
+        windows, _ = draw(name)
+        assert windows.out == out and windows.met.size == size and windows.met.out == out
+
+
+def test_shifts_have_every_entry_of_a_window_apart():
+    x = np.arange(24.0).reshape(2, 12)
+    for window, stride in ((3, 1), (2, 3), (5, 2), (4, 4)):
+        out = (12 - window) // stride + 1
+        parts = shifts(jnp.array(x), 1, window, stride)
+        for offset, part in zip(range(window), parts, strict=True):
+            starts = offset + stride * np.arange(out)
+            np.testing.assert_array_equal(part, x[:, starts])
+
+
+def test_gathered_windows_lie_as_the_weights_of_a_filter():
+    windows, (x, weight, _) = draw("strides")
+    found = gather(jnp.array(x), windows.window, windows.strides, windows.pads)
+    padded = np.pad(x, ((0, 0), *windows.pads, (0, 0)))
+    for p in range(windows.out[0]):
+        for q in range(windows.out[1]):
+            patch = padded[:, 2 * p : 2 * p + 3, 3 * q : 3 * q + 4]
+            np.testing.assert_array_equal(found[:, p, q], patch.reshape(3, weight[..., 0].size))
