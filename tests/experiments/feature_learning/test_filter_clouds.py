@@ -1,9 +1,15 @@
 """Filters of a ResNet: what is measured of them, block by block."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from lsa_jax.data._image_set import ImageSet
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment, settings
+from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
 
@@ -58,3 +64,95 @@ def test_clusters_are_those_of_the_end_and_the_gradients_those_of_their_nearest_
     assert sorted(np.flatnonzero(nearest == 0)) == sorted(members[0])
     assert sorted(np.flatnonzero(nearest == 1)) == sorted(members[1])
     assert (nearest == -1).sum() == 8 - len(set(members[0]) | set(members[1]))
+
+
+def _cosine(a, b):
+    return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+
+def test_gradients_cosines_are_with_their_mean_and_with_each_other():
+    gradients = np.random.default_rng(0).normal(size=(3, 6)) * [[1], [4], [0.2]]
+    found = experiment.gradient_cosines(gradients)
+    mean = gradients.sum(axis=0)
+    for i in range(3):
+        assert found[f"v{i + 1}_v"] == pytest.approx(_cosine(gradients[i], mean))
+        for j in range(i + 1, 3):
+            expected = _cosine(gradients[i], gradients[j])
+            assert found[f"v{i + 1}_v{j + 1}"] == pytest.approx(expected)
+    assert len(found) == 6
+
+
+def test_clusters_are_the_filters_nearest_to_either_direction_whatever_their_length():
+    rng = np.random.default_rng(1)
+    ways = np.eye(5)[[0, 3]]
+    sides = np.array([0] * 7 + [1] * 9)
+    filters = ways[sides] + 0.15 * rng.normal(size=(16, 5))
+    filters *= rng.uniform(0.1, 10, (16, 1))
+    centres, members, measures = experiment.nearest_clusters(filters, 0.25)
+    assert [len(own) for own in members] == [4, 4]
+    unit = filters / np.linalg.norm(filters, axis=1, keepdims=True)
+    means = []
+    for own in members:
+        (side,) = set(sides[own])
+        inside = unit[sides == side].mean(axis=0)
+        nearest = np.flatnonzero(sides == side)[np.argsort(-unit[sides == side] @ inside)][:4]
+        assert set(own) == set(nearest)
+        means.append(unit[own].mean(axis=0))
+    for name, own, mean, centre in zip(("first", "second"), members, means, centres, strict=True):
+        np.testing.assert_allclose(centre, mean / np.linalg.norm(mean))
+        expected = np.mean([_cosine(filters[i], mean) for i in own])
+        assert measures[f"{name}_cosine"] == pytest.approx(expected)
+    assert measures["centres_cosine"] == pytest.approx(_cosine(*means))
+    assert [len(own) for own in experiment.nearest_clusters(filters, 0.01)[1]] == [1, 1]
+
+
+def test_images_of_two_classes_are_standardised_as_those_of_training(monkeypatch):
+    rng = np.random.default_rng(0)
+    parts = [rng.uniform(size=(n, 4, 4, 3)).astype(np.float32) for n in (40, 20)]
+    sets = [Dataset(x, (np.arange(len(x)) % 10).astype(np.int32)) for x in parts]
+    found = ImageSet(*sets, tuple("abcdefghij"))
+    monkeypatch.setattr(experiment.images, "load", lambda name, data_dir: found)
+    config = configure(data__classes=(2, 7), data__num_train=None, data__num_test=None)
+    task = experiment.load([Point("", {}, config)], None)
+    chosen = [x[np.isin(np.arange(len(x)) % 10, (2, 7))] for x in parts]
+    mean, std = chosen[0].mean(), chosen[0].std()
+    for split, images in zip((task.train, task.test), chosen, strict=True):
+        np.testing.assert_allclose(split.inputs, (images - mean) / std, atol=1e-4)
+
+
+def test_networks_are_measured_at_the_start_and_after_each_training(monkeypatch):
+    """Parameters are the epoch a network stands at; each training tells half of what it does."""
+    told, measured = [], []
+    data = SimpleNamespace(train=Dataset(np.zeros((5, 4, 4, 3)), np.zeros(5)))
+    rows = [
+        {"epoch": 20, "train_accuracy": np.array([0.7, 0.8]), "test_accuracy": np.array([0.5, 0.6])}
+    ]
+
+    def train_to(group, model, data, epochs, directory, progress):
+        progress(0.5)
+        history = SimpleNamespace(rows=rows, failures={1: "lost"}, measured=None)
+        return np.array([epochs, -epochs]), history
+
+    def measure(config, stages, gradients):
+        measured.append([int(stage) for stage in stages])
+        return {"x": 1.0}, []
+
+    def init(key, shape):
+        assert shape == (4, 4, 3)
+        return np.array(0)
+
+    monkeypatch.setattr(experiment, "resnet18", lambda *sizes, **scale: SimpleNamespace(init=init))
+    monkeypatch.setattr(experiment, "_train_to", train_to)
+    monkeypatch.setattr(experiment, "mean_gradients", lambda *given: [])
+    monkeypatch.setattr(experiment, "_measure", measure)
+    group = [Point("", {}, configure(seed=seed)) for seed in (4, 5)]
+    # Types are those of stand-ins.
+    run = getattr(experiment.run, "__wrapped__", experiment.run)
+    fine, lost = run(group, data, Path("out"), told.append)
+    assert told == pytest.approx([1.5 / 24, 13 / 24])  # of 3 and 20 epochs, and of measuring
+    assert measured == [[0, 3, 20]]
+    assert fine.metrics == {
+        **{"filters": configure().filters, "seed": 4, "x": 1.0},
+        **{"train_accuracy": 0.7, "test_accuracy": 0.5},
+    }
+    assert (lost.status, lost.message, lost.metrics["seed"]) == ("failed", "lost", 5)

@@ -5,8 +5,10 @@ import pytest
 import scipy.stats
 from sklearn.svm import LinearSVC
 
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.fixed_features import settings
 from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
+    fit_best,
     fit_hinge,
     network_point,
     random_features,
@@ -14,6 +16,7 @@ from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
 from lsa_jax.experiments.feature_learning.fixed_features.report import make_claims, make_report
 from lsa_jax.reporting.intervals import REACH, difference_error
 from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.variants import set_fields
 
 
 def test_fewer_features_are_the_first_of_more_and_are_bounded(key):
@@ -50,6 +53,36 @@ def test_the_fit_is_that_of_a_support_vector_machine():
     best = loss(np.append(peer.coef_[0], peer.intercept_))
     # The bend in the hinge costs at most half of its width.
     assert best - 1e-3 <= loss(weights) <= best + 0.05
+
+
+def test_the_best_fit_is_that_of_the_least_validation_loss_and_has_the_theorem_s_bound():
+    generator, data = np.random.default_rng(0), {}
+    for name, count in (("train", 60), ("validation", 40), ("test", 50)):
+        inputs = generator.normal(size=(count, 3)).astype(np.float32)
+        noisy = inputs[:, 0] + 0.7 * generator.normal(size=count) > 0.2
+        data[name] = Dataset(inputs, np.where(noisy, 1.0, -1.0).astype(np.float32))
+    fields = {"learner": "rbf", "bandwidths": (1.0, 3.0), "penalties": (0.02, 0.5), "N": 3}
+    config = set_fields(settings.default_config(), fields | {"p0": 0.5, "k": 5})
+    found = fit_best(config, data, lambda x, scale: x * scale)
+    kinds = [(row["scale"], row["penalty"]) for row in found.history]
+    assert kinds == [(1.0, 0.02), (1.0, 0.5), (3.0, 0.02), (3.0, 0.5)]
+    losses = [row["validation_hinge"] for row in found.history]
+    best = found.history[int(np.argmin(losses))]
+    assert len(set(losses)) == 4
+    assert found.metrics == {**best, "bound": found.metrics["bound"]}
+    features = {name: best["scale"] * part.inputs for name, part in data.items()}
+    of_training = features["train"], data["train"].targets
+    weights = fit_hinge(*of_training, best["penalty"], config.max_iterations)
+    assert best["norm"] == pytest.approx(np.sqrt(np.square(weights).sum()))
+    for name, part in data.items():
+        outputs = features[name] @ weights[:3] + weights[3]
+        short = [max(1 - y * f, 0) for y, f in zip(part.targets, outputs, strict=True)]
+        assert best[f"{name}_hinge"] == pytest.approx(np.mean(short))
+        assert best[f"{name}_accuracy"] == np.mean(np.sign(outputs) == part.targets)
+    # p0 (1 - sqrt(2 N + 2) B / 2^k), the offset being one more feature.
+    assert found.metrics["bound"] == pytest.approx(0.5 * (1 - 8**0.5 * best["norm"] / 32))
+    far = fit_best(set_fields(config, {"k": 1}), data, lambda x, scale: x * scale)
+    assert far.metrics["bound"] == 0
 
 
 def test_the_network_sees_the_linear_models_problem():

@@ -3,8 +3,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.data._image_set import ImageSet
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.feature_learning.input_structure import settings
+from lsa_jax.experiments.feature_learning.input_structure import settings, tasks
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
     _injected_claims,
     _same_minimum_claims,
@@ -16,7 +18,7 @@ from lsa_jax.experiments.feature_learning.input_structure.claims import (
 )
 from lsa_jax.experiments.feature_learning.input_structure.experiment import groups, teacher_loss
 from lsa_jax.experiments.feature_learning.input_structure.tasks import load, mix
-from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.variants import set_fields
 
 
@@ -76,6 +78,52 @@ def test_injected_inputs_have_each_pixel_s_mean_and_variance_only_where_asked():
     config = set_fields(settings.default_config(), fields | {"data.dataset": "cifar10"})
     with pytest.raises(InputError, match="gaussian_law"):
         settings.validate(config)
+
+
+def test_injected_pictures_are_standardised_as_the_labelled_images_and_come_again(monkeypatch):
+    """Pictures of one grey each, twice the labelled ones' side, so that resizing keeps the grey."""
+    rng = np.random.default_rng(0)
+    labelled = [rng.uniform(size=(n, 4, 4, 3)).astype(np.float32) for n in (20, 9)]
+    grey = [np.linspace(0.1, 0.9, n, dtype=np.float32) for n in (6, 30)]
+    pictures = [np.tile(g[:, None, None, None], (1, 8, 8, 3)) for g in grey]
+    sets = {
+        name: ImageSet(
+            *(Dataset(x, (np.arange(len(x)) % 2).astype(np.int32)) for x in parts), ("a", "b")
+        )
+        for name, parts in (("cifar10", labelled), ("tiny_imagenet", pictures))
+    }
+    monkeypatch.setattr(tasks.images, "load", lambda name, data_dir: sets[name])
+    fields = {"data.dataset": "cifar10", "data.injected": "tiny_imagenet"}
+    fields |= {"data.num_train": 20, "data.num_test": 9, "sweep.injected": ("tiny_imagenet",)}
+    config = set_fields(settings.default_config(), fields)
+    (material,) = load([Point("", {}, config)], None).values()
+    mean, std = labelled[0].mean(), labelled[0].std()
+    for part, images, shades, count in zip(material, labelled, grey, (20, 9), strict=True):
+        assert part.inputs.shape == (2 * count, 4, 4, 3)
+        found = part.inputs[:count] * std + mean
+        order = [int(np.abs(images - one).sum(axis=(1, 2, 3)).argmin()) for one in found]
+        assert sorted(order) == list(range(count))
+        np.testing.assert_allclose(found, images[order], atol=1e-5)
+        np.testing.assert_array_equal(part.targets[:count], np.eye(2)[np.array(order) % 2])
+        assert not part.targets[count:].any()
+        # Each picture is of one grey: of 6 for 20 images all come, three or four times.
+        again = part.inputs[count:] * std + mean
+        assert np.ptp(again, axis=(1, 2, 3)).max() < 1e-5
+        which = np.abs(again[:, 0, 0, :1] - shades[None]).argmin(axis=1)
+        np.testing.assert_allclose(again[:, 0, 0, 0], shades[which], atol=1e-5)
+        times = np.bincount(which, minlength=len(shades))
+        assert times.max() - times.min() <= 1
+
+
+def test_gaussian_inputs_are_standard_and_other_ones_for_the_test():
+    shapes = [(40, 6, 6, 2), (30, 6, 6, 2)]
+    config = set_fields(settings.default_config(), {"data.injected": "gaussian"})
+    train, test = tasks._injected(config, shapes, None)
+    assert train.shape == shapes[0] and test.shape == shapes[1]
+    for part in (train, test):
+        error = 5 / part.size**0.5
+        assert abs(part.mean()) < error and abs(part.std() - 1) < error
+    assert (train[:30] != test).any()
 
 
 def test_the_first_minimum_is_where_the_next_size_is_worse():

@@ -186,7 +186,8 @@ def test_a_device_holds_its_share_of_the_networks_or_of_the_batch():
     assert [_bytes(n, max_replicas=3) for n in (1, 2)] == [3 * alone, 2 * alone]
     # Without a limit all operators: one place and size of blocks, two sources.
     assert _bytes(1) == 2 * alone
-    assert _bytes(2, layout="batch", batch_size=4) == alone
+    three = _bytes(1, max_replicas=1, batch_size=3)
+    assert _bytes(2, layout="batch", batch_size=6) == three > alone
 
 
 def test_training_holds_weights_gradients_and_two_moments_beside_what_gradients_keep():

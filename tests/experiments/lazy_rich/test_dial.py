@@ -84,25 +84,42 @@ def test_an_image_that_does_not_fit_its_background_is_refused():
         settings.validate(config)
 
 
-def test_one_step_of_the_coordinate_check_is_one_step_of_training(tmp_path):
-    sweep = [{"optimizer": "sgd", "parameterization": "mup", "width_factor": 2, "seed": 3}]
+@pytest.mark.parametrize("parameterization", ["mup", "ntk"])
+def test_steps_of_the_coordinate_check_are_those_of_training(tmp_path, parameterization):
+    own = {"parameterization": parameterization, "width_factor": 2, "seed": 3}
+    fields = {"steps": 4, "rates.sgd": 0.5, "ntk_factor": 1.5, "measures": ("weight_movement",)}
     points, data, (found,) = run(
-        coordinate_check, coordinate_settings, sweep, tmp_path, steps=1, **{"rates.sgd": 0.5}
+        coordinate_check, coordinate_settings, [{"optimizer": "sgd"} | own], tmp_path, **fields
     )
     config, task = points[0].config, tasks.task_of(points[0], data)
     model = networks.build(config)
     start = model.init(networks.run_key(config), (8, 8, 1))
-    x, y = tasks.compose(config, 0, task.train, tasks.data_key(config), jnp.arange(8))
 
-    def loss(params):
-        outputs = model.apply(params, x) - model.apply(start, x)
-        return jnp.mean(-jnp.sum(y * jax.nn.log_softmax(outputs), axis=1))
+    @jax.jit
+    def change(params, x):
+        return model.apply(params, x) - model.apply(start, x)
 
-    factors = model.rate_factors((8, 8, 1), "sgd")
-    now = jax.tree.map(lambda p, g, r: p - 0.5 * r * g, start, jax.grad(loss)(start), factors)
-    change = np.sqrt(np.mean((model.apply(now, x) - model.apply(start, x)) ** 2))
-    assert change > 1e-3
-    assert found["change/outputs"] == pytest.approx(float(change), rel=1e-3)
+    def loss(params, x, y):
+        return jnp.mean(-jnp.sum(y * jax.nn.log_softmax(change(params, x)), axis=1))
+
+    slope, now = jax.jit(jax.grad(loss)), start
+    factors = jax.tree.map(lambda p: 0.5 * 1.5, start)
+    if parameterization == "mup":
+        of_model = model.rate_factors((8, 8, 1), "sgd")
+        factors = jax.tree.map(lambda f: 0.5 * f, of_model)
+    for step in range(4):  # of 24 examples, 8 a step: the first come again in the fourth
+        index = jnp.arange(8 * step, 8 * step + 8) % 24
+        batch = tasks.compose(config, 0, task.train, tasks.data_key(config), index)
+        now = jax.tree.map(lambda p, g, r: p - r * g, now, slope(now, *batch), factors)
+    x, _ = tasks.compose(config, 0, task.train, tasks.data_key(config), jnp.arange(8))
+    changed = float(np.sqrt(np.mean(change(now, x) ** 2)))
+    assert changed > 1e-3
+    assert found["change/outputs"] == pytest.approx(changed, rel=1e-3)
+    name, readout = "Dense_0", jax.tree.leaves(now["Dense_0"])
+    begun = jax.tree.leaves(start["Dense_0"])
+    moved = sum(float(jnp.sum((a - b) ** 2)) for a, b in zip(readout, begun, strict=True))
+    size = sum(float(jnp.sum(b**2)) for b in begun)
+    assert found[f"weight_movement/{name}"] == pytest.approx((moved / size) ** 0.5, rel=1e-3)
 
 
 def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path):

@@ -108,7 +108,60 @@ def test_scores_are_accuracies_or_variance_explained():
     signs = np.array([1.0, -1.0, 1.0, 1.0])
     task = task._replace(test=Dataset(None, signs), is_regression=False)
     found, error = experiment.score(task, np.array([[2.0], [3.0], [0.1], [4.0]]))
-    assert found == 75 and 10 < error < 30
+    # Agresti and Coull's: two right and two wrong answers more.
+    assert found == 75 and error == pytest.approx(100 * (5 / 8 * 3 / 8 / 8) ** 0.5)
+
+
+def test_the_error_of_the_variance_explained_is_that_of_the_mean_squared_error():
+    generator = np.random.default_rng(0)
+    targets, noise = generator.normal(size=(2, 400, 3)) * [1.0, 3.0, 0.5]
+    task = tasks.PaperTask(None, Dataset(None, targets), True, None, None, None, None, 1)
+    found, error = experiment.score(task, targets + 0.3 * noise)
+    # 0.09 of the variance is left, of squares of Gaussians: their own variance is 2 sigma^4.
+    assert found == pytest.approx(91, abs=3 * error)
+    expected = 100 * 0.09 * (2 * (1 + 81 + 0.5**4)) ** 0.5 / 10.25 / 20
+    assert error == pytest.approx(expected, rel=0.2)
+
+
+def small_task(name):
+    fields = {"patterns.num_train": 9, "patterns.num_test": 5, "patterns.width": 4}
+    fields |= {f"hierarchical.{size}": n for size, n in (("num_train", 9), ("num_test", 5))}
+    fields |= {"hierarchical.width": 6}
+    (point, *_) = points_of(**fields, **{"sweep.task": (name,), "sweep.seed": (0,)})
+    return tasks.make_task(point.config, {})
+
+
+def rates_of(rule, count, start=0.0):
+    """Returns how far a number moves in each step with a slope of 1, put back after it."""
+    params, moved = jnp.float32(start), []
+    state = rule.init(params)
+    for _ in range(count):
+        updates, state = rule.update(jnp.float32(1.0), state, params)
+        moved.append(-float(updates))
+    return moved
+
+
+def test_the_hierarchical_network_has_momentum_decay_and_a_rate_that_falls_at_half_of_its_steps():
+    task, velocity, expected = small_task("hierarchical"), 0.0, []
+    for step in range(6):
+        velocity = 0.9 * velocity + 1 + 0.01 * 2
+        expected.append((0.1 if step < 3 else 0.01) * velocity)
+    assert rates_of(task.optimizer(6), 6, start=2.0) == pytest.approx(expected, rel=1e-5)
+    outputs, targets = np.arange(6.0).reshape(2, 3), np.ones((2, 3))
+    losses = task.loss(jnp.asarray(outputs), jnp.asarray(targets))
+    np.testing.assert_allclose(losses, np.square(outputs - targets).sum(axis=1))
+    assert task.is_regression and task.wide.size == task.train.inputs.shape[1]
+
+
+def test_the_network_on_hidden_patterns_is_trained_by_adam_at_a_cosine():
+    expected = 0.01 * (1 + np.cos(np.pi * np.arange(4) / 4)) / 2
+    assert rates_of(small_task("table1").optimizer(4), 4) == pytest.approx(expected, rel=1e-4)
+
+
+def test_steps_are_those_of_batches_of_fifty_in_all_epochs():
+    data = Dataset(np.zeros((101, 2)), np.zeros(101))
+    task = tasks.PaperTask(data, data, False, None, None, None, None, 4)
+    assert tasks.steps_of(task) == 4 * 3
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,16 @@ def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
     assert steps == [3, 6, 8]
 
 
+def test_updates_do_not_depend_on_where_python_comes_up(make, tmp_path):
+    often, seldom = (
+        train(make(checkpoint_every=every, stops=(8,))[1], tmp_path / str(every))
+        for every in (3, 8)
+    )
+    for one, other in zip(often, seldom, strict=True):
+        for name in experiment.MEASURES:
+            assert one.metrics[name] == pytest.approx(other.metrics[name], rel=1e-6, abs=1e-9)
+
+
 @pytest.fixture
 def one_hidden_layer(monkeypatch):
     """Puts a network that compiles in a moment in the place of ResNet-20."""
@@ -287,7 +297,7 @@ def test_python_comes_up_at_every_checkpoint_and_stop_and_no_later(make):
 
 def test_pairs_of_one_size_are_replicas_as_many_at_once_as_asked_for(make):
     points = make(sweep__m=(12, 15), sweep__num_pairs=5, max_replicas=2)[1]
-    groups = experiment.groups(points)
+    groups = experiment.EXPERIMENT.groups(points)
     sizes = [[(point.config.m, point.config.pair) for point in group] for group in groups]
     assert sizes == [
         [(m, pair) for pair in part] for m in (12, 15) for part in ((0, 1), (2, 3), (4,))

@@ -1,0 +1,65 @@
+"""Rows as numbers against steps: what can be drawn, what is drawn first, which points are kept."""
+
+import math
+
+import numpy as np
+import pytest
+
+from lsa_jax.reporting import courses
+
+
+def test_numbers_are_what_can_be_drawn_but_what_counts_the_rows():
+    row = {"step": 3, "epoch": 1, "loss": 2, "name": "a", "lost": math.nan, "far": math.inf}
+    assert courses.numbers(row | {"nothing": None, "list": [1.0]}) == {"loss": 2.0}
+    assert courses.numbers({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "places"),
+    [
+        ([{"step": 4, "epoch": 0}, {"step": 9, "epoch": 1}], "step", [4, 9]),
+        ([{"epoch": 2}, {"epoch": 5, "step": 7}], "epoch", [2, 5]),
+        ([{"step": 4}, {"loss": 1.0}, {"step": 6}], "row", [0, 1, 2]),
+        ([], "row", []),
+    ],
+)
+def test_rows_are_counted_by_what_all_of_them_have(rows, name, places):
+    assert courses.counter(rows) == name and courses.steps(rows) == places
+
+
+def test_what_is_drawn_is_the_first_that_is_preferred_else_the_first_there_is():
+    first = [{"step": 0, "zeta": 1.0, "alpha": 2.0}]
+    assert courses.metric([first]) == "zeta"
+    assert courses.metric([first, [{"loss": 1.0}]]) == "loss"
+    assert courses.metric([first, [{"loss": 1.0, "test_loss": 1.0}]]) == "test_loss"
+    assert courses.metric([[{"step": 1}], []]) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 59, 60, 61, 75, 119, 120, 1000])
+def test_points_are_thinned_evenly_with_both_ends(count):
+    kept = courses._thinned(range(count))
+    if count <= 60:
+        assert kept == list(range(count))
+    else:
+        np.testing.assert_allclose(kept, np.linspace(0, count - 1, 60), atol=0.5)
+        assert len(kept) == 60 and (kept[0], kept[-1]) == (0, count - 1)
+
+
+def test_a_course_goes_from_the_least_to_the_largest_of_all_runs():
+    rows = {
+        "a": [{"step": 2, "x": -1.0}, {"step": 4, "x": 3.0}, {"step": 8, "x": 1.0}],
+        "b": [{"epoch": 0, "x": 1.0}, {"epoch": 5, "x": 7.0}],
+    }
+    name, drawn = courses.draw(rows)
+    assert name == "x"
+    width, height = courses.WIDTH, courses.HEIGHT
+    for run, steps, values in (("a", (2, 4, 8), (-1, 3, 1)), ("b", (0, 5), (1, 7))):
+        expected = [
+            f"{step / 8 * width:.1f},{height * (7 - value) / 8:.1f}"
+            for step, value in zip(steps, values, strict=True)
+        ]
+        assert drawn[run].points.split() == expected
+    assert drawn["b"].about == "x 1 at epoch 0, 7 at epoch 5; axis -1 to 7"
+    # A run that stays where it is at step 0 has no width and no height.
+    _, still = courses.draw({"a": [{"step": 0, "x": 2.0}] * 2})
+    assert still["a"].points == f"0.0,{height:.1f} 0.0,{height:.1f}"
