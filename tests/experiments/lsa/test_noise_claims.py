@@ -10,6 +10,7 @@ import scipy.stats
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
+from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
 from lsa_jax.sweep.variants import set_fields
 
@@ -206,3 +207,30 @@ def test_series_are_told_in_the_order_in_which_they_come():
         if "zero noise, network" in c.item
     ]
     assert par == list(table["series"].unique())
+
+
+def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_the_results():
+    def runs(learner, width, accuracies, seeds=2):
+        of = dict(zip((0.0, 1.0), accuracies, strict=True))
+        return pd.DataFrame(
+            {"learner": learner, "width_factor": width, "noise": noise, "seed": seed}
+            | {"test_accuracy": accuracy, "status": "ok"}
+            for noise, accuracy in of.items()
+            for seed in range(seeds)
+        )
+
+    label = LEARNERS["ntk_finite"].label
+    wide, narrow = (runs("ntk_finite", width, (0.8, width / 20), 2) for width in (10, 2))
+    network = runs("network", 1, (0.5, 0.25), seeds=1)
+    config = settings.default_config()
+    found = make_report(config, pd.concat([wide, network, narrow]), Path())
+    names = [f"{label}, width 10", LEARNERS["network"].label, f"{label}, width 2"]
+    (_, accuracy), (heading, retained) = found.tables
+    assert accuracy["series"].tolist() == retained["series"].tolist() == names
+    assert accuracy["noise 1"].tolist() == ["50.00 ± 0.00", "25.00", "10.00 ± 0.00"]
+    assert retained["noise 1"].tolist() == ["62.50 ± 0.00", "50.00", "12.50 ± 0.00"]
+    assert "Means over 2 seed(s) (" + names[1] + " 1)," in found.notes[0]
+    one = make_report(config, wide, Path())
+    assert one.tables[0][1]["series"].tolist() == [label] and "2 seed(s)," in one.notes[0]
+    none = make_report(config, wide.assign(status="failed"), Path())
+    assert "Means over 0 seed(s)," in none.notes[0]

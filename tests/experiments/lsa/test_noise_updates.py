@@ -90,11 +90,11 @@ def test_intervals_count_the_test_images_of_both_and_say_so_of_one_seed():
         return share * (1 - share) / (images + 4)
 
     published = PUBLISHED[ITEM]
-    gain, first, _ = updates.make_claims(machine([(0.55, 0.56, 0.58, 0.655678)]), ITEM)
-    error = 100 * np.sqrt(variance(0.55, 4000) + variance(0.655678, 4000))
-    assert gain.low == pytest.approx(10.57 - 1.96 * error, abs=0.01) and gain.ours == 10.57
-    error = 100 * np.sqrt(variance(0.55, 4000) + variance(0.52, published.num_test))
-    assert first.high == pytest.approx(55 + 1.96 * error, abs=0.01) and first.ours == 55
+    gain, first, _ = updates.make_claims(machine([(0.551236, 0.56, 0.58, 0.655678)]), ITEM)
+    error = 100 * np.sqrt(variance(0.551236, 4000) + variance(0.655678, 4000))
+    assert gain.low == pytest.approx(10.44 - 1.96 * error, abs=0.01) and gain.ours == 10.44
+    error = 100 * np.sqrt(variance(0.551236, 4000) + variance(0.52, published.num_test))
+    assert first.high == pytest.approx(55.12 + 1.96 * error, abs=0.01) and first.ours == 55.12
     two = machine([(0.5, 0.62346)] * 2)  # one update: a gain, but nothing that was published
     gain, first, after = updates.make_claims(two, ITEM)
     assert [gain.status, gain.ours, after.status] == ["shown", 12.35, "not run"]

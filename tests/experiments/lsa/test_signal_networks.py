@@ -62,6 +62,13 @@ def test_the_measures_of_two_filters_name_each():
     assert (w.tolist(), float(b)) == ([2.0, 4.0], -1.5)
 
 
+def test_the_signal_has_length_1_along_the_first_axis_or_spread_over_a_stretch():
+    np.testing.assert_array_equal(signal_vector(configure(d=4)), [1, 0, 0, 0])
+    np.testing.assert_allclose(
+        signal_vector(configure(d=9, stride=2)), np.full(9, 1 / 3), rtol=1e-6
+    )
+
+
 @pytest.mark.parametrize("num_features", [1, 2, 5])
 def test_features_are_orthonormal_and_add_up_to_the_first_basis_vector(num_features):
     features = spread_features(num_features, 5)

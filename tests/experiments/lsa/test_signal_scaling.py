@@ -1,15 +1,22 @@
 import json
+from pathlib import Path
+from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 import pytest
 from small_sweeps import maker
 
+from lsa_jax.experiments.lsa.signal.descent import flow_to_target
 from lsa_jax.experiments.lsa.signal.population import misclassification
-from lsa_jax.experiments.lsa.signal_scaling import settings
+from lsa_jax.experiments.lsa.signal_scaling import experiment, settings
 from lsa_jax.experiments.lsa.signal_scaling.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.signal_scaling.report import make_claims
+from lsa_jax.experiments.lsa.signal_scaling.report import make_claims, make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.run import run_sweep
+from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training.segments import Evaluations
 
 TINY = {
     "d": 2,
@@ -152,3 +159,91 @@ def test_too_few_k_show_nothing():
     assert (first.ours, growth.ours) == ("none up to 256", "no fit")
     (claim,) = make_claims(rows([]))
     assert claim.status == "not run"
+
+
+def test_growth_is_that_of_the_mean_over_seeds_however_many_a_k_has():
+    """Four seeds at 16 and two at each of 64 and 256, of which the steps grow like the root."""
+    more = rows([100.0]).assign(k=16)
+    found = make_claims(pd.concat([rows([100.0, 200.0, 400.0])] * 2 + [more] * 2))[1]
+    assert found.low == found.high == pytest.approx(0.5) and found.status == "shown"
+
+
+def test_a_table_has_a_row_a_k_of_the_runs_that_reached_the_error():
+    config, _ = make()
+    columns = {"samples": [100, 300, 40, 80], "test_error": [0.01, 0.03, 0.02, 0.5]}
+    columns |= {"w_dot_wstar": [1.0, 2.0, 3.0, 5.0], "b": [-1.0, -2.0, -3.0, -5.0]}
+    runs = rows([10.0, 30.0, 4.0, 8.0], [True, True, True, False]).assign(**columns)
+    runs = runs.assign(k=[16, 16, 64, 64], status=["ok", "ok", "ok", "ok"])
+    failed = runs.iloc[:1].assign(status="failed", steps_taken=1e6)
+    report = make_report(config, pd.concat([runs, failed]), Path())
+    ((heading, table),) = report.tables
+    assert heading == "Minibatches, noise scale 0.5"
+    assert table["k"].tolist() == [16, 64] and table["reached"].tolist() == ["2 of 2", "1 of 2"]
+    assert table["steps"].tolist() == ["20 ± 14", "4"]
+    assert table["samples"].tolist() == ["200 ± 1.4e+02", "40"]
+    np.testing.assert_allclose(table[["error", "w.w*", "b"]], [[0.02, 1.5, -1.5], [0.26, 4, -4]])
+    for words in ("batches of 20 fresh", "at most 0.05", "rate 0.5", "to within 5 steps"):
+        assert words in report.notes[0]
+    figure = report.figures["signal_scaling"]()
+    reached, missed, *_ = figure.axes[0].lines
+    np.testing.assert_allclose(reached.get_data(), [[16, 16, 64], [10, 30, 4]])
+    np.testing.assert_allclose(missed.get_data(), [[64], [90]])  # three times the most steps
+    plt.close(figure)
+
+
+def test_a_flow_takes_its_time_over_the_rate_in_steps():
+    _, points = make()
+    for rate in (0.5, 0.125):
+        config = set_fields(points[1].config.copy_and_resolve_references(), {"learning_rate": rate})
+        flow, sigma = flow_to_target(config)
+        (outcome,) = EXPERIMENT.run([points[1]._replace(config=config)], None, Path(), float)
+        found = outcome.metrics
+        assert found["steps_taken"] == outcome.history[0]["step"] == flow.times[-1] / rate
+        error = misclassification(*flow.states[-1], sigma, config.k)
+        assert found["test_error"] == pytest.approx(error, rel=1e-9)
+
+
+def test_errors_are_computed_where_the_state_is_finite():
+    table = {name: np.full((3, 2), 0.5) for name in ("w_dot_wstar", "w_perp_norm")}
+    table |= {"b": np.array([[0.0, 0.0], [0.0, np.nan], [0.0, 0.0]])}
+    _, points = make()
+    group = points[-2:]
+
+    runs = Evaluations([0, 5, 10], None, table, 1)
+    errors = experiment._Errors(group)
+    first = errors.of(runs)
+    wanted = misclassification(0.5, 0.5, 0.0, noise_std(12, 0.3), 12)
+    np.testing.assert_allclose(first, [[wanted, wanted], [wanted, np.nan]])
+    np.testing.assert_allclose(errors.of(runs._replace(last=2))[2], wanted)
+
+
+def test_a_run_ends_where_it_first_reached_the_error_or_else_where_it_stopped(
+    monkeypatch, tmp_path
+):
+    """Of two runs one has the error from the second evaluation on, and the other never has."""
+    near, far = (2.4, 0.0, -1.0), (0.5, 0.5, 0.0)
+    states = np.array([[far, far], [near, far], [near, far]])
+    names = ("w_perp_norm", "ratio", "test_accuracy", "train_loss", "grad_norm")
+    table = dict.fromkeys(names, np.ones((3, 2)))
+    table |= {name: states[:, :, i] for i, name in enumerate(("w_dot_wstar", "w_perp_norm", "b"))}
+    ended = []
+
+    def run_until(finished, group, *given):
+        of = {name: values[:, : len(group)] for name, values in table.items()}
+        taken = SimpleNamespace(step=np.full(len(group), 10))
+        runs = Evaluations([0, 5, 10], taken, of, 2)
+        ended.extend(finished(runs._replace(last=last)) for last in range(3))
+        return runs
+
+    monkeypatch.setattr(experiment.experiment, "run_until", run_until)
+    _, points = make()
+    reached, missed = EXPERIMENT.run(points[-2:], None, tmp_path, float)
+    errors = [misclassification(*state, noise_std(12, 0.3), 12) for state in (far, near)]
+    assert errors[0] > 0.05 > errors[1] and ended == [False] * 3
+    assert [row["test_error"] for row in reached.history] == pytest.approx(errors)
+    assert [row["test_error"] for row in missed.history] == pytest.approx(errors[:1] * 3)
+    told = ("reached", "steps_taken", "samples", "test_error", "w_dot_wstar")
+    assert [reached.metrics[name] for name in told] == [True, 5, 100, errors[1], 2.4]
+    assert [missed.metrics[name] for name in told] == [False, 10, 200, errors[0], 0.5]
+    (alone,) = EXPERIMENT.run(points[-1:], None, tmp_path, float)
+    assert alone.metrics["reached"] and ended[3:] == [False, True, True]

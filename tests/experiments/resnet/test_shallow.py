@@ -51,6 +51,45 @@ def test_kernels_are_the_limits_of_wide_networks(net, init):
     np.testing.assert_allclose(ntk, model.kernel(X), rtol=0.06)
 
 
+def relu_moments(v, w, c):
+    """Returns E s(z) s(z'), E s'(z) s'(z') and E s(z) E s(z') for variances v, w, covariance c."""
+    angle = np.arccos(np.clip(c / np.sqrt(v * w), -1, 1))
+    first = np.sqrt(v * w) * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    return first, (np.pi - angle) / (2 * np.pi), np.sqrt(v * w) / (2 * np.pi)
+
+
+def limit_of_pair(net, x, y, m_variance):
+    """Returns both kernels of two inputs: derivatives in A, then in U and b2, then in W and b1."""
+    v, w, c = x @ x + 1, y @ y + 1, x @ y + 1
+    features, slopes, _ = relu_moments(v, w, c)
+    if net == "2layer":
+        return features, features + slopes * c
+    if net == "3resnet":  # b2 alone is left of the branch, of variance 1
+        branch, _, _ = relu_moments(1.0, 1.0, 1.0)
+        cross = sum(relu_moments(a, 1.0, 0.0)[2] for a in (v, w))
+        conjugate = features + branch + cross
+        return conjugate, conjugate + 1 / 2 + slopes * c
+    below = np.array([v / 2 + 1, w / 2 + 1, features + 1])  # of h, with the bias
+    branch, branch_slopes, _ = relu_moments(*(m_variance * below))
+    of_u, of_w = branch_slopes * below[2], m_variance * branch_slopes * slopes * c
+    if net == "3layer":
+        return branch, branch + of_u + of_w
+    cross = sum(relu_moments(a, m_variance * u, 0.0)[2] for a, u in ((v, below[1]), (w, below[0])))
+    return features + branch + cross, features + branch + cross + of_u + of_w + slopes * c
+
+
+@pytest.mark.parametrize(("init", "m_variance"), [("width", 1.0), ("fans", 1 / 4)])
+@pytest.mark.parametrize("net", ["2layer", "3layer", "3resnet", "3resnet_full"])
+def test_limits_are_products_of_gaussian_expectations_pair_by_pair(net, init, m_variance):
+    model = shallow(net, 600, 1, init=init)
+    x1, x2 = (np.random.default_rng(seed).normal(size=(n, 4)) for seed, n in ((0, 3), (1, 2)))
+    x2[0] = 2 * x1[0]
+    expected = np.array([[limit_of_pair(net, x, y, m_variance) for y in x2] for x in x1])
+    for place, get in enumerate(("nngp", "ntk")):
+        found = model.kernel(*(jnp.asarray(x, jnp.float32) for x in (x1, x2)), get=get)
+        np.testing.assert_allclose(found, expected[:, :, place], rtol=2e-3)
+
+
 def test_initial_entries_have_the_variance_that_is_asked_for(key):
     variances = {
         "width": (1 / 400, 1 / 400, 1 / 400),
