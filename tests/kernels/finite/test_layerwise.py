@@ -171,6 +171,21 @@ def test_two_gram_matrices_are_taken_where_they_are_cheaper():
         assert layerwise._is_cheaper_by_grams(layer, 3) == is_cheaper
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_a_pair_costs_two_products_a_dense_layer_and_outputs_times_other_parameters(full):
+    params = [np.ones((60, 20)), np.ones((2, 2)), np.ones((1, 20)), np.ones((20, 3))]
+
+    def apply(params, x):
+        hidden = jnp.tanh(x.reshape(len(x), 30, 2) @ params[1]).reshape(len(x), 60)
+        return jnp.tanh(hidden @ params[0] + params[2]) @ params[3]
+
+    # 60 inputs and 20 outputs; at 30 positions Jacobians of 2 x 2 numbers cost less; the bias; the
+    # last layer.
+    c = 9 if full else 3
+    expected = (60 + 20 * c) + 4 * c + 20 * c + min(20 + 3 * c, 60 * c)
+    assert layerwise.layerwise_cost(apply, params, (60,), np.float32, full=full) == expected
+
+
 def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
     weight, x = jax.random.normal(key, (40, 30)), jax.random.normal(key, (3, 2, 40))
 

@@ -9,6 +9,7 @@ import pytest
 
 from lsa_jax import backend, kernels
 from lsa_jax.errors import InputError
+from lsa_jax.kernels.finite import monte_carlo
 from lsa_jax.kernels.matrices import memory
 
 
@@ -60,6 +61,21 @@ def test_it_stops_where_errors_are_small_enough(key):
     tangent = kernels.monte_carlo_kernel(key, init, apply, X, X[:1])
     assert tangent.draws == 16 and not tangent.error.any()
     np.testing.assert_array_equal(tangent.mean, [[1.0], [-2.0]])
+
+
+def test_every_draw_is_taken_once_up_to_the_last_one():
+    values = np.random.default_rng(0).normal(size=(30, 2, 2))
+    taken = []
+
+    def draw_some(numbers):
+        assert 0 < len(numbers) <= 7 and max(numbers) < 30
+        taken.extend(np.asarray(numbers).tolist())
+        return values[np.asarray(numbers)]
+
+    found = monte_carlo._averaged(draw_some, 1e-9, 7, 30)
+    assert taken == list(range(30)) and (found.draws, found.converged) == (30, False)
+    np.testing.assert_allclose(found.mean, values.mean(0), rtol=1e-10)
+    np.testing.assert_allclose(found.error, values.std(0, ddof=1) / 30**0.5, rtol=1e-10)
 
 
 def test_the_products_of_two_batches_may_be_negative_and_two_draws_are_enough(key):

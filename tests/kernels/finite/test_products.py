@@ -26,6 +26,7 @@ def _first_in_pieces(factors):
         (list, [(7, 8), (7, 10)]),
         (list, [(7, 8)]),
         (list, [(2, 3)]),
+        (list, [(8, 6)]),
         (_first_in_pieces, [(7, 8), (7, 10)]),
         (_first_in_pieces, [(7, 8)]),
         (_first_in_pieces, [(7, 16)]),
