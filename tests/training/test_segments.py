@@ -1,5 +1,9 @@
 """Work in segments goes on where it was, stops where nothing is left, and refuses other data."""
 
+import itertools
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +11,8 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import ReplicaLayout
+from lsa_jax.training import measuring, segments
+from lsa_jax.training.measuring import Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, kept_if, run_evaluations, run_segments
 
 MARKS = (3, 5, 9)
@@ -107,3 +113,59 @@ def test_a_stage_is_measured_as_it_is_and_gone_on_from():
     stages = [{"step": np.full(2, step, np.int32)} for step in (0, 50)]
     runs = run_evaluations(layout, counting(layout), stages, [0, 1, 3], kept=Checkpoints())
     assert runs.table["square"].T.tolist() == [[0, 2500, 2500], [0, 2500, 52**2]]
+
+
+class Walk(NamedTuple):
+    params: Any
+    step: Any
+
+
+def test_a_course_s_measures_are_columns_where_they_are_taken_and_cost_their_time(monkeypatch):
+    ticks = itertools.count()  # a second between any two looks at the clock
+    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+    monkeypatch.setattr(segments, "time", clock)
+    monkeypatch.setattr(measuring, "time", clock)
+    layout, steps, told = ReplicaLayout(2), [0, 1, 2, 3, 4], []
+
+    def advance(state, count):
+        size = state.params["w"] * 2.0**count
+        state = Walk({"w": size}, state.step + count)
+        return state, {"size": size}
+
+    start = Walk({"w": np.array([1.0, 3.0], np.float32)}, np.zeros(2, np.int32))
+    runs = run_evaluations(
+        layout,
+        layout.map(advance, 1),
+        [start],
+        steps,
+        kept=Checkpoints(),
+        course=course_of_weights(Measuring(("weight_movement",)), start.params, steps),
+        progress=told.append,
+    )
+    assert told == [0.25, 0.5, 0.75, 1.0]
+    assert runs.table["size"].T.tolist() == [[1, 2, 4, 8, 16], [3, 6, 12, 24, 48]]
+    moved = runs.table["weight_movement/w"]
+    np.testing.assert_allclose(moved, np.transpose([[0, 1, 3, np.nan, 15]] * 2), rtol=1e-6)
+    assert runs.measured == ("weight_movement/w",)
+    # Four measurings beside four segments, a second each.
+    assert runs.cost == (0, 1.0)
+    rows = runs.history(1)
+    assert [row["step"] for row in rows] == steps and rows[2]["size"] == 12
+    assert ["weight_movement/w" in row for row in rows] == [True, True, True, False, True]
+
+
+def test_replicas_that_stopped_have_the_rows_up_to_there():
+    layout = ReplicaLayout(2)
+    start = Walk({"w": np.ones(2, np.float32)}, np.zeros(2, np.int32))
+
+    def advance(state, count):
+        taken = jnp.minimum(state.step + count, jnp.where(state.params["w"] > 1, 100, 2))
+        return Walk(state.params, taken), {"step_at": taken}
+
+    begun = start._replace(params={"w": np.array([1.0, 2.0], np.float32)})
+    runs = run_evaluations(
+        layout, layout.map(advance, 1), [begun], [0, 1, 3, 7], kept=Checkpoints()
+    )
+    assert runs.stopped.tolist() == [True, False] and runs.cost is None
+    assert [row["step"] for row in runs.history(0)] == [0, 1]
+    assert [row["step"] for row in runs.history(1)] == [0, 1, 3, 7]

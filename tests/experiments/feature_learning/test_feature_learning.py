@@ -219,11 +219,3 @@ def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_t
     assert ours["ours"] == pytest.approx(100 * plain["test_accuracy"].mean(), abs=0.01)
     text = (tmp_path / "out" / "report.md").read_text()
     assert "One Step by rate of step 1" in text and "Two Step, none" in text
-
-
-def test_the_network_is_the_same_with_and_without_structure(make):
-    config = make(sweep__unstructured_learner=("network",))[1]
-    with_structure, without = (make_task(config[place].config) for place in (0, 2))
-    assert with_structure.gamma == without.gamma
-    np.testing.assert_array_equal(with_structure.direction, without.direction)
-    assert (with_structure.train.inputs != without.train.inputs).any()

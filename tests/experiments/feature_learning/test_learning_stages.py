@@ -83,6 +83,14 @@ def test_outside_of_pattern_space_the_truth_is_that_of_the_dictionary(make):
     assert np.ptp(along) > 2.5 and nearest.max() < 1.1
 
 
+def test_the_network_is_the_same_with_and_without_structure(make):
+    config = make(sweep__unstructured_learner=("network",))[1]
+    with_structure, without = (make_task(config[place].config) for place in (0, 2))
+    assert with_structure.gamma == without.gamma
+    np.testing.assert_array_equal(with_structure.direction, without.direction)
+    assert (with_structure.train.inputs != without.train.inputs).any()
+
+
 @pytest.fixture(scope="module")
 def replica(make):
     """Returns a configuration and its replica, whose classes are of different size."""

@@ -187,7 +187,25 @@ def test_the_ul2_decoder_has_the_thesis_number_of_parameters():
     assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == pytest.approx(1.1e9, rel=0.01)
 
 
+def test_biases_start_at_zero_scales_at_one_and_weights_at_their_deviation(kind):
+    _, _, params = kind
+    drawn = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        name = path[-1].key
+        if name.endswith("bias"):
+            assert not np.any(leaf), name
+        elif name.endswith("scale"):
+            assert np.all(leaf == 1), name
+        else:
+            drawn.append(np.ravel(leaf))
+    values = np.concatenate(drawn)
+    assert values.std() == pytest.approx(0.3, rel=5 / (2 * values.size) ** 0.5)
+
+
 def test_sizes_that_do_not_fit_are_refused():
+    for name in ("vocabulary_size", "length", "width", "heads", "hidden"):
+        with pytest.raises(InputError, match=f"{name} is 0"):
+            decoder(SIZES._replace(**{name: 0}))
     with pytest.raises(InputError, match="heads is 3"):
         decoder(SIZES._replace(heads=3))
     with pytest.raises(InputError, match="dtype is 'half'"):
