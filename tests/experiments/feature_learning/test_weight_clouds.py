@@ -175,6 +175,6 @@ def test_measures_are_taken_at_pictures_on_each_seed_s_own_examples(monkeypatch)
     ((measuring, _, _, fetch, examples, marks, seen),) = given
     assert measuring.names == ("weight_movement",)
     assert (examples, marks, seen) == (9, [0, 2, 7], 5 * 7)
-    inputs, targets = fetch(1, np.array([4, 0]))
+    inputs, targets = fetch(1, jnp.array([4, 0]))
     np.testing.assert_array_equal(inputs, splits[1].inputs[[4, 0]])
     np.testing.assert_array_equal(targets, splits[1].targets[[4, 0]])
