@@ -162,3 +162,19 @@ def test_an_outcome_has_the_last_measures_those_of_the_start_and_a_picture_a_ste
     lost = experiment._outcome(point, *given, 4, None)
     assert lost.status == "failed" and "not finite at step 4" in lost.message
     assert [row["step"] for row in lost.history] == [0, 4]
+
+
+def test_measures_are_taken_at_pictures_on_each_seed_s_own_examples(monkeypatch):
+    given = []
+    monkeypatch.setattr(experiment, "course_of", lambda *asked: given.append(asked))
+    config = configure(pictures=(2, 7), batch_size=5, measures=("weight_movement",))
+    rng = np.random.default_rng(0)
+    splits = [Dataset(rng.normal(size=(9, 3)), rng.normal(size=9)) for _ in range(2)]
+    clouds = [Cloud(split, split, split) for split in splits]
+    experiment._course(config, experiment.build_model(config, 3), clouds, {})
+    ((measuring, _, _, fetch, examples, marks, seen),) = given
+    assert measuring.names == ("weight_movement",)
+    assert (examples, marks, seen) == (9, [0, 2, 7], 5 * 7)
+    inputs, targets = fetch(1, jnp.array([4, 0]))
+    np.testing.assert_array_equal(inputs, splits[1].inputs[[4, 0]])
+    np.testing.assert_array_equal(targets, splits[1].targets[[4, 0]])
