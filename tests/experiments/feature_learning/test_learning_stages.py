@@ -91,11 +91,11 @@ def test_the_network_is_the_same_with_and_without_structure(make):
     assert (with_structure.train.inputs != without.train.inputs).any()
 
 
-@pytest.fixture(scope="module")
-def replica(make):
+@pytest.fixture(scope="module", params=["none", "first_steps"])
+def replica(request, make):
     """Returns a configuration and its replica, whose classes are of different size."""
     fields = {"leftover": 0.5, "first_rate": 1e-2, "smoothing": 0.3, "feature_scale": 0.7}
-    config = configured(make, **fields, data__ones_share=0.2, class_weights="none")
+    config = configured(make, **fields, data__ones_share=0.2, class_weights=request.param)
     return config, jax.tree.map(jnp.asarray, stages.make_replica(config, make_task(config)))
 
 
@@ -119,7 +119,7 @@ def test_the_network_is_drawn_at_the_scale_of_the_theory(make):
     assert float(found.rate) == pytest.approx(memory.memorise.rate)
 
 
-def smoothed_gradient(params, inputs, y, std):
+def smoothed_gradient(params, inputs, y, weights, std):
     """The hinge loss's gradient where a neuron is its mean over noise, in float64."""
     w, b, a = (np.asarray(params[name], np.float64) for name in "wba")
     z, cdf, pdf = inputs @ w + b, scipy.stats.norm.cdf, scipy.stats.norm.pdf
@@ -128,7 +128,7 @@ def smoothed_gradient(params, inputs, y, std):
         return z * cdf(z / std) + std * pdf(z / std)
 
     neurons, slope = relu(z) - relu(z - 1), cdf(z / std) - cdf((z - 1) / std)
-    force = -(y * (1 - y * (neurons @ a) > 0))[:, None] / len(y)
+    force = -(weights * y * (1 - y * (neurons @ a) > 0))[:, None] / len(y)
     through = force * a * slope
     return {"w": inputs.T @ through, "b": through.sum(axis=0), "a": (force * neurons).sum(axis=0)}
 
@@ -138,13 +138,17 @@ def test_first_steps_smooth_their_neurons_and_keep_what_is_left_over(replica):
     found = jax.jit(functools.partial(stages.first_stages, config))(own)
     (start, _), (first, kept), (second, none) = found
     inputs, y = (np.asarray(part, np.float64) for part in own.train)
-    one = smoothed_gradient(start, inputs, y, 0.3)
+    weights, positive = np.ones(len(y)), (y > 0).mean()
+    if config.class_weights == "first_steps":
+        weights = 0.5 / np.where(y > 0, positive, 1 - positive)
+    assert abs(positive - 0.5) > 0.05
+    one = smoothed_gradient(start, inputs, y, weights, 0.3)
     assert float(kept) == pytest.approx(0.5 * 1e-2) and float(none) == 0
     expected = 0.005 * np.asarray(start["w"]) - 1e-2 * one["w"]
     np.testing.assert_allclose(first["w"], expected, rtol=1e-3, atol=1e-7)
     np.testing.assert_allclose(first["a"], start["a"] - 1e-2 * one["a"], rtol=1e-5, atol=1e-6)
     # The rate of the second step is such that neurons which move see inputs at this scale.
-    two = smoothed_gradient(first, inputs, y, 0.3)
+    two = smoothed_gradient(first, inputs, y, weights, 0.3)
     seen = np.mean(np.square(inputs @ np.asarray(second["w"], np.float64)), axis=0)
     assert np.sqrt(seen[seen > 0].mean()) == pytest.approx(0.7, rel=1e-4)
     rate = -np.asarray(second["w"], np.float64).ravel() @ two["w"].ravel()
