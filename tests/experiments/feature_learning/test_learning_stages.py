@@ -158,15 +158,6 @@ def test_first_steps_smooth_their_neurons_and_keep_what_is_left_over(replica):
     np.testing.assert_allclose(second["b"], first["b"] - rate * two["b"], rtol=2e-3, atol=1e-4)
 
 
-def test_where_no_neuron_has_a_gradient_the_second_step_leaves_zeros(replica, monkeypatch):
-    config, own = replica
-    monkeypatch.setattr(
-        stages, "_full_gradient", lambda config, params, own: jax.tree.map(jnp.zeros_like, params)
-    )
-    second, _ = stages.first_stages(config, own)[2]
-    assert not any(np.any(np.asarray(second[name])) for name in "wa")
-
-
 @pytest.mark.parametrize("idle_size", [0, 2])
 @pytest.mark.parametrize("scale", [1e-25, 1.0, 1e20])
 def test_cosines_are_those_of_all_coordinates_at_any_scale(scale, idle_size):

@@ -145,10 +145,8 @@ def first_stages(
     if eta is None:
         moments = replica.train.inputs.T @ replica.train.inputs / len(replica.train.targets)
         squares = jnp.sum(slope["w"] * (moments @ slope["w"]), axis=0)
-        alive = jnp.sum(squares > 0)
-        # Where no neuron has a gradient, nothing is there to be scaled.
-        size = jnp.where(alive > 0, jnp.sqrt(jnp.sum(squares) / jnp.maximum(alive, 1)), jnp.inf)
-        eta = config.feature_scale / size
+        alive = jnp.maximum(jnp.sum(squares > 0), 1)
+        eta = config.feature_scale / jnp.sqrt(jnp.sum(squares) / alive)
     two = {
         "w": -eta * slope["w"],
         "b": one["b"] - eta * slope["b"],
