@@ -157,13 +157,17 @@ def test_too_few_k_show_nothing():
     assert (first.status, growth.status) == ("undecided", "undecided")
     first, growth = make_claims(rows([100.0, 200.0, 300.0], [True, True, False]))
     assert (first.ours, growth.ours) == ("none up to 256", "no fit")
+    _, growth = make_claims(rows([100.0, 200.0], learner="population"))
+    assert (growth.status, growth.note) == ("undecided", "it would take 3 k")
+    # But two are enough to refute it.
+    assert make_claims(rows([1.0, 100.0], learner="population"))[1].status == "not shown"
     (claim,) = make_claims(rows([]))
     assert claim.status == "not run"
 
 
 def test_growth_is_that_of_the_mean_over_seeds_however_many_a_k_has():
-    """Four seeds at 16 and two at each of 64 and 256, of which the steps grow like the root."""
-    more = rows([100.0]).assign(k=16)
+    """Four seeds at 64 and two at each of 16 and 256, of which the steps grow like the root."""
+    more = rows([200.0]).assign(k=64)
     found = make_claims(pd.concat([rows([100.0, 200.0, 400.0])] * 2 + [more] * 2))[1]
     assert found.low == found.high == pytest.approx(0.5) and found.status == "shown"
 
