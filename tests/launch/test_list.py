@@ -90,7 +90,7 @@ def test_a_field_or_configuration_that_does_not_exist_is_refused(refused):
 
 
 LINES = {
-    "--config=configs/lsa/fig6": ["", ":quick", ":small", ":widths"],
+    "--config=configs/lsa/fig6": ["", ":quick", ":small", ":width_1", ":widths"],
     "--config=configs/lsa/fig6_mnist.py:s": [":small"],
 }
 
