@@ -8,7 +8,7 @@ Full: 20,000 images, finite widths 1 (the paper's) and 50 and 100 (ours, which n
 epochs.
 ":widths" is the right panel: 60,000 images, finite widths 1, 10, 25, 50, 75 and 100 (the paper
 names 1, 50 and 100), no infinite NTK; needs a GPU.
-":width_1" is the full size without the widths that need a GPU: an hour on one CPU core.
+":width_1" is the full size without the widths that need a GPU, for a CPU.
 ":small": 3,000 images, finite widths 1 and 4, network of 40 epochs, 4 seeds, for a CPU. Three
 choices of it were made after a run: images lie in a fixed corner, as from so few in random ones
 the finite kernels do not learn where to look even without noise; finite kernels are solved

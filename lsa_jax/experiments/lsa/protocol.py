@@ -28,7 +28,7 @@ _SMALL = {
     "ntk_finite.checkpoint_every": 2,
 }
 
-# What `_SMALL` leaves undecided: twice its images and three seeds, half an hour on a core.
+# What `_SMALL` leaves undecided: twice its images and three seeds.
 _MEDIUM = _SMALL | {
     "max_replicas": 6,
     "data.num_train": 10_000,
