@@ -232,7 +232,8 @@ def test_a_diverging_replica_stops_alone_and_says_at_which_step(key, run):
     keys, rates = jax.random.split(key, 3), jnp.array([0.1, 1e30, 0.1])
     params, history = run(keys, optimizer=optax.sgd, replicas=rates)
     assert list(history.failures) == [1]
-    assert "not finite at step" in history.failures[1]
+    # Its first step is as long as its rate, and the loss after it is of no number.
+    assert history.failures[1].startswith("the loss was not finite at step 1;")
     expected, _ = run(keys[2], optimizer=optax.sgd, replicas=rates[2])
     np.testing.assert_allclose(params["hidden"][2], expected["hidden"], rtol=1e-5, atol=1e-7)
 
