@@ -1,5 +1,7 @@
 """Lazy or rich on the papers' data: who learns from what, and how it is judged."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -198,6 +200,39 @@ def test_the_network_starts_from_the_shape_of_one_example(tmp_path):
     gram = sums @ sums.T
     expected = kernels.regress(gram, data.targets[:, None], gram, ridge=1e-2).predictions
     np.testing.assert_allclose(predictions, expected, atol=1e-3)
+
+
+def test_a_machine_has_the_wide_kernels_ridge_and_a_folder_of_its_own(tmp_path, monkeypatch):
+    given = {}
+
+    def of_transform(transform):
+        seen = jnp.asarray(transform, jnp.float32)
+        return lambda x1, x2: (x1 @ seen) @ (x2 @ seen).T
+
+    def learn(of, inputs, targets, **named):
+        given.update(named, targets=targets)
+        return SimpleNamespace(kernel=of(np.diag([1.0, 0.0, 0.0])))
+
+    monkeypatch.setattr(experiment.kernels, "recursive_feature_machine", learn)
+    x = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
+    data = Dataset(x, np.sign(x[:, 0]))
+    wide = tasks.WideKernel(of_transform, 3)
+    task = tasks.PaperTask(data, data, False, None, wide, None, None, 1)
+    (point, *_) = points_of(**{"sweep.task": ("figure3",), "sweep.seed": (7,)})
+    predictions, ridge = experiment._Group(point.config, task, tmp_path).predict("rfm")
+    gram = x[:, :1] @ x[:, :1].T
+    expected = kernels.regress(gram, data.targets[:, None], gram, ridge=1e-2).predictions
+    np.testing.assert_allclose(predictions, expected, atol=1e-3)
+    np.testing.assert_array_equal(given.pop("targets"), data.targets[:, None])
+    assert given.pop("key") == jax.random.fold_in(jax.random.key(7), experiment.Papers.POINTS)
+    folder = tmp_path / SCRATCH / "learned"
+    assert ridge == 1e-2 and given == {
+        "size": 3,
+        "updates": 1,
+        "points": 5,
+        "ridge": 1e-2,
+        "directory": folder,
+    }
 
 
 def test_a_learner_that_fails_leaves_the_others_and_a_network_tells_how_it_was_trained(
