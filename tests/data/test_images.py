@@ -188,6 +188,18 @@ def test_one_warning_names_the_changed_file(mnist_dir, monkeypatch):
     assert record[0].filename == __file__
 
 
+def test_a_warning_names_the_first_of_the_changed_files_and_counts_the_others(
+    mnist_dir, monkeypatch
+):
+    contents = gzip.decompress((mnist_dir / f"mnist/{PARTS[0]}-ubyte.gz").read_bytes())
+    digest = hashlib.md5(contents).hexdigest()
+    monkeypatch.setitem(downloads.CONTENTS_MD5, f"{PARTS[0]}-ubyte", digest)
+    with pytest.warns(ChecksumWarning) as record:
+        images.load("mnist", mnist_dir)
+    first = mnist_dir / f"mnist/{PARTS[1]}-ubyte.gz"
+    assert f"mnist is read from {first} and 2 more: well-formed" in str(record[0].message)
+
+
 def test_files_as_published_do_not_warn(svhn_dir, monkeypatch):
     for name in ("train_32x32.mat", "test_32x32.mat"):
         digest = hashlib.md5((svhn_dir / "svhn" / name).read_bytes()).hexdigest()

@@ -3,20 +3,38 @@
 import numpy as np
 
 from lsa_jax.data import stars
+from lsa_jax.data.backgrounds import Composition, compose
 
 
-def test_a_star_is_ones_in_two_of_three_channels_with_room_for_18_places_in_32_pixels():
+def test_a_star_is_ones_in_two_of_three_channels():
     picture = stars.star()
-    assert picture.dtype == np.float32 and picture.shape == (15, 15, 3) and 32 - 15 + 1 == 18
+    assert picture.dtype == np.float32 and picture.shape == (15, 15, 3)
     assert set(np.unique(picture)) == {0.0, 1.0} and not picture[..., 2].any()
     np.testing.assert_array_equal(picture[..., 0], picture[..., 1])
-    shape = picture[..., 0]
-    # A star of five points: its rows, from the top, are symmetric and of so many pixels.
+
+
+def test_a_star_has_a_tip_two_arms_and_two_feet():
+    shape = stars.star()[..., 0]
     rows, columns = np.nonzero(shape.any(1))[0], np.nonzero(shape.any(0))[0]
     assert (rows[0], rows[-1], columns[0], columns[-1]) == (3, 9, 7, 13)
     inside = shape[3:10, 7:14]
     np.testing.assert_array_equal(inside, inside[:, ::-1])
     assert inside.sum(1).tolist() == [1, 3, 7, 5, 3, 5, 4]
+    # With these sums there is one such shape: rows are of one piece each, but for the feet, which
+    # stand below the last of them with a gap between.
+    pieces = (np.diff(np.pad(inside, ((0, 0), (1, 1))), axis=1) == 1).sum(1)
+    assert pieces.tolist() == [1, 1, 1, 1, 1, 1, 2]
+    assert inside[5][inside[6] == 1].all()
+
+
+def test_in_32_pixels_a_star_has_18_places_each_way_with_as_much_room_as_in_its_picture(key):
+    picture = stars.star()
+    place = Composition(stars.SIDE, 32, "random_location", "none", transparent=True)
+    composed = compose(place, key, np.stack([picture] * 400), np.arange(400), 0, noise=0.0)
+    ink = np.asarray(composed)[..., 0] == 1
+    for axis, first, last in ((2, 3, 3 + 17), (1, 7, 7 + 17)):
+        starts = ink.any(axis).argmax(1)  # of the first row, or column, with ink
+        assert set(starts) == set(range(first, last + 1))
 
 
 def test_25_training_and_500_test_pictures_of_either_kind():
@@ -24,6 +42,6 @@ def test_25_training_and_500_test_pictures_of_either_kind():
     assert images.class_names == ("nothing", "star")
     for split, count in ((images.train, 25), (images.test, 500)):
         labels = np.asarray(split.targets)
-        assert np.bincount(labels).tolist() == [count, count]
+        assert labels.dtype == np.int32 and np.bincount(labels).tolist() == [count, count]
         assert not split.inputs[labels == 0].any()
         np.testing.assert_array_equal(split.inputs[labels == 1], [stars.star()] * count)

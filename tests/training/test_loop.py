@@ -1,6 +1,9 @@
 """The training loop against plain optax steps, and its promises about replicas and resuming."""
 
 import functools
+import gc
+import itertools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +15,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BatchLayout, ReplicaLayout
-from lsa_jax.training import LOSSES, Checkpoints, Evaluation, Source, make_optimizer, train
+from lsa_jax.training import LOSSES, Checkpoints, Evaluation, Source, loop, make_optimizer, train
 from lsa_jax.training.programs import _ORDER, init_key
 
 CROSS_ENTROPY = LOSSES["softmax_cross_entropy"]
@@ -100,6 +103,24 @@ def test_evaluation_does_not_depend_on_its_batch_size(key, data, run, eval_batch
     _, whole = run(key, optimizer=optax.sgd(0.1))
     for name in ("test_loss", "test_accuracy", "train_loss"):
         assert history.rows[-1][name] == pytest.approx(whole.rows[-1][name], rel=1e-5)
+
+
+def test_devices_that_share_batches_share_those_of_evaluation(key, data, run):
+    seen = set()
+
+    def watched(params, inputs):
+        seen.add(inputs.shape[0])
+        return _apply(params, inputs)
+
+    run(
+        key,
+        optimizer=optax.sgd(0.1),
+        model=Model(_init, watched, None),
+        layout=BatchLayout(8, jax.devices()[:2]),
+        evaluation=Evaluation(batch_size=12),
+        epochs=1,
+    )
+    assert seen == {8 // 2, 12 // 2}
 
 
 def test_batches_of_evaluation_mix_classes_that_lie_one_after_the_other(key):
@@ -211,9 +232,18 @@ def test_a_diverging_replica_stops_alone_and_says_at_which_step(key, run):
     keys, rates = jax.random.split(key, 3), jnp.array([0.1, 1e30, 0.1])
     params, history = run(keys, optimizer=optax.sgd, replicas=rates)
     assert list(history.failures) == [1]
-    assert "not finite at step" in history.failures[1]
+    # Its first step is as long as its rate, and the loss after it is of no number.
+    assert history.failures[1].startswith("the loss was not finite at step 1;")
     expected, _ = run(keys[2], optimizer=optax.sgd, replicas=rates[2])
     np.testing.assert_allclose(params["hidden"][2], expected["hidden"], rtol=1e-5, atol=1e-7)
+
+
+def test_a_run_ends_where_all_of_its_replicas_have_diverged(key, run):
+    told, rates = [], jnp.array([1e30, 1e25])
+    keys = jax.random.split(key, 2)
+    _, history = run(keys, optimizer=optax.sgd, replicas=rates, progress=told.append)
+    assert told == [1 / 3] and [row["epoch"] for row in history.rows] == [1]
+    assert sorted(history.failures) == [0, 1]
 
 
 def test_a_single_diverging_run_raises(key, run):
@@ -228,6 +258,23 @@ def test_frozen_parameters_stay_where_they_were_initialised(key, run):
     initial = _init(init_key(key), (5,))
     np.testing.assert_array_equal(params["hidden"], initial["hidden"])
     assert not np.allclose(params["readout"], initial["readout"])
+
+
+def test_a_state_takes_the_place_of_the_one_before_and_epochs_have_a_pace(key, run, monkeypatch):
+    ticks = itertools.cycle([3.0, 7.0])  # at the beginning and at the end of an epoch
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    held = []
+
+    def count(fraction):
+        held.append(sum(array.shape[-2:] == (5, 8) for array in jax.live_arrays()))
+
+    gc.collect()
+    count(0.0)
+    keys = jax.random.split(key, 3)
+    _, history = run(keys, optimizer=optax.adam(0.01), progress=count)
+    # The parameters, and two averages of their gradients.
+    assert [number - held[0] for number in held[1:]] == [3, 3, 3]
+    assert history.throughput.examples_per_second == pytest.approx(3 * 37 / 4)
 
 
 def test_all_epochs_and_replicas_share_one_compilation(key, run):

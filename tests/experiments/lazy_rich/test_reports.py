@@ -269,6 +269,7 @@ def test_gaps_and_what_closes_them_have_the_errors_of_all_that_they_compare():
     scores = SCORES | {"network": 90.126}
     gap, trained, machine = papers.make_claims(scored("figure3", scores=scores), ("figure3",))
     assert papers.best_fixed(scored("figure3")) == FIXED[1]
+    assert papers.best_fixed(scored("figure3", scores=SCORES | {FIXED[0]: 71.0})) == FIXED[0]
     assert (gap.ours, trained.ours, machine.ours) == (20.13, 5.94, -5.06)
     assert [c.paper for c in (gap, trained, machine)] == ["above 0", "above midway", "above midway"]
     pair = np.hypot(0.3, 0.4)
@@ -282,6 +283,9 @@ def test_gaps_and_what_closes_them_have_the_errors_of_all_that_they_compare():
     near = SCORES | {"ntk_trained": 79.5, "rfm": 80.5}
     found = papers.make_claims(scored("figure6", 2, near).assign(score_error=0.01), ("figure6",))
     assert [claim.status for claim in found] == ["shown", "not shown", "not shown"]
+    worse = scored("figure3", scores=SCORES | {"network": 65.0})
+    found = papers.make_claims(worse, ("figure3",))
+    assert [claim.status for claim in found] == ["not shown", "undecided", "undecided"]
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -12,6 +12,7 @@ from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.dial import experiment, settings
+from lsa_jax.sweep.experiment import SCRATCH
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
@@ -119,12 +120,16 @@ def test_points_of_a_group_are_replicas_with_their_own_rate_and_backgrounds(read
         own, key = tasks.data_key(point.config), networks.run_key(point.config)
         assert given["replicas"]["data_key"][place] == own and given["keys"][place] == key
     assert (given["epochs"], given["batch_size"], given["frozen"]) == (9, 10, ("initial",))
-    assert given["checkpoints"].directory == Path("out") and given["checkpoints"].every <= 3
+    assert given["checkpoints"].directory == Path("out")
     evaluation = given["evaluation"]
     assert evaluation.measuring == measuring and evaluation.every == 9
     assert evaluation.test.num_examples == 36
     networks.train(*asked)
     assert given["evaluation"].measuring == training.Measuring() and given["frozen"] == ()
+    # One point is a group, too; a run is saved four times, or after each epoch.
+    for epochs, every in ((1, 1), (3, 1), (8, 2), (11, 2), (40, 10)):
+        networks.train([point_of(epochs=epochs)], read, model, [0.1], *asked[4:])
+        assert given["keys"].shape == (1,) and given["checkpoints"].every == every
 
 
 def test_a_replica_s_course_has_its_own_numbers():
@@ -147,27 +152,37 @@ def test_measures_of_layers_have_their_mean_beside_them():
 
 
 def test_the_exact_regression_is_that_of_the_network_s_jacobians(read, monkeypatch, tmp_path):
-    point = point_of(learner="ntk_finite", ridge=0.3)
-    few = tasks.DigitsTask(
-        *(Dataset(*(leaf[:n] for leaf in s)) for s, n in zip(read, (6, 4), strict=True))
-    )
-    given = {}
+    point = point_of(learner="ntk_finite", ridge=0.3, kernel_memory=2e6)
+    few = tasks.DigitsTask(*(Dataset(*(np.asarray(leaf[:5]) for leaf in split)) for split in read))
+    given, limits, gram = {}, [], experiment.kernels.gram
 
     def regress(train, targets, test, *, ridge):
         given.update(train=np.asarray(train), test=np.asarray(test), ridge=ridge, targets=targets)
-        right = jnp.roll(few.test.targets, 1, axis=1).at[0].set(few.test.targets[0])
+        right = np.roll(few.test.targets, 1, axis=1)
+        right[0] = few.test.targets[0]
         return SimpleNamespace(predictions=right)
 
+    def limited(*inputs, memory_limit, **options):
+        limits.append(memory_limit)
+        return gram(*inputs, memory_limit=memory_limit, **options)
+
     monkeypatch.setattr(experiment.kernels, "regress", regress)
+    monkeypatch.setattr(experiment.kernels, "gram", limited)
+    data = dict.fromkeys(tasks.load([point], None), few)
     for _ in range(2):  # the folder may be there
-        outcome = experiment._solve(point, few, tmp_path / "scratch")
-    assert outcome.metrics == {"test_accuracy": pytest.approx(1 / 4)}
+        (outcome,) = experiment.run([point], data, tmp_path / "group", lambda fraction: None)
+    assert outcome.metrics == {"test_accuracy": pytest.approx(1 / 5), "num_test": 5}
+    assert limits == [2e6] * 4
     config, model = point.config, networks.build(point.config)
     params = networks.initial(config, model, few)
-    x = jnp.concatenate([tasks.whole(config, which, few[which]).inputs for which in (0, 1)])
-    flat = [j.reshape(10, 10, -1) for j in jax.tree.leaves(jax.jacrev(model.apply)(params, x))]
+    x = np.concatenate([tasks.whole(config, which, few[which]).inputs for which in (0, 1)])
+    slopes = jax.tree.leaves(jax.jit(jax.jacrev(model.apply))(params, x))
+    flat = [np.reshape(j, (10, 10, -1)) for j in slopes]
     whole = sum(np.einsum("ncp,mcp->nm", j, j) for j in flat) / 10
-    np.testing.assert_allclose(given["train"], whole[:6, :6], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(given["test"], whole[6:, :6], rtol=1e-4, atol=1e-6)
+    for name, rows in (("train", slice(5)), ("test", slice(5, None))):
+        np.testing.assert_allclose(given[name], whole[rows, :5], rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(
+            np.load(tmp_path / "group" / SCRATCH / f"{name}.npy"), given[name]
+        )
     assert given["ridge"] == 0.3
     np.testing.assert_array_equal(given["targets"], few.train.targets)
