@@ -31,6 +31,13 @@ def test_operations_are_counted_where_the_default_device_does_not_count(uncounte
     assert backend.count_flops(jnp.dot, form, form) == 2 * 8**3
 
 
+def test_a_constant_has_no_operations_and_a_finite_ntk_of_zeros():
+    assert backend.count_flops(jnp.zeros_like, jax.ShapeDtypeStruct((8, 8), jnp.float32)) == 0
+    params = {"w": jnp.ones(2)}
+    found = kernels.empirical_ntk(lambda params, x: jnp.zeros((len(x), 1)), params, np.eye(3))
+    np.testing.assert_array_equal(found, np.zeros((3, 3)))
+
+
 def test_the_finite_ntk_chooses_its_method_where_the_default_device_does_not_count(uncounted):
     model = models.mlp(8)
     params = model.init(jax.random.key(0), (6,))
