@@ -16,8 +16,6 @@ from lsa_jax.kernels.matrices.packed import count_tiles
 from lsa_jax.kernels.matrices.programs import DevicePrograms, TileProgram
 from lsa_jax.processes import ProcessGroup
 
-DEVICES = jax.devices()
-
 
 class Team(ProcessGroup):
     """One process of several, that gets zeros from the others."""
@@ -50,7 +48,7 @@ def make_job(rows, columns=None, *, devices=1, **settings):
     sharded = own["packed"] and own["group"].size > 1
     job = jobs.make_job(
         *(kernel, numbered(rows), None if columns is None else numbered(columns), "float32"),
-        *(own["tile"], own["limit"], Workers(DEVICES[:devices]), own["packed"]),
+        *(own["tile"], own["limit"], Workers(jax.devices()[:devices]), own["packed"]),
     )
     return job._replace(group=own["group"], sharded=sharded)
 
@@ -187,7 +185,7 @@ def test_a_tile_has_the_limit_or_its_share_of_it_where_threads_have_one_memory(m
     monkeypatch.setattr(programs, "compile_tile", compile_tile)
     monkeypatch.setattr(rounds.memory, "tile_limit", lambda *given: 70.0 + given[1] + given[2])
     job = make_job(9, 5, devices=2, tile=4, limit=60.0)
-    threads = job._replace(devices=(DEVICES[0],) * 3)
+    threads = job._replace(devices=(jax.devices()[0],) * 3)
     for one, limit in ((job, 60), (threads, 20), (job._replace(memory_limit=None), 77)):
         assert rounds.make_program(one, None, held=5).spare == limit - 10
         assert rounds.make_program(one, (2, 3), held=5).spare == limit - 10
