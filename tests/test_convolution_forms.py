@@ -12,7 +12,7 @@ from lsa_jax._convolution.trilinear import Windows
 # Size of the images, window, strides, zeros around, features.
 CASES = {
     "two neighbours at once": ((5, 6), (3, 3), (1, 1), ((1, 1), (1, 1)), 2),
-    "an even window": ((4, 6), (2, 2), (1, 1), ((0, 0), (0, 1)), 3),
+    "an even window": ((4, 6), (3, 2), (1, 1), ((0, 0), (0, 1)), 3),
     "an odd number of windows": ((5, 4), (3, 2), (1, 1), ((0, 1), (0, 0)), 2),
     "many features": ((4, 5), (2, 2), (1, 1), ((0, 0), (1, 0)), 17),
     "strides": ((7, 8), (3, 4), (2, 3), ((1, 1), (0, 2)), 2),
@@ -109,12 +109,28 @@ def test_windows_are_counted_and_what_is_behind_the_last_one_is_met_by_none():
 
 def test_shifts_have_every_entry_of_a_window_apart():
     x = np.arange(24.0).reshape(2, 12)
-    for window, stride in ((3, 1), (2, 3), (5, 2), (4, 4)):
+    for window, stride in ((3, 1), (2, 3), (5, 2), (4, 4), (1, 30)):
         out = (12 - window) // stride + 1
         parts = shifts(jnp.array(x), 1, window, stride)
         for offset, part in zip(range(window), parts, strict=True):
             starts = offset + stride * np.arange(out)
             np.testing.assert_array_equal(part, x[:, starts])
+
+
+@pytest.mark.parametrize(("window", "columns"), [((3, 3), 4), ((2, 4), 6), ((1, 5), 6)])
+def test_two_neighbours_at_once_are_multiplied_with_no_more_columns_than_their_pairs(
+    window, columns
+):
+    """Each with 4 columns where windows have 3: a third more products."""
+
+    def products(features):
+        given = jnp.ones((1, 6, 8 + window[1] % 2, 4)), jnp.ones((*window, 4, features))
+        program = jax.make_jaxpr(lambda *g: canonical._step_by_one(*g, ((0, 0), (0, 1))))(*given)
+        (one,) = [e for e in program.eqns if e.primitive.name == "conv_general_dilated"]
+        places = one.outvars[0].aval.shape[1:3]
+        return np.prod(places) * np.prod(one.invars[1].aval.shape) / features
+
+    assert products(2) / products(17) == columns / window[1]
 
 
 def test_gathered_windows_lie_as_the_weights_of_a_filter():

@@ -1,5 +1,7 @@
 """The sizes of the models' parameters, and what their sizes may be."""
 
+from functools import partial
+
 import jax
 import pytest
 
@@ -49,17 +51,20 @@ def test_the_groups_of_a_residual_network_have_16_32_and_64_channels_and_strides
     assert shapes == expected | {"Dense_0/weight": (4 * 128, 5)}
 
 
-def test_muP_is_defined_beside_the_width_factor_1():
-    for make, input_shape, last in (
-        (mlp, (5,), "Dense_1"),
-        (cnn, (28, 28, 1), "Dense_0"),
-        (lambda *sizes, **rest: wide_resnet(*sizes, norm="none", **rest), (8, 8, 1), "Dense_0"),
-    ):
-        model = make(4, 3, parameterization="mup")
-        assert model.kernel is None
-        # The readout has four times as many inputs, and as many outputs.
-        rates = model.rate_factors(input_shape, "sgd")
-        assert rates[last]["weight"] == 1 / 4
+@pytest.mark.parametrize(
+    ("make", "input_shape", "last"),
+    [
+        pytest.param(mlp, (5,), "Dense_1", id="mlp"),
+        pytest.param(cnn, (28, 28, 1), "Dense_0", id="cnn"),
+        pytest.param(partial(wide_resnet, norm="none"), (8, 8, 1), "Dense_0", id="wide_resnet"),
+    ],
+)
+def test_muP_is_defined_beside_the_width_factor_1(make, input_shape, last):
+    model = make(4, 3, parameterization="mup")
+    assert model.kernel is None
+    # The readout has four times as many inputs, and as many outputs.
+    rates = model.rate_factors(input_shape, "sgd")
+    assert rates[last]["weight"] == 1 / 4
 
 
 def test_every_size_is_one_or_more():
@@ -73,7 +78,7 @@ def test_every_size_is_one_or_more():
         (wide_resnet, {"depth": 4}),
     ):
         for name, value in refused.items():
-            with pytest.raises(InputError, match=f"{name} is"):
+            with pytest.raises(InputError, match=f"^{name} is"):
                 make(**{name: value})
 
 

@@ -16,7 +16,8 @@ def test_an_accelerator_differentiates_as_many_examples_at_a_time_as_its_memory_
     model = cnn(8)
     params = model.init(key, (28, 28, 3))
     x = jnp.ones((1, 28, 28, 3))
-    each = 10 * size_in_bytes(params)
+    # In each output a derivative by all parameters, and at least what ReLUs give on the way.
+    each = 10 * (size_in_bytes(params) + 4 * (64 * 13**2 + 128 * 6**2))
 
     def at_once(memory):
         with built_for("gpu", memory=memory):
@@ -24,6 +25,7 @@ def test_an_accelerator_differentiates_as_many_examples_at_a_time_as_its_memory_
 
     assert layerwise.examples_at_once(model.apply, params, x, 10) == 2  # on a CPU
     assert at_once(1e6) == 1 < at_once(2e9) < at_once(8e9) <= 8e9 / 16 / each
+    assert at_once(8e9) > 8e9 / 16 / (2 * each)
     assert at_once(8e12) == 256
 
 

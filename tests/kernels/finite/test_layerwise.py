@@ -259,6 +259,29 @@ def test_a_jacobian_in_pieces_gives_the_same_kernel(key, monkeypatch, full):
         )
 
 
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(("most", "width"), [(5 * 6 * 8, 4), (6 * 8 - 1, 1), (10**6, 12)])
+def test_pieces_are_as_wide_as_their_numbers_allow_and_add_up_to_the_jacobian(
+    monkeypatch, full, most, width
+):
+    """Of 12 inputs: 3 pieces of 4 where 5 would fit, one at least, and all of them at most."""
+    monkeypatch.setattr(layerwise, "_PIECE", most)
+    rng = np.random.default_rng(0)
+    inputs, cotangents = rng.normal(size=(5, 4, 12)), rng.normal(size=(5, 4, 6, 8))
+    given = jnp.array(inputs, jnp.float32), jnp.array(cotangents, jnp.float32)
+    pieces = layerwise._in_pieces(*given, full=full)
+    assert pieces.count * width == 12
+    found = [np.asarray(pieces.piece(jnp.array(at))) for at in range(pieces.count)]
+    for at, piece in enumerate(found):
+        some = inputs[..., at * width : (at + 1) * width]
+        jacobian = np.einsum("npk,npof->nokf", some, cotangents)  # by output
+        if not full:
+            jacobian = np.swapaxes(jacobian, 1, 2)
+        expected = jacobian.reshape(5 * 6 if full else 5, -1)
+        assert piece.shape == expected.shape
+        np.testing.assert_allclose(piece, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_selected_parameters_sum_to_the_whole_kernel_and_the_diagonal_is_its_diagonal(key):
     apply, params, x = _left_multiplied(key)
     whole = ntk(apply, params, x, full=True)

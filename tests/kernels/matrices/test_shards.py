@@ -108,6 +108,41 @@ def test_a_sharded_matrix_has_the_entries_rows_and_products_of_the_whole(
     assert {file.name for file in tmp_path.glob("*.npy")} == (names if path else set())
 
 
+class Noted(np.ndarray):
+    """Rows that tell how many of them are taken at a time."""
+
+    def __getitem__(self, which):
+        found = np.asarray(self)[which]
+        TAKEN.append(len(found))
+        return found
+
+
+TAKEN = []
+
+
+@pytest.mark.parametrize(
+    ("rows_that_fit", "taken"), [(0.1, [1] * 11), (4.9, [4, 4, 3]), (99, [11])]
+)
+def test_rows_are_widened_as_many_at_a_time_as_there_is_room_for(rows_that_fit, taken, monkeypatch):
+    own = np.random.default_rng(0).normal(size=(11, 44)).astype(np.float32)
+    vectors = np.random.default_rng(1).normal(size=(44, 2))
+    monkeypatch.setattr(shards, "WIDENED", rows_that_fit * 44 * 8)
+    TAKEN.clear()
+    found = shards.ShardedRows(own.view(Noted), 11, processes.ALONE).multiply(vectors)
+    np.testing.assert_allclose(found, own.astype(float) @ vectors, rtol=1e-12)
+    assert TAKEN == taken
+
+
+def test_what_one_process_has_that_is_not_finite_is_seen_by_all(together):
+    def work(group):
+        own = np.ones((2, 4))
+        fine = shards.ShardedRows(own.copy(), 6, group).is_finite()
+        own[0, group.index] = np.inf if group.index == 1 else 1.0
+        return fine, shards.ShardedRows(own, 6, group).is_finite()
+
+    assert together(work) == [(True, False)] * SIZE
+
+
 def test_one_solves_for_all_and_the_others_multiply(together, tmp_path, monkeypatch):
     whole, test = gram(rbf, X, tile=10), gram(rbf, TEST, X, tile=10)
     expected = regress_cg(whole, Y, test, ridge=0.01, tolerance=1e-10, rank=5)

@@ -1,0 +1,80 @@
+"""What dense layers see: outer products of gradients and last inputs, against loops in numpy."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.kernels import last_layer_inputs, layer_gradients, leaf_names
+from lsa_jax.kernels.matrices import memory
+
+RNG = np.random.default_rng(0)
+PARAMS = {
+    "first": {"w": RNG.normal(size=(3, 4)).astype(np.float32)},
+    "rest": [
+        RNG.normal(size=4).astype(np.float32),
+        RNG.normal(size=(8, 2)).astype(np.float32),
+    ],
+}
+X = RNG.normal(size=(5, 2, 3)).astype(np.float32)  # examples, positions, features
+
+
+def apply(params, x):
+    """A layer at two positions, times 1.5, a bias, and a readout of all that is there, halved."""
+    hidden = jnp.tanh(x @ (1.5 * params["first"]["w"]) + params["rest"][0][None, None])
+    return hidden.reshape(len(x), 8) @ (params["rest"][1] / 2)
+
+
+def hidden_of(one):
+    return np.tanh(1.5 * one.astype(float) @ PARAMS["first"]["w"] + PARAMS["rest"][0])
+
+
+def test_outer_products_are_means_over_examples_of_sums_over_outputs_and_positions():
+    first, last = 1.5 * PARAMS["first"]["w"].astype(float), PARAMS["rest"][1].astype(float) / 2
+    of_first, of_last = np.zeros((3, 3)), np.zeros((8, 8))
+    for one in X:
+        slopes = 1 - hidden_of(one) ** 2
+        for output in range(2):
+            for position in range(2):
+                back = last[4 * position : 4 * position + 4, output] * slopes[position]
+                of_first += np.outer(first @ back, first @ back) / len(X)
+            of_last += np.outer(last[:, output], last[:, output]) / len(X)
+    found = layer_gradients(apply, PARAMS, X)
+    assert [layer.name for layer in found] == ["first/w", "rest/1"]
+    for layer, weight, product in zip(found, (first, last), (of_first, of_last), strict=True):
+        np.testing.assert_allclose(layer.weight, weight, rtol=1e-6)
+        np.testing.assert_allclose(layer.outer_product, product, rtol=1e-4, atol=1e-5)
+
+
+def test_the_last_layer_sees_all_features_of_all_positions():
+    expected = np.stack([hidden_of(one).reshape(8) for one in X])
+    np.testing.assert_allclose(last_layer_inputs(apply, PARAMS, X), expected, rtol=1e-5)
+
+    def at_positions(params, x):
+        """The last layer is at the two positions, whose outputs are added up."""
+        return jnp.sum(jnp.tanh(x) @ params, axis=1)
+
+    found = last_layer_inputs(at_positions, PARAMS["first"]["w"], X)
+    np.testing.assert_allclose(found, np.tanh(X).reshape(5, 6), rtol=1e-5)
+
+
+def test_a_network_without_dense_layers_has_no_outer_products():
+    scale = np.ones(3, np.float32)
+    assert layer_gradients(lambda w, x: jnp.sum(x, axis=1) * w[None], scale, X) == []
+
+
+def test_names_are_places_in_the_tree():
+    assert leaf_names(PARAMS) == ["first/w", "rest/0", "rest/1"]
+
+
+def test_memory_is_asked_for_three_matrices_a_layer_of_all_its_inputs(monkeypatch):
+    monkeypatch.setattr(memory, "device_available", lambda: 3 * 4 * (3**2 + 8**2))
+    layer_gradients(apply, PARAMS, X)
+    monkeypatch.setattr(memory, "device_available", lambda: 3 * 4 * (3**2 + 8**2) - 1)
+    with pytest.raises(InputError, match="of layers with 8 inputs and fewer takes 876 bytes"):
+        layer_gradients(apply, PARAMS, X)
+    monkeypatch.setattr(memory, "device_available", lambda: 5 * 8 * 4)
+    last_layer_inputs(apply, PARAMS, X)
+    monkeypatch.setattr(memory, "device_available", lambda: 5 * 8 * 4 - 1)
+    with pytest.raises(InputError, match=r"x is \(5, 2, 3\): keeping what the last layer sees"):
+        last_layer_inputs(apply, PARAMS, X)
