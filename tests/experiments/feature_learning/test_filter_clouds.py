@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -159,6 +160,28 @@ def test_networks_are_measured_at_the_start_and_after_each_training(monkeypatch)
         **{"train_accuracy": 0.7, "test_accuracy": 0.5},
     }
     assert (lost.status, lost.message, lost.metrics["seed"]) == ("failed", "lost", 5)
+
+
+def test_networks_of_a_width_are_trained_from_the_start_by_seed(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        experiment.training, "train", lambda *first, **named: given.append((first, named))
+    )
+    splits = [Dataset(np.zeros((n, 2)), np.zeros((n, 2))) for n in (5, 3)]
+    points = [Point("", {}, configure(seed=seed, batch_size=4)) for seed in (4, 6, 9)]
+    points[2].config.filters = 3
+    assert experiment.groups(points) == [points[:2], points[2:]]
+    train = getattr(experiment._train_to, "__wrapped__", experiment._train_to)
+    data = SimpleNamespace(train=splits[0], test=splits[1])
+    train(points[:2], "model", data, 7, Path("out"), print)
+    (((keys, model, source, *_), named),) = given
+    assert (model, source) == ("model", splits[0]) and named["progress"] is print
+    found = [tuple(jax.random.key_data(key).tolist()) for key in keys]
+    runs = [jax.random.fold_in(jax.random.key(seed), 0) for seed in (4, 6)]
+    assert found == [tuple(jax.random.key_data(key).tolist()) for key in runs]
+    assert (named["epochs"], named["batch_size"]) == (7, 4)
+    assert named["checkpoints"].directory == Path("out/epochs_7")
+    assert named["evaluation"].test is splits[1] and named["evaluation"].batch_size == 4
 
 
 @pytest.fixture

@@ -127,10 +127,15 @@ def test_the_best_fit_is_that_of_the_least_validation_loss_and_has_the_theorem_s
 
 def test_the_network_sees_the_linear_models_problem():
     config = settings.default_config()
-    point = make_points(config, settings.sweep(config), settings.validate)[0]
+    set_fields(config, {"sweep.cases": ((50, 3),), "p0": 0.25, "num_train": 4000, "num_test": 7})
+    set_fields(config, {"network.m": 9, "network.rate": 0.7, "num_validation": 11})
+    point = make_points(config, settings.sweep(config), settings.validate)[1]
     network = network_point(point).config
-    assert (network.data.k, network.data.num_patterns) == (5, 100)
-    assert network.data.num_test == config.num_validation + config.num_test
+    assert (network.learner, network.seed, network.pictures) == ("network", 1, False)
+    data = network.data
+    assert (data.k, data.num_patterns, data.d, data.p0) == (3, 50, 50, 0.25)
+    assert (data.num_train, data.num_test) == (4000, 18)
+    assert (network.m, network.rate) == (9, 0.7)
 
 
 @pytest.fixture

@@ -105,6 +105,32 @@ def test_a_task_shows_the_first_item_before_every_other_and_cuts_from_the_left(t
         assert (task.tokens[0, task.shown[0] :] == PAD).all()
 
 
+def test_one_shot_is_the_first_item_with_its_first_answer():
+    items = [Item("a?", ("b", "c")), Item("d?", ("e", "f")), Item("g?", ("h",))]
+    assert downstream.one_shot(items) == [
+        Item("a? b\nd?", ("e", "f")),
+        Item("a? b\ng?", ("h",)),
+    ]
+
+
+def test_passages_too_short_for_a_last_word_are_left_out_and_some_are_needed(tokenizer):
+    def read(*texts):
+        ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+        length = max(map(len, ids))
+        space = tokenizer.encode(" ", add_special_tokens=False).ids
+        held_out = np.array([space * (length - len(own)) + own for own in ids])
+        (task,) = downstream.read_tasks(
+            ("last_word",), None, tokenizer, held_out, examples=2, answer_tokens=3
+        )
+        return task.answers
+
+    # Of two items, four windows are looked at.
+    assert read("network", "a b c", "network", "a d c", "a e c") == (("b",), ("d",))
+    assert read("a b c", "a d c", "a e c") == (("b",), ("d",))
+    with pytest.raises(InputError, match="no window of 5 tokens is long enough"):
+        read("network", "network", "network", "network", "a b c")
+
+
 def test_last_words_are_whole_words_of_held_out_windows(tokenizer):
     ids = tokenizer.encode("a network is deep. whatev", add_special_tokens=False).ids
     (task,) = downstream.read_tasks(
