@@ -68,14 +68,12 @@ def test_squares_have_the_moments_of_gaussians():
 
 def test_a_tenth_of_the_size_changes_convolutions_alone_and_no_output(key):
     inputs = jax.random.normal(key, (4, 8, 8, 3))
-
-    @jax.jit
-    def both(key):
-        models = resnet18(4, 2), resnet18(4, 2, scale=0.1)
-        params = [model.init(key, (8, 8, 3)) for model in models]
-        return params, [m.apply(p, inputs) for m, p in zip(models, params, strict=True)]
-
-    (whole, tenth), (expected, found) = both(key)
+    models = resnet18(4, 2), resnet18(4, 2, scale=0.1)
+    whole, tenth = jax.jit(lambda key: [model.init(key, (8, 8, 3)) for model in models])(key)
+    expected, found = (
+        jax.jit(model.apply)(params, inputs)
+        for model, params in zip(models, (whole, tenth), strict=True)
+    )
     np.testing.assert_allclose(last_filters(tenth, 3), 0.1 * last_filters(whole, 3), rtol=1e-5)
     assert whole["Dense_0"]["bias"].shape == (2,) and not np.any(whole["Dense_0"]["bias"])
     # Drawn with variance 2 / fan-in.
