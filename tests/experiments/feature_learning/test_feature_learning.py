@@ -101,7 +101,9 @@ def test_every_epoch_visits_every_example_once(key):
     rows = draw(key, jnp.int32(0), 6, 12, 4)
     for epoch in (rows[:3], rows[3:]):
         assert sorted(np.ravel(epoch)) == list(range(12))
-    np.testing.assert_array_equal(draw(key, jnp.int32(2), 6, 12, 4)[:4], rows[2:])
+    for first in (2, 4):  # within an epoch, the first one and a later one
+        later = draw(key, jnp.int32(first), 6, 12, 4)
+        np.testing.assert_array_equal(later[: 6 - first], rows[first:])
 
 
 def test_cosines_survive_tiny_weights():
@@ -168,6 +170,18 @@ def test_the_best_linear_model_is_that_of_the_normal_equations_at_any_scale_of_t
     normal = design.T * weights
     wanted = design @ np.linalg.solve(normal @ design, normal @ targets)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_of_all_best_linear_models_the_least_one_is_taken():
+    for seed in range(30):
+        generator = np.random.default_rng(seed)
+        # Eight features that are sums of three: what rounding leaves of the others grows with n.
+        sources, sums = generator.normal(size=(2000, 3)), generator.normal(size=(3, 8))
+        targets = generator.normal(size=2000)
+        found = exact.least_squares(sources @ sums, targets, np.ones(2000))
+        best = np.linalg.solve(sources.T @ sources, sources.T @ targets)
+        wanted = sums.T @ np.linalg.solve(sums @ sums.T, best)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("learner", ["one_step_exact", "two_step_exact"])

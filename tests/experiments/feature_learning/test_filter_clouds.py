@@ -3,12 +3,16 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment, settings
+from lsa_jax.models import Model
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
@@ -156,3 +160,74 @@ def test_networks_are_measured_at_the_start_and_after_each_training(monkeypatch)
         **{"train_accuracy": 0.7, "test_accuracy": 0.5},
     }
     assert (lost.status, lost.message, lost.metrics["seed"]) == ("failed", "lost", 5)
+
+
+def test_networks_of_a_width_are_trained_from_the_start_by_seed(monkeypatch):
+    given = []
+    monkeypatch.setattr(
+        experiment.training, "train", lambda *first, **named: given.append((first, named))
+    )
+    splits = [Dataset(np.zeros((n, 2)), np.zeros((n, 2))) for n in (5, 3)]
+    points = [Point("", {}, configure(seed=seed, batch_size=4)) for seed in (4, 6, 9)]
+    points[2].config.filters = 3
+    assert experiment.groups(points) == [points[:2], points[2:]]
+    train = getattr(experiment._train_to, "__wrapped__", experiment._train_to)
+    data = SimpleNamespace(train=splits[0], test=splits[1])
+    train(points[:2], "model", data, 7, Path("out"), print)
+    (((keys, model, source, *_), named),) = given
+    assert (model, source) == ("model", splits[0]) and named["progress"] is print
+    found = [tuple(jax.random.key_data(key).tolist()) for key in keys]
+    runs = [jax.random.fold_in(jax.random.key(seed), 0) for seed in (4, 6)]
+    assert found == [tuple(jax.random.key_data(key).tolist()) for key in runs]
+    assert (named["epochs"], named["batch_size"]) == (7, 4)
+    assert named["checkpoints"].directory == Path("out/epochs_7")
+    assert named["evaluation"].test is splits[1] and named["evaluation"].batch_size == 4
+
+
+@pytest.fixture
+def linear(monkeypatch):
+    """A linear model of two classes, whose matrix counts 1 to 4 times as the filters of a block."""
+    monkeypatch.setattr(
+        experiment, "last_filters", lambda slope, block: (block + 1) * slope["w"][None, None]
+    )
+    start = np.random.default_rng(1).normal(size=(3, 2))
+    seen = []
+
+    def apply(params, x):
+        seen.append(len(x))
+        return x.reshape(len(x), -1) @ params["w"]
+
+    return Model(lambda key, shape: {"w": jnp.float32(start)}, apply, None), start, seen
+
+
+def test_mean_gradients_are_those_of_thirds_of_heavy_ball_steps(linear):
+    model, w, _ = linear
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(5, 1, 1, 3)), np.eye(2)[rng.integers(0, 2, 5)]
+    # Drawn without replacement: a batch of more than there are is all of them.
+    config = configure(
+        gradient_steps=6, batch_size=9, learning_rate=0.5, momentum=0.75, weight_decay=0.25
+    )
+    found = experiment.mean_gradients(config, model, Dataset(np.float32(x), np.float32(y)))
+    slopes, velocity = [], 0.0
+    for _ in range(6):
+        rows = x.reshape(5, 3)
+        slopes.append(rows.T @ (scipy.special.softmax(rows @ w, axis=1) - y) / 5)
+        velocity = 0.75 * velocity + slopes[-1] + 0.25 * w
+        w = w - 0.5 * velocity
+    thirds = [(slopes[at] + slopes[at + 1]) / 2 for at in (0, 2, 4)]
+    assert len(found) == 4
+    for block, gradients in enumerate(found, start=1):
+        np.testing.assert_allclose(gradients, block * np.array(thirds), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_are_of_batches_of_different_images(linear):
+    """Of each image there is one gradient: a batch's mean tells which images are in it."""
+    model, _, seen = linear
+    x = np.eye(3, dtype=np.float32)[:, None, None]
+    data = Dataset(x, np.eye(2, dtype=np.float32)[[0, 0, 0]])
+    config = configure(gradient_steps=3, batch_size=2, learning_rate=1e-6, seed=3)
+    first, *_ = experiment.mean_gradients(config, model, data)
+    drawn = [tuple(np.flatnonzero(np.abs(third).sum(axis=1))) for third in first]
+    assert set(seen) == {2} and {len(images) for images in drawn} == {2}
+    assert len(set(drawn)) > 1

@@ -1,12 +1,16 @@
+from pathlib import Path
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.optimize
 import scipy.stats
 from sklearn.svm import LinearSVC
 
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.experiments.feature_learning.fixed_features import settings
+from lsa_jax.experiments.feature_learning.fixed_features import experiment, settings
 from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     fit_best,
     fit_hinge,
@@ -15,6 +19,7 @@ from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
 )
 from lsa_jax.experiments.feature_learning.fixed_features.report import make_claims, make_report
 from lsa_jax.reporting.intervals import REACH, difference_error
+from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -30,10 +35,21 @@ def test_fewer_features_are_the_first_of_more_and_are_bounded(key):
 def test_random_features_have_the_kernel_as_their_mean_product(key):
     inputs = 0.5 * jax.random.normal(key, (3, 4))
     draw = jax.jit(random_features, static_argnums=(0, 3))
-    features = np.asarray(draw("rbf", key, inputs, 20_000, 1.0))
     squares = np.square(np.asarray(inputs)[:, None] - np.asarray(inputs)[None]).sum(axis=2)
-    products = 2 * features @ features.T / 20_000
-    np.testing.assert_allclose(products, np.exp(-squares / 2), atol=0.03)
+    for scale in (1.0, 0.5):
+        features = np.asarray(draw("rbf", key, inputs, 20_000, scale))
+        products = 2 * features @ features.T / 20_000
+        np.testing.assert_allclose(products, np.exp(-squares / (2 * scale**2)), atol=0.03)
+
+
+def test_random_neurons_have_weights_of_the_inverse_scale_and_biases_of_0_4(key):
+    inputs = np.array([[0.0, 0, 0], [3.0, 0, 4]], np.float32)
+    draw = jax.jit(random_features, static_argnums=(0, 3))
+    features = np.asarray(draw("neurons", key, inputs, 20_000, 2.0), np.float64)
+    for values, std in zip(features, (0.4, np.hypot(0.4, 5 / 2)), strict=True):
+        # Of a Gaussian pre-activation: nothing below 0, and 1 above 1.
+        assert np.mean(values == 0) == pytest.approx(0.5, abs=0.02)
+        assert np.mean(values == 1) == pytest.approx(scipy.stats.norm.sf(1 / std), abs=0.02)
 
 
 def test_the_fit_is_that_of_a_support_vector_machine():
@@ -53,6 +69,30 @@ def test_the_fit_is_that_of_a_support_vector_machine():
     best = loss(np.append(peer.coef_[0], peer.intercept_))
     # The bend in the hinge costs at most half of its width.
     assert best - 1e-3 <= loss(weights) <= best + 0.05
+
+
+@pytest.mark.parametrize("penalty", [0.02, 0.3])
+def test_the_fit_is_the_least_of_the_bent_hinge_and_the_penalty(penalty):
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(40, 2))
+    targets = np.where(features[:, 0] + 0.8 * generator.normal(size=40) > 0.3, 1.0, -1.0)
+
+    def loss(w):
+        total = penalty / 2 * (w[0] ** 2 + w[1] ** 2)
+        for (first, second), y in zip(features, targets, strict=True):
+            z = y * (w[0] * first + w[1] * second + w[2])
+            if z < 0.9:
+                total += (1 - z - 0.05) / 40
+            elif z < 1:
+                total += (1 - z) ** 2 / 0.2 / 40  # meets the line at 0.9, in slope too
+        return total
+
+    found = fit_hinge(features, targets, penalty, 500)
+    assert 1e-3 < loss(found) < 1
+    for step in (1e-2 * np.concatenate([np.eye(3), -np.eye(3)])).tolist():
+        assert loss(found + step) > loss(found)
+    peer = scipy.optimize.minimize(loss, found, method="Nelder-Mead", options={"xatol": 1e-6})
+    np.testing.assert_allclose(found, peer.x, atol=2e-3)
 
 
 def test_the_best_fit_is_that_of_the_least_validation_loss_and_has_the_theorem_s_bound():
@@ -87,10 +127,82 @@ def test_the_best_fit_is_that_of_the_least_validation_loss_and_has_the_theorem_s
 
 def test_the_network_sees_the_linear_models_problem():
     config = settings.default_config()
-    point = make_points(config, settings.sweep(config), settings.validate)[0]
+    set_fields(config, {"sweep.cases": ((50, 3),), "p0": 0.25, "num_train": 4000, "num_test": 7})
+    set_fields(config, {"network.m": 9, "network.rate": 0.7, "num_validation": 11})
+    point = make_points(config, settings.sweep(config), settings.validate)[1]
     network = network_point(point).config
-    assert (network.data.k, network.data.num_patterns) == (5, 100)
-    assert network.data.num_test == config.num_validation + config.num_test
+    assert (network.learner, network.seed, network.pictures) == ("network", 1, False)
+    data = network.data
+    assert (data.k, data.num_patterns, data.d, data.p0) == (3, 50, 50, 0.25)
+    assert (data.num_train, data.num_test) == (4000, 18)
+    assert (network.m, network.rate) == (9, 0.7)
+
+
+@pytest.fixture
+def points():
+    """Returns the groups of one case and two seeds: networks, then linear models by seed."""
+    axes = {"cases": ((10, 3),), "N": (2, 5), "features": ("rbf",), "seed": (4, 6)}
+    fields = {f"sweep.{name}": values for name, values in axes.items()}
+    config = set_fields(settings.default_config(), fields | {"num_validation": 3})
+    found = make_points(config, settings.sweep(config), settings.validate)
+    return experiment.groups(found)
+
+
+def test_linear_models_of_a_seed_have_their_own_features_of_one_validated_problem(
+    points, monkeypatch, unchecked
+):
+    networks, *linear = points
+    assert [[(p.config.seed, p.config.N) for p in group] for group in linear] == [
+        [(4, 2), (4, 5)],
+        [(6, 2), (6, 5)],
+    ]
+    rng = np.random.default_rng(0)
+    train, test = (
+        Dataset(rng.normal(size=(n, 10)).astype(np.float32), rng.normal(size=n)) for n in (6, 8)
+    )
+    task, seen, told, keys = SimpleNamespace(train=train, test=test), [], [], []
+    monkeypatch.setattr(experiment, "make_task", lambda config: task)
+
+    def best(config, data, make):
+        seen.append((data, make))
+        return Outcome({"norm": 0.5}, [])
+
+    def features(kind, key, inputs, count, scale):
+        keys.append((kind, key))
+        return scale * inputs[:, :count]
+
+    monkeypatch.setattr(experiment, "random_features", features)
+    monkeypatch.setattr(experiment, "fit_best", best)
+    found = experiment.run(linear[1], None, Path("out"), told.append)
+    assert told == [0.5, 1.0]
+    own = {"learner": "rbf", "num_patterns": 10, "k": 3, "seed": 6, "norm": 0.5}
+    assert [outcome.metrics for outcome in found] == [own | {"N": 2}, own | {"N": 5}]
+    for (data, make), count in zip(seen, (2, 5), strict=True):
+        assert data["train"] is train
+        for part in (0, 1):
+            np.testing.assert_array_equal(data["validation"][part], test[part][:3])
+            np.testing.assert_array_equal(data["test"][part], test[part][3:])
+        np.testing.assert_array_equal(make(test.inputs, 2.0), 2 * test.inputs[:, :count])
+    assert keys == [("rbf", jax.random.key(6))] * 2
+
+
+def test_networks_of_a_case_run_together_and_leave_accuracies_and_cosines(points, monkeypatch):
+    networks, *_ = points
+    assert [point.config.seed for point in networks] == [4, 6]
+    measured = {"test_accuracy": 0.9, "train_accuracy": 0.8, "cosine": 0.7, "share_near": 0.6}
+
+    def run(group, data, directory, progress):
+        assert [point.config.data.num_patterns for point in group] == [10, 10]
+        return [Outcome(measured, [{"step": 1}]), Outcome({}, [], "failed", "lost")]
+
+    monkeypatch.setattr(experiment.experiment, "run", run)
+    fine, lost = experiment.run(networks, None, Path("out"), lambda fraction: None)
+    assert fine.metrics == {
+        **{"learner": "network", "num_patterns": 10, "k": 3, "seed": 4},
+        **{"test_accuracy": 0.9, "train_accuracy": 0.8, "cosine": 0.7},
+    }
+    assert fine.history == [{"step": 1}]
+    assert (lost.status, lost.message, lost.metrics["seed"]) == ("failed", "lost", 6)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Runs of learners on hidden patterns: when they are measured, and what comes out of each."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +11,8 @@ from lsa_jax.experiments.feature_learning.learning import experiment
 from lsa_jax.experiments.feature_learning.learning.stages import make_replica
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
-from lsa_jax.training.segments import Evaluations
+from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.training.segments import Checkpoints, Evaluations
 
 
 @pytest.mark.parametrize(
@@ -68,3 +72,140 @@ def test_pictures_are_of_the_first_run_with_what_is_left_of_its_other_weights(ma
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
     truth = np.concatenate([np.asarray(jnp.asarray(replica.direction)), np.zeros(4)])
     np.testing.assert_allclose(seen["marks"], [truth, -truth])
+
+
+@pytest.fixture
+def trained(make, monkeypatch, unchecked):
+    """Returns a function of a learner to what its two runs are trained and measured with.
+
+    At its three stages a run's parameters are 1, 2 and 3 times its rate.
+    """
+
+    def start_states(config, replica):
+        sizes = jnp.array([1.0, 2.0, 3.0])
+        return LearnerState({"w": sizes * replica.rate}, (), jnp.arange(3), sizes)
+
+    monkeypatch.setattr(experiment.training, "start_states", start_states)
+    seen = {}
+
+    def run_evaluations(layout, program, stages, steps, **options):
+        seen.update(stages=stages, steps=steps, **options)
+        return "runs"
+
+    def course_of(measuring, apply, params, fetch, *sizes):
+        seen.update(measuring=measuring, params=params, fetch=fetch, sizes=sizes)
+        return "course"
+
+    monkeypatch.setattr(experiment, "run_evaluations", run_evaluations)
+    monkeypatch.setattr(experiment, "course_of", course_of)
+
+    def train(learner, **fields):
+        points = make(sweep__learner=(learner,), **fields)[1]
+        replicas = [
+            make_replica(point.config, make_task(point.config))._replace(rate=jnp.float32(rate))
+            for point, rate in zip(points, (0.5, 0.25), strict=True)
+        ]
+        runs, stages = experiment._train(points, replicas, Path("out"), lambda fraction: None)
+        assert runs == "runs" and stages == seen["stages"]
+        return seen, replicas
+
+    return train
+
+
+def test_runs_start_from_stages_of_their_own_and_end_where_all_have_stopped(trained):
+    seen, _ = trained("network", checkpoint_every=7)
+    found = [stage.params["w"].tolist() for stage in seen["stages"]]
+    assert found == [[0.5, 0.25], [1.0, 0.5], [1.5, 0.75]]
+    assert seen["steps"] == [0, 1, 2, 3, 6, 8]
+    assert seen["kept"] == Checkpoints(Path("out"), 7)
+    for stopped, finished in (([True, True], True), ([True, False], False)):
+        assert seen["finished"](SimpleNamespace(stopped=np.array(stopped))) is finished
+
+
+def test_networks_are_measured_from_their_start_on_each_seed_s_own_examples(trained):
+    seen, replicas = trained("network")
+    assert seen["course"] == "course" and seen["params"]["w"].tolist() == [0.5, 0.25]
+    assert seen["measuring"].names == ("kernel_distance", "weight_movement")
+    assert seen["measuring"].examples == 16
+    # 60 examples; 8 steps of 20.
+    assert seen["sizes"] == (60, [0, 1, 2, 3, 6, 8], 160)
+    index = jnp.array([4, 0])
+    for number, replica in enumerate(replicas):
+        inputs, targets = seen["fetch"](number, index)
+        np.testing.assert_array_equal(inputs, replica.train.inputs[index])
+        np.testing.assert_array_equal(targets, replica.train.targets[index])
+
+
+@pytest.mark.parametrize("learner", ["ntk", "random_features", "two_step"])
+def test_models_that_are_linear_are_not_measured_on_their_way(trained, learner):
+    seen, _ = trained(learner)
+    assert seen["course"] is None and "fetch" not in seen
+
+
+@pytest.mark.parametrize(
+    ("learner", "fields", "drawn"),
+    [
+        ("network", {}, True),
+        ("network", {"pictures": False}, False),
+        ("network", {"sweep__learner": (), "sweep__unstructured_learner": ("network",)}, False),
+        ("ntk", {}, False),
+    ],
+)
+def test_networks_on_structured_inputs_alone_are_pictured_where_asked(
+    make, monkeypatch, unchecked, learner, fields, drawn
+):
+    monkeypatch.setattr(experiment, "_make_tasks", lambda group: [p.config.seed for p in group])
+    monkeypatch.setattr(
+        experiment.feature_stages, "make_replica", lambda config, task: (config.seed, task)
+    )
+    monkeypatch.setattr(experiment, "_train", lambda group, replicas, *rest: (replicas, "stages"))
+    monkeypatch.setattr(
+        experiment, "_outcome", lambda runs, place, point: Outcome({"of": runs[place]}, [])
+    )
+    monkeypatch.setattr(experiment, "_picture", lambda config, *of: [{"picture": of}])
+    points = make(**{"sweep__learner": (learner,), "sweep__seed": (4, 5)} | fields)[1]
+    for group in (points, points[:1]):
+        first, *others = experiment.run(group, None, Path("out"), lambda fraction: None)
+        assert first.metrics == {"of": (4, 4)}
+        assert first.history == ([{"picture": ((4, 4), "stages")}] if drawn else [])
+        assert [(o.metrics, o.history) for o in others] == [({"of": (5, 5)}, [])] * (len(group) - 1)
+
+
+@pytest.mark.parametrize(("learner", "step"), [("one_step_exact", 1), ("two_step_exact", 2)])
+def test_exact_models_are_fit_one_by_one_on_the_host_after_the_step_that_they_are_named_after(
+    make, monkeypatch, learner, step
+):
+    monkeypatch.setattr(experiment, "fit", lambda config: {"test_accuracy": 0.25 * config.seed})
+    points = make(sweep__learner=(learner,), sweep__first_rate=(), sweep__leftover=())[1]
+    told = []
+    found = experiment.run(points, None, Path("out"), told.append)
+    assert told == [0.5, 1.0]
+    assert [outcome.metrics["seed"] for outcome in found] == [0, 1]
+    assert [outcome.metrics["test_accuracy"] for outcome in found] == [0.0, 0.25]
+    assert [outcome.history for outcome in found] == [
+        [{"step": step, "test_accuracy": accuracy}] for accuracy in (0.0, 0.25)
+    ]
+    assert experiment.EXPERIMENT.on_host(points[0].config)
+    assert not experiment.EXPERIMENT.on_host(make()[1][0].config)
+
+
+def test_seeds_and_rates_of_fixed_features_run_together_and_learners_apart(make):
+    rates = {"sweep__ntk_rate": (1e-3, 1e-4), "sweep__random_features_rate": (0.5,)}
+    points = make(sweep__learner=("network", "ntk", "random_features"), **rates)[1]
+    found = [
+        [(point.config.learner, point.config.seed) for point in group]
+        for group in experiment.groups(points)
+    ]
+    assert sorted(found) == [
+        [("network", 0), ("network", 1)],
+        [("ntk", 0), ("ntk", 1), ("ntk", 0), ("ntk", 0)],
+        [("random_features", 0), ("random_features", 1), ("random_features", 0)],
+    ]
+
+
+def test_a_task_is_drawn_once_a_seed(make, monkeypatch, unchecked):
+    drawn = []
+    monkeypatch.setattr(experiment, "make_task", lambda config: drawn.append(config.seed))
+    points = make(sweep__learner=("ntk",), sweep__ntk_rate=(1e-3, 1e-4))[1]
+    tasks = experiment._make_tasks(points)
+    assert len(tasks) == 4 and sorted(drawn) == [0, 1]

@@ -56,6 +56,17 @@ def test_the_order_counts_seeds_of_both_learners_and_test_examples():
     assert features.status == "not run"
 
 
+def test_without_numbers_of_the_paper_there_are_the_order_and_what_the_sweep_compares():
+    config = configure(paper_item=None)
+    results = rows(config, {"network": [1.0, 1.0], "ntk": [0.9, 0.9], "one_step": [0.5, 0.5]})
+    steps = rows(config, {"one_step": [0.995, 0.999]}, first_rate=10.0, leftover=0.045)
+    results = pd.concat([results.assign(first_rate=1e-6, leftover=0.045), steps])
+    items = {claim.item: claim.ours for claim in report.make_claims(config, results)[2:]}
+    least = "least rate of step 1 at which one step suffices, 99 % or more: descent, "
+    assert items[f"{least}0.045 of the start left"] == "10"
+    assert not any("within" in item for item in items)
+
+
 def test_the_order_is_claimed_where_the_paper_has_one():
     # Table 2 has 100 % of both the network and the NTK.
     config = configure(paper_item="feature_learning/table2")
@@ -135,6 +146,8 @@ def test_what_the_network_does_not_reach_no_other_row_speaks_for():
         claims = {claim.item: claim for claim in report.make_claims(config, results)}
         kernel = claims["test accuracy in %, random features, within 3 points"]
         assert kernel.status == "undecided" and note in kernel.note
+        cosine = claims["cosine of the nearest neuron, random features, within 0.02"]
+        assert note in cosine.note
     results = rows(config, PAPER | {"network": [1.0, 1.0]})
     results.loc[results["learner"] == "random_features", "test_balanced_accuracy"] = [0.5005, 0.5]
     claims = {claim.item: claim for claim in report.make_claims(config, results)}
@@ -245,6 +258,7 @@ def test_the_table_of_students_has_their_parts_beside_direct_training(report_of)
         *("90.50 ± 0.71", "69.10 ± 0.00", "80.00 ± 0.00", "95.00 ± 0.00", "97.00 ± 0.00"),
         "0.050 to 0.125",
     ]
+    assert "adam with rate 0.001, batches of 200, 12 epochs, R with weight 1 and" in made.notes[0]
     both = pd.concat([students(0.5), students(0.5, injected="tiny_imagenet")])
     made = report_of(both)
     assert made.tables[0][1]["injected"].tolist() == ["gaussian", "tiny_imagenet"]

@@ -198,12 +198,71 @@ def test_memorising_is_adam_with_a_cosine_to_zero(make):
     assert training.total_steps(config) == 6
 
 
+@pytest.mark.parametrize(
+    ("learner", "steps", "sizes"),
+    [
+        ("network", [0, 1, 2], [1, 2, 3]),
+        ("one_step", [1], [2]),
+        ("two_step", [2], [3]),
+        ("random_features", [0], [1]),
+        ("memorise", [0], [1]),
+        ("ntk", [0], [1]),
+    ],
+)
+def test_a_learner_starts_at_its_stage_with_a_state_of_what_it_trains(
+    make, monkeypatch, learner, steps, sizes
+):
+    def params(size):
+        return {name: jnp.full(2, float(size)) for name in "wba"}
+
+    monkeypatch.setattr(training, "initial_params", lambda config, own: (params(1), None))
+    monkeypatch.setattr(
+        training, "first_stages", lambda config, own: [(params(s), 10.0 * s) for s in (1, 2, 3)]
+    )
+    config = configured(make, sweep__learner=(learner,))
+    own = stages.make_replica(config, make_task(config))
+    found = training.start_states(config, own)
+    assert found.step.tolist() == steps
+    left = [10 * size for size in sizes] if learner in stages.FIRST_STEPS else [1]
+    assert found.idle_scale.tolist() == left
+    at = found.params
+    if learner == "ntk":
+        np.testing.assert_array_equal(at["initial"]["w"], at["weights"]["w"])
+        at = at["weights"]
+    elif learner not in ("network", "memorise"):
+        assert not at["a"].any()  # a linear model on features starts at nothing
+    for name in "wb":
+        assert at[name][:, 0].tolist() == sizes
+    # Momentum is a number a trained parameter, Adam's moments are two.
+    kept = [leaf for leaf in jax.tree.leaves(found.opt_state) if leaf.ndim > 1]
+    expected = {"network": 3, "ntk": 3, "memorise": 6}
+    assert len(kept) == expected.get(learner, 1)
+
+
+def test_a_step_whose_loss_is_not_finite_is_not_taken_nor_any_after_it(make):
+    config = configured(make, sweep__learner=("random_features",), rate=1e-3)
+    own = jax.tree.map(jnp.asarray, stages.make_replica(config, make_task(config)))
+    start = jax.jit(functools.partial(training.start_states, config))(own)
+    state = jax.tree.map(lambda leaf: leaf[0], start)
+    rows = training.batch_rows(
+        jax.random.fold_in(own.key, training.Learning.ORDER), jnp.int32(0), 3, 60, 20
+    )
+    hurt = own.train.targets.at[rows[1, 3]].set(jnp.nan)  # one example of the second batch
+    step = jax.jit(functools.partial(training.advance, config, 3))
+    after, row = step(state, own._replace(train=Dataset(own.train.inputs, hurt)), jnp.int32(3))
+    one, _ = step(state, own, jnp.int32(1))
+    assert int(after.step) == int(one.step) == 1
+    np.testing.assert_allclose(after.params["a"], one.params["a"], rtol=1e-6)
+    assert np.abs(one.params["a"]).max() > 0 and 0 < row["test_accuracy"] < 1
+
+
 @pytest.mark.parametrize("weights", ["none", "all_steps"])
 def test_the_best_linear_model_weighs_classes_where_asked_and_is_measured_on_both_splits(
-    make, weights
+    make, weights, monkeypatch
 ):
     fields = {"data__num_test": 30, "data__ones_share": 0.9, "data__p0": 0.5, "m": 6}
     config = configured(make, sweep__learner=("two_step_exact",), class_weights=weights, **fields)
+    monkeypatch.setattr(exact, "FEW_EXAMPLES", 7)
     found, task = exact.fit(config), make_task(config)
     own = jax.tree.map(jnp.asarray, stages.make_replica(config, task))
     params = stages.first_stages(config, own)[2][0]
@@ -217,6 +276,7 @@ def test_the_best_linear_model_weighs_classes_where_asked_and_is_measured_on_bot
     model = np.linalg.pinv(train * root[:, None]) @ (y * root)
     right = (test @ model > 0) == (labels > 0)
     assert found["test_accuracy"] == pytest.approx(right.mean())
+    assert found["test_first_accuracy"] == pytest.approx(right[:7].mean())
     balanced = (right[labels > 0].mean() + right[labels < 0].mean()) / 2
     assert found["test_balanced_accuracy"] == pytest.approx(balanced)
     known = (train[:30] @ model > 0) == (y[:30] > 0)

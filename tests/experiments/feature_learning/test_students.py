@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax import training
 from lsa_jax.experiments.feature_learning.input_structure import experiment, settings
-from lsa_jax.experiments.feature_learning.input_structure.tasks import Inputs, Material
+from lsa_jax.experiments.feature_learning.input_structure.tasks import Inputs, Material, mix
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
@@ -165,3 +165,106 @@ def test_students_of_a_size_and_share_are_replicas_after_their_teachers(
     if is_student:
         assert [o.metrics["teacher_accuracy"] for o in found] == [0.7, 0.7, 0.8, 0.8]
         assert [o.metrics["share"] for o in found] == [0.5, 0.25, 0.5, 0.25]
+
+
+@pytest.fixture
+def fitted(monkeypatch, unchecked):
+    """Records what networks are trained with. A network moves classes on by its one parameter."""
+    seen = {}
+
+    def apply(params, x):
+        return -jnp.square(jnp.arange(4.0)[None] - (x.reshape(-1, 1) + params["shift"]) % 4)
+
+    def build_model(config, size, num_classes):
+        seen.update(size=size, num_classes=num_classes)
+        return Model(lambda *given: None, apply, None)
+
+    def train(keys, model, source, loss, optimizer, **options):
+        seen.update(keys=keys, source=source, loss=loss, **options)
+        params = {"shift": jnp.arange(len(keys), dtype=jnp.float32)}
+        return params, training.History([], {1: "lost"}, None)
+
+    monkeypatch.setattr(experiment, "build_model", build_model)
+    monkeypatch.setattr(experiment.training, "train", train)
+    return seen
+
+
+def _numbers(keys):
+    return np.asarray(jax.random.key_data(keys)).tolist()
+
+
+def test_teachers_learn_both_kinds_of_inputs_and_label_all_in_their_order(material, fitted):
+    fields = {"teacher_size": 7, "batch_size": 3, "teacher_epochs": 5, "regularizer": 2.0}
+    group = [point_of(seed=seed, size=size, **fields) for size in (2, 3) for seed in (4, 6)]
+    labels, measures = experiment._teach(group, material, Path("out"), lambda fraction: None)
+    assert (fitted["size"], fitted["num_classes"]) == (7, 4)
+    assert (fitted["epochs"], fitted["batch_size"]) == (5, 6)  # 3 of either kind
+    assert fitted["checkpoints"].directory == Path("out/teacher")
+    of_seeds = [jax.random.fold_in(jax.random.key(seed), 0) for seed in (4, 6)]
+    assert _numbers(fitted["keys"]) == [_numbers(key) for key in of_seeds]
+    np.testing.assert_array_equal(fitted["source"].inputs, material.train.inputs)
+    assert sorted(labels) == [4, 6]
+    for shift, seed in enumerate((4, 6)):
+        for name, part in material._asdict().items():
+            expected = (part.inputs.ravel() + shift) % 4
+            np.testing.assert_array_equal(labels[seed][name], expected)
+    assert "failure" not in measures[4] and measures[6]["failure"] == "lost"
+    assert [measures[seed]["teacher_accuracy"] for seed in (4, 6)] == [1.0, 0.0]
+    # The regulariser is of the inputs without a label: alone it is R1 + 0.1 R2, twice.
+    outputs = np.array([[2.0, 0, 0, 0], [0, 1.0, 0, 0]], np.float32)
+    f = np.exp(outputs) / np.exp(outputs).sum(axis=1, keepdims=True)
+    mean = f.mean(axis=0)
+    expected = 2 * ((mean * np.log(mean)).sum() - 0.1 * (f * np.log(f)).sum(axis=1).mean())
+    found = fitted["loss"](jnp.asarray(outputs), jnp.zeros((2, 4))).mean()
+    assert float(found) == pytest.approx(expected, rel=1e-5)
+
+
+def test_students_of_a_seed_see_its_mixture_with_its_teacher_s_labels(material, fitted):
+    fields = {"size": 9, "share": 0.25, "batch_size": 3, "epochs": 5, "eval_every": 2}
+    points = [point_of(seed=seed, **fields) for seed in (4, 6)]
+    labels = {
+        seed: {
+            name: (np.arange(len(part.inputs)) + seed) % 4
+            for name, part in zip(material._fields, material, strict=True)
+        }
+        for seed in (4, 6)
+    }
+    given = (labels, material, Path("out"), lambda fraction: None)
+    experiment._train_students(points[1:], *given)
+    (rows,) = fitted["replicas"]["test_rows"]
+    np.testing.assert_array_equal(rows, mix(points[1], 1, 6))
+    experiment._train_students(points, *given)
+    assert (fitted["size"], fitted["num_classes"]) == (9, 4)
+    assert (fitted["epochs"], fitted["batch_size"]) == (5, 3)
+    assert fitted["checkpoints"].directory == Path("out")
+    assert fitted["evaluation"].every == 2
+    sources = {"train": fitted["source"], "test": fitted["evaluation"].test}
+    for which, (name, source) in enumerate(sources.items()):
+        count = len(material[which].inputs)
+        for place, point in enumerate(points):
+            replica = {key: leaf[place] for key, leaf in fitted["replicas"].items()}
+            rows = mix(point, which, count // 2)
+            assert source.num_examples == len(rows)
+            batch = source.fetch(source.arrays, replica, np.arange(len(rows)), 0)
+            np.testing.assert_array_equal(batch.inputs.ravel(), rows)
+            taught = labels[point.config.seed][name][rows]
+            np.testing.assert_array_equal(np.argmax(batch.targets[:, :4], axis=1), taught)
+            np.testing.assert_array_equal(batch.targets[:, 4], rows >= count // 2)
+    targets = np.asarray(batch.targets)
+    kept = fitted["evaluation"].measuring.targets(targets)
+    np.testing.assert_array_equal(kept, targets[:, :4])
+
+
+def test_networks_on_the_data_set_see_labelled_inputs_alone(material, fitted):
+    fields = {"learner": "direct", "size": 9, "batch_size": 3, "epochs": 5, "eval_every": 2}
+    points = [point_of(seed=seed, **fields) for seed in (4, 6)]
+    for group in (points, points[:1]):
+        experiment._train_directly(group, material, Path("out"), lambda fraction: None)
+        assert (fitted["size"], fitted["num_classes"]) == (9, 4)
+        assert (fitted["epochs"], fitted["batch_size"]) == (5, 3)
+        assert fitted["evaluation"].every == 2 and len(fitted["keys"]) == len(group)
+        for part, count, found in zip(
+            material, (8, 6), (fitted["source"], fitted["evaluation"].test), strict=True
+        ):
+            np.testing.assert_array_equal(found.inputs, part.inputs[:count])
+            np.testing.assert_array_equal(found.targets, part.targets[:count])

@@ -68,15 +68,14 @@ def test_squares_have_the_moments_of_gaussians():
 
 def test_a_tenth_of_the_size_changes_convolutions_alone_and_no_output(key):
     inputs = jax.random.normal(key, (4, 8, 8, 3))
-
-    @jax.jit
-    def both(key):
-        models = resnet18(4, 2), resnet18(4, 2, scale=0.1)
-        params = [model.init(key, (8, 8, 3)) for model in models]
-        return params, [m.apply(p, inputs) for m, p in zip(models, params, strict=True)]
-
-    (whole, tenth), (expected, found) = both(key)
+    models = resnet18(4, 2), resnet18(4, 2, scale=0.1)
+    whole, tenth = jax.jit(lambda key: [model.init(key, (8, 8, 3)) for model in models])(key)
+    expected, found = (
+        jax.jit(model.apply)(params, inputs)
+        for model, params in zip(models, (whole, tenth), strict=True)
+    )
     np.testing.assert_allclose(last_filters(tenth, 3), 0.1 * last_filters(whole, 3), rtol=1e-5)
+    assert whole["Dense_0"]["bias"].shape == (2,) and not np.any(whole["Dense_0"]["bias"])
     # Drawn with variance 2 / fan-in.
     values = np.asarray(last_filters(whole, 3))
     error = 6 * (2 / values.size) ** 0.5
@@ -97,6 +96,7 @@ def test_the_quadratic_network_is_a_sum_of_squares(key):
     model = quadratic_network(5, 3)
     params = model.init(key, (2, 2, 1))
     drawn = {name: np.float64(of["weight"]) for name, of in params.items()}
+    assert not any(np.any(of["bias"]) for of in params.values())
     biases = {name: np.arange(len(of["bias"])) / 7 for name, of in params.items()}
     given = {
         name: {"weight": of["weight"], "bias": jnp.float32(biases[name])}

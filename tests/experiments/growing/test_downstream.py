@@ -23,8 +23,9 @@ HEADINGS = {name: name for name in GROWING_STRATEGIES}
 
 def test_a_completion_is_the_likeliest_token_after_token_whatever_fills_the_window():
     model = decoder(Sizes(vocabulary_size=30, length=12, width=8, heads=2, hidden=8, init_std=1.0))
-    params = model.init(jax.random.key(0), 2)
-    prompts = [[SEPARATOR, 9, 21, 14, 7], [SEPARATOR, 25, 11]]
+    params = jax.jit(model.init, static_argnums=1)(jax.random.key(0), 2)
+    read = jax.jit(model.apply)
+    prompts = [[SEPARATOR, 9, 21, 14], [SEPARATOR, 25, 11]]
     tokens = np.full((2, 12), PAD, np.int32)
     wanted = []
     for row, prompt in zip(tokens, prompts, strict=True):
@@ -32,11 +33,11 @@ def test_a_completion_is_the_likeliest_token_after_token_whatever_fills_the_wind
         known = list(prompt)
         for _ in range(4):
             seen, prefix = jnp.asarray([known]), jnp.asarray([len(prompt)])
-            logits = model.apply(params, seen, prefix, jnp.asarray([[len(known) - 1]]))
+            logits = read(params, seen, prefix, jnp.asarray([[len(known) - 1]]))
             known.append(int(jnp.argmax(logits[0, 0])))
         wanted.append(known[len(prompt) :])
     complete = downstream.make_completer(model, 4)
-    found = complete(params, tokens, np.array([5, 3]))
+    found = complete(params, tokens, np.array([4, 3]))
     assert found.tolist() == wanted and wanted[0] != wanted[1]
 
 
@@ -103,6 +104,32 @@ def test_a_task_shows_the_first_item_before_every_other_and_cuts_from_the_left(t
         assert text == "what? deep\nis a" or (cut and "what? deep\nis a".endswith(text))
         assert (task.shown[0] == 6) == cut and task.tokens[0, 0] == SEPARATOR
         assert (task.tokens[0, task.shown[0] :] == PAD).all()
+
+
+def test_one_shot_is_the_first_item_with_its_first_answer():
+    items = [Item("a?", ("b", "c")), Item("d?", ("e", "f")), Item("g?", ("h",))]
+    assert downstream.one_shot(items) == [
+        Item("a? b\nd?", ("e", "f")),
+        Item("a? b\ng?", ("h",)),
+    ]
+
+
+def test_passages_too_short_for_a_last_word_are_left_out_and_some_are_needed(tokenizer):
+    def read(*texts):
+        ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+        length = max(map(len, ids))
+        space = tokenizer.encode(" ", add_special_tokens=False).ids
+        held_out = np.array([space * (length - len(own)) + own for own in ids])
+        (task,) = downstream.read_tasks(
+            ("last_word",), None, tokenizer, held_out, examples=2, answer_tokens=3
+        )
+        return task.answers
+
+    # Of two items, four windows are looked at.
+    assert read("network", "a b c", "network", "a d c", "a e c") == (("b",), ("d",))
+    assert read("a b c", "a d c", "a e c") == (("b",), ("d",))
+    with pytest.raises(InputError, match="no window of 5 tokens is long enough"):
+        read("network", "network", "network", "network", "a b c")
 
 
 def test_last_words_are_whole_words_of_held_out_windows(tokenizer):

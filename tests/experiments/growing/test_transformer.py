@@ -198,8 +198,10 @@ def test_biases_start_at_zero_scales_at_one_and_weights_at_their_deviation(kind)
             assert np.all(leaf == 1), name
         else:
             drawn.append(np.ravel(leaf))
+            assert drawn[-1].std() == pytest.approx(0.3, rel=5 / (2 * leaf.size) ** 0.5), name
+            assert abs(drawn[-1].mean()) < 5 * 0.3 / leaf.size**0.5, name
     values = np.concatenate(drawn)
-    assert values.std() == pytest.approx(0.3, rel=5 / (2 * values.size) ** 0.5)
+    assert len(np.unique(values)) > 0.99 * values.size  # each matrix and layer is a draw of its own
 
 
 def test_sizes_that_do_not_fit_are_refused():
@@ -210,3 +212,9 @@ def test_sizes_that_do_not_fit_are_refused():
         decoder(SIZES._replace(heads=3))
     with pytest.raises(InputError, match="dtype is 'half'"):
         decoder(SIZES._replace(dtype="half"))
+    with pytest.raises(InputError, match="init_std is -1"):
+        decoder(SIZES._replace(init_std=-1.0))
+    # Rotary positions turn pairs of a head's entries; learned ones do not.
+    with pytest.raises(InputError, match="heads is 8; accepted: with an even width / heads"):
+        decoder(SIZES._replace(heads=8))
+    assert TRANSFORMERS["encoder"](SIZES._replace(heads=8)).init is not None
