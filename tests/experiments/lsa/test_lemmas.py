@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.lsa.lemmas import settings
-from lsa_jax.experiments.lsa.lemmas.experiment import check_lemmas
+from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas
 from lsa_jax.experiments.lsa.lemmas.report import make_claims
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
@@ -163,6 +163,12 @@ def test_what_was_not_reached_or_not_run_is_marked_so():
     assert [claim.status for claim in make_claims(none)] == ["undecided"] * 10 + ["measured"] * 3
     failed = none.assign(status="failed")
     assert {claim.status for claim in make_claims(failed)} == {"not run"}
+
+
+def test_a_flow_is_followed_on_the_host_and_by_itself():
+    points = make_points(configure(), [{"k": 64}, {"k": 512}], settings.validate)
+    assert EXPERIMENT.groups(points) == [[point] for point in points]
+    assert all(EXPERIMENT.on_host(point.config) for point in points)
 
 
 def test_a_sweep_writes_table_trajectories_and_figure(tmp_path):

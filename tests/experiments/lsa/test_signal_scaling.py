@@ -56,6 +56,7 @@ def test_every_learner_has_its_points_and_seeds_run_together():
         ["population-noise_scale=0.3-k=48"],
         [f"sgd-noise_scale=0.3-k=12-seed={seed}" for seed in (0, 1)],
     ]
+    assert [EXPERIMENT.on_host(point.config) for point in points] == [True, True, False, False]
 
 
 def test_a_run_ends_at_the_first_evaluation_whose_exact_error_is_small_enough(swept):
