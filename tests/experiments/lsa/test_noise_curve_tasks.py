@@ -95,7 +95,6 @@ def test_points_share_their_images_unless_these_are_drawn_or_sized_otherwise():
         return make_points(configure(**sizes, **fields), [{"seed": 1}], settings.validate)[0]
 
     same = [point(), point(**{"data.placement": "fixed_corner"}), point(seed=3)]
-    same[1].config.data = dict(reversed(same[1].config.data.items()))  # in whatever order
     other = point(**{"data.subset_seed": 5})
     smaller = point(**{"data.image_size": 4})
     data = tasks.load([*same, other, smaller], None)
