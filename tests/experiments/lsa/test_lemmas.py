@@ -51,6 +51,10 @@ def test_lemma_3_s_sketch_begins_at_a_power_of_k_and_ends_at_the_error():
     course = pd.DataFrame(columns).assign(b=1.0, w_perp_norm=1.0)
     found = check_lemmas(configure(k=256, target_error=0.125), course)
     assert found["lemma3_sketch_least"] == found["lemma3_least"] == 1.0
+    at_start = check_lemmas(
+        configure(k=256, target_error=0.125), course.assign(grad_b=[-5, 4, 2, 3, 0])
+    )
+    assert at_start["lemma3_sketch_least"] == at_start["lemma3_least"] == 2.0
     course.loc[2:, "w_dot_wstar"] = 0.49  # it never begins
     none = check_lemmas(configure(k=256, target_error=0.125), course)
     assert math.isnan(none["lemma3_sketch_least"]) and none["lemma3_least"] == 1.0
