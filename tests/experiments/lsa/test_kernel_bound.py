@@ -68,11 +68,9 @@ def test_more_filters_are_predicted_to_err_less(finished):
 
 def test_a_kernel_does_not_depend_on_the_other_seeds(finished, tmp_path):
     _, points = make(sweep__seed=(1,))
-    fractions = []
-    outcomes = EXPERIMENT.run(points, None, tmp_path, fractions.append)
+    outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     wanted = finished[1].query("seed == 1")
     assert [o.metrics["test_error"] for o in outcomes] == list(wanted["test_error"])
-    assert 0 < fractions[0] and fractions[-1] < 1 and (np.diff(fractions) > 0).all()
     assert all(EXPERIMENT.on_host(point.config) for point in points)
 
 
@@ -119,6 +117,36 @@ def test_the_fit_that_errs_least_on_validation_is_tested_and_pulled_by_the_noise
     sums = np.concatenate([rows.sum(axis=1)] * 2, axis=1)
     np.testing.assert_allclose(covariance, np.cov(sums.T), atol=1.0)
     np.testing.assert_allclose(covariance, 10 * np.kron(np.ones((2, 2)), np.eye(2)), atol=1e-4)
+
+
+def test_kernels_of_a_seed_have_each_its_own_part_of_examples_that_are_drawn_once(
+    monkeypatch, tmp_path
+):
+    """Whatever their order; smaller kernels come first among what is drawn."""
+    drawn, fitted, fractions = [], [], []
+
+    def draw(key, *, designs, sigma, k, num_examples):
+        assert (sigma, k) == (2**-0.5, 20)  # d = 2
+        drawn.append((key, designs))
+        return [(design, num_examples) for design in designs]
+
+    def fit(config, design, features):
+        fitted.append((config.m, design, features))
+        return Outcome({"test_error": config.m}, [])
+
+    monkeypatch.setattr(experiment, "choose_designs", lambda group: [p.config.m for p in group])
+    monkeypatch.setattr(experiment, "draw_features", draw)
+    monkeypatch.setattr(experiment, "fit_kernel", fit)
+    _, points = make(sweep__m=(3, 1, 2), sweep__seed=(0,))
+    outcomes = EXPERIMENT.run(points, None, tmp_path, fractions.append)
+    assert [outcome.metrics["test_error"] for outcome in outcomes] == [3, 1, 2]
+    assert [designs for _, designs in drawn] == [[1, 2, 3]] * 3
+    assert len({str(key) for key, _ in drawn}) == 3
+    stream = experiment.KernelBound
+    sizes = {stream.TRAIN: 200, stream.VALIDATION: 100, stream.TEST: 400}
+    parts = {m: {place: (m, size) for place, size in sizes.items()} for m in (1, 2, 3)}
+    assert sorted(fitted, key=lambda of: of[0]) == [(m, m, parts[m]) for m in (1, 2, 3)]
+    assert 0 < fractions[0] and fractions[-1] < 1 and (np.diff(fractions) > 0).all()
 
 
 def test_kernels_of_a_seed_share_a_group_and_so_do_the_networks():
