@@ -211,6 +211,7 @@ def test_a_flow_takes_its_time_over_the_rate_in_steps():
 def test_errors_are_computed_where_the_state_is_finite():
     table = {name: np.full((3, 2), 0.5) for name in ("w_dot_wstar", "w_perp_norm")}
     table |= {"b": np.array([[0.0, 0.0], [0.0, np.nan], [0.0, 0.0]])}
+    table["w_perp_norm"][2, 0] = np.inf
     _, points = make()
     group = points[-2:]
 
@@ -219,7 +220,7 @@ def test_errors_are_computed_where_the_state_is_finite():
     first = errors.of(runs)
     wanted = misclassification(0.5, 0.5, 0.0, noise_std(12, 0.3), 12)
     np.testing.assert_allclose(first, [[wanted, wanted], [wanted, np.nan]])
-    np.testing.assert_allclose(errors.of(runs._replace(last=2))[2], wanted)
+    np.testing.assert_allclose(errors.of(runs._replace(last=2))[2], [np.nan, wanted])
 
 
 def test_a_run_ends_where_it_first_reached_the_error_or_else_where_it_stopped(
