@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.signal import networks
 from lsa_jax.experiments.lsa.signal.gradients import SAMPLERS, Params
 from lsa_jax.experiments.lsa.signal_dynamics import experiment, settings
@@ -176,7 +177,11 @@ def test_what_measuring_may_take_goes_by_all_examples_that_are_trained_on(monkey
         told.append(seen)
         raise Killed  # nothing need be measured
 
+    def draw(config, key, sigma):
+        return Dataset(jnp.zeros((16, 20, 2)), jnp.ones(16))
+
     monkeypatch.setattr(measuring, "affordable", affordable)
+    monkeypatch.setattr(experiment, "draw_examples", draw)
     fields = {"measures": ("kernel_distance",), "sampler": "plain", "population": False}
     config = configure(**fields)
     replica = experiment.make_replica(config)
