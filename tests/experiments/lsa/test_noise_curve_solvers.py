@@ -70,7 +70,7 @@ def test_a_stream_is_all_training_images_and_centres_are_some_of_them_in_their_o
 
     def solve(kernel, centres, stream, inputs, *, ridge, checkpoint, progress, memory_limit):
         given.update(kernel=kernel, centres=centres, stream=stream, inputs=inputs)
-        assert (ridge, memory_limit) == (0.25, 5e6)
+        assert (ridge, memory_limit, checkpoint) == (0.25, 5e6, tmp_path / "s" / "sums.npz")
         checkpoint.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.touch()
         progress(0.5)
