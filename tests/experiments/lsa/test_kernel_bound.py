@@ -71,6 +71,82 @@ def test_a_kernel_does_not_depend_on_the_other_seeds(finished, tmp_path):
     outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
     wanted = finished[1].query("seed == 1")
     assert [o.metrics["test_error"] for o in outcomes] == list(wanted["test_error"])
+    assert all(EXPERIMENT.on_host(point.config) for point in points)
+
+
+def test_the_fit_that_errs_least_on_validation_is_tested_and_pulled_by_the_noise_s_covariance(
+    monkeypatch,
+):
+    """Two filters without thresholds: a noise row's features are (x, x), so are k rows' sums."""
+    _, points = make(penalties=(2.0, 0.5), sweep__m=(2,), sweep__seed=(0,))
+    config, given = points[0].config, []
+
+    def fit(features, start, covariance, penalties):
+        given.append((start, covariance, penalties))
+        return np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+
+    monkeypatch.setattr(experiment, "fit_logistic", fit)
+    angle = np.array([0.3, 1.2])
+    directions = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    design = experiment.Design(directions, np.zeros(2))
+    start = experiment.discriminant(design, 2**-0.5, 20)
+    # Of ten examples of each stream: how many the discriminant and either fit get wrong.
+    wrong = {"TRAIN": (1, 2, 3), "VALIDATION": (4, 5, 3), "TEST": (6, 2, 7)}
+
+    def examples(discriminant, first, second):
+        rows = np.ones((10, 4))
+        rows[:first, 1], rows[10 - second :, 2] = -1, 0
+        rows[:, 0] = 1 - (rows @ start - start[0]) / start[0]
+        rows[:discriminant, 0] -= 2 / start[0]
+        return rows
+
+    features = {
+        getattr(experiment.KernelBound, stream): examples(*counts)
+        for stream, counts in wrong.items()
+    }
+    outcome = experiment.fit_kernel(config, design, features)
+    assert [row["penalty"] for row in outcome.history] == [np.inf, 2.0, 0.5]
+    for stream, counts in wrong.items():
+        found = [10 * row[f"{stream.lower()}_error"] for row in outcome.history]
+        assert found == pytest.approx(counts)
+    names = ("test_error", "least_test_error", "discriminant_error")
+    assert [outcome.metrics[name] for name in names] == pytest.approx([0.7, 0.2, 0.6])
+    ((pulled_to, covariance, penalties),) = given
+    assert tuple(penalties) == (2.0, 0.5) and np.array_equal(pulled_to, start)
+    rows = np.random.default_rng(0).normal(size=(4000, 20, 2)) * 2**-0.5  # d = 2
+    sums = np.concatenate([rows.sum(axis=1)] * 2, axis=1)
+    np.testing.assert_allclose(covariance, np.cov(sums.T), atol=1.0)
+    np.testing.assert_allclose(covariance, 10 * np.kron(np.ones((2, 2)), np.eye(2)), atol=1e-4)
+
+
+def test_kernels_of_a_seed_have_each_its_own_part_of_examples_that_are_drawn_once(
+    monkeypatch, tmp_path
+):
+    """Whatever their order; smaller kernels come first among what is drawn."""
+    drawn, fitted, fractions = [], [], []
+
+    def draw(key, *, designs, sigma, k, num_examples):
+        assert (sigma, k) == (2**-0.5, 20)  # d = 2
+        drawn.append((key, designs))
+        return [(design, num_examples) for design in designs]
+
+    def fit(config, design, features):
+        fitted.append((config.m, design, features))
+        return Outcome({"test_error": config.m}, [])
+
+    monkeypatch.setattr(experiment, "choose_designs", lambda group: [p.config.m for p in group])
+    monkeypatch.setattr(experiment, "draw_features", draw)
+    monkeypatch.setattr(experiment, "fit_kernel", fit)
+    _, points = make(sweep__m=(3, 1, 2), sweep__seed=(0,))
+    outcomes = EXPERIMENT.run(points, None, tmp_path, fractions.append)
+    assert [outcome.metrics["test_error"] for outcome in outcomes] == [3, 1, 2]
+    assert [designs for _, designs in drawn] == [[1, 2, 3]] * 3
+    assert len({str(key) for key, _ in drawn}) == 3
+    stream = experiment.KernelBound
+    sizes = {stream.TRAIN: 200, stream.VALIDATION: 100, stream.TEST: 400}
+    parts = {m: {place: (m, size) for place, size in sizes.items()} for m in (1, 2, 3)}
+    assert sorted(fitted, key=lambda of: of[0]) == [(m, m, parts[m]) for m in (1, 2, 3)]
+    assert 0 < fractions[0] and fractions[-1] < 1 and (np.diff(fractions) > 0).all()
 
 
 def test_kernels_of_a_seed_share_a_group_and_so_do_the_networks():

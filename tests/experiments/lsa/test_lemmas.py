@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.lsa.lemmas import settings
-from lsa_jax.experiments.lsa.lemmas.experiment import check_lemmas
+from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas
 from lsa_jax.experiments.lsa.lemmas.report import make_claims
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
@@ -51,6 +51,10 @@ def test_lemma_3_s_sketch_begins_at_a_power_of_k_and_ends_at_the_error():
     course = pd.DataFrame(columns).assign(b=1.0, w_perp_norm=1.0)
     found = check_lemmas(configure(k=256, target_error=0.125), course)
     assert found["lemma3_sketch_least"] == found["lemma3_least"] == 1.0
+    at_start = check_lemmas(
+        configure(k=256, target_error=0.125), course.assign(grad_b=[-5, 4, 2, 3, 0])
+    )
+    assert at_start["lemma3_sketch_least"] == at_start["lemma3_least"] == 2.0
     course.loc[2:, "w_dot_wstar"] = 0.49  # it never begins
     none = check_lemmas(configure(k=256, target_error=0.125), course)
     assert math.isnan(none["lemma3_sketch_least"]) and none["lemma3_least"] == 1.0
@@ -163,6 +167,12 @@ def test_what_was_not_reached_or_not_run_is_marked_so():
     assert [claim.status for claim in make_claims(none)] == ["undecided"] * 10 + ["measured"] * 3
     failed = none.assign(status="failed")
     assert {claim.status for claim in make_claims(failed)} == {"not run"}
+
+
+def test_a_flow_is_followed_on_the_host_and_by_itself():
+    points = make_points(configure(), [{"k": 64}, {"k": 512}], settings.validate)
+    assert EXPERIMENT.groups(points) == [[point] for point in points]
+    assert all(EXPERIMENT.on_host(point.config) for point in points)
 
 
 def test_a_sweep_writes_table_trajectories_and_figure(tmp_path):

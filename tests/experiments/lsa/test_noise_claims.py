@@ -220,7 +220,9 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_th
         )
 
     label = LEARNERS["ntk_finite"].label
-    wide, narrow = (runs("ntk_finite", width, (0.8, width / 20), 2) for width in (10, 2))
+    wide, narrow = (
+        runs("ntk_finite", width, (0.8, width / 20), seeds) for width, seeds in ((10, 3), (2, 2))
+    )
     network = runs("network", 1, (0.5, 0.25), seeds=1)
     config = settings.default_config()
     found = make_report(config, pd.concat([wide, network, narrow]), Path())
@@ -229,8 +231,9 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_th
     assert accuracy["series"].tolist() == retained["series"].tolist() == names
     assert accuracy["noise 1"].tolist() == ["50.00 ± 0.00", "25.00", "10.00 ± 0.00"]
     assert retained["noise 1"].tolist() == ["62.50 ± 0.00", "50.00", "12.50 ± 0.00"]
-    assert "Means over 2 seed(s) (" + names[1] + " 1)," in found.notes[0]
+    fewer = f"{names[1]} 1, {names[2]} 2"
+    assert f"Means over 3 seed(s) ({fewer})," in found.notes[0]
     one = make_report(config, wide, Path())
-    assert one.tables[0][1]["series"].tolist() == [label] and "2 seed(s)," in one.notes[0]
+    assert one.tables[0][1]["series"].tolist() == [label] and "3 seed(s)," in one.notes[0]
     none = make_report(config, wide.assign(status="failed"), Path())
     assert "Means over 0 seed(s)," in none.notes[0]

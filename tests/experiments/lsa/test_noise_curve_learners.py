@@ -191,3 +191,34 @@ def test_what_follows_a_network_is_refused_where_it_has_no_kernel_of_pairs():
         _of_learners("ntk_trained", **wide)
     with pytest.raises(InputError, match=r"config.network.decay_epochs is \(\)"):
         _of_learners("ntk_trained", **{"network.schedule": "steps", "network.decay_epochs": ()})
+
+
+@pytest.mark.parametrize(
+    ("learner", "name", "accepted", "refused"),
+    [
+        ("network", "momentum", (0.0, 0.9, 1.0), (-0.1, 1.1)),
+        ("network", "decay_factor", (0.01, 1.0), (0.0, 1.1)),
+        ("network", "learning_rate", (0.01,), (0.0,)),
+        ("network", "weight_decay", (0.0, 0.1), (-0.1,)),
+        ("network", "decay_epochs", ((), (0.5, 2.0)), ((0.0,),)),
+        ("network", "warmup_epochs", (0.0, 0.5), (-0.5,)),
+        ("network", "output_scale", (None, 0.1), (0.0,)),
+        *(
+            ("network", name, (1,), (0,))
+            for name in ("epochs", "batch_size", "eval_every", "checkpoint_every")
+        ),
+        ("ntk_infinite", "ridge", ((0.0,), (0.1, 1.0)), ((-0.1,),)),
+        ("ntk_infinite", "tolerance", (0.01, 1.0), (0.0, 1.1)),
+        ("ntk_infinite", "centres", (1,), (0,)),
+        ("ntk_infinite", "centre_noise", (None, 0.0), (-0.1,)),
+        ("rfm", "updates", (0, 1), (-1,)),
+        ("rfm", "points", (1,), (0,)),
+        ("rfm", "power", (0.1,), (0.0,)),
+    ],
+)
+def test_a_setting_is_accepted_up_to_where_it_stops_to_mean_anything(
+    learner, name, accepted, refused
+):
+    """Nothing decays, pulls or repeats a negative number of times; a rate of 0 learns nothing."""
+    accepts = learners.LEARNERS[learner].fields[name].kind.accepts
+    assert all(map(accepts, accepted)) and not any(map(accepts, refused))

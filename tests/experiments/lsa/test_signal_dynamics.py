@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.signal import networks
 from lsa_jax.experiments.lsa.signal.gradients import SAMPLERS, Params
 from lsa_jax.experiments.lsa.signal_dynamics import experiment, settings
@@ -19,6 +20,7 @@ from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training import measuring
 
 # As many runs everywhere as in TINY: the same program, compiled once.
 TINY = {
@@ -152,10 +154,41 @@ def test_the_filter_finds_the_signal_and_thresholds_the_noise(learned):
         assert np.mean(gain) > 0.1
 
 
-def test_the_accuracy_uses_just_as_many_examples_as_asked(uninterrupted):
-    _, outcomes = uninterrupted
-    for row in outcomes[0].history:  # 40 examples, drawn in pieces of 16
-        assert row["test_accuracy"] * 40 == pytest.approx(round(row["test_accuracy"] * 40))
+def test_the_accuracy_is_the_share_of_the_first_40_margins_of_pieces_of_16(uninterrupted):
+    points, outcomes = uninterrupted
+    draw = jax.jit(functools.partial(SAMPLERS["shortcut"].margins, k=20, num_examples=16))
+    for point, outcome in zip(points, outcomes, strict=True):
+        replica = experiment.make_replica(point.config)
+        start = experiment.init_state(point.config, replica).params
+        stream = jax.random.fold_in(jax.random.key(point.config.seed), SignalDynamics.TEST)
+        key = jax.random.fold_in(stream, 0)
+        pieces = [draw(jax.random.fold_in(key, i), start, noise_std(20, 1.0)) for i in range(3)]
+        right = np.concatenate(pieces)[:40] > 0
+        assert outcome.history[0]["test_accuracy"] == pytest.approx(right.mean())
+        for row in outcome.history:
+            assert 0 <= row["test_accuracy"] <= 1
+            assert row["test_accuracy"] * 40 == pytest.approx(round(row["test_accuracy"] * 40))
+
+
+def test_what_measuring_may_take_goes_by_all_examples_that_are_trained_on(monkeypatch):
+    told = []
+
+    def affordable(apply, one, form, marks, seen):
+        told.append(seen)
+        raise Killed  # nothing need be measured
+
+    def draw(config, key, sigma):
+        return Dataset(jnp.zeros((16, 20, 2)), jnp.ones(16))
+
+    monkeypatch.setattr(measuring, "affordable", affordable)
+    monkeypatch.setattr(experiment, "draw_examples", draw)
+    fields = {"measures": ("kernel_distance",), "sampler": "plain", "population": False}
+    config = configure(**fields)
+    replica = experiment.make_replica(config)
+    start = Params(np.ones((1, 2), np.float32), np.zeros(1, np.float32))
+    with pytest.raises(Killed):
+        experiment._course(config, [replica], start, [0, 5, 10, 12])
+    assert told == [16 * 12]
 
 
 class Killed(Exception):

@@ -152,6 +152,12 @@ def test_passing_normals_follow_the_normal_law_beyond_the_threshold(key, probabi
     assert scipy.stats.binomtest(int((u > 0).sum()), len(u)).pvalue > RARE
 
 
+def test_rows_as_rare_as_they_come_are_finite_and_end_where_float32_does(key):
+    u = np.abs(gradients._passing_normals(key, jnp.float32(1e-9), (1000,)))
+    largest = scipy.stats.norm.isf((1 - float(np.nextafter(np.float32(1), 0))) / 2)
+    np.testing.assert_allclose(u, largest, rtol=1e-4)
+
+
 @pytest.mark.parametrize("k", [1, 1000])
 def test_the_number_of_passing_rows_is_binomial(key, k):
     b, scale, n = jnp.float32(-0.1), jnp.float32(0.1), 4000

@@ -56,6 +56,7 @@ def test_every_learner_has_its_points_and_seeds_run_together():
         ["population-noise_scale=0.3-k=48"],
         [f"sgd-noise_scale=0.3-k=12-seed={seed}" for seed in (0, 1)],
     ]
+    assert [EXPERIMENT.on_host(point.config) for point in points] == [True, True, False, False]
 
 
 def test_a_run_ends_at_the_first_evaluation_whose_exact_error_is_small_enough(swept):
@@ -210,6 +211,7 @@ def test_a_flow_takes_its_time_over_the_rate_in_steps():
 def test_errors_are_computed_where_the_state_is_finite():
     table = {name: np.full((3, 2), 0.5) for name in ("w_dot_wstar", "w_perp_norm")}
     table |= {"b": np.array([[0.0, 0.0], [0.0, np.nan], [0.0, 0.0]])}
+    table["w_perp_norm"][2, 0] = np.inf
     _, points = make()
     group = points[-2:]
 
@@ -218,7 +220,7 @@ def test_errors_are_computed_where_the_state_is_finite():
     first = errors.of(runs)
     wanted = misclassification(0.5, 0.5, 0.0, noise_std(12, 0.3), 12)
     np.testing.assert_allclose(first, [[wanted, wanted], [wanted, np.nan]])
-    np.testing.assert_allclose(errors.of(runs._replace(last=2))[2], wanted)
+    np.testing.assert_allclose(errors.of(runs._replace(last=2))[2], [np.nan, wanted])
 
 
 def test_a_run_ends_where_it_first_reached_the_error_or_else_where_it_stopped(

@@ -10,7 +10,7 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical import experiment, settings
 from lsa_jax.experiments.resnet.hierarchical.claims import (
     beta_claims,
     early_claims,
@@ -49,7 +49,14 @@ TINY = {
 make = maker(settings, TINY)
 
 
-def test_a_sweep_watches_networks_and_kernels_and_ends_with_a_report(tmp_path):
+def test_a_sweep_watches_networks_and_kernels_and_ends_with_a_report(tmp_path, monkeypatch):
+    watch, searched = experiment._watched, []
+
+    def watch_what_was_searched(config, task, outcome):
+        searched.append((config.learner, outcome.metrics["test_error"]))
+        return watch(config, task, outcome)
+
+    monkeypatch.setattr(experiment, "_watched", watch_what_was_searched)
     config, points = make(
         question="epochs", sweep__series=(("2layer", "hidden"), ("2layer", "ntk"))
     )
@@ -60,6 +67,8 @@ def test_a_sweep_watches_networks_and_kernels_and_ends_with_a_report(tmp_path):
     last = curves[curves["epoch"] == 4]["test_error"]
     assert curves["epoch"].unique().tolist() == [0, 2, 4]
     np.testing.assert_allclose(last, results["test_error"], rtol=1e-5)
+    found = [dict(searched)[learner] for learner in results["learner"]]
+    np.testing.assert_allclose(last, found, rtol=1e-5)
     errors = curves.groupby("series")["first_layer_error"].nunique()
     assert errors.to_dict() == {"2layer(hidden)": 3, "2layer(ntk)": 1}  # a kernel's stay
     assert (tmp_path / "out" / "hierarchical.png").stat().st_size > 0

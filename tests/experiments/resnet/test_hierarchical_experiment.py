@@ -64,8 +64,8 @@ def test_hopeless_is_so_many_times_the_mean_square_of_the_targets():
 
 def result(best, last=(0.75, 0.5, 0.25)):
     """Returns a search of three candidates of which the first was dropped after two epochs."""
-    errors = np.array([[0.9, 0.8, 0.7], [np.nan, *last[1:]]])
-    return SearchResult(best, {}, [2, 4], errors / 2, errors, np.array([2, 4, 4]), [], None)
+    errors = np.array([[0.99, 0.98, 0.97], [0.9, 0.8, 0.7], [np.nan, *last[1:]]])
+    return SearchResult(best, {}, [1, 2, 4], errors / 2, errors, np.array([2, 4, 4]), [], None)
 
 
 def run_with(monkeypatch, tmp_path, found, **fields):
@@ -100,6 +100,9 @@ def test_a_winner_is_told_with_its_last_errors_and_every_candidate_by_epoch(monk
             (r["epoch"], r["learning_rate"], r["test_error"], r["best"]) for r in outcome.history
         ]
         assert rows == [
+            (1, 0.5, 0.99, False),
+            (1, 0.25, 0.98, False),
+            (1, 0.125, 0.97, True),
             (2, 0.5, 0.9, False),
             (2, 0.25, 0.8, False),
             (2, 0.125, 0.7, True),
@@ -113,7 +116,7 @@ def test_a_search_without_a_winner_has_failed(monkeypatch, tmp_path):
     outcomes, _, _ = run_with(monkeypatch, tmp_path, result(None), question="width")
     assert {outcome.status for outcome in outcomes} == {"failed"}
     assert "none of 3 candidates reached epoch 4" in outcomes[0].message
-    assert len(outcomes[0].history) == 5
+    assert len(outcomes[0].history) == 8
 
 
 def test_a_signal_is_learned_at_the_first_epoch_that_misses_no_more_than_half(
@@ -145,6 +148,15 @@ def test_targets_are_parities_or_smooth(key):
         for target in ("parity", "smooth")
     )
     assert set(np.unique(np.abs(parity))) == {1.0} and len(np.unique(np.abs(smooth))) > 2
+
+
+def test_a_linearised_network_is_multiplied_as_the_network_itself():
+    """No product of matrices asks for more than the precision that the device has by default."""
+    config = configure(learner="ntk")
+    apply, _ = tasks.trained_function(config)
+    start, _, (initial, test) = tasks.make_training(config, tasks.make_task(config))
+    program = str(jax.make_jaxpr(apply)(start, (initial, test.inputs)))
+    assert "dot_general" in program and "HIGH" not in program
 
 
 @pytest.mark.parametrize(("init", "variance"), [("fan_in", 1 / 8), ("width", 1 / 400)])
