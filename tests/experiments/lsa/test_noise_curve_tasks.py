@@ -60,6 +60,20 @@ def test_the_intensity_of_photographs_is_not_squared():
     assert set(np.unique(images)) == {0.0, 0.25}
 
 
+@pytest.mark.parametrize("size", [8, 16])
+def test_noise_multiplies_the_background_and_leaves_the_image_as_it_is(size):
+    config = configure(**{"data.background_size": size, "data.placement": "fixed_corner"})
+    images = np.random.default_rng(0).uniform(size=(3, 8, 8, 1)).astype(np.float32)
+    split = tasks.Split(images, np.eye(3, dtype=np.float32), None)
+    none, one, two = (composed(config, 0, split, range(3), noise)[0] for noise in (0.0, 1.0, 2.0))
+    around = np.ones((size, size), bool)
+    around[-8:, -8:] = False
+    for found in (none, one, two):
+        np.testing.assert_array_equal(found[:, -8:, -8:], images)
+    assert (none[:, around] == 0).all() and (one[:, around] != 0).all()
+    np.testing.assert_allclose(two[:, around], 2 * one[:, around], rtol=1e-6)
+
+
 def test_a_copy_shows_the_image_of_its_number_modulo_theirs():
     levels = np.arange(1, 4, dtype=np.float32) / 4
     images = np.broadcast_to(levels[:, None, None, None], (3, 8, 8, 1))
