@@ -53,3 +53,17 @@ def test_a_loop_by_the_data_is_counted_once_and_said_to_be():
     found = operations.count(work, shape(4, 4), shape(dtype=jnp.int32))
     assert found.products == {"default": 2 * 4**3}
     assert found.has_open_loop
+
+
+def test_a_number_that_is_computed_is_an_operation_and_a_word_on_the_way_none():
+    def work(x):
+        jax.debug.print("{}", x)
+        return jnp.sin(x) + x
+
+    assert operations.count(work, shape(3, 5)).others == 2 * 3 * 5
+
+
+def test_so_many_times_as_much_work_has_so_many_times_the_operations_and_bytes():
+    once = operations.Count({"default": 3.0, "highest": 1.0}, 5.0, 7.0, has_open_loop=False)
+    twice = operations.Count({"default": 6.0, "highest": 2.0}, 10.0, 14.0, has_open_loop=False)
+    assert once.scaled(2) == twice and twice.flops == 18
