@@ -56,6 +56,19 @@ def test_kernels_that_fail_where_the_network_does_show_nothing(kernel, network, 
 
 
 @pytest.mark.parametrize(
+    "kernel",
+    [
+        [0.15, 0.1, 0.3],  # they spread as much as they err
+        [0.3] * 50 + [0.05],  # one draw such as nearly none should be
+        [0.3],  # says nothing of other draws
+    ],
+)
+def test_kernels_that_may_err_less_elsewhere_show_nothing(kernel):
+    found = errors(np.array(kernel), np.array([0.001] * 5))
+    assert found[0].item.startswith("test error of the kernel") and found[0].status != "shown"
+
+
+@pytest.mark.parametrize(
     ("linear", "network"),
     [
         ([0.5] * 5, [0.5] * 5),  # nobody learns

@@ -59,6 +59,26 @@ def _network_claim(item: str, errors: pd.Series, num_test: int) -> Claim:
     return every(item, "goes to 0", holds, ours, unless=near, spread=spread(errors))
 
 
+def _kernel_claim(item: str, errors: pd.Series, network: Claim, num_test: int) -> Claim:
+    """Tells whether kernels err as often as theorem 2 says, in the mean over draws of the filters.
+
+    It says so of all but one draw in a thousand, so one draw that surely errs less refutes it. A
+    kernel that fails says something of kernels where the network does not: else nothing can be
+    learned there.
+    """
+    paper = f"{BOUND:g} or more, with probability 0.999 for large k"
+    highs = errors + [REACH * binomial_error(error, num_test) for error in errors]
+    if (highs < BOUND).any():
+        ours, note = round(float(errors.mean()), 4), f"draws with less: {(highs < BOUND).sum()}"
+        return every(item, paper, highs >= BOUND, ours, unless=note, spread=spread(errors))
+    unless = "" if len(errors) > 1 else "it would take 2 draws or more"
+    if network.status != "shown":
+        unless = "the network does not learn"
+    # Draws have test examples of their own.
+    error = binomial_error(float(errors.mean()), num_test * len(errors))
+    return compare(item, paper, errors, above=BOUND, examples_error=error, unless=unless)
+
+
 def _linear_claim(item: str, errors: pd.Series, network: Claim, num_test: int) -> Claim:
     """Tells whether the linear classifier fails as often as section 3 says.
 
@@ -74,9 +94,7 @@ def _linear_claim(item: str, errors: pd.Series, network: Claim, num_test: int) -
 def make_claims(results: pd.DataFrame, num_test: int) -> list[Claim]:
     """Returns what theorems 1 and 2 and section 3 say beside what came out.
 
-    A kernel's claim is shown when its error reaches the bound in every draw of its filters, a
-    network's when its error is next to zero for every seed. A kernel that fails says something of
-    kernels where the network does not: else nothing can be learned there.
+    A network's claim is shown when its error is next to zero for every seed.
     """
     fine = results[results["status"] == "ok"]
     claims = []
@@ -86,14 +104,8 @@ def make_claims(results: pd.DataFrame, num_test: int) -> list[Claim]:
         of_network = _network_claim(f"the network's test error, k = {k}", errors, num_test)
         kernels = here[(here["learner"] == "kernel") & (here["m"] <= FEW_FILTERS)]
         for m, errors in kernels.groupby("m")["test_error"]:
-            item = f"share of draws with a kernel's error of {BOUND:g} or more, k = {k}, m = {m}"
-            share = float((errors >= BOUND).mean())
-            low = errors - [REACH * binomial_error(error, num_test) for error in errors]
-            unless = "" if (low >= BOUND).all() else "it would take more test examples"
-            if of_network.status != "shown":
-                unless = "the network does not learn"
-            holds = errors >= BOUND
-            claims.append(every(item, "0.999 or more for large k", holds, share, unless=unless))
+            item = f"test error of the kernel, k = {k}, m = {m}"
+            claims.append(_kernel_claim(item, errors, of_network, num_test))
         claims.append(of_network)
         errors = here.loc[here["learner"] == "linear", "test_error"]
         item = f"error of the linear classifier sum_i <w*, X_i>, k = {k}"
