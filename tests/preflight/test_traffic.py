@@ -54,6 +54,22 @@ def test_slices_count_as_slices_updates_in_place_and_nothing_that_stays_on_the_c
     assert traffic.loop_bytes(PROGRAM) == expected
 
 
+@pytest.mark.parametrize(
+    ("line", "other", "more"),
+    [
+        # An update that waits on the chip is written to memory all the same.
+        ("  %q.1 = f32[1,64]{1,0} parameter(1)", "  %q.1 = f32[1,64]{1,0:S(1)} parameter(1)", 0),
+        # Who asks for more than an update's or a slice's place reads the whole.
+        ("  %none = ", "  %all = f32[64,64]{1,0:S(1)} negate(%q.0)\n  %none = ", ARRAY),
+        ("  %zero = ", "  %all = f32[8,64,64]{2,1,0:S(1)} negate(%p.0)\n  %zero = ", 7 * ARRAY),
+    ],
+)
+def test_what_a_fusion_does_with_an_array_says_how_much_of_it_moves(line, other, more):
+    assert PROGRAM.count(line) == 1
+    changed = traffic.loop_bytes(PROGRAM.replace(line, other))
+    assert changed == traffic.loop_bytes(PROGRAM) + more
+
+
 def test_without_just_one_loop_nothing_is_said():
     assert traffic.loop_bytes("HloModule jit_f\n") is None
     assert traffic.loop_bytes(PROGRAM + PROGRAM.replace("%body", "%other")) is None
