@@ -131,7 +131,7 @@ def _compare(
     ridge: float,
     measured_examples: int,
 ) -> pd.DataFrame:
-    """Returns what each learner reached; the NTK after training has the measures besides.
+    """Returns what each learner reached; the network has its measures besides.
 
     `fixed` has the kernels, by learner, that are the same for all pairs of parameters.
     """
