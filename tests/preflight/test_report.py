@@ -3,11 +3,13 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
 
 from lsa_jax import backend, kernels, parallel
+from lsa_jax.data import stand_ins
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import calibration, compiled, dry_run, machines, operations, report
 
@@ -119,13 +121,16 @@ def test_a_calibration_that_tells_nothing_is_refused(content, named, tmp_path):
     with pytest.raises(InputError, match=named) as caught:
         calibration.measured(file, machines.CHIPS["h100"], 0.4)
     assert "accepted: " in str(caught.value)
+    file.write_text(json.dumps([row for name in "gdbface" for row in _rows(device=name)]))
+    with pytest.raises(InputError, match="measured on a, b, c, d, e, f, g; "):
+        calibration.measured(file, machines.CHIPS["h100"], 0.4)
     with pytest.raises(InputError, match="the rates of 'cpu' are not known"):
         calibration.measured(file, machines.CHIPS["cpu"], 0.4)
 
 
 def test_a_benchmarks_row_counts_what_a_preflight_counts():
     def kernel(x1, x2):
-        return x1 @ x2.T
+        return jnp.tanh(x1 @ x2.T)
 
     x = np.ones((700, 3), np.float32)
     tiles = calibration.described(lambda: kernels.gram(kernel, x, x[:70]))
@@ -135,4 +140,19 @@ def test_a_benchmarks_row_counts_what_a_preflight_counts():
     assert tiles["products"]["default"] < 2 * 2 * 3 * 700 * 70 / 8
     others = calibration.described(lambda: jax.jit(kernel)(x, x))
     assert others["products"] == {"default": 2 * 3 * 700**2} and not others["tiles"]
+    both = calibration.described(lambda: (jax.jit(kernel)(x, x), kernels.gram(kernel, x, x[:70])))
+    assert both["tiles"] and 0 < others["others"] and 0 < tiles["others"]
+    for name in ("others", "bytes"):
+        assert both[name] == others[name] + tiles[name]
+    mine, its = tiles["products"]["default"], others["products"]["default"]
+    assert both["products"] == {"default": its + mine}
+    y = np.ones((700, 6), np.float32)  # twice the products of as many tiles
+    twice = calibration.described(lambda: kernels.gram(kernel, y, y[:70]))["products"]
+    assert twice == {"default": 2 * mine}
     assert calibration.described(None)["products"] is None
+
+
+def test_a_benchmark_that_is_counted_reads_the_data_that_it_measures():
+    wanted = []
+    calibration.described(lambda: wanted.append(stand_ins.are_wanted()))
+    assert wanted and not any(wanted)
