@@ -1,15 +1,21 @@
 """One call tells lazy from rich: made-up tasks whose answer is known."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import optax
+import pandas as pd
 import pytest
 
 import lsa_jax
 from lsa_jax import kernels, models
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.diagnosis import Diagnosis
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict
 
 WIDTH = 30
 
@@ -75,13 +81,28 @@ def test_its_kernels_are_the_exact_regressions_of_the_parameters_that_are_given(
         model.apply, model.init, train, test, params=[(start, trained)], kernel=model.ntk
     )
     accuracy = found.rows.set_index("learner")["test_accuracy"]
-    for name, params in (("ntk_finite", start), ("ntk_trained", trained)):
-        gram = kernels.empirical_ntk(model.apply, params, train.inputs)
-        cross = kernels.empirical_ntk(model.apply, params, test.inputs, train.inputs)
+    found_kernels = {
+        name: partial(kernels.empirical_ntk, model.apply, params)
+        for name, params in (("ntk_finite", start), ("ntk_trained", trained))
+    }
+    for name, kernel in (found_kernels | {"ntk_infinite": model.ntk}).items():
+        gram, cross = kernel(train.inputs), kernel(test.inputs, train.inputs)
         fit = kernels.regress(gram, train.targets, cross, ridge=1e-3).predictions
         expected = np.mean(fit.argmax(axis=1) == test.targets.argmax(axis=1))
         assert accuracy[name] == pytest.approx(expected, abs=1 / len(test.targets))
-    assert 0 <= accuracy["ntk_infinite"] <= 1
+
+
+def test_a_table_has_percentages_by_learner_and_a_figure_a_point_a_seed():
+    learners = ["network", "ntk_finite"] * 2
+    rows = pd.DataFrame({"learner": learners, "test_accuracy": [0.5, 0.25, 0.75, 0.25]})
+    diagnosis = Diagnosis(rows, Verdict("rich", "Rich.", []))
+    label, cells = diagnosis.table.columns
+    assert (label, cells) == ("learner", "test accuracy (%)")
+    assert diagnosis.table[cells].tolist() == ["62.50 ± 17.68", "25.00 ± 0.00"]
+    figure = diagnosis.figure()
+    points = {tuple(line.get_ydata()): list(line.get_xdata()) for line in figure.axes[0].lines}
+    assert points == {("network",) * 2: [50, 75], ("finite NTK",) * 2: [25, 25]}
+    plt.close(figure)
 
 
 def test_targets_that_are_no_classes_and_bad_numbers_are_refused(split):
