@@ -108,7 +108,8 @@ def test_a_table_has_percentages_by_learner_and_a_figure_a_point_a_seed():
 def test_targets_that_are_no_classes_and_bad_numbers_are_refused(split):
     apply, init = network()
     train, test = split
-    with pytest.raises(InputError, match="train.targets is"):
-        lsa_jax.diagnose(apply, init, Dataset(train.inputs, train.targets[:, 0]), test)
+    for targets in (train.targets[:, 0], train.targets[:, :1]):
+        with pytest.raises(InputError, match="train.targets is"):
+            lsa_jax.diagnose(apply, init, Dataset(train.inputs, targets), test)
     with pytest.raises(InputError, match="seeds is 0"):
         lsa_jax.diagnose(apply, init, train, test, seeds=0)
