@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 import lsa_jax
-from lsa_jax import kernels, models
+from lsa_jax import diagnosis, kernels, models
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.diagnosis import Diagnosis
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict
 
@@ -58,6 +57,8 @@ def test_a_network_that_learns_a_parity_which_its_kernel_cannot_is_rich(found):
     rows = found.rows.set_index(["learner", "seed"])["test_accuracy"]
     assert rows["network"].min() > rows["ntk_finite"].max()
     assert "the kernel moved by" in found.verdict.sentence
+    sizes = found.rows[["num_train", "num_test", "num_classes"]].drop_duplicates()
+    assert sizes.to_numpy().tolist() == [[150, 400, 2]]
     assert list(found.table["learner"]) == ["network", "NTK after training", "finite NTK"]
     assert found.figure().axes[0].get_title() == "rich"
 
@@ -92,14 +93,40 @@ def test_its_kernels_are_the_exact_regressions_of_the_parameters_that_are_given(
         assert accuracy[name] == pytest.approx(expected, abs=1 / len(test.targets))
 
 
+def test_without_an_optimizer_it_is_adam_warmed_up_for_a_tenth_and_ended_by_a_cosine(
+    split, monkeypatch
+):
+    # What is trained, and no more.
+    monkeypatch.setattr(diagnosis, "_regress", lambda kernel, train, test, ridge: test.targets)
+    monkeypatch.setattr(diagnosis, "MEASURES", ("weight_movement",))
+    (train, test), (apply, init) = split, network(4)
+    steps = 3 * 10  # of 150 examples, 60 at a time
+
+    def rate(step):
+        falling = 0.5 * (1 + jnp.cos(jnp.pi * (step - 3) / (steps - 3)))
+        return 1e-3 * jnp.where(step < 3, step / 3, falling)
+
+    given = {"seeds": 1, "epochs": 10, "batch_size": 60, "measured_examples": 8}
+    plain = lsa_jax.diagnose(apply, init, train, test, **given)
+    named = {"key": jax.random.key(0), "optimizer": optax.adam(rate)}
+    stated = lsa_jax.diagnose(apply, init, train, test, **given, **named)
+    rows = [found.rows.set_index("learner").loc["network"] for found in (plain, stated)]
+    moved = [name for name in rows[0].index if name.startswith("weight_movement")]
+    assert moved and (rows[0][moved] > 1e-3).all()
+    np.testing.assert_allclose(*(row[moved].astype(float) for row in rows), rtol=1e-3)
+    given |= {"epochs": 1, "batch_size": 150}  # one step, which is all warm-up
+    rows = lsa_jax.diagnose(apply, init, train, test, **given).rows.set_index("learner")
+    assert (rows.loc["network", moved] == 0).all()
+
+
 def test_a_table_has_percentages_by_learner_and_a_figure_a_point_a_seed():
     learners = ["network", "ntk_finite"] * 2
     rows = pd.DataFrame({"learner": learners, "test_accuracy": [0.5, 0.25, 0.75, 0.25]})
-    diagnosis = Diagnosis(rows, Verdict("rich", "Rich.", []))
-    label, cells = diagnosis.table.columns
+    found = diagnosis.Diagnosis(rows, Verdict("rich", "Rich.", []))
+    label, cells = found.table.columns
     assert (label, cells) == ("learner", "test accuracy (%)")
-    assert diagnosis.table[cells].tolist() == ["62.50 ± 17.68", "25.00 ± 0.00"]
-    figure = diagnosis.figure()
+    assert found.table[cells].tolist() == ["62.50 ± 17.68", "25.00 ± 0.00"]
+    figure = found.figure()
     points = {tuple(line.get_ydata()): list(line.get_xdata()) for line in figure.axes[0].lines}
     assert points == {("network",) * 2: [50, 75], ("finite NTK",) * 2: [25, 25]}
     plt.close(figure)
