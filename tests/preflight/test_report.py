@@ -75,6 +75,47 @@ def test_time_is_that_of_all_calls_tiles_shared_by_all_devices():
     assert "an epoch 1 s, a run 42.5 s (the mean of 5), the sweep's programs 3 min" in text
 
 
+def test_a_program_s_line_has_its_operations_bytes_and_least_time():
+    count = operations.Count({"highest": 2e12, "bfloat16": 1e12}, 0.5e12, 3e9, has_open_loop=True)
+    program = _program(calls=2.5, peak=1.5e9, count=count, seconds=0.25)
+    unknown = program._replace(
+        peak=None, seconds=None, bound="", count=operations.Count({}, 1, 2, has_open_loop=False)
+    )
+    lines = report.as_text(machines.parse("cpu:4"), [program, unknown], [], ASSUMED, 1).splitlines()
+    first = ["step", "2.5", "1.500", "3500+", "3000", "250", "bytes", "bfloat16+highest", "none"]
+    assert lines[3].split() == first
+    assert lines[4].split() == ["step", "2.5", "-", "1e-09", "2e-06", "-", "-", "-", "none"]
+    assert any("+: a loop runs as often as the data say" in line for line in lines)
+
+
+def test_shares_are_told_of_the_kinds_of_programs_that_there_are():
+    machine = machines.parse("v5e:2x2")
+    tile = _program(name="tile 8 x 8 of kernel", num_devices=1)
+    for programs, kinds in (
+        ([tile], ["tiles"]),
+        ([_program()], ["other programs"]),
+        ([_program(), tile], ["tiles", "other programs"]),
+    ):
+        lines = report.as_text(machine, programs, [], ASSUMED, 1).splitlines()
+        assert [line.split(" at ")[0].strip() for line in lines if " at 40%" in line] == kinds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(119.9, "120 s"), (120, "2 min"), (3599, "59 min"), (7260, "2 h 1 min"), (0.0123, "0.0123 s")],
+)
+def test_long_times_are_minutes_and_hours(seconds, said):
+    machine, everything = machines.parse("v5e:2x2"), calibration.assumed(1.0)
+    text = report.as_text(machine, [_program(calls=1, seconds=seconds)], [], everything, 1)
+    assert f"a run {said} (" in text
+
+
+def test_what_the_host_solves_is_told_apart():
+    solve = (dry_run.Solve("regression"), 3.0)
+    program = (dry_run.Mapped("step", len, (), jax.make_jaxpr(abs)(1.0), 4, "devices", False), 1.0)
+    assert report.split_solves([program, solve]) == ([program], [solve])
+
+
 def test_chips_that_nothing_runs_on_are_said_to_be_idle():
     machine = machines.parse("v5e:2x2")
 
