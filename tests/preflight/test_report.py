@@ -78,9 +78,8 @@ def test_time_is_that_of_all_calls_tiles_shared_by_all_devices():
 def test_a_program_s_line_has_its_operations_bytes_and_least_time():
     count = operations.Count({"highest": 2e12, "bfloat16": 1e12}, 0.5e12, 3e9, has_open_loop=True)
     program = _program(calls=2.5, peak=1.5e9, count=count, seconds=0.25)
-    unknown = program._replace(
-        peak=None, seconds=None, bound="", count=operations.Count({}, 1, 2, has_open_loop=False)
-    )
+    nothing = operations.Count({}, 1, 2, has_open_loop=False)
+    unknown = program._replace(peak=None, refusal="no", seconds=None, bound="", count=nothing)
     lines = report.as_text(machines.parse("cpu:4"), [program, unknown], [], ASSUMED, 1).splitlines()
     first = ["step", "2.5", "1.500", "3500+", "3000", "250", "bytes", "bfloat16+highest", "none"]
     assert lines[3].split() == first
