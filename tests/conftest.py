@@ -39,12 +39,14 @@ import pytest  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+_FORGET = [jax.clear_caches]
 if version("jaxlib").startswith("0.10."):
     # Programs of tests are lowered in one context of MLIR: JAX makes a new one for each, which
     # takes a fifth of the time to lower small ones.
     from jax._src.interpreters import mlir
 
     mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+    _FORGET.append(mlir.make_ir_context.cache_clear)  # it keeps every constant it has seen
 
 # Programs that are traced and kept are many small objects, which would be looked through over and
 # over again.
@@ -103,7 +105,8 @@ _MOST_MEMORY = max(1.2e9, psutil.virtual_memory().total / 8)
 def _compiled_programs_do_not_pile_up():
     yield
     if psutil.Process().memory_info().rss > _MOST_MEMORY:
-        jax.clear_caches()
+        for forget in _FORGET:
+            forget()
         gc.collect()
         if sys.platform == "linux":  # the allocator keeps what is freed otherwise
             ctypes.CDLL(None).malloc_trim(0)
