@@ -264,6 +264,7 @@ def test_kernels_fail_in_the_mean_over_draws_and_a_draw_that_does_not_refutes_it
     half = np.hypot(scipy.stats.t.ppf(0.975, 1) * 0.01, 1.96 * np.sqrt(0.29 * 0.71 / 6000))
     assert claims[0].low == pytest.approx(0.29 - half, abs=1e-4)
     assert claims[2].note == "draws with less: 1"
+    assert claims[2].spread == pytest.approx(0.25 / 2**0.5)
 
 
 def test_a_network_that_errs_or_was_not_run_shows_nothing():

@@ -67,10 +67,10 @@ def _kernel_claim(item: str, errors: pd.Series, network: Claim, num_test: int) -
     learned there.
     """
     paper = f"{BOUND:g} or more, with probability 0.999 for large k"
-    highs = errors + [REACH * binomial_error(error, num_test) for error in errors]
-    if (highs < BOUND).any():
-        ours, note = round(float(errors.mean()), 4), f"draws with less: {(highs < BOUND).sum()}"
-        return every(item, paper, highs >= BOUND, ours, unless=note, spread=spread(errors))
+    less = errors + [REACH * binomial_error(error, num_test) for error in errors] < BOUND
+    if less.any():
+        ours, note = round(float(errors.mean()), 4), f"draws with less: {less.sum()}"
+        return every(item, paper, ~less, ours, unless=note, spread=spread(errors))
     unless = "" if len(errors) > 1 else "it would take 2 draws or more"
     if network.status != "shown":
         unless = "the network does not learn"
