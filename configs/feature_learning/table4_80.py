@@ -4,9 +4,9 @@
 
 Training and test examples have that share exactly, by rejection. A constant is right on 80 %.
 
-Appendix F weighs both classes alike in steps 1 and 2; here every update does. The paper's fixed
-features are below a constant's accuracy, as they then are; with weights in the first two steps
-alone (F.1.1), which are rows of the sweep, random features are not. Weighting and the rate of
+Appendix F weighs both classes alike in steps 1 and 2; here every update does. The paper's random
+features are below a constant's accuracy (its NTK is not), as they then are; with weights in the
+first two steps alone (F.1.1), which are rows of the sweep, they are not. Weighting and the rate of
 random features were chosen by how near the paper seed 0 came with them. The NTK's rate is 1e-4,
 where table 1 has 1e-5.
 

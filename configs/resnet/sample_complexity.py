@@ -60,7 +60,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
                 ("none", "gaussian"),
                 ("none", "arc_cosine"),
             ),
-            "sweep.limit_num_train": (100, 200, 500, 1000, 2000, 4000, 5800, 8000),
+            "sweep.limit_num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000, 5800, 8000),
         },
     )
     return choose(config, variant, {"small": _SMALL, "quick": _QUICK})

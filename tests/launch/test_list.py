@@ -46,7 +46,7 @@ def test_a_list_has_item_cost_data_and_status(launch):
     assert re.match(size, " ".join(lines[place + 2].split()))
     assert ":quick" not in result.stdout
     sizes = [line for line in lines if line.startswith("    ")]
-    assert lines[-1].endswith(f"of 9 configurations, in {len(sizes)} sizes")
+    assert lines[-1].endswith(f"of 10 configurations, in {len(sizes)} sizes")
 
 
 @pytest.mark.parametrize(

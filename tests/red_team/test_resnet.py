@@ -6,6 +6,7 @@ import pytest
 
 from lsa_jax.experiments.resnet.hierarchical import claims as hierarchical
 from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.experiments.resnet.hierarchical.alpha_claims import alpha_claims
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
 from lsa_jax.experiments.resnet.minimal_norm.report import hand_claims, search_claims
 from lsa_jax.sweep.variants import set_fields
@@ -73,6 +74,22 @@ def test_figure_3_of_1_3_against_50_answers_0_equal_and_exchanged(nothing_shown)
         lambda beta: 2.0 if beta > 0.3 else 0.01,
     ):
         nothing_shown(hierarchical.beta_claims(config, betas(error)))
+
+
+def test_theorem_1_of_answers_0_f_alone_constants_noise_and_what_begins_to_fall(nothing_shown):
+    alphas, rng = (0.15, 0.3, 0.6), np.random.default_rng(0)
+    config = configure(**{"question": "alpha", "sweep.alpha": alphas, "num_train": 500})
+    for error in (
+        lambda alpha: 15 * (1 + alpha**2),
+        lambda alpha: 15 * alpha**2,
+        lambda alpha: 0.01 * alpha**2,
+        lambda alpha: 0.01,
+        lambda alpha: alpha**-4,
+        lambda alpha: 9.0 if alpha > 0.3 else 1e-4,
+        lambda alpha: 0.1 * np.exp(3 * rng.normal()),
+    ):
+        rows = [row(*SERIES[0], error(a), s, alpha=a) for a in alphas for s in range(3)]
+        nothing_shown(alpha_claims(config, pd.DataFrame(rows)))
 
 
 def samples(kernel, network):

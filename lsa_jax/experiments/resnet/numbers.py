@@ -24,6 +24,19 @@ HIERARCHY_CLAIMS: dict[str, tuple[str, str]] = {
         "least median error over m, N = {num_train:,}, beta = {beta:g}",
         "does not learn: above k alpha^2 = {bound:g}",
     ),
+    "beta_equal": (
+        "least median error over m, N = {num_train:,}, beta = {beta:g} = alpha",
+        "about where it ends; k alpha^2 = {bound:g}",
+    ),
+    # Theorem 1: a risk of order alpha^4 (k p_G C_s(G))^4, with more examples the smaller alpha is.
+    "alpha_exponent": (
+        "exponent in alpha of the error, N = {num_train:,} (not knowing G has 2)",
+        "4: risk of order alpha^4 (theorem 1), above {exponent:g}",
+    ),
+    "alpha_error": (
+        "median error over k alpha^2, N = {num_train:,}, alpha = {alpha:g}",
+        "of order alpha^2 (theorem 1)",
+    ),
     "skip_alone": (
         "least median error over m, {series}: a skip, no bottleneck (half of G(F): {learned:g})",
         "eq. 2.1 learns: below k alpha^2 = {bound:g}",

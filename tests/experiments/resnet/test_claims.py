@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.resnet.hierarchical import claims, settings
+from lsa_jax.experiments.resnet.hierarchical.alpha_claims import alpha_claims
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
 from lsa_jax.experiments.resnet.minimal_norm.report import hand_claims, search_claims
 from lsa_jax.sweep.variants import set_fields
@@ -126,13 +127,92 @@ def samples(kernel, network):
     return sample_claims(configure(), pd.DataFrame(rows))
 
 
-def test_a_kernel_learns_by_its_median_and_the_network_by_its_worst_seed():
-    kernel = [(0, 100, 1.0), (0, 1000, 0.67), (1, 1000, 0.67), (2, 1000, 9.0)]
-    network = [(0, 100, 0.1), (1, 100, 0.68), (0, 500, 0.67), (1, 500, 0.67)]
+def test_of_two_learners_that_get_there_the_one_with_fewer_examples_is_the_network():
+    kernel = [(0, 100, 1.0), (0, 500, 0.68), (0, 1000, 0.67)]
+    network = [(0, 100, 1.0), (0, 500, 0.67), (0, 1000, 0.01)]
     of_kernels, of_network = samples(kernel, network)
     assert (of_kernels.ours, of_network.ours, of_network.status) == ("1000", "500", "shown")
-    late = [(s, 1000 if n == 500 else n, e) for s, n, e in network]
-    assert samples(kernel, late)[1].status == "not shown"  # as many are not fewer
+    as_many = [(0, 100, 1.0), (0, 500, 0.67)]
+    assert samples(as_many, network)[1].status == "not shown"
+    assert samples(network, kernel)[1].status == "not shown"
+
+
+def test_seeds_that_differ_and_kernels_that_were_not_run_that_far_leave_it_undecided():
+    kernel = [(0, 100, 1.0), (0, 500, 1.0)]
+    assert samples(kernel, [(0, 500, 0.1), (1, 500, 0.1)])[1].status == "shown"
+    differ = samples(kernel, [(0, 500, 0.01), (1, 500, 3.0)])[1]
+    assert (differ.ours, differ.status) == ("not surely to N = 500", "undecided")
+    short = samples(kernel[:1], [(0, 500, 0.1)])[1]
+    assert (short.status, short.note) == ("undecided", "a kernel was run to N = 100 alone")
+    # At 1,000 it may be below; at 500, where the network is, it was not run.
+    assert samples([(0, 100, 1.0), (0, 1000, 0.1)], [(0, 500, 0.1)])[1].status == "not shown"
+    between = samples([(0, 500, 0.6), (1, 500, 0.8)], [(0, 500, 0.1)])[1]
+    assert between.status == "undecided" and between.note.startswith("at N = 500 it would take ")
+    assert samples(kernel, [(0, 500, 0.68)])[1].status == "not shown"
+
+
+def of_alphas(error, seeds=(0, 1, 2), sizes=(1000,)):
+    """Returns the ResNet's errors as a function of (alpha, seed)."""
+    rows = [
+        row("3resnet", "all", error(alpha, seed), alpha=alpha, seed=seed, num_train=size)
+        for alpha in (0.15, 0.3, 0.6)
+        for seed in seeds
+        for size in sizes
+    ]
+    config = configure(**{"sweep.alpha": (0.15, 0.3, 0.6), "sweep.num_train": sizes})
+    return alpha_claims(config, pd.DataFrame(rows))
+
+
+def test_an_error_of_order_alpha_to_the_fourth_has_its_exponent():
+    """Below half of k alpha^2 = 15 x 0.6^2 / 2 = 2.7 at the largest alpha: 20 x 0.6^4 = 2.6."""
+    found = of_alphas(lambda alpha, seed: 20 * alpha**4 * (1 + seed / 100))
+    assert found[0].ours == pytest.approx(4) and found[0].status == "shown"
+    assert "N = 1,000" in found[0].item and found[0].paper.endswith("above 3")
+    # 20 alpha^4 / (15 alpha^2) at the median seed.
+    for claim, alpha in zip(found[1:], (0.15, 0.3, 0.6), strict=True):
+        assert claim.status == "measured" and f"alpha = {alpha:g}" in claim.item
+        assert claim.ours == pytest.approx(20 * alpha**2 / 15 * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "status"), [(2.9, "not shown"), (3.0, "undecided"), (3.1, "shown")]
+)
+def test_an_exponent_of_alpha_is_the_theorem_s_from_half_way_on(exponent, status):
+    found = of_alphas(lambda alpha, seed: alpha ** (exponent + (seed - 1) / 100))
+    assert found[0].status == status
+
+
+def test_an_error_that_only_begins_to_fall_has_no_exponent():
+    found = of_alphas(lambda alpha, seed: 21 * alpha**4)  # half of k alpha^2 at 0.6 is 2.7
+    assert found[0].status == "undecided"
+    assert found[0].note == "G(F) is not learned at alpha = 0.6"
+
+
+def test_each_n_has_its_exponent_and_a_missing_alpha_none():
+    found = of_alphas(lambda alpha, seed: alpha**4, sizes=(1000, 4000))
+    exponents = [claim.item for claim in found if "exponent" in claim.item]
+    assert ["N = 1,000" in item for item in exponents] == [True, False]
+    assert len(found) == 8
+    config = configure(**{"sweep.alpha": (0.15, 0.3)})
+    rows = pd.DataFrame([row("3resnet", "all", 0.1, alpha=0.3)])
+    assert [claim.status for claim in alpha_claims(config, rows)] == ["not run"] * 2 + ["measured"]
+
+
+def test_between_seeds_the_test_examples_leave_an_error_of_the_slope():
+    """sqrt(2 / n) of a logarithm, over the spread of log alpha: ln 2 and sqrt(2) of it."""
+    config = configure(**{"sweep.alpha": (0.15, 0.3, 0.6), "num_test": 200, "num_train": 500})
+    rows = [row("3resnet", "all", a**4, alpha=a) for a in (0.15, 0.3, 0.6)]
+    found = alpha_claims(config, pd.DataFrame(rows))[0]
+    half = 1.96 * 0.1 / (np.sqrt(2) * np.log(2))
+    assert (found.low, found.high) == pytest.approx((4 - half, 4 + half), rel=1e-3)
+
+
+def test_at_beta_equal_to_alpha_the_error_is_measured():
+    config = configure(**{"sweep.beta": (1.0, 0.3, 0.2)})
+    rows = [row("3resnet", "all", e, beta=b) for b, e in ((1.0, 0.1), (0.3, 1.0), (0.2, 2.0))]
+    found = claims.beta_claims(config, pd.DataFrame(rows))
+    assert [claim.status for claim in found] == ["shown", "measured", "shown"]
+    assert found[1].ours == 1.0 and "beta = 0.3 = alpha" in found[1].item
 
 
 def runs(train, test, norm):

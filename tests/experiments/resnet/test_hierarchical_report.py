@@ -57,6 +57,25 @@ def test_a_sweep_of_beta_names_it_and_the_number_of_examples_where_there_are_two
     assert names == [f"3resnet(all), beta = {b}{end}" for end in endings for b in ("1", "0.3")]
 
 
+def test_a_sweep_of_alpha_has_its_table_and_is_drawn_against_what_an_answer_without_g_has(tmp_path):
+    alphas, sizes = (0.15, 0.3, 0.6), (1000, 4000)
+    rows = [
+        row("3resnet", "all", size / 1e4 * alpha, alpha=alpha, num_train=size)
+        for size in sizes
+        for alpha in alphas
+    ]
+    fields = {"sweep__alpha": alphas, "sweep__num_train": sizes}
+    report = reported(tmp_path, rows, question="alpha", **fields)
+    table = report.tables[0][1].set_index("series")
+    assert list(table) == ["0.15", "0.3", "0.6"]
+    assert table.loc["3resnet(all), N = 4000"].tolist() == ["0.06", "0.12", "0.24"]
+    assert len(report.claims) == 8 and report.claims[0].ours == pytest.approx(1)
+    (figure,) = (draw() for draw in report.figures.values())
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    np.testing.assert_allclose(lines["k alpha²"].get_ydata(), 15 * np.array(alphas) ** 2)
+    np.testing.assert_allclose(lines["3resnet(all), N = 1000"].get_ydata(), np.array(alphas) / 10)
+
+
 def test_widths_are_reported_at_the_end_and_at_the_best_epoch_without_the_runs_that_failed(
     tmp_path,
 ):

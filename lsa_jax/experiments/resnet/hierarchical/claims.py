@@ -40,6 +40,19 @@ def words_of(name: str, words: dict[str, object]) -> list[str]:
     return [text.format(**words) for text in HIERARCHY_CLAIMS[name]]
 
 
+def logarithms(errors: pd.Series) -> pd.Series:
+    """Returns logarithms of errors, of which none is taken to be below 1e-30."""
+    return np.log(errors.astype(float).clip(lower=1e-30))
+
+
+def examples_error(num_test: int) -> float:
+    """Returns the standard error of an error's logarithm that the test examples make.
+
+    The mean square of n normal numbers has a relative error of sqrt(2 / n): an estimate.
+    """
+    return float(np.sqrt(2 / num_test))
+
+
 def errors_claim(
     name: str,
     errors: pd.Series,
@@ -50,23 +63,23 @@ def errors_claim(
     below: float = np.inf,
     **words: object,
 ) -> Claim:
-    """Compares errors of seeds with bounds, on a logarithmic scale; ours is their median.
-
-    The mean square of n normal numbers has a relative error of sqrt(2 / n): an estimate of what the
-    test examples do.
-    """
+    """Compares errors of seeds with bounds, on a logarithmic scale; ours is their median."""
     item, paper = words_of(name, words)
     with np.errstate(divide="ignore"):
-        logarithms = np.log(errors.astype(float).clip(lower=1e-30))
         limits = {"above": float(np.log(above)), "below": float(np.log(below))}
-    error = float(np.sqrt(2 / num_test))
-    claim = compare(item, paper, logarithms, **limits, examples_error=error, unless=unless)
+    error = examples_error(num_test)
+    claim = compare(item, paper, logarithms(errors), **limits, examples_error=error, unless=unless)
     if claim.status == "not run":
         return claim
     ends = [None if end is None else float(np.exp(end)) for end in (claim.low, claim.high)]
     return claim._replace(
         ours=float(errors.median()), spread=spread(errors), low=ends[0], high=ends[1]
     )
+
+
+def as_measured(claim: Claim) -> Claim:
+    """Returns a claim of which the paper says nothing that could be shown."""
+    return claim if claim.status == "not run" else claim._replace(status="measured", note="")
 
 
 def _at_extreme(rows: pd.DataFrame, extreme: Callable[[pd.Series], float]) -> pd.Series:
@@ -195,7 +208,7 @@ def _other_claim(
 def beta_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
     """Returns what figure 3 shows: the composite signal is learned where beta is above alpha.
 
-    At beta = alpha the paper's "about" leaves it open, and there is no claim.
+    At beta = alpha the paper's "about" leaves it open: measured.
     """
     nets = _of(fine, *config.sweep.series[0])  # the ResNet
     sizes = config.sweep.num_train or (config.num_train,)
@@ -216,15 +229,18 @@ def _beta_claims(
         for beta in config.sweep.beta
         if beta > config.alpha
     }
-    control, below = _no_control(above.values()), {}
+    control, below, equal = _no_control(above.values()), {}, {}
     for beta in config.sweep.beta:
-        if beta < config.alpha:
-            rows = nets[nets["beta"] == beta]
+        rows = nets[nets["beta"] == beta]
+        if beta == config.alpha:
+            claim = _does_not("beta_equal", config, rows, "", beta=beta, **words)
+            equal[beta] = as_measured(claim)
+        elif beta < config.alpha:
             zero, unless = threshold(config) * (1 + (beta / config.alpha) ** 2), control
             if _at_extreme(rows, pd.Series.idxmin).median() > DIVERGED * zero:
                 unless = control or "it is far worse than the answer 0"
             below[beta] = _does_not("beta_below", config, rows, unless, beta=beta, **words)
-    judge, found = _parted(above.values(), below.values()), above | below
+    judge, found = _parted(above.values(), below.values()), above | below | equal
     return [judge(found[beta]) for beta in config.sweep.beta if beta in found]
 
 
@@ -239,9 +255,7 @@ def net_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Cl
         elif net == "3resnet_full":
             claims.append(_learns("skip_alone", config, rows, pd.Series.idxmin, **words))
         elif net == "3layer_bottleneck":
-            claim = _does_not("bottleneck_alone", config, rows, control, **words)
-            ran = claim.status != "not run"
-            claims.append(claim._replace(status="measured") if ran else claim)
+            claims.append(as_measured(_does_not("bottleneck_alone", config, rows, "", **words)))
         else:
             others.append(_other_claim(config, fine, net, learner, control))
             claims.append(others[-1])

@@ -7,6 +7,7 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
+from lsa_jax.experiments.resnet.hierarchical.alpha_claims import alpha_claims
 from lsa_jax.experiments.resnet.hierarchical.claims import (
     at_best_epoch,
     beta_claims,
@@ -14,7 +15,6 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     epoch_claims,
     net_claims,
     series_name,
-    threshold,
     width_claims,
 )
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import TASK, sample_claims
@@ -35,6 +35,7 @@ def _series_column(fine: pd.DataFrame, question: str) -> pd.Series:
     names = [series_name(n, o) for n, o in zip(fine["net"], fine["learner"], strict=True)]
     if question == "beta":
         names = [f"{n}, beta = {b:g}" for n, b in zip(names, fine["beta"], strict=True)]
+    if question in ("alpha", "beta"):
         if fine["num_train"].nunique() > 1:
             names = [f"{n}, N = {size:g}" for n, size in zip(names, fine["num_train"], strict=True)]
     return pd.Series(names, index=fine.index, dtype=object)
@@ -84,8 +85,11 @@ def _draw_empty() -> Any:
     return plt.figure(figsize=(5, 3))
 
 
-def _draw_series(axis: Any, rows: pd.DataFrame, x: str, bound: float) -> None:
-    """Draws medians over seeds and their range, a line a series; a series without x is level."""
+def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
+    """Draws medians over seeds and their range, a line a series; a series without x is level.
+
+    The error of not knowing G, k alpha^2, is dotted.
+    """
     for place, (name, of_series) in enumerate(rows.groupby("series", sort=False)):
         style = {
             "color": PALETTE[place % len(PALETTE)],
@@ -100,19 +104,24 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str, bound: float) -> None:
         axis.fill_between(
             errors.index, errors["min"], errors["max"], color=style["color"], alpha=0.15, lw=0
         )
-    axis.axhline(bound, color="black", lw=0.8, ls=(0, (1, 3)), label="k alpha²")
+    dotted = {"color": "black", "lw": 0.8, "ls": (0, (1, 3)), "label": "k alpha²"}
+    bounds = rows["outputs"] * rows["alpha"] ** 2
+    if x == "alpha":
+        axis.plot(*zip(*sorted(set(zip(rows[x], bounds, strict=True))), strict=True), **dotted)
+    else:
+        axis.axhline(bounds.iloc[0], **dotted)
     mark_logarithmic(axis, rows[x].dropna())
     axis.set(yscale="log", ylabel="test error")
     tidy(axis)
 
 
-def _draw_widths(fine: pd.DataFrame, bound: float) -> Any:
-    """Draws the test error of every series against the width."""
+def _draw_axis(fine: pd.DataFrame, x: str, label: str) -> Any:
+    """Draws the test error of every series against the width, or alpha."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-    _draw_series(axis, fine, "width", bound)
-    axis.set(xlabel="m, number of hidden neurons")
+    _draw_series(axis, fine, x)
+    axis.set(xlabel=label)
     axis.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
@@ -125,9 +134,8 @@ def _draw_samples(fine: pd.DataFrame) -> Any:
     figure, axes = plt.subplots(
         1, len(tasks), figsize=(1.5 + 4.5 * len(tasks), 4), layout="constrained", squeeze=False
     )
-    for axis, ((d, base, composite, outputs), rows) in zip(axes[0], tasks, strict=True):
-        bound = outputs * rows["alpha"].iloc[0] ** 2
-        _draw_series(axis, rows, "num_train", bound)
+    for axis, ((d, base, composite, _), rows) in zip(axes[0], tasks, strict=True):
+        _draw_series(axis, rows, "num_train")
         axis.set(xlabel="N", title=f"d = {d:g}, degree {base:g} x {composite:g}")
     axes[0, -1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
@@ -201,6 +209,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     claims = {
         "width": lambda: width_claims(config, fine) + early_claims(config, fine),
         "beta": lambda: beta_claims(config, fine),
+        "alpha": lambda: alpha_claims(config, fine),
         "nets": lambda: net_claims(config, fine),
         "samples": lambda: sample_claims(config, fine),
         "epochs": lambda: epoch_claims(config, fine),
@@ -216,12 +225,15 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
             heading = "Test error against N, (d, base degree, composite degree, outputs) = "
             tables.append((heading + str(tuple(map(int, task))), error_table(rows, "num_train")))
         draw = functools.partial(_draw_samples, fine)
+    elif len(fine) and question == "alpha":
+        tables = [("Test error against alpha", error_table(fine, "alpha"))]
+        draw = functools.partial(_draw_axis, fine, "alpha", "alpha, weight of G(F)")
     elif len(fine):
         tables = [("Test error against the width m", error_table(fine, "width"))]
         if question == "width":
             heading = "The same at the best of the evaluated epochs of all candidates"
             tables.append((heading, error_table(at_best_epoch(fine), "width")))
-        draw = functools.partial(_draw_widths, fine, threshold(config))
+        draw = functools.partial(_draw_axis, fine, "width", "m, number of hidden neurons")
     return Report(
         title=config.title,
         tables=[*tables, ("What the searches chose", _winners(fine))],

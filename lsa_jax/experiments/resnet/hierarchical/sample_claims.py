@@ -11,68 +11,118 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     LEARNED,
     answer_zero,
     errors_claim,
+    examples_error,
+    logarithms,
     threshold,
     words_of,
 )
 from lsa_jax.experiments.resnet.hierarchical.settings import NETWORK_LEARNERS
-from lsa_jax.reporting.claims import every
+from lsa_jax.reporting.claims import compare, measured, not_run
 from lsa_jax.reporting.report import Claim
 
 TASK = ["d", "base_degree", "composite_degree", "outputs"]
 _SERIES = ["net", "learner", "width"]
 
 
-class _Sizes(NamedTuple):
-    """From how many examples on series are below a bound.
+class _Decided(NamedTuple):
+    """What an interval says of a series at one N.
 
     Attributes:
-        first: the least N at which one of them is; infinite where none is.
-        lower: none is with fewer examples, as far as was run; infinite without series.
+        num_train: N.
+        below: whether its error is below the bound: shown, not shown, undecided.
+        note: what it would take where it is undecided.
     """
 
-    first: float
-    lower: float
+    num_train: float
+    below: str
+    note: str
 
 
-def _sizes(rows: pd.DataFrame, bound: float, of_seeds: str) -> _Sizes:
-    """Compares test errors of each series, at each N, with a bound: their "median" or "max"."""
-    first, lower = [np.inf], [np.inf]
-    for _, series in rows.groupby(_SERIES, dropna=False):
-        errors = series.groupby("num_train")["test_error"].agg(of_seeds)
-        reached = errors.index[errors < bound]
-        first.append(float(min(reached, default=np.inf)))
-        lower.append(float(min(reached, default=errors.index.max())))
-    return _Sizes(min(first), min(lower))
+def _decided(config: ml_collections.ConfigDict, rows: pd.DataFrame, bound: float) -> list[_Decided]:
+    """Compares the errors of one series with a bound, at each N, over seeds and test examples."""
+    found = []
+    for num_train, errors in rows.groupby("num_train")["test_error"]:
+        options = {"below": float(np.log(bound)), "examples_error": examples_error(config.num_test)}
+        claim = compare("", "", logarithms(errors), **options)
+        found.append(_Decided(float(num_train), claim.status, claim.note))
+    return found
 
 
-def _size(sizes: _Sizes) -> str:
-    return f"{sizes.first:g}" if np.isfinite(sizes.first) else f"not below N = {sizes.lower:,g}"
+def _series(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    return [series for _, series in rows.groupby(_SERIES, dropna=False)]
+
+
+def _first(config: ml_collections.ConfigDict, rows: pd.DataFrame, bound: float) -> _Decided | None:
+    """Returns the least N at which a series of some is surely below a bound; None: at no N."""
+    decided = [one for series in _series(rows) for one in _decided(config, series, bound)]
+    sure = [one for one in decided if one.below == "shown"]
+    return min(sure, key=lambda one: one.num_train, default=None)
+
+
+def _size(first: _Decided | None, rows: pd.DataFrame) -> str:
+    if first is not None:
+        return f"{first.num_train:g}"
+    return f"not surely to N = {rows['num_train'].max():,g}" if len(rows) else ""
+
+
+def _reached(config: ml_collections.ConfigDict, rows: pd.DataFrame, bound: float) -> str:
+    """Says whether a learner gets below a bound at some N: shown, not shown or undecided."""
+    found = {one.below for series in _series(rows) for one in _decided(config, series, bound)}
+    return next((one for one in ("shown", "undecided") if one in found), "not shown")
+
+
+def _fewer(
+    config: ml_collections.ConfigDict, nets: pd.DataFrame, kernels: pd.DataFrame, bound: float
+) -> tuple[str, str]:
+    """Says whether networks need fewer examples than every kernel, and what it would take.
+
+    At the least N at which a network surely is below the bound, no kernel may be. A kernel of which
+    that N was not run has to be above at the next one that was.
+    """
+    first = _first(config, nets, bound)
+    if first is None:
+        return _reached(config, nets, bound), ""
+    statuses, notes = set(), []
+    for series in _series(kernels):
+        decided = _decided(config, series, bound)
+        later = [one.num_train for one in decided if one.num_train >= first.num_train]
+        if not later:
+            statuses.add("undecided")
+            notes.append(f"a kernel was run to N = {decided[-1].num_train:g} alone")
+        for one in decided:
+            if one.num_train <= min(later, default=np.inf):
+                statuses.add(one.below)
+                notes += [f"at N = {one.num_train:g} {one.note}"] if one.note else []
+    if "shown" in statuses:  # a kernel that surely is below
+        return "not shown", ""
+    return ("undecided", notes[0]) if "undecided" in statuses else ("shown", "")
 
 
 def sample_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
     """Returns from how many examples on G(F) is learned, and what theorem 2 says of its targets.
 
-    Where no kernel gets there, all that is known is that it takes more than the largest N that was
-    run. That kernels need many says nothing where the ResNet does not get there either; it does
-    where all of its seeds do.
+    Intervals decide, over seeds and test examples. Where no kernel gets there, all that is known is
+    that it takes more than the largest N that was run. That kernels need many says nothing where
+    the ResNet does not get there either.
     """
     claims = []
     for (d, base_degree, composite_degree, outputs), rows in fine.groupby(TASK):
         bound = LEARNED * threshold(rows.iloc[0])
         is_network = rows["learner"].isin(NETWORK_LEARNERS)
-        kernels = _sizes(rows[~is_network], bound, "median")
-        nets = _sizes(rows[is_network], bound, "max")
+        kernels, nets = rows[~is_network], rows[is_network]
         words = {"d": d, "base": base_degree, "composite": composite_degree}
         in_theorem = base_degree == 1 and composite_degree == outputs
         if in_theorem and most_samples(d, outputs) > 1:
             claims += _bound_claims(config, rows, words)
-        names = words_of("kernel_samples", words)
-        ran = [True] if (~is_network).any() else []
-        claim = every(*names, ran, _size(kernels))
-        claims.append(claim._replace(status="measured") if ran else claim)
-        both = is_network.nunique() == 2
-        fewer = [nets.first < kernels.first and nets.first <= kernels.lower] if both else []
-        claims.append(every(*words_of("resnet_samples", words), fewer, _size(nets)))
+        of_kernels = not_run(*words_of("kernel_samples", words))
+        if len(kernels):
+            of_kernels = measured(*of_kernels[:2], _size(_first(config, kernels, bound), kernels))
+        of_nets = not_run(*words_of("resnet_samples", words))
+        if len(kernels) and len(nets):
+            status, note = _fewer(config, nets, kernels, bound)
+            size = _size(_first(config, nets, bound), nets)
+            of_nets = of_nets._replace(ours=size, status=status, note=note)
+        claims += [of_kernels, of_nets]
     return claims
 
 
@@ -90,8 +140,8 @@ def _bound_claims(
     """Returns what theorems 2 and 3 and corollary 7.1 say of linear F and one product of it.
 
     A kernel of which nothing is known but a large error may be a broken one: it has to have learned
-    F, whose error is k beta^2. And a bound that no learner reaches tells none apart: all of the
-    ResNet's seeds have to be below it.
+    F, whose error is k beta^2. And a bound that no learner reaches tells none apart: the ResNet has
+    to be surely below it.
     """
     most = most_samples(words["d"], words["composite"])
     risk = rows["alpha"].iloc[0] ** 2 / 16
@@ -103,18 +153,21 @@ def _bound_claims(
         "kernel_risk": rows[few],
         "feature_risk": rows[has_features & (rows["width"] <= most)],
     }
-    nets, claims = _sizes(rows[is_network], risk, "max"), []
+    nets = rows[is_network & (rows["num_train"] <= most)]
+    reached = _reached(config, nets, risk) if len(nets) else "not run"
+    claims = []
     for name, part in parts.items():
         medians = part.groupby([*_SERIES, "num_train"], dropna=False)["test_error"].median()
         least = part.iloc[:0] if medians.empty else part.loc[_at(part, medians.idxmin())]
         learned = (least["test_error"] < LEARNED * least.apply(answer_zero, axis=1)).all()
-        control = "" if np.isfinite(nets.first) else "the ResNet does not get there"
+        control = "" if reached == "shown" else "the ResNet is not shown to get there"
         control = control if learned else "it does not learn the base signal either"
         options = {"num_test": config.num_test, "above": risk, "unless": control}
         claims.append(errors_claim(name, least["test_error"], **options, **words))
-    ran = [nets.first <= most] if is_network.any() else []
-    claims.append(every(*words_of("resnet_risk", words), ran, _size(nets)))
-    return claims
+    of_nets = not_run(*words_of("resnet_risk", words))
+    if len(nets):
+        of_nets = of_nets._replace(ours=_size(_first(config, nets, risk), nets), status=reached)
+    return [*claims, of_nets]
 
 
 def _at(rows: pd.DataFrame, place: tuple) -> pd.Series:

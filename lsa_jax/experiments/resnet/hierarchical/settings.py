@@ -32,16 +32,16 @@ MAX_SIDE = 20_000
 
 _TASK = ("d", "base_degree", "composite_degree", "outputs")
 _SEED, _WIDTH, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), number(0)
-_SIZE, _BETA = integer(1), number(0)
+_SIZE, _ALPHA, _BETA = integer(1), number(0, above=True), number(0)
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Hierarchical targets", text(), "heading of the report"),
     "question": Field(
         "width",
-        one_of("width", "beta", "nets", "samples", "epochs"),
-        "the axis of the figure, and so the paper's claims: figure 2; figure 3; which part of the "
-        "net does it; theorem 2; what is learned when",
+        one_of("width", "beta", "alpha", "nets", "samples", "epochs"),
+        "the axis of the figure, and so the paper's claims: figure 2; figure 3; theorem 1; which "
+        "part of the net does it; theorem 2; what is learned when",
     ),
     "seed": Field(0, _SEED, "draws examples, initial parameters and their order"),
     # The target.
@@ -50,7 +50,7 @@ FIELDS: dict[str, Field] = {
     "base_degree": Field(2, integer(1), "of F"),
     "outputs": Field(None, optional(integer(1)), "k, of F; None takes d / base_degree"),
     "composite_degree": Field(4, integer(1), "of G in F's outputs"),
-    "alpha": Field(0.3, number(0, above=True), "weight of G(F)"),
+    "alpha": Field(0.3, _ALPHA, "weight of G(F)"),
     "beta": Field(1.0, _BETA, "weight of F"),
     "num_train": Field(500, _SIZE, "N"),
     "num_test": Field(2000, _SIZE, "fresh examples that settings are chosen by and reported on"),
@@ -99,6 +99,7 @@ FIELDS: dict[str, Field] = {
     "sweep.exact_width": Field((), tuple_of(_WIDTH), "m of these"),
     "sweep.limits": Field((), tuple_of(tuple_of(text())), "series that have no width"),
     "sweep.beta": Field((), tuple_of(_BETA), "beta; empty for the value above"),
+    "sweep.alpha": Field((), tuple_of(_ALPHA), "alpha; likewise"),
     "sweep.num_train": Field((), tuple_of(_SIZE), "N of the series and baselines; likewise"),
     "sweep.limit_num_train": Field((), tuple_of(_SIZE), "N of the limits; likewise"),
     "sweep.tasks": Field(
@@ -137,7 +138,7 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point.
 
     Series x widths x seeds, baselines x widths x their seeds, exact kernels x theirs, limits; each
-    with every task, beta and N.
+    with every task, beta, alpha and N.
 
     Raises:
         InputError: a series or a task has not as many members as it should.
@@ -162,6 +163,7 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     for task in tasks or [{}]:
         for settings, widths, seeds, sizes in parts:
             settings = _times([task | s for s in settings], "beta", axes.beta)
+            settings = _times(settings, "alpha", axes.alpha)
             settings = _times(_times(settings, "num_train", sizes), "width", widths)
             points += _times(settings, "seed", seeds)
     return points

@@ -1,0 +1,45 @@
+"""Theorem 1, Allen-Zhu and Li 2019: the ResNet's error against alpha, all layers trained.
+
+    python -m launch.sweep --config=configs/resnet/theorem1.py --workdir=runs/theorem1
+
+SGD gets to a risk of order alpha^4, with more examples the smaller alpha is; an answer that has F
+right and knows nothing of G has k alpha^2. The theorem's constant, (k p_G C_s(G))^4, is far above
+any error here, so what can be tested is the exponent: the slope of log error in log alpha, a slope
+a seed, has to lie above 3, half way. N is 1,000, as in figure 3, and 4,000: where N is too small
+for alpha, the error ends at what is missed of F, and the exponent says so.
+
+Five seeds, six alphas; ":small" has three of each, and fewer candidates. Both run on a CPU.
+"""
+
+import ml_collections
+
+from lsa_jax.experiments.resnet.hierarchical import settings
+from lsa_jax.sweep.variants import choose, set_fields
+
+_SMALL = settings.SMALL_RUNGS | {
+    "search.learning_rates": (0.05, 0.1),
+    "search.weight_decays": (0.0001, 0.0005, 0.002),
+    "sweep.alpha": (0.15, 0.3, 0.6),
+    "sweep.seed": (0, 1, 2),
+}
+
+_QUICK = settings.QUICK | {"sweep.alpha": (0.2, 0.4), "sweep.num_train": (40,)}
+
+
+def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+    """Returns the study in one of the variants full, small, quick."""
+    config = set_fields(
+        settings.default_config(),
+        settings.RUNGS
+        | {
+            "title": "Test error against alpha (theorem 1)",
+            "question": "alpha",
+            "search.learning_rates": (0.02, 0.05, 0.1, 0.2),
+            "search.weight_decays": (0.0001, 0.0005, 0.001, 0.002),
+            "sweep.series": (("3resnet", "all"),),
+            "sweep.alpha": (0.1, 0.15, 0.2, 0.3, 0.45, 0.6),
+            "sweep.num_train": (1000, 4000),
+            "sweep.seed": (0, 1, 2, 3, 4),
+        },
+    )
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
