@@ -124,7 +124,7 @@ _STATEMENTS = (
         functools.partial(_spread, "lemma1_least", "lemma1_most"),
     ),
     _Statement(
-        "lemma 1, H = 2 C2: least -grad.w* while w.w* is small",
+        "lemma 1, H = 2 C2: least -grad.w* while w.w* is small, upper half of the k",
         "above 0",
         True,
         functools.partial(_least, "lemma1_proof_least"),
@@ -148,19 +148,19 @@ _STATEMENTS = (
         functools.partial(_exponent, "lemma2_ratio", -1),
     ),
     _Statement(
-        "lemma 3: least grad_b once w.w* is large, while the error is",
+        "lemma 3: least grad_b while w.w* and the error are large, upper half of the k",
         "above 0",
         True,
         functools.partial(_least, "lemma3_least"),
     ),
     _Statement(
-        "lemma 3: exponent in k of that least grad_b",
+        "lemma 3: exponent in k of that least grad_b, upper half of the k",
         "Omega(1): at least 0",
         True,
         functools.partial(_exponent, "lemma3_least", 1),
     ),
     _Statement(
-        "exponent in k of log(k)^4 w.w* where b starts to fall",
+        "exponent in k of log(k)^4 w.w* where b starts to fall, upper half of the k",
         "O(1): at most 0",
         True,
         functools.partial(_exponent, "onset_ratio", -1),
