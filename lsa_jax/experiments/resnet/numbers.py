@@ -49,12 +49,12 @@ HIERARCHY_CLAIMS: dict[str, tuple[str, str]] = {
     # outputs, and the uniform cube. NeurIPS' has O(d^(k/2) / log^k d) and alpha^2 / 4 for large d:
     # no number that could be missed.
     "kernel_risk": (
-        "least error of a kernel, N to {most:,}, d = {d:g}, linear F, degree {composite:g}",
+        "least error of a kernel, N to {examples:,}, d = {d:g}, linear F, degree {composite:g}",
         "above alpha^2 / 16 = {risk:.2g} for N to C(d, k) / 1000 = {most:,} (arXiv, theorem 2)",
     ),
     "feature_risk": (
-        "least error of regression on a network's features, to {most:,} of them, d = {d:g}, linear "
-        "F, degree {composite:g}",
+        "least error of regression on a network's features, to {features:,.0f} of them, N to "
+        "{examples:,}, d = {d:g}, linear F, degree {composite:g}",
         "above alpha^2 / 16 = {risk:.2g} for C(d, k) / 1000 = {most:,} (arXiv, theorem 3)",
     ),
     "resnet_risk": (

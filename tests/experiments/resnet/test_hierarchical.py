@@ -247,6 +247,7 @@ def test_theorem_2_is_about_as_many_examples_as_its_number_of_parities_over_1000
     found = sample_claims(config, pd.concat([samples(errors, **LINEAR), features]))
     assert statuses(found) == ["shown", "shown", "shown", "measured", "shown"]
     assert [found[0].ours, found[2].ours] == [0.7, "500"] and "5,852" in found[0].paper
+    assert "N to 5,800," in found[0].item and "to 1,000 of them, N to 500," in found[1].item
     better = {kernel: {500: 0.7, 5800: 0.001}, ("3resnet", "all"): {500: 1, 5800: 0.1}}
     found = sample_claims(config, samples(better, **LINEAR))
     assert statuses(found)[:3] == ["not shown", "not run", "not shown"]

@@ -145,7 +145,7 @@ def _bound_claims(
     """
     most = most_samples(words["d"], words["composite"])
     risk = rows["alpha"].iloc[0] ** 2 / 16
-    words = words | {"most": most, "risk": risk}
+    words = words | {"most": most, "risk": risk, "examples": most, "features": most}
     is_network = rows["learner"].isin(NETWORK_LEARNERS)
     has_features = rows["learner"] == "last_exact"
     few = (rows["num_train"] <= most) & ~is_network & ~has_features
@@ -163,6 +163,8 @@ def _bound_claims(
         control = "" if reached == "shown" else "the ResNet is not shown to get there"
         control = control if learned else "it does not learn the base signal either"
         options = {"num_test": config.num_test, "above": risk, "unless": control}
+        if len(part):  # what was run, which may be less than what the theorem speaks of
+            words |= {"examples": part["num_train"].max(), "features": part["width"].max()}
         claims.append(errors_claim(name, least["test_error"], **options, **words))
     of_nets = not_run(*words_of("resnet_risk", words))
     if len(nets):
