@@ -30,15 +30,15 @@ HIERARCHY_CLAIMS: dict[str, tuple[str, str]] = {
     ),
     # Theorem 1: a risk of order alpha^4 (k p_G C_s(G))^4, with more examples the smaller alpha is.
     "alpha_bound": (
-        "largest median error over alpha^4, alpha = {alphas}, N = {num_train:,}",
+        "largest median error over alpha^4, alpha = {alphas}, N = {num_train:,}, m = {width:,}",
         "of order 1 (theorem 1): below 1, its least constant",
     ),
     "alpha_error": (
-        "median error over k alpha^2, N = {num_train:,}, alpha = {alpha:g}",
+        "median error over k alpha^2, N = {num_train:,}, m = {width:,}, alpha = {alpha:g}",
         "1 where nothing of G is known",
     ),
     "alpha_exponent": (
-        "exponent in alpha of the error from {low:g} to {high:g}, N = {num_train:,}",
+        "exponent in alpha of the error from {low:g} to {high:g}, N = {num_train:,}, m = {width:,}",
         "4 where theorem 1's bound is what limits it",
     ),
     "skip_alone": (

@@ -144,8 +144,13 @@ def test_seeds_that_differ_and_kernels_that_were_not_run_that_far_leave_it_undec
     assert (differ.ours, differ.status) == ("not surely to N = 500", "undecided")
     short = samples(kernel[:1], [(0, 500, 0.1)])[1]
     assert (short.status, short.note) == ("undecided", "a kernel was run to N = 100 alone")
-    # At 1,000 it may be below; at 500, where the network is, it was not run.
-    assert samples([(0, 100, 1.0), (0, 1000, 0.1)], [(0, 500, 0.1)])[1].status == "not shown"
+    # Below with 1,000; with 500, where the network is, it was not run.
+    skipped = samples([(0, 100, 1.0), (0, 1000, 0.1)], [(0, 500, 0.1)])[1]
+    assert skipped.status == "undecided"
+    assert skipped.note == "at N = 1,000 in the place of 500 a kernel is not above the bound"
+    failed = samples([(0, 100, 1.0), (0, 500, np.nan)], [(0, 500, 0.1)])[1]
+    assert failed.status == "undecided"
+    assert samples([(0, 100, 1.0), (0, 1000, 1.0)], [(0, 500, 0.1)])[1].status == "shown"
     between = samples([(0, 500, 0.6), (1, 500, 0.8)], [(0, 500, 0.1)])[1]
     assert between.status == "undecided" and between.note.startswith("at N = 500 it would take ")
     assert samples(kernel, [(0, 500, 0.68)])[1].status == "not shown"
@@ -209,6 +214,21 @@ def test_each_n_has_its_claims_and_a_missing_alpha_none():
     rows = pd.DataFrame([row("3resnet", "all", 0.1, alpha=0.3)])
     found = [claim.status for claim in alpha_claims(config, rows)]
     assert found == ["not run", "not run", "measured", "not run"]
+
+
+def test_other_series_and_widths_have_no_part_in_the_claims_of_alpha():
+    alphas = (0.3, 0.6)
+    fields = {"sweep.alpha": alphas, "sweep.width": (200, 500), "num_train": 500}
+    rows = [
+        row("3resnet", "all", 0.5 * a**4 * w / 200, alpha=a, width=w)
+        for a in alphas
+        for w in (200, 500)
+    ]
+    rows += [row("3layer", "all", 9.0, alpha=a) for a in alphas]
+    found = alpha_claims(configure(**fields), pd.DataFrame(rows))
+    assert [claim.item.endswith(", m = 200") for claim in (found[0], found[4])] == [True, False]
+    assert [found[0].ours, found[4].ours] == [pytest.approx(0.5), pytest.approx(1.25)]
+    assert [found[0].status, found[4].status] == ["shown", "not shown"]
 
 
 def test_at_beta_equal_to_alpha_the_error_is_measured():
