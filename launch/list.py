@@ -7,8 +7,9 @@ Examples:
     python -m launch.list --data=mnist,cifar10 --under=1h
 
 Costs and results are those last published, from the gallery's records. --under leaves out what has
-no published cost; --data has the data that are there, and leaves out what needs others; --shows has
-words that the item, its claim or its result have to hold.
+no published cost, and goes by the least where that alone is known ("at least"); --data has the data
+that are there, and leaves out what needs others; --shows has words that the item, its claim or its
+result have to hold.
 
     source <(python -m launch.list --completion=bash)
 

@@ -4,9 +4,9 @@
 
 SGD gets to a risk of order alpha^4, with more examples the smaller alpha is; an answer that has F
 right and knows nothing of G has k alpha^2. The theorem's constant, (k p_G C_s(G))^4, is far above
-any error here, so what can be tested is the exponent: the slope of log error in log alpha, a slope
-a seed, has to lie above 3, half way. N is 1,000, as in figure 3, and 4,000: where N is too small
-for alpha, the error ends at what is missed of F, and the exponent says so.
+any error here, so the claim takes the least that it can be, 1. N is 1,000, as in figure 3, and
+4,000. Exponents between neighbouring alphas are measured: of 4 where the bound is what limits the
+error, of 0 where that is what is missed of F, or the end of training.
 
 Five seeds, six alphas; ":small" has three of each, and fewer candidates. Both run on a CPU.
 """

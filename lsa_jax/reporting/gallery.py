@@ -54,10 +54,9 @@ class Item(NamedTuple):
         return self.name.partition("/")[0]
 
     @property
-    def seconds(self) -> float | None:
-        """What it took by the clock; None where only a least time is known."""
-        sweep = self.sweep
-        return None if sweep.partly_timed else max(sweep.wall_seconds, sweep.run_seconds)
+    def seconds(self) -> float:
+        """What it took by the clock; where a part was not timed, the least that it took."""
+        return max(self.sweep.wall_seconds, self.sweep.run_seconds)
 
     @property
     def cost(self) -> str:

@@ -42,7 +42,7 @@ class Variant(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        """The published cost by the clock; None where there is none, or only a least one."""
+        """The published cost by the clock, or the least that it was; None where there is none."""
         return self.published.seconds if self.published else None
 
     @property

@@ -82,7 +82,7 @@ def test_theorem_1_of_answers_0_f_alone_constants_noise_and_what_begins_to_fall(
     for error in (
         lambda alpha: 15 * (1 + alpha**2),
         lambda alpha: 15 * alpha**2,
-        lambda alpha: 0.01 * alpha**2,
+        lambda alpha: 0.05 * alpha**2,
         lambda alpha: 0.01,
         lambda alpha: alpha**-4,
         lambda alpha: 9.0 if alpha > 0.3 else 1e-4,

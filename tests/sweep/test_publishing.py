@@ -94,7 +94,7 @@ def test_a_sweep_that_was_run_by_itself_is_published_from_its_own_folder(place, 
     lines, remade = publish((place[0], tmp_path / "mine"))
     assert lines == ["published configs/lsa/b.py:narrow"] and remade == ["mine"]
     item = gallery.read(place[0])["configs/lsa/b.py:narrow"]
-    assert item.pictures == ["b-narrow.curve.svg"] and item.seconds is None
+    assert item.pictures == ["b-narrow.curve.svg"] and item.seconds == 3
     assert item.cost.startswith("at least 3 s") and item.status == "0 of 1 shown, 9 not run"
 
 

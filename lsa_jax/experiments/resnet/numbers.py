@@ -29,13 +29,17 @@ HIERARCHY_CLAIMS: dict[str, tuple[str, str]] = {
         "about where it ends; k alpha^2 = {bound:g}",
     ),
     # Theorem 1: a risk of order alpha^4 (k p_G C_s(G))^4, with more examples the smaller alpha is.
-    "alpha_exponent": (
-        "exponent in alpha of the error, N = {num_train:,} (not knowing G has 2)",
-        "4: risk of order alpha^4 (theorem 1), above {exponent:g}",
+    "alpha_bound": (
+        "largest median error over alpha^4, alpha = {alphas}, N = {num_train:,}, m = {width:,}",
+        "of order 1 (theorem 1): below 1, its least constant",
     ),
     "alpha_error": (
-        "median error over k alpha^2, N = {num_train:,}, alpha = {alpha:g}",
-        "of order alpha^2 (theorem 1)",
+        "median error over k alpha^2, N = {num_train:,}, m = {width:,}, alpha = {alpha:g}",
+        "1 where nothing of G is known",
+    ),
+    "alpha_exponent": (
+        "exponent in alpha of the error from {low:g} to {high:g}, N = {num_train:,}, m = {width:,}",
+        "4 where theorem 1's bound is what limits it",
     ),
     "skip_alone": (
         "least median error over m, {series}: a skip, no bottleneck (half of G(F): {learned:g})",
@@ -49,12 +53,12 @@ HIERARCHY_CLAIMS: dict[str, tuple[str, str]] = {
     # outputs, and the uniform cube. NeurIPS' has O(d^(k/2) / log^k d) and alpha^2 / 4 for large d:
     # no number that could be missed.
     "kernel_risk": (
-        "least error of a kernel, N to {most:,}, d = {d:g}, linear F, degree {composite:g}",
+        "least error of a kernel, N to {examples:,}, d = {d:g}, linear F, degree {composite:g}",
         "above alpha^2 / 16 = {risk:.2g} for N to C(d, k) / 1000 = {most:,} (arXiv, theorem 2)",
     ),
     "feature_risk": (
-        "least error of regression on a network's features, to {most:,} of them, d = {d:g}, linear "
-        "F, degree {composite:g}",
+        "least error of regression on a network's features, to {features:,.0f} of them, N to "
+        "{examples:,}, d = {d:g}, linear F, degree {composite:g}",
         "above alpha^2 / 16 = {risk:.2g} for C(d, k) / 1000 = {most:,} (arXiv, theorem 3)",
     ),
     "resnet_risk": (

@@ -247,9 +247,11 @@ def test_theorem_2_is_about_as_many_examples_as_its_number_of_parities_over_1000
     found = sample_claims(config, pd.concat([samples(errors, **LINEAR), features]))
     assert statuses(found) == ["shown", "shown", "shown", "measured", "shown"]
     assert [found[0].ours, found[2].ours] == [0.7, "500"] and "5,852" in found[0].paper
+    assert "N to 5,800," in found[0].item and "to 1,000 of them, N to 500," in found[1].item
     better = {kernel: {500: 0.7, 5800: 0.001}, ("3resnet", "all"): {500: 1, 5800: 0.1}}
     found = sample_claims(config, samples(better, **LINEAR))
     assert statuses(found)[:3] == ["not shown", "not run", "not shown"]
+    assert "to 5,852 of them, N to 5,852," in found[1].item  # what the theorem speaks of
     # A task that the theorem is not about, and one of which it says nothing.
     for task in ({"outputs": 15}, LINEAR | {"d": 16, "composite_degree": 4, "outputs": 4}):
         assert len(sample_claims(config, samples(errors, **task))) == 2

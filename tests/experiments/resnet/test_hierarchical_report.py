@@ -64,16 +64,25 @@ def test_a_sweep_of_alpha_has_its_table_and_is_drawn_against_what_an_answer_with
         for size in sizes
         for alpha in alphas
     ]
-    fields = {"sweep__alpha": alphas, "sweep__num_train": sizes}
+    fields = {"sweep__alpha": alphas, "sweep__num_train": sizes, "sweep__width": (200,)}
     report = reported(tmp_path, rows, question="alpha", **fields)
     table = report.tables[0][1].set_index("series")
     assert list(table) == ["0.15", "0.3", "0.6"]
     assert table.loc["3resnet(all), N = 4000"].tolist() == ["0.06", "0.12", "0.24"]
-    assert len(report.claims) == 8 and report.claims[0].ours == pytest.approx(1)
+    assert len(report.claims) == 12 and report.claims[4].ours == pytest.approx(1)
     (figure,) = (draw() for draw in report.figures.values())
     lines = {line.get_label(): line for line in figure.axes[0].lines}
     np.testing.assert_allclose(lines["k alpha²"].get_ydata(), 15 * np.array(alphas) ** 2)
     np.testing.assert_allclose(lines["3resnet(all), N = 1000"].get_ydata(), np.array(alphas) / 10)
+
+
+def test_a_sweep_of_alpha_at_two_widths_has_a_series_each(tmp_path):
+    rows = [row("3resnet", "all", w / 1e3, alpha=a, width=w) for a in (0.3, 0.6) for w in (50, 200)]
+    report = reported(tmp_path, rows, question="alpha", sweep__alpha=(0.3, 0.6))
+    assert report.tables[0][1].values.tolist() == [
+        ["3resnet(all), m = 50", "0.05", "0.05"],
+        ["3resnet(all), m = 200", "0.2", "0.2"],
+    ]
 
 
 def test_widths_are_reported_at_the_end_and_at_the_best_epoch_without_the_runs_that_failed(

@@ -130,7 +130,7 @@ def _resnet_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> dic
     claims = {}
     for net, learner in _wanted(config):
         if net == "3resnet" and learner in RESNET_WIDTHS:
-            rows = _of(fine, net, learner)
+            rows = of_series(fine, net, learner)
             rows = rows[rows["width"] >= RESNET_WIDTHS[learner]]
             claims[learner] = _learns(f"resnet_{learner}", config, rows, pd.Series.idxmax)
     return claims
@@ -148,7 +148,8 @@ def _wanted(config: ml_collections.ConfigDict) -> list[tuple[str, str]]:
     return [*axes.series, *axes.baselines, *axes.exact, *axes.limits]
 
 
-def _of(fine: pd.DataFrame, net: str, learner: str) -> pd.DataFrame:
+def of_series(fine: pd.DataFrame, net: str, learner: str) -> pd.DataFrame:
+    """Returns the rows of a net and a learner."""
     return fine[(fine["net"] == net) & (fine["learner"] == learner)]
 
 
@@ -198,7 +199,7 @@ def _other_claim(
     config: ml_collections.ConfigDict, fine: pd.DataFrame, net: str, learner: str, control: str
 ) -> Claim:
     """Claims that a learner does not learn G(F), which says something if it has learned F."""
-    rows = _of(fine, net, learner)
+    rows = of_series(fine, net, learner)
     rows = rows.assign(width=rows["width"].fillna(0))  # a limit has no width
     if _at_extreme(rows, pd.Series.idxmin).median() > LEARNED * answer_zero(config):
         control = control or "it does not learn the base signal either"
@@ -210,7 +211,7 @@ def beta_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[C
 
     At beta = alpha the paper's "about" leaves it open: measured.
     """
-    nets = _of(fine, *config.sweep.series[0])  # the ResNet
+    nets = of_series(fine, *config.sweep.series[0])  # the ResNet
     sizes = config.sweep.num_train or (config.num_train,)
     return [
         c for size in sizes for c in _beta_claims(config, nets[nets["num_train"] == size], size)
@@ -249,7 +250,7 @@ def net_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Cl
     resnet = _resnet_claims(config, fine)
     claims, others, control = [], [], _no_control(resnet.values())
     for net, learner in _wanted(config):
-        rows, words = _of(fine, net, learner), {"series": series_name(net, learner)}
+        rows, words = of_series(fine, net, learner), {"series": series_name(net, learner)}
         if net == "3resnet" and learner in resnet:
             claims.append(resnet[learner])
         elif net == "3resnet_full":
@@ -286,7 +287,7 @@ def epoch_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[
     control = "" if is_network.any() and reached else "the ResNet is not shown to learn"
     claims = []
     for net, learner in _wanted(config):
-        rows, series = _of(fine, net, learner), series_name(net, learner)
+        rows, series = of_series(fine, net, learner), series_name(net, learner)
         if net == "3resnet" and learner in RESNET_WIDTHS:
             claims.append(_base_first(rows, series))
             continue

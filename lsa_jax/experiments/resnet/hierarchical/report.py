@@ -38,6 +38,8 @@ def _series_column(fine: pd.DataFrame, question: str) -> pd.Series:
     if question in ("alpha", "beta"):
         if fine["num_train"].nunique() > 1:
             names = [f"{n}, N = {size:g}" for n, size in zip(names, fine["num_train"], strict=True)]
+    if question == "alpha" and fine["width"].nunique() > 1:
+        names = [f"{n}, m = {width:g}" for n, width in zip(names, fine["width"], strict=True)]
     return pd.Series(names, index=fine.index, dtype=object)
 
 

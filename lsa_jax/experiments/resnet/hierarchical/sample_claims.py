@@ -1,7 +1,7 @@
 """From how many examples on targets are learned, beside what the paper proves of it."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_collections
 import numpy as np
@@ -18,84 +18,72 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
 )
 from lsa_jax.experiments.resnet.hierarchical.settings import NETWORK_LEARNERS
 from lsa_jax.reporting.claims import compare, measured, not_run
-from lsa_jax.reporting.report import Claim
+from lsa_jax.reporting.report import Claim, Status
 
 TASK = ["d", "base_degree", "composite_degree", "outputs"]
 _SERIES = ["net", "learner", "width"]
 
 
-class _Decided(NamedTuple):
-    """What an interval says of a series at one N.
+def _decided(
+    config: ml_collections.ConfigDict, rows: pd.DataFrame, bound: float
+) -> list[dict[int, Claim]]:
+    """Compares the errors of each series with a bound, by N, over seeds and test examples.
 
-    Attributes:
-        num_train: N.
-        below: whether its error is below the bound: shown, not shown, undecided.
-        note: what it would take where it is undecided.
+    A claim is shown where they surely are below it, and not shown where they surely are not.
     """
-
-    num_train: float
-    below: str
-    note: str
-
-
-def _decided(config: ml_collections.ConfigDict, rows: pd.DataFrame, bound: float) -> list[_Decided]:
-    """Compares the errors of one series with a bound, at each N, over seeds and test examples."""
-    found = []
-    for num_train, errors in rows.groupby("num_train")["test_error"]:
-        options = {"below": float(np.log(bound)), "examples_error": examples_error(config.num_test)}
-        claim = compare("", "", logarithms(errors), **options)
-        found.append(_Decided(float(num_train), claim.status, claim.note))
-    return found
+    options = {"below": float(np.log(bound)), "examples_error": examples_error(config.num_test)}
+    return [
+        {
+            int(num_train): compare("", "", logarithms(errors), **options)
+            for num_train, errors in series.groupby("num_train")["test_error"]
+        }
+        for _, series in rows.groupby(_SERIES, dropna=False)
+    ]
 
 
-def _series(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    return [series for _, series in rows.groupby(_SERIES, dropna=False)]
+def _first(decided: list[dict[int, Claim]]) -> int | None:
+    """Returns the least N at which a series surely is below the bound; None: at no N."""
+    sure = [n for series in decided for n, claim in series.items() if claim.status == "shown"]
+    return min(sure, default=None)
 
 
-def _first(config: ml_collections.ConfigDict, rows: pd.DataFrame, bound: float) -> _Decided | None:
-    """Returns the least N at which a series of some is surely below a bound; None: at no N."""
-    decided = [one for series in _series(rows) for one in _decided(config, series, bound)]
-    sure = [one for one in decided if one.below == "shown"]
-    return min(sure, key=lambda one: one.num_train, default=None)
+def _size(decided: list[dict[int, Claim]]) -> str:
+    first = _first(decided)
+    most = max(n for series in decided for n in series)
+    return f"not surely to N = {most:,}" if first is None else f"{first:g}"
 
 
-def _size(first: _Decided | None, rows: pd.DataFrame) -> str:
-    if first is not None:
-        return f"{first.num_train:g}"
-    return f"not surely to N = {rows['num_train'].max():,g}" if len(rows) else ""
+def _reached(decided: list[dict[int, Claim]]) -> Status:
+    """Says whether a series gets below the bound at some N."""
+    found = {claim.status for series in decided for claim in series.values()}
+    return next((status for status in ("shown", "undecided") if status in found), "not shown")
 
 
-def _reached(config: ml_collections.ConfigDict, rows: pd.DataFrame, bound: float) -> str:
-    """Says whether a learner gets below a bound at some N: shown, not shown or undecided."""
-    found = {one.below for series in _series(rows) for one in _decided(config, series, bound)}
-    return next((one for one in ("shown", "undecided") if one in found), "not shown")
+def _needs_more(kernel: dict[int, Claim], num_train: int) -> tuple[Status, str]:
+    """Says whether a kernel needs more examples than that, and what it would take.
 
-
-def _fewer(
-    config: ml_collections.ConfigDict, nets: pd.DataFrame, kernels: pd.DataFrame, bound: float
-) -> tuple[str, str]:
-    """Says whether networks need fewer examples than every kernel, and what it would take.
-
-    At the least N at which a network surely is below the bound, no kernel may be. A kernel of which
-    that N was not run has to be above at the next one that was.
+    It has to be above the bound up to there and, where that N was not run, at the next one.
     """
-    first = _first(config, nets, bound)
-    if first is None:
-        return _reached(config, nets, bound), ""
-    statuses, notes = set(), []
-    for series in _series(kernels):
-        decided = _decided(config, series, bound)
-        later = [one.num_train for one in decided if one.num_train >= first.num_train]
-        if not later:
-            statuses.add("undecided")
-            notes.append(f"a kernel was run to N = {decided[-1].num_train:g} alone")
-        for one in decided:
-            if one.num_train <= min(later, default=np.inf):
-                statuses.add(one.below)
-                notes += [f"at N = {one.num_train:g} {one.note}"] if one.note else []
-    if "shown" in statuses:  # a kernel that surely is below
+    if any(claim.status == "shown" for n, claim in kernel.items() if n <= num_train):
         return "not shown", ""
-    return ("undecided", notes[0]) if "undecided" in statuses else ("shown", "")
+    last = min((n for n in kernel if n >= num_train), default=None)
+    if last is None:
+        return "undecided", f"a kernel was run to N = {max(kernel):,} alone"
+    for n, claim in kernel.items():
+        if n <= last and claim.status != "not shown":
+            note = claim.note or f"in the place of {num_train:,} a kernel is not above the bound"
+            return "undecided", f"at N = {n:,} {note}"
+    return "shown", ""
+
+
+def _fewer(nets: list[dict[int, Claim]], kernels: list[dict[int, Claim]]) -> tuple[Status, str]:
+    """Says whether a network needs fewer examples than every kernel, and what it would take."""
+    first = _first(nets)
+    if first is None:
+        return _reached(nets), ""
+    found = [_needs_more(kernel, first) for kernel in kernels]
+    against = [one for status in ("not shown", "undecided") for one in found if one[0] == status]
+    return next(iter(against), ("shown", ""))
 
 
 def sample_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
@@ -109,19 +97,19 @@ def sample_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list
     for (d, base_degree, composite_degree, outputs), rows in fine.groupby(TASK):
         bound = LEARNED * threshold(rows.iloc[0])
         is_network = rows["learner"].isin(NETWORK_LEARNERS)
-        kernels, nets = rows[~is_network], rows[is_network]
+        kernels = _decided(config, rows[~is_network], bound)
+        nets = _decided(config, rows[is_network], bound)
         words = {"d": d, "base": base_degree, "composite": composite_degree}
         in_theorem = base_degree == 1 and composite_degree == outputs
         if in_theorem and most_samples(d, outputs) > 1:
             claims += _bound_claims(config, rows, words)
         of_kernels = not_run(*words_of("kernel_samples", words))
-        if len(kernels):
-            of_kernels = measured(*of_kernels[:2], _size(_first(config, kernels, bound), kernels))
+        if kernels:
+            of_kernels = measured(*of_kernels[:2], _size(kernels))
         of_nets = not_run(*words_of("resnet_samples", words))
-        if len(kernels) and len(nets):
-            status, note = _fewer(config, nets, kernels, bound)
-            size = _size(_first(config, nets, bound), nets)
-            of_nets = of_nets._replace(ours=size, status=status, note=note)
+        if kernels and nets:
+            status, note = _fewer(nets, kernels)
+            of_nets = of_nets._replace(ours=_size(nets), status=status, note=note)
         claims += [of_kernels, of_nets]
     return claims
 
@@ -153,20 +141,23 @@ def _bound_claims(
         "kernel_risk": rows[few],
         "feature_risk": rows[has_features & (rows["width"] <= most)],
     }
-    nets = rows[is_network & (rows["num_train"] <= most)]
-    reached = _reached(config, nets, risk) if len(nets) else "not run"
+    nets = _decided(config, rows[is_network & (rows["num_train"] <= most)], risk)
     claims = []
     for name, part in parts.items():
         medians = part.groupby([*_SERIES, "num_train"], dropna=False)["test_error"].median()
         least = part.iloc[:0] if medians.empty else part.loc[_at(part, medians.idxmin())]
         learned = (least["test_error"] < LEARNED * least.apply(answer_zero, axis=1)).all()
-        control = "" if reached == "shown" else "the ResNet is not shown to get there"
+        control = "" if _reached(nets) == "shown" else "the ResNet is not shown to get there"
         control = control if learned else "it does not learn the base signal either"
         options = {"num_test": config.num_test, "above": risk, "unless": control}
-        claims.append(errors_claim(name, least["test_error"], **options, **words))
+        # What was run may be less than what the theorem speaks of.
+        ran = {"examples": most, "features": most}
+        if len(part):
+            ran = {"examples": part["num_train"].max(), "features": part["width"].max()}
+        claims.append(errors_claim(name, least["test_error"], **options, **words, **ran))
     of_nets = not_run(*words_of("resnet_risk", words))
-    if len(nets):
-        of_nets = of_nets._replace(ours=_size(_first(config, nets, risk), nets), status=reached)
+    if nets:
+        of_nets = of_nets._replace(ours=_size(nets), status=_reached(nets))
     return [*claims, of_nets]
 
 
