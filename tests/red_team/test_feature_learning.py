@@ -174,7 +174,7 @@ def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothi
             ((0.0, 0.0, 0.0), 0.0, 0.9),
         ):
             columns = {f"start_{name}": start, "test_accuracy": accuracy, "status": "ok"}
-            columns["best_count"] = config.clusters
+            columns |= {"best_count": config.clusters, "least_covered": 0.5}
             rows = pd.DataFrame({name: values}).assign(**columns)
             nothing_shown(weight_clouds.make_claims(config, rows))
 

@@ -216,7 +216,7 @@ def of_sizes(best, learner="student", teacher=9, losses=(1.0, 0.5)):
 )
 def test_best_sizes_move_right_where_no_seeds_moves_left(larger, status):
     fine = pd.DataFrame([*of_sizes((9, 9, 9)), *of_sizes(larger, teacher=50)])
-    (claim,) = size_claims(fine)
+    claim, *_ = size_claims(fine)
     assert claim.status == status and f"share 1: {np.mean(larger):g}" in claim.ours
 
 
@@ -224,9 +224,11 @@ def test_labels_that_no_student_learns_have_no_best_size():
     """A constant's loss is log 10 = 2.30; below 0.95 of it something was learned."""
     for least, learned in ((2.18, True), (2.19, False)):
         rows = [*of_sizes((9, 9)), *of_sizes((25, 25), teacher=50, losses=(2.3, least))]
-        (claim,) = size_claims(pd.DataFrame(rows))
+        claim, *losses = size_claims(pd.DataFrame(rows))
         assert ("teacher of size 50, share 1: not learned" in claim.ours) != learned
         assert learned or claim.status == "not shown"
+        assert losses[1].item == "least test loss over sizes, teacher of size 50, share 1"
+        assert [loss.status for loss in losses] == ["measured"] * 2 and losses[1].ours == least
 
 
 def test_minima_are_the_same_where_they_are_neighbours_in_every_seed():

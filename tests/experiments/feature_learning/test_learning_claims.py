@@ -13,6 +13,7 @@ from lsa_jax.experiments.feature_learning.learning.comparisons import (
 from lsa_jax.experiments.feature_learning.learning.experiment import evaluation_steps
 from lsa_jax.experiments.feature_learning.learning.report import make_claims
 from lsa_jax.experiments.feature_learning.learning.rows import rows_of
+from lsa_jax.reporting import claims as rule
 
 
 def table_rows(config, accuracies, **columns):
@@ -92,14 +93,21 @@ def test_one_step_suffices_only_from_the_rate_at_which_every_seed_is_right(make,
         return worst if rate == 1 and seed else 1.0
 
     found = one_step_claims(make, accuracy)
-    suffices = {item.partition(": ")[2]: c.ours for item, c in found.items() if "suffices" in item}
+    suffices = {
+        item.partition(": ")[2]: c.ours.partition(" (test %: ")
+        for item, c in found.items()
+        if "suffices" in item
+    }
     assert all("suffices, 99 % or more" in item for item in found if "suffices" in item)
-    assert suffices == {
+    assert {name: rate for name, (rate, _, _) in suffices.items()} == {
         "descent, 0 of the start left": "none up to 10",
         "the best classifier, 0 of the start left": least,
         "descent, 0.045 of the start left": "none up to 10",
         "the best classifier, 0.045 of the start left": "none up to 10",
     }
+    best = rule.cell(pd.Series([100.0, 100 * worst]), ".2f")
+    listed = f"50.00 ± 0.00 at 1e-06, {best} at 1, 100.00 ± 0.00 at 10)"
+    assert suffices["the best classifier, 0 of the start left"][2] == listed
     (second,) = [claim for item, claim in found.items() if "every rate" in item]
     assert second.status == "not shown" and second.ours == "at most 100.00 %"
 

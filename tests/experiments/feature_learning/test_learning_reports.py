@@ -63,8 +63,32 @@ def test_without_numbers_of_the_paper_there_are_the_order_and_what_the_sweep_com
     results = pd.concat([results.assign(first_rate=1e-6, leftover=0.045), steps])
     items = {claim.item: claim.ours for claim in report.make_claims(config, results)[2:]}
     least = "least rate of step 1 at which one step suffices, 99 % or more: descent, "
-    assert items[f"{least}0.045 of the start left"] == "10"
+    assert items[f"{least}0.045 of the start left"].startswith(
+        "10 (test %: 50.00 ± 0.00 at 1e-06, "
+    )
+    assert items["test accuracy in %, NTK"] == 90 and items["test accuracy in %, One Step"] == 50
     assert not any("within" in item for item in items)
+
+
+def test_two_step_of_a_theorem_stands_beside_the_ntk_seed_by_seed():
+    config = configure(paper_item=None)
+    found = {"network": [1.0, 1.0], "ntk": [0.8, 0.9], "two_step": [0.79, 0.91]}
+    claims = {claim.item: claim for claim in report.make_claims(config, rows(config, found))}
+    less = claims["points of test accuracy, Two Step minus NTK"]
+    assert (less.ours, less.status) == (0.0, "measured") and less.low < -2 < 2 < less.high
+    assert "points of test accuracy, Two Step, best classifier minus NTK" not in claims
+    alone = claims["test accuracy in %, Network"]
+    assert (alone.ours, alone.high) == (100, 100) and 99.9 < alone.low < 100
+
+
+def test_an_accuracys_interval_ends_where_percentages_do():
+    config = configure()
+    found = rows(config, {"network": [1.0, 1.0], "ntk": [0.2, 0.9]})
+    claims = {claim.item: claim for claim in report.make_claims(config, found)}
+    wide = claims["test accuracy in %, NTK, within 3 points"]
+    assert (wide.low, wide.high, wide.status) == (0.0, 100.0, "undecided")
+    missing = claims["test accuracy in %, random features, within 3 points"]
+    assert (missing.low, missing.status) == (None, "not run")
 
 
 def test_the_order_is_claimed_where_the_paper_has_one():
@@ -313,6 +337,7 @@ def test_best_sizes_are_the_claim_of_injected_inputs_alone_and_algorithm_1_else(
     assert [claim.item.partition(":")[0][:24] for claim in claims] == [
         "size of the student at t",
         "first minima on the data",
+        *["least test loss over siz"] * 3,
     ]
     mixed = [students(0.5, sizes, test_labelled_part=0.9), direct(sizes)]
     claims = report_of(pd.concat(mixed)).claims

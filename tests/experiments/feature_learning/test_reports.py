@@ -200,16 +200,18 @@ def test_three_seeds_have_the_number_of_clusters_beyond_luck_and_two_do_not():
 
 def test_a_mixture_s_claim_has_the_mean_share_and_its_spread():
     rows = pd.DataFrame({"share_covered": [1.0, 0.75], "start_share_covered": [0.0, 0.0]})
-    rows = rows.assign(test_accuracy=0.9, status="ok", init_std=0.1)
+    rows = rows.assign(test_accuracy=0.9, status="ok", init_std=0.1, least_covered=[0.98, 0.8])
     config = neuron_config(**MIXTURE, **{"sweep.init_std": (0.1,)})
-    (claim,) = neurons.make_claims(config, rows)
+    claim, least = neurons.make_claims(config, rows)
+    assert (least.ours, least.status) == (0.89, "measured")
+    assert least.item == "cosine of the nearest neuron, least over clusters"
     assert (claim.ours, claim.status) == (0.875, "not shown")
     assert claim.spread == pytest.approx(np.std([1, 0.75], ddof=1))
     assert claim.item == "share of clusters with a neuron at a cosine of 0.9"
     config = neuron_config(**MIXTURE, **{"sweep.init_std": (0.1, 0.0234)})
-    first, second = neurons.make_claims(config, rows.drop(columns="init_std"))
-    assert [first.status, second.status] == ["not run"] * 2
-    assert second.item.endswith(", initial scale 0.023")
+    found = neurons.make_claims(config, rows.drop(columns="init_std"))
+    assert [claim.status for claim in found] == ["not run"] * 4
+    assert found[3].item.endswith(", initial scale 0.023")
 
 
 def test_the_table_of_neurons_has_a_row_a_scale_and_step_and_pictures_of_first_seeds(
@@ -223,7 +225,8 @@ def test_the_table_of_neurons_has_a_row_a_scale_and_step_and_pictures_of_first_s
         tmp_path, {"a": course(0.5, 0, 2), "b": course(0.7, 1), "c": course(0.1, 5), "d": []}
     )
     rows = pd.DataFrame({"id": list("abcd"), "init_std": [0.2, 0.2, 0.011, 0.2]})
-    rows = rows.assign(share_covered=1.0, start_share_covered=0.0, test_accuracy=1.0)
+    rows = rows.assign(share_covered=1.0, start_share_covered=0.0, least_covered=0.95)
+    rows["test_accuracy"] = 1.0
     rows["status"] = ["ok", "ok", "ok", "failed"]
     config = neuron_config(**MIXTURE, **{"sweep.init_std": (0.011, 0.2)})
     made = neurons.make_report(config, rows, tmp_path)
@@ -236,7 +239,7 @@ def test_the_table_of_neurons_has_a_row_a_scale_and_step_and_pictures_of_first_s
     assert made.extra_tables["weights"]["picture"].unique().tolist() == [5]
     assert made.extra_tables["weights_0.2"]["picture"].unique().tolist() == [0, 2]
     assert made.extra_tables["curves"]["id"].tolist() == ["c", "c", "a", "a", "b", "b"]
-    assert [claim.status for claim in made.claims] == ["shown", "shown"]
+    assert [claim.status for claim in made.claims] == ["shown", "measured"] * 2
     assert "standard deviation 0.011 and 0.2 are ours" in made.notes[0]
     figure = made.figures["weights_0.2"]()
     assert [axis.get_title() for axis in figure.axes] == ["after 0 steps", "after 2 steps"]

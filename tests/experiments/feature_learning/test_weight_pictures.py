@@ -136,7 +136,7 @@ def test_every_cluster_is_covered_only_if_each_has_a_neuron_near_its_centre(left
     assert row["least_covered"] > early["least_covered"]
     row |= {f"start_{name}": value for name, value in early.items()}
     row |= {"status": "ok", "test_accuracy": 1.0}
-    (claim,) = weight_clouds_report.make_claims(config, pd.DataFrame([row]))
+    claim, _ = weight_clouds_report.make_claims(config, pd.DataFrame([row]))
     assert (claim.ours, claim.status) == (1 - left_out / 16, status)
 
 
@@ -168,12 +168,12 @@ def test_each_scale_of_the_initial_weights_has_a_claim_of_its_own():
     config = set_fields(neuron_settings.default_config(), fields)
     assert [p["init_std"] for p in neuron_settings.sweep(config)] == [0.01] * 5 + [0.1] * 5
     rows = pd.DataFrame({"init_std": [0.01, 0.01, 0.1, 0.1], "share_covered": [1, 1, 1, 0.5]})
-    rows = rows.assign(start_share_covered=0.0, test_accuracy=1.0, status="ok")
+    rows = rows.assign(start_share_covered=0.0, test_accuracy=1.0, status="ok", least_covered=0.9)
     claims = weight_clouds_report.make_claims(config, rows)
-    assert [claim.status for claim in claims] == ["shown", "not shown"]
-    assert [claim.item[-4:] for claim in claims] == ["0.01", " 0.1"]
+    assert [claim.status for claim in claims[::2]] == ["shown", "not shown"]
+    assert [claim.item[-4:] for claim in claims] == ["0.01", "0.01", " 0.1", " 0.1"]
     claims = weight_clouds_report.make_claims(config, rows[rows["init_std"] == 0.1])
-    assert [claim.status for claim in claims] == ["not run", "not shown"]
+    assert [claim.status for claim in claims] == ["not run", "not run", "not shown", "measured"]
 
 
 def test_measures_of_a_two_layer_network_are_taken_at_pictures_and_change_nothing(tmp_path):

@@ -10,8 +10,10 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.learning.rows import ROWS
+from lsa_jax.experiments.feature_learning.learning.training import FEW_EXAMPLES
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting import claims as rule
+from lsa_jax.reporting import intervals
 from lsa_jax.reporting.report import Claim
 
 # From this accuracy on features suffice.
@@ -50,7 +52,30 @@ def _accuracy(rows: pd.DataFrame) -> pd.Series:
     return 100 * rows.set_index("seed")["test_accuracy"]
 
 
-def _changed_alone(found: dict[FirstStep, pd.DataFrame], own: FirstStep) -> list[Claim]:
+def within_percent(claim: Claim) -> Claim:
+    """Returns a claim on a percentage, whose interval ends where percentages do."""
+    if claim.low is None or claim.high is None:
+        return claim
+    return claim._replace(low=max(claim.low, 0.0), high=min(claim.high, 100.0))
+
+
+def measured_accuracy(item: str, paper: str | float, percent: pd.Series, num_test: int) -> Claim:
+    """Returns an accuracy in percent with its interval, over seeds and test examples."""
+    error = 100 * intervals.binomial_error(percent.mean() / 100, num_test)
+    return within_percent(rule.measured(item, paper, round(percent.mean(), 2), percent, error))
+
+
+def measured_gain(item: str, before: pd.DataFrame, after: pd.DataFrame, num_test: int) -> Claim:
+    """Returns by how many points the accuracy of some seeds is above that of the same before."""
+    points = (_accuracy(after) - _accuracy(before)).dropna()
+    shares = [rows["test_accuracy"].mean() for rows in (before, after)]
+    error = 100 * intervals.difference_error(*shares, num_test)
+    return rule.measured(item, "", round(points.mean(), 2), points, error)
+
+
+def _changed_alone(
+    found: dict[FirstStep, pd.DataFrame], own: FirstStep, num_test: int
+) -> list[Claim]:
     """Returns what each explanation gains by itself, and what all of them lose without it.
 
     The paper's One Step as configured here is one end; the best classifier on the features of the
@@ -72,9 +97,8 @@ def _changed_alone(found: dict[FirstStep, pd.DataFrame], own: FirstStep) -> list
             (all_but, other, f"lost by all three without {words}"),
         ):
             if first in found and last in found:
-                points = _accuracy(found[last]) - _accuracy(found[first])
                 item = f"points of test accuracy, One Step: {item}"
-                claims.append(rule.measured(item, "", round(points.mean(), 2), points))
+                claims.append(measured_gain(item, found[first], found[last], num_test))
     return claims
 
 
@@ -101,8 +125,11 @@ def _first_step_claims(
         item = f"least rate of step 1 at which one step suffices, {100 * SUFFICES:g} % or more: "
         item += f"{_classifier(exact)}, {leftover:g} of the start left"
         ours = f"{min(enough):g}" if enough else f"none up to {max(own):g}"
-        claims.append(rule.measured(item, "", ours))
-    return claims + _changed_alone(found, FirstStep(config.first_rate, config.leftover, False))
+        percent = {r: rule.cell(100 * rows["test_accuracy"], ".2f") for r, rows in own.items()}
+        listed = ", ".join(f"{cell} at {rate:g}" for rate, cell in percent.items())
+        claims.append(rule.measured(item, "", f"{ours} (test %: {listed})"))
+    one_step = FirstStep(config.first_rate, config.leftover, False)
+    return claims + _changed_alone(found, one_step, config.data.num_test)
 
 
 def _first_step_table(found: dict[FirstStep, pd.DataFrame]) -> pd.DataFrame:
@@ -147,13 +174,12 @@ def _update_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> lis
     for steps, rows in found:
         for column, on in (("test_accuracy", ""), ("test_first_accuracy", ", first test examples")):
             if column in rows:
-                values = 100 * rows[column]
+                num_test = min(FEW_EXAMPLES, config.data.num_test) if on else config.data.num_test
                 item = f"test accuracy in %, NTK after {steps} updates{on}"
-                claims.append(rule.measured(item, printed, round(values.mean(), 2), values))
+                claims.append(measured_accuracy(item, printed, 100 * rows[column], num_test))
     for (fewer, before), (more, after) in zip(found, found[1:], strict=False):
-        points = (_accuracy(after) - _accuracy(before)).dropna()
         item = f"points of test accuracy, NTK after {more} updates minus after {fewer}"
-        claims.append(rule.measured(item, "", round(points.mean(), 2), points))
+        claims.append(measured_gain(item, before, after, config.data.num_test))
     return claims
 
 
@@ -181,8 +207,8 @@ def comparison_claims(
     for weights, learner, rows in _by_weights(config, fine):
         item = f"test accuracy in %, {ROWS[learner][2]}, class weights: {weights}"
         number = FEATURE_LEARNING.get(config.paper_item, {}).get(learner, (None, ""))[1]
-        accuracy = rows["test_accuracy"] * 100
-        claims.append(rule.measured(item, number, round(accuracy.mean(), 2), accuracy))
+        percent = 100 * rows["test_accuracy"]
+        claims.append(measured_accuracy(item, number, percent, config.data.num_test))
     return claims
 
 

@@ -11,6 +11,9 @@ import pandas as pd
 from lsa_jax.experiments.feature_learning.learning.comparisons import (
     comparison_claims,
     comparison_tables,
+    measured_accuracy,
+    measured_gain,
+    within_percent,
 )
 from lsa_jax.experiments.feature_learning.learning.pictures import (
     draw_pictures,
@@ -105,10 +108,33 @@ def _row_claims(
     error = 100 * intervals.binomial_error(test.mean() / 100, config.data.num_test)
     item = f"test accuracy in %, {heading}, within {margin:.3g} points"
     options = {"unless": unless, "examples_error": error, "digits": 2}
-    claims = [rule.agree(item, printed, test, margin, **options)]
+    claims = [within_percent(rule.agree(item, printed, test, margin, **options))]
     if cosine is not None and name != "memorise":
         item = f"cosine of the nearest neuron, {heading}, within {COSINE:g}"
         claims.append(rule.agree(item, cosine, rows["cosine"], COSINE, unless=unless))
+    return claims
+
+
+def _unprinted_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
+    """Returns the accuracies of a sweep whose numbers the paper does not print.
+
+    And how Two Step, which its theorem is about, stands to the NTK.
+    """
+    found = {name: rows_of(config, fine, name) for name in ROWS}
+    found, num_test = (
+        {name: rows for name, rows in found.items() if len(rows)},
+        config.data.num_test,
+    )
+    claims = [
+        measured_accuracy(
+            f"test accuracy in %, {ROWS[name][2]}", "", 100 * rows["test_accuracy"], num_test
+        )
+        for name, rows in found.items()
+    ]
+    for name in ("two_step", "two_step_exact"):
+        if {name, "ntk"} <= set(found):
+            item = f"points of test accuracy, {ROWS[name][2]} minus NTK"
+            claims.append(measured_gain(item, found["ntk"], found[name], num_test))
     return claims
 
 
@@ -122,7 +148,7 @@ def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> lis
     fine = results[results["status"] == "ok"]
     order = _order_claims(config, fine)
     if config.paper_item is None:
-        return order + comparison_claims(config, fine, "")
+        return order + _unprinted_claims(config, fine) + comparison_claims(config, fine, "")
     tied = any(claim.status in ("undecided", "not shown") for claim in order)
     unless, claims = "fixed features do as well" if tied else "", []
     exact = [name for name in _EXACT if name in config.sweep.learner]

@@ -13,7 +13,15 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
     table_of_pictures,
 )
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import cell, chance_warning, compare, every, not_run, spread
+from lsa_jax.reporting.claims import (
+    cell,
+    chance_warning,
+    compare,
+    every,
+    measured,
+    not_run,
+    spread,
+)
 from lsa_jax.reporting.report import Claim, Report
 
 # Directions form clusters if their silhouette is above this: a "reasonable structure", Kaufman and
@@ -64,7 +72,11 @@ def _claims(config: ml_collections.ConfigDict, fine: pd.DataFrame, of: str) -> l
     """
     clusters = _claim(config, fine, of)
     if config.data.dataset == "gaussian_mixture":
-        return [clusters]
+        item = f"cosine of the nearest neuron, least over clusters{of}"
+        if fine.empty:
+            return [clusters, not_run(item, "")]
+        least = fine["least_covered"]
+        return [clusters, measured(item, "", round(least.mean(), 3), least)]
     item = f"number of clusters, {COUNTS[0]} to {COUNTS[-1]}, with the largest silhouette{of}"
     if fine.empty:
         return [clusters, not_run(item, config.clusters)]
