@@ -85,6 +85,20 @@ def test_a_sweep_of_alpha_at_two_widths_has_a_series_each(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("widths", "dots"), [((50,), 3), ((50, 200), 0)])
+def test_seeds_of_a_single_width_are_drawn_one_by_one(tmp_path, widths, dots):
+    rows = [
+        row("3resnet", "all", error, width=width, seed=seed)
+        for width in widths
+        for seed, error in enumerate((0.5, 0.25, 2.0))
+    ]
+    report = reported(tmp_path, rows, question="width")
+    (figure,) = (draw() for draw in report.figures.values())
+    _, *scattered = figure.axes[0].collections  # after the range
+    found = [list(place) for one in scattered for place in one.get_offsets()]
+    assert found == [[50, 0.5], [50, 0.25], [50, 2.0]][:dots]
+
+
 def test_widths_are_reported_at_the_end_and_at_the_best_epoch_without_the_runs_that_failed(
     tmp_path,
 ):

@@ -90,6 +90,8 @@ def _draw_empty() -> Any:
 def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
     """Draws medians over seeds and their range, a line a series; a series without x is level.
 
+    Of a series with one x there is no range to fill: each of its seeds is a dot.
+
     The error of not knowing G, k alpha^2, is dotted.
     """
     for place, (name, of_series) in enumerate(rows.groupby("series", sort=False)):
@@ -103,9 +105,10 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
             continue
         errors = of_series.groupby(x)["test_error"].agg(["median", "min", "max"])
         axis.plot(errors.index, errors["median"], marker="o", markersize=3, **style)
-        axis.fill_between(
-            errors.index, errors["min"], errors["max"], color=style["color"], alpha=0.15, lw=0
-        )
+        color = style["color"]
+        axis.fill_between(errors.index, errors["min"], errors["max"], color=color, alpha=0.15, lw=0)
+        if len(errors) == 1:
+            axis.scatter(of_series[x], of_series["test_error"], color=color, alpha=0.4, s=8)
     dotted = {"color": "black", "lw": 0.8, "ls": (0, (1, 3)), "label": "k alpha²"}
     bounds = rows["outputs"] * rows["alpha"] ** 2
     if x == "alpha":
