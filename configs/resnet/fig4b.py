@@ -3,6 +3,8 @@
     python -m launch.sweep --config=configs/resnet/fig4b.py --workdir=runs/fig4b
 
 As figure 4 (a), with N = 50,000 and batches of 100. The full sizes, widths to 50,000, need a GPU.
+For a CPU: ":width_1000", the least width here with more weights than examples, by four settings;
+":small" has half as many weights as examples, which it cannot fit.
 """
 
 import ml_collections
@@ -20,9 +22,17 @@ _SMALL = {
     "sweep.width": (200,),
 }
 
+_WIDTH_1000 = {
+    "epochs": 400,
+    "fall_epoch": 200,
+    "search.learning_rates": (5.0, 10.0),
+    "search.weight_decays": (1e-6, 1e-5),
+    "sweep.width": (1000,),
+}
+
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
+    """Returns the figure in one of the variants full, small, quick, width_1000."""
     config = set_fields(
         settings.default_config(),
         {
@@ -37,4 +47,5 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
         },
     )
-    return choose(config, variant, {"small": _SMALL, "quick": settings.QUICK})
+    variants = {"small": _SMALL, "quick": settings.QUICK, "width_1000": _WIDTH_1000}
+    return choose(config, variant, variants)

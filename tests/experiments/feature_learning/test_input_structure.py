@@ -6,6 +6,7 @@ import pytest
 from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning import tables
 from lsa_jax.experiments.feature_learning.input_structure import settings, tasks
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
     _injected_claims,
@@ -171,6 +172,23 @@ def test_the_teacher_s_size_is_what_algorithm_1_chooses_in_every_seed(least, sta
     fine = pd.concat([pd.DataFrame(rows), students], ignore_index=True)
     (claim,) = choice_claims(fine)
     assert (claim.paper, claim.status) == ("9", status)
+
+
+@pytest.mark.parametrize("variant", ["full", "small"])
+@pytest.mark.parametrize(("teacher", "student"), [(5, 9), (2, 8)])
+def test_algorithm_1_has_resnets_on_either_side_of_the_teacher_to_choose_from(
+    variant, teacher, student
+):
+    config = tables.resnet_students(variant, {}, teacher=teacher, student=student)
+    sizes = config.sweep.direct_size
+    assert min(sizes) < teacher < max(sizes) and {teacher, student} <= set(sizes)
+    rows = [
+        {"learner": "direct", "size": size, "seed": 0, "test_loss": 1 + abs(np.log(size / teacher))}
+        for size in sizes
+    ]
+    of_teacher = {"learner": "student", "teacher_size": teacher, "size": student, "seed": 0}
+    (claim,) = choice_claims(pd.concat([pd.DataFrame(rows), pd.DataFrame([of_teacher])]))
+    assert claim.ours == f"{teacher}"
 
 
 @pytest.mark.parametrize(
