@@ -33,6 +33,12 @@ class Claim(NamedTuple):
     high: float | None = None
     note: str = ""
 
+    def within(self, least: float, most: float) -> "Claim":
+        """Returns the claim with an interval that ends where its number does, such as at 100 %."""
+        if self.low is None or self.high is None:
+            return self
+        return self._replace(low=max(self.low, least), high=min(self.high, most))
+
 
 class Report(NamedTuple):
     """A report before it is written.

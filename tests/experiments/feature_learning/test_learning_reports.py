@@ -81,12 +81,16 @@ def test_two_step_of_a_theorem_stands_beside_the_ntk_seed_by_seed():
     assert (alone.ours, alone.high) == (100, 100) and 99.9 < alone.low < 100
 
 
-def test_an_accuracys_interval_ends_where_percentages_do():
+def test_intervals_end_where_percentages_and_cosines_do():
     config = configure()
     found = rows(config, {"network": [1.0, 1.0], "ntk": [0.2, 0.9]})
+    found["cosine"] = [0.9, 0.99, -0.9, 0.9]
     claims = {claim.item: claim for claim in report.make_claims(config, found)}
     wide = claims["test accuracy in %, NTK, within 3 points"]
     assert (wide.low, wide.high, wide.status) == (0.0, 100.0, "undecided")
+    for name, ends in (("Network", (0.3732, 1.0)), ("random features", (None, None))):
+        cosine = claims[f"cosine of the nearest neuron, {name}, within 0.02"]
+        assert (cosine.low, cosine.high) == ends
     missing = claims["test accuracy in %, random features, within 3 points"]
     assert (missing.low, missing.status) == (None, "not run")
 

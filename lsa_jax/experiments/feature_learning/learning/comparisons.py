@@ -52,17 +52,11 @@ def _accuracy(rows: pd.DataFrame) -> pd.Series:
     return 100 * rows.set_index("seed")["test_accuracy"]
 
 
-def within_percent(claim: Claim) -> Claim:
-    """Returns a claim on a percentage, whose interval ends where percentages do."""
-    if claim.low is None or claim.high is None:
-        return claim
-    return claim._replace(low=max(claim.low, 0.0), high=min(claim.high, 100.0))
-
-
 def measured_accuracy(item: str, paper: str | float, percent: pd.Series, num_test: int) -> Claim:
     """Returns an accuracy in percent with its interval, over seeds and test examples."""
     error = 100 * intervals.binomial_error(percent.mean() / 100, num_test)
-    return within_percent(rule.measured(item, paper, round(percent.mean(), 2), percent, error))
+    claim = rule.measured(item, paper, round(percent.mean(), 2), percent, error)
+    return claim.within(0.0, 100.0)
 
 
 def measured_gain(item: str, before: pd.DataFrame, after: pd.DataFrame, num_test: int) -> Claim:

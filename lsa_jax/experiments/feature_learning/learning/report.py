@@ -13,7 +13,6 @@ from lsa_jax.experiments.feature_learning.learning.comparisons import (
     comparison_tables,
     measured_accuracy,
     measured_gain,
-    within_percent,
 )
 from lsa_jax.experiments.feature_learning.learning.pictures import (
     draw_pictures,
@@ -108,10 +107,11 @@ def _row_claims(
     error = 100 * intervals.binomial_error(test.mean() / 100, config.data.num_test)
     item = f"test accuracy in %, {heading}, within {margin:.3g} points"
     options = {"unless": unless, "examples_error": error, "digits": 2}
-    claims = [within_percent(rule.agree(item, printed, test, margin, **options))]
+    claims = [rule.agree(item, printed, test, margin, **options).within(0.0, 100.0)]
     if cosine is not None and name != "memorise":
         item = f"cosine of the nearest neuron, {heading}, within {COSINE:g}"
-        claims.append(rule.agree(item, cosine, rows["cosine"], COSINE, unless=unless))
+        claim = rule.agree(item, cosine, rows["cosine"], COSINE, unless=unless)
+        claims.append(claim.within(-1.0, 1.0))
     return claims
 
 
