@@ -98,7 +98,7 @@ def pytest_collection_finish() -> None:
 
 # Beyond so many bytes a worker forgets what it has compiled, which takes a while: two of them fit a
 # laptop of 8 GB, and where there is more they may have more.
-_MOST_MEMORY = max(1.2e9, psutil.virtual_memory().total / 8)
+_MOST_MEMORY = max(1.2e9, psutil.virtual_memory().total / 6)
 
 
 @pytest.fixture(autouse=True, scope="module")
