@@ -104,7 +104,7 @@ def test_learners_see_the_same_images_placements_and_noise(monkeypatch, tmp_path
 
 
 def test_more_noise_changes_only_the_background(tmp_path):
-    # One that is trained and one that is solved: images are composed in one place for all of a kind.
+    # One that is trained and one that is solved: each kind's images are composed in one place.
     names = ("network", "ntk_infinite")
     points = make_small(
         [{"learner": name, "noise": n} for name in names for n in (0.0, 1.0)],
