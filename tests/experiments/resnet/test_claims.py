@@ -1,5 +1,7 @@
 """Claims of the ResNet's experiments change where their thresholds are, and nowhere else."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,8 +90,11 @@ def test_below_alpha_nothing_is_learned_unless_it_diverged(error, status):
     rows = [row("3resnet", "all", e, beta=beta) for beta, e in ((1.0, 0.1), (0.2, error))]
     found = claims.beta_claims(configure(), pd.DataFrame(rows))
     # Where all betas learn, none tells anything of beta.
-    assert found[0].status == ("undecided" if status == "not shown" else "shown")
-    assert found[1].status == status
+    if status == "not shown":
+        assert found[0][4:] == ("undecided", *found[0][5:7], "everything that was tried learns")
+    else:
+        assert (found[0].status, found[0].note) == ("shown", "")
+    assert "(half of G(F): 0.675)" in found[0].item and found[1].status == status
 
 
 def test_signals_are_missed_by_kernels_from_a_half_on_and_base_comes_first():
@@ -156,6 +161,27 @@ def test_seeds_that_differ_and_kernels_that_were_not_run_that_far_leave_it_undec
     assert samples(kernel, [(0, 500, 0.68)])[1].status == "not shown"
 
 
+def of_theorem(d, sizes, error=1.0):
+    """Returns the claims on linear F and one product of four of its outputs, of one kernel."""
+    task = {"d": d, "base_degree": 1, "composite_degree": 4, "outputs": 4}
+    rows = [row("none", "gaussian", error, num_train=size, **task) for size in sizes]
+    return sample_claims(configure(), pd.DataFrame(rows))
+
+
+@pytest.mark.parametrize(("d", "most"), [(14, 1), (17, 2)])
+def test_theorem_2_speaks_of_more_than_one_example(d, most):
+    assert math.comb(d, 4) // 1000 == most
+    found = of_theorem(d, (100,))
+    assert len(found) == (2 if most == 1 else 5)
+
+
+def test_items_of_theorem_2_name_the_examples_that_were_run_and_else_those_of_its_bound():
+    assert math.comb(30, 4) // 1000 == 27
+    ran, at_all = (of_theorem(30, sizes)[0] for sizes in ((10, 20, 28), (28,)))
+    assert "N to 20," in ran.item
+    assert at_all.status == "not run" and "N to 27," in at_all.item
+
+
 def of_alphas(error, seeds=(0, 1, 2), sizes=(1000,)):
     """Returns the ResNet's errors as a function of (alpha, seed)."""
     rows = [
@@ -211,7 +237,7 @@ def test_each_n_has_its_claims_and_a_missing_alpha_none():
     found = of_alphas(lambda alpha, seed: alpha**4, sizes=(1000, 4000))
     assert ["N = 1,000" in claim.item for claim in found] == [True] * 6 + [False] * 6
     config = configure(**{"sweep.alpha": (0.15, 0.3)})
-    rows = pd.DataFrame([row("3resnet", "all", 0.1, alpha=0.3)])
+    rows = pd.DataFrame([row("3resnet", "all", 0.1, alpha=0.3, seed=seed) for seed in (0, 1)])
     found = [claim.status for claim in alpha_claims(config, rows)]
     assert found == ["not run", "not run", "measured", "not run"]
 

@@ -122,6 +122,17 @@ def test_samples_have_a_table_a_task_and_all_outputs_where_none_are_said(tmp_pat
     assert list(report.tables[1][1]) == ["series", "100", "2000"]
 
 
+@pytest.mark.parametrize("epochs", [(), (2, 30)])
+def test_how_candidates_were_dropped_is_told_where_they_were(tmp_path, epochs):
+    keep, of_kernels = (8, 3)[: len(epochs)], (4, 1)[: len(epochs)]
+    rungs = {"rung_epochs": epochs, "rung_keep": keep, "kernel_rung_keep": of_kernels}
+    fields = {f"search__{name}": value for name, value in rungs.items()}
+    report = reported(tmp_path, [row("3resnet", "all", 1.0)], question="width", **fields)
+    told = "Of the candidates of a search (of a kernel's) those with the least test error go on, "
+    told += "at most 8 (4) after 2, 3 (1) after 30 epochs. Candidates whose error is not finite"
+    assert report.notes[-1].startswith(told if epochs else "Candidates whose error is not finite")
+
+
 def test_nothing_is_drawn_and_claimed_where_all_failed(tmp_path):
     report = reported(tmp_path, [row("3resnet", "all", 1.0, status="failed")], question="width")
     assert len(report.tables) == 1 and report.extra_tables["curves"].empty
