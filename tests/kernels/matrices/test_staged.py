@@ -127,6 +127,16 @@ def test_columns_alone_are_prepared_again_where_not_all_fit():
     assert len(_prepared((10, 10), 50, symmetric=True)) == 10 + 10 + 5
 
 
+def test_tiles_on_the_diagonal_of_a_matrix_with_itself_alone_come_last():
+    program, programs = _program((2, 2), (10, 10), 50), _programs(ONE, [])
+    places = [Place(row, column) for row in (0, 2) for column in (0, 2, 4) if row <= column]
+    itself = rows_and_columns(_numbered(6), None, program, programs)
+    assert in_order(places, *itself) == [(0, 2), (0, 4), (2, 4), (0, 0), (2, 2)]
+    # With others, where row and column are the same number they are different examples.
+    others = rows_and_columns(_numbered(4), _numbered(6), program, programs)
+    assert in_order(places, *others) == places
+
+
 def test_without_spare_memory_a_row_and_a_column_are_held():
     rows, columns = rows_and_columns(
         _numbered(8), None, _program((2, 2), (10, 10), 9), _programs(ONE, [])
