@@ -4,7 +4,7 @@
 
 As figure 4 (a), with N = 50,000 and batches of 100. The full sizes, widths to 50,000, need a GPU.
 For a CPU: ":width_1000", the least width here with more weights than examples, by four settings;
-":small" has half as many weights as examples, which it cannot fit.
+":small" has width 200, with fewer weights than examples.
 """
 
 import ml_collections
