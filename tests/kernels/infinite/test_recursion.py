@@ -163,18 +163,6 @@ def test_sums_number_by_number_are_products_of_matrices(monkeypatch):
     assert np.all(np.abs(products - sums) <= 3e-7 * scale + 1e-30)
 
 
-@pytest.mark.parametrize("positions", [1, 169, 400, 1024])
-def test_tiles_of_accelerators_have_whole_vectors_and_those_of_tpus_stay_in_vector_memory(
-    positions,
-):
-    for platform in ("gpu", "tpu"):
-        with backend.built_for(platform):
-            rows, columns = tile_sizes.tile_size(positions, 1024, 1024, before_pools=False)
-        assert columns % 128 == 0
-        if platform == "tpu":  # what comes in and what goes out, of both covariances, of 128 MiB
-            assert 4 * 4 * positions * rows * columns <= 100e6
-
-
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_a_running_program_can_decide_that_a_matrix_is_symmetric(symmetric):
     numbers = jnp.arange(12, dtype=jnp.float32)

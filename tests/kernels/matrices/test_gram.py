@@ -1,6 +1,5 @@
 """Gram matrices in tiles equal those at once, for any sizes, within the memory."""
 
-import os
 import threading
 
 import jax
@@ -148,44 +147,6 @@ def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
     assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("total", [16e9, 85e9])
-def test_a_tile_may_take_half_of_what_an_accelerator_has_free(total):
-    class Accelerator:
-        def memory_stats(self):
-            return {"bytes_limit": total, "bytes_in_use": 2e9}
-
-    for num_devices in (1, 4):  # each has memory of its own, and the host's matrix takes none of it
-        assert memory.tile_limit(Accelerator(), num_devices, output=1e12) == (total - 2e9) / 2
-    # The devices of a CPU share the host's, of which tiles take a gigabyte at most.
-    assert memory.tile_limit(jax.devices()[0], 4, output=0.0) <= 1e9 / 4
-
-
-def test_what_the_system_says_it_has_is_plausible():
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 1e6 < memory.host_available() <= physical
-
-
-@pytest.mark.parametrize(
-    ("own", "limit", "used"),
-    [("0::", "memory.max", "anon"), ("5:memory:", "memory.limit_in_bytes", "total_rss")],
-)
-def test_the_smallest_limit_of_all_groups_around_a_process_counts(
-    own, limit, used, tmp_path, monkeypatch
-):
-    root = tmp_path / "memory" if "memory" in own else tmp_path
-    # As Slurm has it: the job is limited, and the processes are two groups further down.
-    limits = {"job_7": "9000", "job_7/step_0": "9500", "job_7/step_0/task_0": "max"}
-    for group, most in limits.items():
-        (root / group).mkdir(parents=True)
-        (root / group / limit).write_text(f"{most}\n")
-        (root / group / "memory.stat").write_text(f"{used} 1000\nfile 0\n")
-    (tmp_path / "own").write_text(f"{own}/job_7/step_0/task_0\n")
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
-    assert memory.host_available() == 8000
-
-
 def test_many_devices_give_the_matrix_of_one():
     x1, x2 = _points(70), _points(33)
     for pair in ((x1,), (x1, x2)):
@@ -216,14 +177,6 @@ def test_threads_share_the_memory_limit():
     for devices in ONE, ONE * 4:
         gram(recording, _points(64), memory_limit=4e5, workers=Workers(devices))
     assert shapes[-1] < shapes[0]
-
-
-@pytest.mark.parametrize("limit, cores, threads", [(None, 4, 4), (2.5e8, 4, 2), (1e4, 4, 1)])
-def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
-    limit, cores, threads, monkeypatch
-):
-    monkeypatch.setattr(memory, "count_cores", lambda: cores)
-    assert memory.num_threads(limit) == threads
 
 
 def test_threads_stay_as_many_and_right_after_an_error_between_tiles():

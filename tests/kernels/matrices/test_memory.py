@@ -1,0 +1,171 @@
+"""How much memory and disk there is, and what of it a matrix and its tiles may take."""
+
+import math
+import os
+import shutil
+
+import jax
+import pytest
+
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.matrices import memory
+
+
+class Accelerator:
+    """A device with memory of its own, two gigabytes of which are in use."""
+
+    def __init__(self, total):
+        self._total = total
+
+    def memory_stats(self):
+        return {"bytes_limit": self._total, "bytes_in_use": 2e9}
+
+
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """Writes control groups and which of them this process is in; the host itself is boundless."""
+    monkeypatch.setattr(memory, "_free", lambda: 1e15)
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
+
+    def write(own, limits, names=("memory.max", "anon")):
+        limit, used = names
+        for group, most in limits.items():
+            (tmp_path / group).mkdir(parents=True)
+            (tmp_path / group / limit).write_text(f"{most}\n")
+            (tmp_path / group / "memory.stat").write_text(f"{used} 1000\nfile 0\n")
+        (tmp_path / "own").write_text(own)
+
+    return write
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("total", [16e9, 85e9])
+def test_a_tile_may_take_half_of_what_an_accelerator_has_free(total):
+    for num_devices in (1, 4):  # each has memory of its own, and the host's matrix takes none of it
+        assert memory.tile_limit(Accelerator(total), num_devices, output=1e12) == (total - 2e9) / 2
+
+
+@pytest.mark.parametrize(
+    "free, output, limit",
+    [(1e12, 1e6, 1e9), (1e9, 0.0, 5e8), (1e9, 6e8, 2e8), (1e9, 2e9, 0.0)],
+    ids=["a gigabyte at most", "half", "half of what the matrix leaves", "nothing left"],
+)
+def test_devices_of_a_cpu_share_the_hosts_memory(free, output, limit, monkeypatch):
+    monkeypatch.setattr(memory, "host_available", lambda: free)
+    for num_devices in (1, 4):
+        found = memory.tile_limit(jax.devices()[0], num_devices, output)
+        assert found == pytest.approx(limit / num_devices)
+
+
+def test_a_device_has_what_is_not_in_use_and_a_cpu_what_the_host_has(monkeypatch):
+    monkeypatch.setattr(memory, "host_available", lambda: 123.0)
+    assert memory.device_available() == 123
+    monkeypatch.setattr(jax, "local_devices", lambda: [Accelerator(16e9)])
+    assert memory.device_available() == 14e9
+
+
+def test_what_the_system_says_it_has_is_what_it_has(tmp_path, monkeypatch):
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 1e6 < memory.host_available() <= physical
+    read_text = memory.Path.read_text
+    written = "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable: 500 kB\n"
+
+    def told(path, *arguments):
+        return written if str(path) == "/proc/meminfo" else read_text(path, *arguments)
+
+    monkeypatch.setattr(memory.Path, "read_text", told)
+    assert memory._free() == 500 * 1024
+
+    def none(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(memory.Path, "read_text", none)  # a system without such files
+    assert memory.host_available() == physical
+
+
+@pytest.mark.parametrize(
+    ("own", "names"),
+    [
+        ("0::{}\n", ("memory.max", "anon")),
+        ("4:cpu:/elsewhere\n5:memory,pids:{}\n", ("memory.limit_in_bytes", "total_rss")),
+    ],
+    ids=["version 2", "version 1"],
+)
+def test_the_smallest_limit_of_all_groups_around_a_process_counts(own, names, groups):
+    # As Slurm has it: the job is limited, and the processes are two groups further down.
+    limits = {"job_7": "9000", "job_7/step_0": "9500", "job_7/step_0/task_0": "max"}
+    parent = "memory/" if ":memory" in own else ""
+    elsewhere = {"elsewhere": "2000", "memory/elsewhere": "2000"} if parent else {}
+    groups(
+        own.format("/job_7/step_0/task_0"),
+        {parent + group: most for group, most in limits.items()} | elsewhere,
+        names,
+    )
+    assert memory.host_available() == 8000
+
+
+def test_without_a_limit_a_process_has_what_is_free(groups):
+    groups("0::/job\n", {"job": "max"})
+    assert memory.host_available() == 1e15
+    groups("0::/no/such/group\n", {})
+    assert memory.host_available() == 1e15
+
+
+@pytest.mark.parametrize(
+    "limit, cores, threads",
+    [(None, 4, 4), (None, 64, 10), (2.5e8, 4, 2), (2e8, 4, 2), (1e4, 4, 1)],
+)
+def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
+    limit, cores, threads, monkeypatch
+):
+    monkeypatch.setattr(memory, "count_cores", lambda: cores)
+    assert memory.num_threads(limit) == threads
+
+
+@pytest.mark.parametrize(
+    "at_most, needed, refused",
+    [(1000, 2000, False), (1001, 1000, False), (1001, 1001, True), (math.inf, 5000, True)],
+)
+def test_a_call_is_refused_by_what_it_needs_which_is_worked_out_where_it_may_not_fit(
+    at_most, needed, refused, monkeypatch
+):
+    monkeypatch.setattr(memory, "host_available", lambda: 1000.0)
+    asked = []
+
+    def work_out():
+        asked.append(needed)
+        return float(needed)
+
+    def check():
+        memory.check_fits_device("the kernel", float(at_most), work_out, "fewer examples")
+
+    if refused:
+        told = r"the kernel takes .* bytes, and 1e\+03 of memory are available; accepted: fewer"
+        with pytest.raises(InputError, match=told):
+            check()
+    else:
+        check()
+    assert len(asked) == (at_most > 1000)
+
+
+def test_a_matrix_that_just_fits_the_memory_is_accepted(monkeypatch):
+    monkeypatch.setattr(memory, "host_available", lambda: 1600.0)
+    memory.check_fits_host((20, 20), 1600.0)
+    with pytest.raises(InputError, match=r"matrix \(20, 20\) takes 1.6e\+03 bytes, and 1.6e\+03"):
+        memory.check_fits_host((20, 20), 1601.0)
+
+
+def test_a_file_that_is_there_holds_its_blocks_already(tmp_path, monkeypatch):
+    small = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: small)
+    path = tmp_path / "matrix.npy"
+    memory.check_fits_disk(path, (5, 25), 1000.0)
+    with pytest.raises(InputError, match="its disk has 1e\\+03 left"):
+        memory.check_fits_disk(path, (5, 25), 1001.0)
+    path.write_bytes(bytes(100_000))
+    held = 512 * path.stat().st_blocks
+    assert held >= 100_000
+    memory.check_fits_disk(path, (5, 25), 1000.0 + held)
+    with pytest.raises(InputError, match="a path on a larger disk"):
+        memory.check_fits_disk(path, (5, 25), 1001.0 + held)
