@@ -59,6 +59,20 @@ def test_no_side_is_larger_than_the_largest(platform, largest, least):
     assert max(rows, columns) >= largest // 2
 
 
+def test_columns_are_three_quarters_of_what_suits_or_more_and_half_as_many_again_at_most():
+    # 1,024 positions suit 32 columns.
+    found = {_tile("cpu", 1024, 1024, n2)[1] for n2 in range(25, 2000)}
+    assert found == {24, 32, 40}
+    for positions in (1, 4, 169):
+        suit = int(math.sqrt(4.5e5 / positions))
+        found = {_tile("cpu", positions, 1024, n2)[1] for n2 in range(suit, 2000)}
+        assert 0.75 * min(suit, 256) <= min(found) and max(found) <= min(1.5 * suit, 256)
+
+
+def test_of_columns_that_leave_as_little_the_nearest_is_taken():
+    assert _tile("cpu", 1024, 1024, 960)[1] == 32  # 24, 40 and 48 divide it, too
+
+
 def test_tiles_beyond_the_cache_are_one_row_of_columns():
     assert _tile("cpu", 10**6, 1024, 1024) == (1, 32)
     assert _tile("tpu", 10**7, 1024, 1024) == (1, 128)
