@@ -111,27 +111,31 @@ def test_several_devices_have_several_tiles_each_but_no_small_ones(sizes):
         assert _choose(n, n, 1e9, num_devices).shape == (side, side)
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_a_compiler_without_memory_gets_a_quarter_until_there_is_nothing_to_cut(monkeypatch):
-    tried = []
+def test_a_compiler_without_memory_gets_a_quarter_until_there_is_nothing_to_cut(monkeypatch, sizes):
+    tried = sizes(lambda rows, columns: 10)
+    compile_tile = programs.compile_tile
 
-    def exhausted(stages, x1, x2, dtype, shape):
-        tried.append(shape)
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+    def refuse(largest, message):
+        def compile_or_not(stages, x1, x2, dtype, shape):
+            program = compile_tile(stages, x1, x2, dtype, shape)
+            if max(shape) > largest:
+                raise jax.errors.JaxRuntimeError(message)
+            return program
 
-    monkeypatch.setattr(programs, "compile_tile", exhausted)
+        tried.clear()
+        monkeypatch.setattr(programs, "compile_tile", compile_or_not)
+
+    refuse(20, "RESOURCE_EXHAUSTED: Ran out of memory")
+    assert _choose(300, 40, 1e9).shape == (8, 8)
+    assert tried == [(150, 40), (34, 34), (8, 8)]  # even shares of the longer side
+    refuse(0, "RESOURCE_EXHAUSTED: Ran out of memory")
     with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
         _choose(64, 64, 1e9)
     assert tried == [(64, 64), (16, 16), (4, 4), (1, 1)]
-
-    def refused(*arguments):
-        tried.append(None)
-        raise jax.errors.JaxRuntimeError("INTERNAL: no such instruction")
-
-    monkeypatch.setattr(programs, "compile_tile", refused)
+    refuse(0, "INTERNAL: no such instruction")
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         _choose(64, 64, 1e9)
-    assert tried.count(None) == 1
+    assert tried == [(64, 64)]
 
 
 def test_the_largest_side_is_the_platforms(monkeypatch):

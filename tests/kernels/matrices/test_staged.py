@@ -1,7 +1,6 @@
 """A kernel in two stages gives the matrix of its function, and prepares examples few times."""
 
 import functools
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from lsa_jax import models
 from lsa_jax.errors import InputError
 from lsa_jax.kernels import Workers, empirical_ntk, finite_kernel, gram, infinite_kernel
-from lsa_jax.kernels.matrices import programs
 from lsa_jax.kernels.matrices.file import Place
 from lsa_jax.kernels.matrices.prepared import PreparedBlocks, in_order, rows_and_columns
 from lsa_jax.kernels.matrices.programs import DevicePrograms, TileProgram
@@ -234,21 +232,3 @@ def test_gram_refuses_what_the_kernels_refuse(network):
 def _refuse(shape, channels):
     if shape[-1] == channels:
         raise InputError(f"{channels} channels")
-
-
-def test_a_tile_that_the_compiler_finds_no_memory_for_is_made_smaller(monkeypatch, unchecked):
-    sides = []
-
-    def compile_tile(stages, x1, x2, dtype, tile_shape):
-        sides.append(tile_shape)
-        if max(tile_shape) > 20:
-            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Ran out of memory")
-        return TileProgram(tile_shape, (None, None), None, 10, (1, 1))
-
-    monkeypatch.setattr(programs, "compile_tile", compile_tile)
-    chosen = programs.choose(None, _points(300), _points(40), np.dtype("float32"), 1e9, 1)
-    # A quarter each time, in even shares of the longer side.
-    assert [side for side, _ in sides] == [150, 34, 8] and chosen.shape == (8, 8)
-    monkeypatch.setattr(programs, "compile_tile", mock.Mock(side_effect=ValueError("no such")))
-    with pytest.raises(ValueError, match="no such"):
-        programs.choose(None, _points(300), _points(40), np.dtype("float32"), 1e9, 1)
