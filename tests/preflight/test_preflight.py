@@ -13,7 +13,8 @@ from jax import lax
 from lsa_jax import backend, kernels, models, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices.programs import TileProgram
-from lsa_jax.preflight import compiled, dry_run, machines, operations
+from lsa_jax.kernels.matrices.staged import Stages
+from lsa_jax.preflight import compiled, dry_run, machines, operations, traffic
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
 
@@ -23,7 +24,15 @@ def test_the_roofline_is_the_dearer_of_operations_and_bytes():
     many = operations.Count({"default": 4e12, "highest": 2e11}, 0, 3e9, False)
     assert compiled.roofline(many, chip) == (pytest.approx(6.0), "operations")
     assert compiled.roofline(many._replace(bytes=7e9), chip) == (pytest.approx(7.0), "bytes")
-    assert compiled.roofline(many, machines.CHIPS["cpu"]) == (None, "")
+    for unknown in (machines.CHIPS["cpu"], chip._replace(bandwidth=None), chip._replace(flops={})):
+        assert compiled.roofline(many, unknown) == (None, "")
+
+
+def test_outside_products_an_operation_a_lane_and_cycle_counts_where_that_takes_longer():
+    chip = machines.Chip("gpu", "a chip", 1e9, 1e9, {"default": 1e12, "vector": 1e10})
+    many = operations.Count({"default": 4e12}, 5e10, 1e9, False)
+    assert compiled.roofline(many, chip) == (pytest.approx(5.0), "operations")
+    assert compiled.roofline(many._replace(others=3e10), chip) == (pytest.approx(4.0), "operations")
 
 
 @pytest.mark.parametrize(
@@ -117,6 +126,25 @@ def test_operations_of_a_tile_are_those_of_its_pairs_on_any_processor(monkeypatc
     assert not gpu.products and not cpu.products
     for other in (gpu, cpu):
         assert other.flops == pytest.approx(tpu.flops, rel=0.1)
+
+
+def test_bytes_of_a_tile_are_its_loops_for_each_block_with_what_it_takes_and_gives(monkeypatch):
+    stages = Stages(lambda x: x, lambda x1, x2: x1 @ x2.T)
+    forms = tuple(jax.ShapeDtypeStruct((8, 3), np.float32) for _ in range(2))
+    between = types.SimpleNamespace(as_text=lambda: "the program")
+    tile = TileProgram((16, 32), (None, None), between, 0, (1000, 2000))
+    program = dry_run.Matrix("a kernel", stages, forms, tile)
+
+    def found(whole, in_loop):
+        monkeypatch.setattr(traffic, "program_bytes", {"the program": whole}.get)
+        monkeypatch.setattr(traffic, "loop_bytes", {"the program": in_loop}.get)
+        return compiled.count_tile(program)
+
+    # 16 x 32 pairs are 8 blocks of 8 x 8; a product of two numbers in 3 is 6 operations.
+    assert found(None, 50).bytes == 8 * 50 + 1000 + 2000 + 4 * 16 * 32
+    assert found(70, 50).bytes == 70 and found(70, None).bytes == 70
+    assert found(None, None).bytes == 8 * operations.count(stages.between, *forms).bytes
+    assert sum(found(70, 50).products.values()) == 16 * 32 * 6
 
 
 def test_kernels_that_differ_have_tiles_of_their_own(monkeypatch):
@@ -245,3 +273,37 @@ def test_what_exchanges_nothing_is_compiled_once_for_any_number_of_devices(monke
     for one, other in zip(programs, apart, strict=True):
         assert (one.peak, one.num_devices) == (other.peak, other.num_devices)
         assert (one.count, one.collectives) == (other.count, other.collectives)
+
+
+def test_what_is_refused_on_some_devices_is_tried_on_others(monkeypatch):
+    recorder = dry_run.DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        for count in (1, 2):
+            parallel.map_devices(jnp.sin, jax.devices()[:count])(np.ones((count, 3), np.float32))
+    compile_mapped, tried = compiled._compile_mapped, []
+
+    def refused(program, *others):
+        tried.append(program.num_devices)
+        done = compile_mapped(program, *others)
+        return done._replace(peak=None, refusal="no memory") if len(tried) == 1 else done
+
+    monkeypatch.setattr(compiled, "_compile_mapped", refused)
+    with backend.built_for("cpu", count=2):
+        chip = machines.CHIPS["cpu"]
+        first, second = compiled.compile_programs(recorder.found, jax.devices()[:2], chip)
+    assert tried == [1, 2] and first.refusal == "no memory" and second.refusal == ""
+
+
+def test_what_is_given_away_is_held_once():
+    def peak(donate):
+        recorder = dry_run.DryRun(without_data=True)
+        with backend.noted_by(recorder):
+            add = parallel.map_devices(lambda x: x + 1, jax.devices()[:1], donate=donate)
+            add(np.ones((1, 1000), np.float32))
+        with backend.built_for("cpu"):
+            devices, chip = jax.devices()[:1], machines.CHIPS["cpu"]
+            (program,) = compiled.compile_programs(recorder.found, devices, chip)
+        return program.peak
+
+    assert peak(donate=False) == pytest.approx(2 * 4000, rel=0.05)
+    assert peak(donate=True) == pytest.approx(4000, rel=0.05)
