@@ -82,7 +82,17 @@ def _item(sweep: Sweep, folder: Path, remake: Callable[[Path], None]) -> tuple[I
     told = reproduction.finished(sweep, folder.parent, sweep.machine or {})
     # The command names folders of the machine that it ran on; figures are listed beside.
     told = told._replace(command="", pictures=[])
-    return Item(told, pictures.names(folder), fingerprint), reason
+    return Item(told, _figures(told, folder), fingerprint), reason
+
+
+def _figures(told: Sweep, folder: Path) -> list[str]:
+    """Returns the names of a sweep's figures; none where all of its claims are still to be run.
+
+    It has only shown that it starts then, and its figures would be mistaken for results.
+    """
+    if told.claims and all(claim["status"] == "not run" for claim in told.claims):
+        return []
+    return pictures.names(folder)
 
 
 def publish(

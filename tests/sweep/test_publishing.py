@@ -162,6 +162,19 @@ def test_start_up_checks_are_not_published(place):
         publish(place)
 
 
+def test_of_a_check_that_it_starts_no_figure_is_published(place):
+    def only_starts(folder):
+        remake(folder)
+        files.write_json(folder / "report.json", CLAIMS[1:])
+
+    publish(place, only_starts)
+    item = gallery.read(place[0])["configs/lsa/a.py:small"]
+    assert item.status == "9 not run" and item.pictures == [] and gallery.size(place[0]) == 0
+    gallery_pages.write(place[0], entries(place[0]))
+    assert "![" not in (place[0] / "lsa.md").read_text()
+    assert "<img" not in (place[0] / "index.md").read_text()
+
+
 def test_figures_have_a_limit_and_what_is_there_stays(place, monkeypatch):
     publish(place)
     before = {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()}
