@@ -182,7 +182,7 @@ def resnet_students(
         variant: "full", "small" (2,000 images) or "quick" (tests).
         fields: what is the panel's own: title, data set, injected inputs, their shares.
         teacher: m of the teacher ResNet(m).
-        student: m of the students, and of the networks on the data set directly.
+        student: m of the students.
         small: what the panel's small variant changes beside.
 
     Raises:
@@ -199,7 +199,8 @@ def resnet_students(
             "epochs": 20,
             "sweep.teacher_size": (teacher,),
             "sweep.size": (student,),
-            "sweep.direct_size": (student,),
+            # Among which algorithm 1 finds the teacher's: it needs one on either side.
+            "sweep.direct_size": (teacher // 2, teacher, student, 2 * student),
             "sweep.share": (0.0, 0.5),
             **fields,
         },

@@ -6,6 +6,7 @@ import pytest
 from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.feature_learning import tables
 from lsa_jax.experiments.feature_learning.input_structure import settings, tasks
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
     _injected_claims,
@@ -173,6 +174,23 @@ def test_the_teacher_s_size_is_what_algorithm_1_chooses_in_every_seed(least, sta
     assert (claim.paper, claim.status) == ("9", status)
 
 
+@pytest.mark.parametrize("variant", ["full", "small"])
+@pytest.mark.parametrize(("teacher", "student"), [(5, 9), (2, 8)])
+def test_algorithm_1_has_resnets_on_either_side_of_the_teacher_to_choose_from(
+    variant, teacher, student
+):
+    config = tables.resnet_students(variant, {}, teacher=teacher, student=student)
+    sizes = config.sweep.direct_size
+    assert min(sizes) < teacher < max(sizes) and {teacher, student} <= set(sizes)
+    rows = [
+        {"learner": "direct", "size": size, "seed": 0, "test_loss": 1 + abs(np.log(size / teacher))}
+        for size in sizes
+    ]
+    of_teacher = {"learner": "student", "teacher_size": teacher, "size": student, "seed": 0}
+    (claim,) = choice_claims(pd.concat([pd.DataFrame(rows), pd.DataFrame([of_teacher])]))
+    assert claim.ours == f"{teacher}"
+
+
 @pytest.mark.parametrize(
     ("gaps", "status"),
     [
@@ -216,7 +234,7 @@ def of_sizes(best, learner="student", teacher=9, losses=(1.0, 0.5)):
 )
 def test_best_sizes_move_right_where_no_seeds_moves_left(larger, status):
     fine = pd.DataFrame([*of_sizes((9, 9, 9)), *of_sizes(larger, teacher=50)])
-    (claim,) = size_claims(fine)
+    claim, *_ = size_claims(fine)
     assert claim.status == status and f"share 1: {np.mean(larger):g}" in claim.ours
 
 
@@ -224,9 +242,11 @@ def test_labels_that_no_student_learns_have_no_best_size():
     """A constant's loss is log 10 = 2.30; below 0.95 of it something was learned."""
     for least, learned in ((2.18, True), (2.19, False)):
         rows = [*of_sizes((9, 9)), *of_sizes((25, 25), teacher=50, losses=(2.3, least))]
-        (claim,) = size_claims(pd.DataFrame(rows))
+        claim, *losses = size_claims(pd.DataFrame(rows))
         assert ("teacher of size 50, share 1: not learned" in claim.ours) != learned
         assert learned or claim.status == "not shown"
+        assert losses[1].item == "least test loss over sizes, teacher of size 50, share 1"
+        assert [loss.status for loss in losses] == ["measured"] * 2 and losses[1].ours == least
 
 
 def test_minima_are_the_same_where_they_are_neighbours_in_every_seed():

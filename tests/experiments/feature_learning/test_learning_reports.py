@@ -341,6 +341,7 @@ def test_best_sizes_are_the_claim_of_injected_inputs_alone_and_algorithm_1_else(
     assert [claim.item.partition(":")[0][:24] for claim in claims] == [
         "size of the student at t",
         "first minima on the data",
+        *["least test loss over siz"] * 3,
     ]
     mixed = [students(0.5, sizes, test_labelled_part=0.9), direct(sizes)]
     claims = report_of(pd.concat(mixed)).claims

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
-from lsa_jax.reporting.claims import chance_warning, compare, every
+from lsa_jax.reporting.claims import chance_warning, compare, every, measured
 from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim
 
@@ -216,14 +216,25 @@ def size_claims(fine: pd.DataFrame) -> list[Claim]:
     item = "size of the student at the first minimum of the test loss, largest minus least teacher"
     paper = "rises with the teacher's size (figure 26)"
     steps = pd.DataFrame(of_students).diff().iloc[1:]
+    losses = _least_losses(fine)
     same = _same_minimum_claims(minima.get("on the data set"), of_students[0], fine)
     listed = ", ".join(
         f"{name}: {found.mean():g}" if found.notna().all() else f"{name}: not learned"
         for name, found in minima.items()
     )
     if steps.isna().any(axis=None) or (steps < 0).any(axis=None):
-        return [every(item, paper, [False], listed), *same]
-    return [compare(item, paper, steps.sum(), above=0.0)._replace(ours=listed), *same]
+        return [every(item, paper, [False], listed), *same, *losses]
+    return [compare(item, paper, steps.sum(), above=0.0)._replace(ours=listed), *same, *losses]
+
+
+def _least_losses(fine: pd.DataFrame) -> list[Claim]:
+    """Returns how well each curve's labels are learned: a constant has a loss of ln 10 = 2.3."""
+    claims = []
+    for name, rows in size_curves(fine).items():
+        least = rows.groupby("seed")["test_loss"].min()
+        item = f"least test loss over sizes, {name}"
+        claims.append(measured(item, "", round(least.mean(), 3), least))
+    return claims
 
 
 def _same_minimum_claims(

@@ -103,6 +103,7 @@ def draw_curves(curves: pd.DataFrame) -> Any:
 def draw_sizes(fine: pd.DataFrame) -> Any:
     """Draws test loss against the number of parameters, one panel a curve."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     curves = size_curves(fine)
     figure, axes = plt.subplots(
@@ -121,6 +122,9 @@ def draw_sizes(fine: pd.DataFrame) -> Any:
                 label=f"{split} loss",
             )
         axis.set(xscale="log", xlabel="parameters", title=name)
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axis.xaxis.set_minor_formatter(NullFormatter())  # its labels would lie on each other
         tidy(axis)
     axes[0, 0].legend(frameon=False, fontsize="small")
     return figure
