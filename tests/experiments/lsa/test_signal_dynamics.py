@@ -330,6 +330,7 @@ def test_claims_that_do_not_hold_are_marked_so():
 def test_runs_that_contradict_each_other_decide_nothing():
     claims = make_claims(pd.concat([course(0), course(1, sign=-1.0)]), 5000)
     assert [claim.status for claim in claims] == ["undecided"] * 5
+    assert [(claims[of].low, claims[of].high) for of in (0, 3)] == [(-1, 1)] * 2  # correlations
 
 
 def test_failed_runs_take_no_part_in_claims():

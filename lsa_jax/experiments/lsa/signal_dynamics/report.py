@@ -108,6 +108,7 @@ class _Statement(NamedTuple):
         number: our number, from the rows of one run.
         above: what the numbers of all runs have to exceed.
         below: what they have to stay below.
+        most: beyond which, of either sign, there are no such numbers.
     """
 
     item: str
@@ -115,6 +116,7 @@ class _Statement(NamedTuple):
     number: Callable[[pd.DataFrame], float]
     above: float = -np.inf
     below: float = np.inf
+    most: float = np.inf
 
 
 _STATEMENTS = (
@@ -123,6 +125,7 @@ _STATEMENTS = (
         "w.w* grows",
         functools.partial(_rank_correlation, "step", "w_dot_wstar"),
         above=TOGETHER,
+        most=1.0,
     ),
     _Statement("w.w* at the end", "positive", lambda rows: rows["w_dot_wstar"].iloc[-1], above=0.0),
     _Statement("b at the end", "negative", lambda rows: rows["b"].iloc[-1], below=0.0),
@@ -131,6 +134,7 @@ _STATEMENTS = (
         "they grow together",
         functools.partial(_rank_correlation, "ratio", "test_accuracy"),
         above=TOGETHER,
+        most=1.0,
     ),
     _Statement(
         "test accuracy at the end minus the start's",
@@ -160,7 +164,8 @@ def _claims_of(name: str, series: pd.DataFrame, num_test: int) -> list[Claim]:
         if np.isnan(values).any():  # something never varies
             claims.append(every(item, statement.paper, [False], "does not vary"))
         else:
-            claims.append(compare(item, statement.paper, values, **found))
+            claim = compare(item, statement.paper, values, **found)
+            claims.append(claim.within(-statement.most, statement.most))
     return claims[::-1]
 
 
