@@ -222,7 +222,10 @@ def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
     }
     config = set_fields(settings.default_config(), SMALL | fields)
     points = make_points(config, settings.sweep(config), settings.validate)
-    outcomes = run(points, tmp_path)
+    fractions = []
+    outcomes = run(points, tmp_path, fractions.append)
+    # Half of the first group is training, two epochs of it; the other half what follows it.
+    assert fractions[: fractions.index(1) + 1] == pytest.approx([0.25, 0.5, 1.0])
     rows = [outcome.metrics | {"status": "ok"} for outcome in outcomes.values()]
     table = pd.DataFrame(rows)
     assert sorted(table["num_train"].unique()) == [12, 24] and set(table["num_test"]) == {12}
