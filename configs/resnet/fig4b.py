@@ -3,8 +3,8 @@
     python -m launch.sweep --config=configs/resnet/fig4b.py --workdir=runs/fig4b
 
 As figure 4 (a), with N = 50,000 and batches of 100. The full sizes, widths to 50,000, need a GPU.
-For a CPU: ":width_1000", the least width here with more weights than examples, by four settings;
-":small" has width 200, with fewer weights than examples.
+For a CPU: ":width_1000", the least width here with more weights than examples, which four settings
+do not fit in 400 epochs; ":small" has width 200, with fewer weights than examples.
 """
 
 import ml_collections
