@@ -22,10 +22,10 @@ def make_small(sweep, **fields):
     return make_points(config, sweep, settings.validate)
 
 
-def run(points, directory, progress=lambda fraction: None):
+def run(points, directory):
     data = experiment.load(points, None)
     outcomes = {}
     for group in experiment.groups(points):
-        found = experiment.run(group, data, directory / group[0].id, progress)
+        found = experiment.run(group, data, directory / group[0].id, lambda fraction: None)
         outcomes |= {point.id: outcome for point, outcome in zip(group, found, strict=True)}
     return outcomes

@@ -10,13 +10,15 @@ import pandas as pd
 import pytest
 from small_noise_curves import SMALL, make_small, run
 
-from lsa_jax import backend, kernels, parallel
+from lsa_jax import backend, kernels, parallel, training
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.sweep import config_files
+from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training.throughput import Throughput
 
 
 def test_trained_points_of_one_shape_are_replicas_and_kernels_are_alone():
@@ -113,6 +115,62 @@ def test_more_noise_changes_only_the_background(tmp_path):
     for quiet, loud in zip(found[::2], found[1::2], strict=True):
         assert quiet | {"noise": 1.0} == loud
     assert [metrics["learner"] for metrics in found[::2]] == list(settings.LEARNERS)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0])
+def test_rates_fall_and_weights_decay_as_the_learners_settings_say(factor):
+    fields = {"learning_rate": 0.1, "epochs": 4, "schedule": "steps", "decay_epochs": (1.0, 3.0)}
+    fields |= {"decay_factor": 0.5, "penalty_factor": factor, "weight_decay": 0.01}
+    fields |= {"optimizer": "sgd", "momentum": 0.0}
+    (point,) = make_small(
+        [{"learner": "network"}], **{f"network.{name}": value for name, value in fields.items()}
+    )
+    trained = learners.Trained(experiment.build_model(point.config, "network", 10))
+    optimizer = experiment._make_optimizer(point.config.network, 2, trained, (16, 16, 1))
+    params = {"w": jnp.asarray(3.0)}
+    state, rates = optimizer.init(params), []
+    for _ in range(8):  # two an epoch; with no gradient, the penalty's alone
+        updates, state = optimizer.update({"w": jnp.zeros(())}, state, params)
+        rates.append(-float(updates["w"]) / (2 * factor * 0.01 * 3))
+    np.testing.assert_allclose(rates, [0.1] * 2 + [0.05] * 4 + [0.025] * 2, rtol=1e-5)
+
+
+def test_work_is_shared_between_training_and_what_follows_it(monkeypatch, tmp_path):
+    sweep = [{"learner": "network", "noise": noise} for noise in (0.0, 0.5, 1.0)]
+    sweep += [{"learner": "ntk_trained", "noise": noise} for noise in (0.0, 1.0)]
+    points = make_small(sweep)
+
+    def train_group(group, task, trained, directory, progress, **others):
+        for fraction in (0.5, 1.0):
+            progress(fraction)
+        params = jnp.arange(float(len(group)))
+        rows = [{"step": 9, "test_accuracy": np.arange(3.0), "other": np.ones(3)}]
+        pace = Throughput(10.04, 5.0, {"float32": 50.0})
+        return {"w": params}, training.History(rows, {1: "not finite"}, pace)
+
+    solved = []
+
+    def solve(point, task, make_kernel, *others):
+        solved.append(float(make_kernel(())["w"]))
+        return Outcome({}, [])
+
+    monkeypatch.setattr(experiment, "train_group", train_group)
+    monkeypatch.setattr(experiment.kernels, "finite_kernel", lambda apply, params: params)
+    monkeypatch.setattr(experiment.exact, "solve", solve)
+    fractions, (group,) = [], experiment.groups(points)
+    found = experiment.run(group, experiment.load(points, None), tmp_path, fractions.append)
+    assert fractions == pytest.approx([0.3, 0.6, 0.8, 1.0])
+    leads = [point.config.learner == "network" for point in group]
+    assert leads == [True, False, True, True, False]
+    # Each with the parameters of its own network: those of the first and of the last noise.
+    assert solved == [0.0, 2.0]
+    first, _, failed, last, _ = found
+    assert failed.status == "failed" and failed.message == "not finite"
+    assert (first.metrics["test_accuracy"], last.metrics["test_accuracy"]) == (0.0, 2.0)
+    assert "other" not in last.metrics and last.history == [
+        {"step": 9, "test_accuracy": 2.0, "other": 1.0}
+    ]
+    assert last.timings == {"images_per_second": 10.0, "peak_fraction": pytest.approx(0.1)}
 
 
 def test_linearised_network_starts_as_the_network_and_moves_linearly(key):
@@ -222,10 +280,7 @@ def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
     }
     config = set_fields(settings.default_config(), SMALL | fields)
     points = make_points(config, settings.sweep(config), settings.validate)
-    fractions = []
-    outcomes = run(points, tmp_path, fractions.append)
-    # Half of the first group is training, two epochs of it; the other half what follows it.
-    assert fractions[: fractions.index(1) + 1] == pytest.approx([0.25, 0.5, 1.0])
+    outcomes = run(points, tmp_path)
     rows = [outcome.metrics | {"status": "ok"} for outcome in outcomes.values()]
     table = pd.DataFrame(rows)
     assert sorted(table["num_train"].unique()) == [12, 24] and set(table["num_test"]) == {12}
