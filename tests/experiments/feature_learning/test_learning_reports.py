@@ -8,6 +8,7 @@ import scipy.stats
 from lsa_jax.experiments.feature_learning.input_structure import report as inputs
 from lsa_jax.experiments.feature_learning.input_structure import settings as input_settings
 from lsa_jax.experiments.feature_learning.learning import report, settings
+from lsa_jax.experiments.feature_learning.learning.rows import ROWS
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
 from lsa_jax.reporting.intervals import REACH, binomial_error, difference_error
 from lsa_jax.sweep.variants import set_fields
@@ -325,6 +326,13 @@ def test_students_on_both_kinds_are_drawn_by_step_and_curves_by_size(tmp_path, w
     assert table["size"].tolist() == [2, 9] and table["parameters"].tolist() == [20, 90]
     assert list(table)[2:] == titles
     assert table[titles[0]].tolist() == pytest.approx([1.0, 1 / 9 + 0.5])
+
+
+def test_a_row_is_of_its_learner_with_or_without_structure_as_its_heading_says():
+    for name, (learner, structured, heading) in ROWS.items():
+        assert structured == ("w/o structure" not in heading)
+        # Networks without structure have two rows of other names.
+        assert name.startswith(learner) or (learner, structured) == ("network", False)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
