@@ -18,7 +18,7 @@ def test_notebook_runs(path, monkeypatch):
     monkeypatch.setenv("LSA_NOTEBOOK_TRAIN", "40")
     monkeypatch.setenv("LSA_NOTEBOOK_EPOCHS", "2")
     monkeypatch.setenv("LSA_NOTEBOOK_WIDTHS", "8")
-    monkeypatch.setenv("LSA_NOTEBOOK_STEPS", "60")
+    monkeypatch.setenv("LSA_NOTEBOOK_STEPS", "40")
     monkeypatch.setenv("LSA_NOTEBOOK_TOKENS", "40")
     # On one device, as in Colab, and otherwise as the tests, whose compiled programs it can share.
     flags = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
