@@ -9,8 +9,11 @@ Source: Karp (thesis, 2024), section 5.3.3 and equations 5.1 and 5.2.
 from typing import NamedTuple
 
 import numpy as np
+import scipy.optimize
 import scipy.stats
 from jaxtyping import Bool, Float, Int
+
+from lsa_jax.reporting.intervals import TAIL
 
 Losses = Float[np.ndarray, "steps operators"]
 
@@ -96,6 +99,64 @@ def relative_regret(choice: int, final: Float[np.ndarray, " operators"]) -> floa
 def relative_regrets(losses: Losses, final: Float[np.ndarray, " operators"]) -> np.ndarray:
     """Returns the relative regret of choosing the lowest loss of each step."""
     return np.array([relative_regret(int(best), final) for best in np.argmin(losses, axis=1)])
+
+
+class Spread(NamedTuple):
+    """How far operators differ, in standard deviations of one seed's noise, and where it may be.
+
+    Attributes:
+        ratio: standard deviation of the operators' expected losses over that of the noise.
+        low: lower end of its 95 % interval.
+        high: upper end.
+    """
+
+    ratio: float
+    low: float
+    high: float
+
+
+def spread_over_noise(final: Float[np.ndarray, "seeds operators"]) -> Spread:
+    """Returns how far operators' final losses differ, over how far a seed moves one of them.
+
+    A final loss is taken as the operator's own plus the seed's own plus normal noise. The ratio of
+    the mean squares of operators and of what is left then has a noncentral F distribution, whose
+    noncentrality gives the interval exactly. All not-a-number for fewer than two seeds or
+    operators, or without noise.
+
+    Source: Fleishman (1980), confidence intervals for effects of fixed factors.
+    """
+    seeds, operators = final.shape
+    if min(seeds, operators) < 2:
+        return Spread(np.nan, np.nan, np.nan)
+    of_operators, of_seeds = final.mean(axis=0), final.mean(axis=1, keepdims=True)
+    left = final - of_operators - of_seeds + final.mean()
+    noise = np.square(left).sum() / ((operators - 1) * (seeds - 1))
+    if noise <= 1e-12 * np.var(final):  # rounding
+        return Spread(np.nan, np.nan, np.nan)
+    return spread_of(seeds * of_operators.var(ddof=1) / noise, seeds, operators)
+
+
+def spread_of(found: float, seeds: int, operators: int) -> Spread:
+    """Returns the spread from the ratio of the mean squares of operators and of what is left."""
+    top = operators - 1
+    # The noncentrality is seeds x (operators - 1) x ratio^2.
+    ends = [_noncentrality(found, top, top * (seeds - 1), tail) for tail in (TAIL, 1 - TAIL)]
+    low, high = np.sqrt(np.divide(ends, seeds * top))
+    return Spread(float(np.sqrt(max(found - 1, 0) / seeds)), float(low), float(high))
+
+
+def _noncentrality(found: float, top: int, bottom: int, tail: float) -> float:
+    """Returns that with which the ratio is below what was found with a probability of `tail`."""
+
+    def excess(noncentrality: float) -> float:
+        return float(scipy.stats.ncf.cdf(found, top, bottom, noncentrality)) - tail
+
+    if scipy.stats.f.cdf(found, top, bottom) <= tail:
+        return 0.0
+    most = 1.0
+    while excess(most) > 0:
+        most *= 2
+    return float(scipy.optimize.brentq(excess, 0.0, most))
 
 
 class Transition(NamedTuple):

@@ -77,3 +77,37 @@ def test_smoothed_noise_and_drift_have_no_clear_phases(drifts, at_most):
         smooth = measures.smooth(losses, steps, 11)
         clear += measures.is_clear(measures.phase_transition(measures.self_correlation(smooth)))
     assert clear <= at_most
+
+
+def test_the_spread_of_losses_over_their_noise_covers_what_it_was_drawn_with():
+    rng = np.random.default_rng(0)
+    for ratio, above in ((0.0, 0), (1.0, 5), (3.0, 100)):
+        own = rng.normal(size=6)
+        own *= ratio / own.std(ddof=1)
+        found = [
+            measures.spread_over_noise(
+                5 + own + 3 * rng.normal(size=(5, 1)) + rng.normal(size=(5, 6))
+            )
+            for _ in range(100)
+        ]
+        assert sum(low <= ratio <= high for _, low, high in found) >= 89
+        assert abs(sum(low > 1 for _, low, _ in found) - above) <= 5
+        if ratio:
+            np.testing.assert_allclose(np.mean([one.ratio for one in found]), ratio, rtol=0.15)
+
+
+def test_the_spread_is_of_scipys_analysis_of_variance_and_knows_no_scale_and_no_seeds_level():
+    final = np.array([[2.0, 2.3, 2.9], [2.2, 2.4, 3.3], [2.1, 2.6, 2.8], [2.0, 2.2, 3.0]])
+    blocks = np.tile(final.mean(axis=1, keepdims=True), 3)
+    alone = scipy.stats.f_oneway(*(final - blocks).T).statistic
+    # Seeds take three degrees of freedom from the nine that one-way analysis has.
+    expected = np.sqrt((alone * 6 / 9 - 1) / 4)
+    spread = measures.spread_over_noise(final)
+    np.testing.assert_allclose(spread.ratio, expected, rtol=1e-12)
+    moved = measures.spread_over_noise(7 * final + np.array([[3.0], [1.0], [-2.0], [0.0]]))
+    np.testing.assert_allclose(moved, spread, rtol=1e-6)
+
+
+@pytest.mark.parametrize("final", [np.ones((5, 6)), np.arange(6.0)[None], np.ones((5, 1))])
+def test_losses_without_noise_seeds_or_operators_have_no_spread(final):
+    assert np.isnan(measures.spread_over_noise(final)).all()

@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing import report, settings
+from lsa_jax.experiments.growing import measures, report, settings
 from lsa_jax.experiments.growing.families import Family
 from lsa_jax.experiments.growing.report import (
     contrast_claims,
     make_report,
+    noise_claims,
     number_table,
     operator_table,
     setting_claims,
@@ -55,6 +56,46 @@ def test_tables_have_a_row_a_setting_and_strategy_with_means_over_seeds():
     assert costs["relative regret"].tolist()[4:] == ["0.0000", "0.1000", "0.6000", "0.3000"]
     assert costs["regret"].tolist()[4:] == ["0.0000", "0.0500", "0.3000", "0.1500"]
     assert costs["final validation loss"].tolist()[4:6] == ["2.0000", "2.1000"]
+
+
+def losses(final, kind="encoder"):
+    """Returns the points of operators' final losses, [seeds, operators]."""
+    rows = [
+        {"kind": kind, "schedule": "constant", "seed": seed, "index": index, "block_size": 1}
+        | {"source": "copy", "final_loss": loss}
+        for seed, row in enumerate(final)
+        for index, loss in enumerate(row)
+        if loss is not None
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_losses_that_differ_more_than_seeds_move_them_are_told_apart():
+    noise = 0.01 * np.random.default_rng(5).normal(size=(5, 6))
+    own = 0.1 * np.arange(6.0)
+    apart, alike = noise_claims(pd.concat([losses(own + noise), losses(noise, "decoder")]))
+    assert apart.status == "shown" and apart.low < 10 * np.sqrt(3.5) < apart.high
+    assert apart.item.endswith("(encoder, constant rate)")
+    assert alike.status == "not shown" and alike.high < 1
+    (by_one,) = noise_claims(losses(own + noise)[lambda table: table["seed"] == 0])
+    assert by_one.status == "undecided" and by_one.note == "it would take 2 seeds or more"
+
+
+def test_losses_that_differ_as_seeds_move_them_say_how_many_would_tell():
+    signs = np.array([[1, -1, 0], [-1, 1, 0], [1, 0, -1], [0, 0, 0]])
+    (claim,) = noise_claims(losses(np.arange(3.0) + signs))
+    assert claim.status == "undecided" and claim.low < 1 < claim.high
+    needed = int(claim.note.split()[-2])
+    for seeds, decided in ((needed - 1, False), (needed, True)):
+        low, high = measures.spread_of(1 + seeds * claim.ours**2, seeds, 3)[1:]
+        assert decided == (not low <= 1 < high)
+
+
+def test_an_operator_that_failed_in_a_seed_is_left_out_of_the_noise():
+    full = np.random.default_rng(0).normal(size=(5, 4))
+    holed = full.astype(object)
+    holed[2, 3] = None
+    assert noise_claims(losses(holed)) == noise_claims(losses(full[:, :3]))
 
 
 def test_operators_are_listed_by_their_mean_final_loss():
@@ -120,6 +161,16 @@ def test_ranks_of_few_operators_have_a_large_error():
     assert error == pytest.approx((1 - 0.6**2) * np.sqrt(1.06 / 25))
     few = report._rank_error(pd.Series([0.5]), pd.Series([3]))
     assert few == pytest.approx(0.75 * np.sqrt(1.06))
+
+
+def test_a_correlation_lies_between_its_ends_and_asks_for_operators():
+    found = numbers([-0.6, 0.6, 0.8], [0.9, 0.95, 0.99], operators=6)
+    claims = statuses(found)
+    on_growing = claims["Spearman of the loss on growing with the final one"]
+    assert (on_growing.low, on_growing.high) == (-1, 1) and on_growing.status == "undecided"
+    assert on_growing.note.endswith("times as many operators")
+    early = claims["Spearman of the loss after 200 steps with the final one"]
+    assert 0 < early.low < 0.95 and early.high == 1
 
 
 def test_schedules_are_contrasted_seed_by_seed_in_the_order_of_the_networks():
