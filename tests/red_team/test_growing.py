@@ -6,6 +6,7 @@ import pytest
 
 from lsa_jax.experiments.growing import downstream_report, report, settings
 from lsa_jax.experiments.growing.families import Family
+from lsa_jax.experiments.growing.noise_claims import noise_claims
 from lsa_jax.sweep.variants import set_fields
 
 OPERATORS = 12
@@ -61,7 +62,7 @@ def test_final_losses_that_are_noise_or_equal_are_not_told_apart(nothing_shown):
             table = table.reset_index().assign(
                 kind="encoder", schedule="constant", block_size=1, source="copy"
             )
-            nothing_shown(report.noise_claims(table))
+            nothing_shown(noise_claims(table))
 
 
 @pytest.mark.parametrize(

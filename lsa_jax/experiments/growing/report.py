@@ -1,6 +1,5 @@
 """The reports on growing: correlations, regrets, claims, and stacking in stages."""
 
-import bisect
 import functools
 from pathlib import Path
 
@@ -8,16 +7,18 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.growing import figures, measures
+from lsa_jax.experiments.growing import figures
 from lsa_jax.experiments.growing.downstream_report import downstream_claims, downstream_table
 from lsa_jax.experiments.growing.families import DOWNSTREAM, Family, describe, make_families
+from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
+from lsa_jax.experiments.growing.noise_claims import noise_claims
 from lsa_jax.experiments.growing.numbers import (
     GROWING,
     GROWING_STRATEGIES,
     GROWING_TRANSITION,
     STACKING_LOSS,
 )
-from lsa_jax.reporting.claims import cell, compare, decide, every, not_run, spread, start_up_check
+from lsa_jax.reporting.claims import cell, compare, every, not_run, spread, start_up_check
 from lsa_jax.reporting.report import Claim, Report
 
 # Fixed before anything was run: a mean rank correlation up to the first counts as uninformative,
@@ -25,10 +26,6 @@ from lsa_jax.reporting.report import Claim, Report
 UNINFORMATIVE = 0.3
 PREDICTIVE = 0.7
 LOW_REGRET = 0.25
-# Operators that differ by no more than a seed's noise are not told apart by one run of each, which
-# is what the thesis has.
-NOISE = 1.0
-_MOST_SEEDS = 1000
 
 # Networks that are grown for no more steps than this only show that they start.
 START_UP_STEPS = 10
@@ -186,49 +183,6 @@ def setting_claims(
     return claims
 
 
-def noise_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns by how much operators' final losses differ, against the noise of one seed.
-
-    Where they do not, which operator is best is chance, and so is what foretells it.
-    """
-    claims = []
-    for (kind, schedule), found in fine.groupby(_SETTING, sort=False):
-        losses = found.pivot_table(
-            index="seed", columns=["index", "block_size", "source"], values="final_loss"
-        ).dropna(axis="columns")
-        differ = measures.spread_over_noise(losses.to_numpy(float))
-        item = "how far operators' final losses differ, in standard deviations of a seed's noise "
-        item += f"({kind}, {schedule} rate)"
-        claims.append(_noise_claim(item, differ, *losses.shape))
-    return claims
-
-
-def _noise_claim(item: str, found: measures.Spread, seeds: int, operators: int) -> Claim:
-    """Decides whether operators differ by more than `NOISE`, and says how many seeds it takes."""
-    if np.isnan(found.ratio):
-        note = "it would take 2 seeds or more" if seeds < 2 else "nothing differs"
-        return Claim(item, "", "", None, "undecided", note=note)
-    status = decide(found.low, found.high, above=NOISE, below=np.inf)
-    note = ""
-    if status == "undecided":
-        needed = _seeds_that_decide(found.ratio, seeds, operators)
-        note = f"it would take {f'about {needed}' if needed else f'more than {_MOST_SEEDS}'} seeds"
-    ends = (float(f"{end:.4g}") for end in (found.low, found.high))
-    return Claim(item, "", round(found.ratio, 4), None, status, *ends, note)
-
-
-def _seeds_that_decide(ratio: float, seeds: int, operators: int) -> int | None:
-    """Returns the fewest seeds that would decide if the ratio stays; None beyond `_MOST_SEEDS`."""
-
-    def decides(count: int) -> bool:
-        found = measures.spread_of(1 + count * ratio**2, count, operators)
-        return decide(found.low, found.high, above=NOISE, below=np.inf) != "undecided"
-
-    counts = range(seeds, _MOST_SEEDS + 1)
-    first = bisect.bisect_left(counts, True, key=decides)
-    return counts[first] if first < len(counts) else None
-
-
 def _transition_claim(where: str, paper: str, changes: pd.Series, unless: str) -> Claim:
     """Returns where the phases change, which is shown if they clearly do in every seed.
 
@@ -302,7 +256,7 @@ def _operator_report(
         f"one of {PREDICTIVE} or more, a low relative regret one of {LOW_REGRET} or less; all "
         "of an interval of 95 %, over seeds and operators, has to be there. "
         "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
-        f"of ours, where they leave at most {measures.MOST_UNEXPLAINED:g} of its variance. "
+        f"of ours, where they leave at most {MOST_UNEXPLAINED:g} of its variance. "
         "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
         "(decoder), 30 operators and one run of each."
     )

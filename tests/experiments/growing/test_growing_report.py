@@ -6,10 +6,10 @@ import pytest
 
 from lsa_jax.experiments.growing import measures, report, settings
 from lsa_jax.experiments.growing.families import Family
+from lsa_jax.experiments.growing.noise_claims import noise_claims
 from lsa_jax.experiments.growing.report import (
     contrast_claims,
     make_report,
-    noise_claims,
     number_table,
     operator_table,
     setting_claims,

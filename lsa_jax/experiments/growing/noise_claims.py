@@ -1,0 +1,60 @@
+"""By how much operators' final losses differ, against the noise of one seed.
+
+Ours: the thesis has one run of each operator, which cannot tell.
+"""
+
+import bisect
+
+import numpy as np
+import pandas as pd
+
+from lsa_jax.experiments.growing import measures
+from lsa_jax.reporting.claims import decide
+from lsa_jax.reporting.report import Claim
+
+# Operators that differ by no more than a seed's noise are not told apart by one run of each.
+NOISE = 1.0
+_MOST_SEEDS = 1000
+
+
+def noise_claims(fine: pd.DataFrame) -> list[Claim]:
+    """Returns by how much operators' final losses differ, against the noise of one seed.
+
+    Where they do not, which operator is best is chance, and so is what foretells it.
+    """
+    claims = []
+    for (kind, schedule), found in fine.groupby(["kind", "schedule"], sort=False):
+        losses = found.pivot_table(
+            index="seed", columns=["index", "block_size", "source"], values="final_loss"
+        ).dropna(axis="columns")
+        differ = measures.spread_over_noise(losses.to_numpy(float))
+        item = "how far operators' final losses differ, in standard deviations of a seed's noise "
+        item += f"({kind}, {schedule} rate)"
+        claims.append(_noise_claim(item, differ, *losses.shape))
+    return claims
+
+
+def _noise_claim(item: str, found: measures.Spread, seeds: int, operators: int) -> Claim:
+    """Decides whether operators differ by more than `NOISE`, and says how many seeds it takes."""
+    if np.isnan(found.ratio):
+        note = "it would take 2 seeds or more" if seeds < 2 else "nothing differs"
+        return Claim(item, "", "", None, "undecided", note=note)
+    status = decide(found.low, found.high, above=NOISE, below=np.inf)
+    note = ""
+    if status == "undecided":
+        needed = _seeds_that_decide(found.ratio, seeds, operators)
+        note = f"it would take {f'about {needed}' if needed else f'more than {_MOST_SEEDS}'} seeds"
+    ends = (float(f"{end:.4g}") for end in (found.low, found.high))
+    return Claim(item, "", round(found.ratio, 4), None, status, *ends, note)
+
+
+def _seeds_that_decide(ratio: float, seeds: int, operators: int) -> int | None:
+    """Returns the fewest seeds that would decide if the ratio stays; None beyond `_MOST_SEEDS`."""
+
+    def decides(count: int) -> bool:
+        found = measures.spread_of(1 + count * ratio**2, count, operators)
+        return decide(found.low, found.high, above=NOISE, below=np.inf) != "undecided"
+
+    counts = range(seeds, _MOST_SEEDS + 1)
+    first = bisect.bisect_left(counts, True, key=decides)
+    return counts[first] if first < len(counts) else None
