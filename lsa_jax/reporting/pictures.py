@@ -39,7 +39,9 @@ def _shrunk(path: Path) -> bytes:
     image = Image.open(path).convert("RGB")
     while True:
         buffer = io.BytesIO()
-        image.quantize(_COLOURS).save(buffer, "png", optimize=True)
+        # By how far colours are apart, not by how many pixels have them: a scale keeps its ends.
+        few = image.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE)
+        few.save(buffer, "png", optimize=True)
         if buffer.tell() <= MOST_BYTES:
             return buffer.getvalue()
         image = image.resize([max(1, int(side * _SMALLER)) for side in image.size])

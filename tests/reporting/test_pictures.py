@@ -1,5 +1,6 @@
 """Figures of the gallery are small, and the same drawings."""
 
+import io
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -49,6 +50,22 @@ def test_a_drawing_that_is_too_large_becomes_a_png_that_is_not(tmp_path):
     shrunk = image.convert("RGB").resize(kept.size)
     difference = np.asarray(kept.convert("RGB"), float) - np.asarray(shrunk, float)
     assert np.abs(difference).mean() < 8 and kept.size[0] > 300
+
+
+def test_a_scale_keeps_colours_that_hardly_a_pixel_has(tmp_path):
+    image = np.random.default_rng(0).uniform(0.7, 1, size=(60, 60))
+    image[0, 0] = 0.0
+    figure, axis = plt.subplots(figsize=(6, 3))
+    figure.colorbar(axis.pcolormesh(image, cmap="RdBu_r"))
+    for kind in ("svg", "png"):
+        figure.savefig(tmp_path / f"image.{kind}")
+    plt.close(figure)
+    ending, content = pictures.small(tmp_path / "image")
+    assert ending == ".png"
+    kept = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), int)
+    drawn = Image.open(tmp_path / "image.png").convert("RGB")
+    assert kept.shape[:2] == drawn.size[::-1]
+    assert np.abs(kept - np.asarray(drawn, int)).max() < 40
 
 
 def test_figures_come_in_the_order_of_the_report(tmp_path):
