@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 MOST_BYTES = 80_000
-_COLOURS = 64
+_COLOURS = 128
 _SMALLER = 0.85
 _IN_REPORT = re.compile(r"^!\[[^\]]*\]\(([^)]+)\.png\)$", re.MULTILINE)
 _METADATA = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<!DOCTYPE[^>]*>", re.DOTALL)
@@ -39,8 +39,9 @@ def _shrunk(path: Path) -> bytes:
     image = Image.open(path).convert("RGB")
     while True:
         buffer = io.BytesIO()
-        # By how far colours are apart, not by how many pixels have them: a scale keeps its ends.
-        few = image.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE)
+        # First by how far colours are apart, so that those of few pixels stay: a scale's ends, thin
+        # lines. Then moved to the means of their pixels, as large areas would have another tint.
+        few = image.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=3)
         few.save(buffer, "png", optimize=True)
         if buffer.tell() <= MOST_BYTES:
             return buffer.getvalue()
