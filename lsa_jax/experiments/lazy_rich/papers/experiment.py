@@ -157,21 +157,25 @@ def run(
     """Lets all learners of a task and seed learn from the same examples."""
     task = tasks.make_task(group[0].config, data)
     shared, outcomes = _Group(group[0].config, task, directory), []
-    classes = 0 if task.is_regression else max(2, _columns(task.test.targets).shape[1])
     for done, point in enumerate(group, start=1):
-        own = {name: point.config[name] for name in ("task", "learner", "seed")}
-        try:
-            outputs, ridge = shared.predict(point.config.learner)
-        except NumericalError as error:  # of this learner; others of the group go on
-            outcomes.append(Outcome(own, [], "failed", str(error)))
-            continue
-        found, error = score(task, outputs)
-        sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
-        solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
-        outcome = Outcome(own | sizes | solved, [{"score": found}])
-        outcomes.append(shared.with_training(outcome, point.config.learner))
+        outcomes.append(_learn(shared, task, point))
         progress(done / len(group))
     return outcomes
+
+
+def _learn(shared: _Group, task: PaperTask, point: Point) -> Outcome:
+    """Returns what one learner came to; where it fails, the others of its group go on."""
+    learner = point.config.learner
+    own = {name: point.config[name] for name in ("task", "learner", "seed")}
+    try:
+        outputs, ridge = shared.predict(learner)
+    except NumericalError as error:
+        return Outcome(own, [], "failed", str(error))
+    found, error = score(task, outputs)
+    classes = 0 if task.is_regression else max(2, _columns(task.test.targets).shape[1])
+    sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
+    solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
+    return shared.with_training(Outcome(own | sizes | solved, [{"score": found}]), learner)
 
 
 EXPERIMENT = Experiment(load=tasks.load, groups=groups, run=run, report=make_report)
