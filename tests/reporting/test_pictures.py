@@ -52,20 +52,23 @@ def test_a_drawing_that_is_too_large_becomes_a_png_that_is_not(tmp_path):
     assert np.abs(difference).mean() < 8 and kept.size[0] > 300
 
 
-def test_a_scale_keeps_colours_that_hardly_a_pixel_has(tmp_path):
+def test_few_colours_keep_those_of_few_pixels_and_the_tint_of_large_areas(tmp_path):
     image = np.random.default_rng(0).uniform(0.7, 1, size=(60, 60))
     image[0, 0] = 0.0
-    figure, axis = plt.subplots(figsize=(6, 3))
-    figure.colorbar(axis.pcolormesh(image, cmap="RdBu_r"))
+    figure, axes = plt.subplots(1, 2, figsize=(6, 3))
+    figure.colorbar(axes[0].pcolormesh(image, cmap="RdBu_r"))
+    axes[1].axvspan(0.0, 1.0, color=(0.85, 0.91, 0.95))
     for kind in ("svg", "png"):
         figure.savefig(tmp_path / f"image.{kind}")
     plt.close(figure)
     ending, content = pictures.small(tmp_path / "image")
-    assert ending == ".png"
     kept = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), int)
-    drawn = Image.open(tmp_path / "image.png").convert("RGB")
-    assert kept.shape[:2] == drawn.size[::-1]
-    assert np.abs(kept - np.asarray(drawn, int)).max() < 40
+    drawn = np.asarray(Image.open(tmp_path / "image.png").convert("RGB"), int)
+    assert ending == ".png" and kept.shape == drawn.shape
+    off = np.abs(kept - drawn).max(axis=-1)
+    assert off.max() < 25
+    area = (drawn == np.round(255 * np.array([0.85, 0.91, 0.95]))).all(axis=-1)
+    assert area.sum() > 10_000 and off[area].max() <= 1
 
 
 def test_figures_come_in_the_order_of_the_report(tmp_path):

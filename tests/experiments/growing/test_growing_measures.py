@@ -65,7 +65,17 @@ def test_the_step_at_which_the_order_changes_is_found(change):
 def test_an_order_that_does_not_change_has_no_phases():
     same = measures.self_correlation(np.tile(np.arange(5.0), (6, 1)))
     assert not measures.is_clear(measures.phase_transition(same))
+    assert measures.phase_transition(same).unexplained == 1.0
     assert measures.phase_transition(np.eye(2)) is None and not measures.is_clear(None)
+
+
+def test_phases_are_told_by_correlations_of_different_steps():
+    correlation = np.eye(5)
+    for steps, value in ((slice(2), 0.3), (slice(2, 5), 0.6)):
+        correlation[steps, steps] += value * (1 - np.eye(len(correlation[steps])))
+    found = measures.phase_transition(correlation)
+    assert (found.place, found.unexplained) == (2, pytest.approx(0, abs=1e-12))
+    assert (found.late, found.across) == (pytest.approx(0.6), 0.0)
 
 
 @pytest.mark.parametrize("drifts, at_most", [(False, 0), (True, 2)])
