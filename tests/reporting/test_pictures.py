@@ -71,6 +71,17 @@ def test_few_colours_keep_those_of_few_pixels_and_the_tint_of_large_areas(tmp_pa
     assert area.sum() > 10_000 and off[area].max() <= 1
 
 
+def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkeypatch):
+    draw(tmp_path, "image", np.random.default_rng(0).normal(size=(60, 60)))
+    whole = pictures.small(tmp_path / "image")[1]
+    for limit, in_pixels in ((len(whole), (600, 300)), (len(whole) // 2, None)):
+        monkeypatch.setattr(pictures, "MOST_BYTES", limit)
+        content = pictures.small(tmp_path / "image")[1]
+        width, height = Image.open(io.BytesIO(content)).size
+        assert len(content) <= limit and width == pytest.approx(2 * height, abs=6)
+        assert (width, height) == in_pixels if in_pixels else 60 < width < 600
+
+
 def test_figures_come_in_the_order_of_the_report(tmp_path):
     (tmp_path / "report.md").write_text("# T\n\n![b](b.png)\n\n![a.1](a.1.png)\n")
     assert pictures.names(tmp_path) == ["b", "a.1"]
