@@ -205,7 +205,11 @@ def test_the_contrast_is_drawn_where_there_are_two_schedules():
         nothing = np.zeros((0, 0))
         parts = ([], np.zeros(0, int), nothing, nothing, np.zeros(0), np.zeros(0), {}, {})
         families = [Family("encoder", s, 0, 3.0, *parts) for s in schedules]
-        return set(report._figures(configure(), families))
+        figures = report._figures(configure(), families)
+        for name, draw in figures.items():  # each of its own setting's families
+            if name != "contrast":
+                assert {f"{f.kind}_{f.schedule}" for f in draw.args[1]} == {name.split("_", 1)[1]}
+        return set(figures)
 
     one = {"panels_encoder_constant", "scatter_encoder_constant"}
     assert drawn("constant", "constant") == one
@@ -231,6 +235,7 @@ def test_stacking_is_told_beside_the_thesis_with_the_seeds_that_did_not_fail(tmp
     assert claim.status == "shown" and float(claim.ours) == pytest.approx(0.25)
     assert claim.paper == pytest.approx(0.0131)  # Karp (2024), table C.2
     fine.loc[0, "status"] = "failed"
+    fine.loc[5, "steps_spent"] = 80  # of a seed with fewer candidates
     found = make_report(config, fine, tmp_path)
     (_, table), (_, chosen) = found.tables
     last, adaptive = table.to_dict("records")
