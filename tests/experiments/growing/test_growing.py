@@ -116,7 +116,7 @@ def test_operators_share_the_shallow_network_and_differ_once_grown(grown):
     assert results["items_last_word"].between(2, 9).all()
     assert "Percent right (decoder, constant rate)" in (directory / "report.md").read_text()
     # Four steps show that it starts, and nothing else.
-    assert len(claims) == 9 and {claim["status"] for claim in claims} == {"not run"}
+    assert len(claims) == 10 and {claim["status"] for claim in claims} == {"not run"}
     assert {claim["note"] for claim in claims} == {"a check that it starts"}
     assert not list(directory.glob("groups/*/scratch"))
 
