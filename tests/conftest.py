@@ -102,6 +102,13 @@ _MOST_MEMORY = max(1.2e9, psutil.virtual_memory().total / 6)
 
 
 @pytest.fixture(autouse=True, scope="module")
+def _figures_do_not_pile_up():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(autouse=True, scope="module")
 def _compiled_programs_do_not_pile_up():
     yield
     if psutil.Process().memory_info().rss > _MOST_MEMORY:
