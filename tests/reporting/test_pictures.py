@@ -74,12 +74,16 @@ def test_few_colours_keep_those_of_few_pixels_and_the_tint_of_large_areas(tmp_pa
 def test_a_picture_is_smaller_only_where_its_bytes_are_too_many(tmp_path, monkeypatch):
     draw(tmp_path, "image", np.random.default_rng(0).normal(size=(60, 60)))
     whole = pictures.small(tmp_path / "image")[1]
-    for limit, in_pixels in ((len(whole), (600, 300)), (len(whole) // 2, None)):
+
+    def shown(limit):
         monkeypatch.setattr(pictures, "MOST_BYTES", limit)
         content = pictures.small(tmp_path / "image")[1]
-        width, height = Image.open(io.BytesIO(content)).size
-        assert len(content) <= limit and width == pytest.approx(2 * height, abs=6)
-        assert (width, height) == in_pixels if in_pixels else 60 < width < 600
+        assert len(content) <= limit
+        return Image.open(io.BytesIO(content)).size
+
+    assert shown(len(whole)) == (600, 300)
+    width, height = shown(len(whole) // 2)
+    assert 60 < width < 600 and width == pytest.approx(2 * height, abs=6)
 
 
 def test_figures_come_in_the_order_of_the_report(tmp_path):
