@@ -1,4 +1,4 @@
-"""A network, its fixed NTKs and two kernels that learn against noise, on real handwritten digits.
+"""Handwritten digits in noise: a network, its fixed NTKs and two kernels that learn.
 
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart
 

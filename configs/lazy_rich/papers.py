@@ -1,4 +1,4 @@
-r"""Where does a kernel that learns close the gap to a network? On the data of four papers.
+r"""On the data of four papers: where does a kernel that learns close the gap to a network?
 
     python -m launch.sweep --config=configs/lazy_rich/papers.py --data_dir=DIR \
         --workdir=runs/lazy_rich_papers

@@ -1,4 +1,4 @@
-"""CIFAR-2 as the authors' published implementation has it, where that differs from the paper.
+"""The authors' published implementation: CIFAR-2, with what differs there from the paper.
 
     python -m launch.sweep --config=configs/lsa/reference.py --workdir=runs/reference --data_dir=DIR
 

@@ -1,11 +1,12 @@
-r"""Figures 2.2 to 2.4, A.2, A.5, A.8 and A.11 to A.14 of configuration 1a, Karp 2024 (thesis).
+r"""Figures 2.2 to 2.4 (1a), Karp 2024 (thesis): does stability fall as fast as the gap?
 
     python -m launch.sweep --config=configs/stability/fig2_2_1a.py --workdir=runs/fig2_2_1a \
         --data_dir=DIR
 
-ResNet-20 on SVHN, batches of 32, rate 0.01, no momentum: three trials, eight sizes, 40 pairs, after
-50,000, 100,000 and 150,000 updates; 76 places on the line through both models at the smallest and
-the largest size. `:small` is on CIFAR-10. The full size needs accelerators.
+Also figures A.2, A.5, A.8 and A.11 to A.14. ResNet-20 on SVHN, batches of 32, rate 0.01, no
+momentum: three trials, eight sizes, 40 pairs, after 50,000, 100,000 and 150,000 updates; 76 places
+on the line through both models at the smallest and the largest size. `:small` is on CIFAR-10. The
+full size needs accelerators.
 """
 
 import ml_collections

@@ -1,10 +1,11 @@
-r"""Figures 2.2 to 2.4, A.4, A.7, A.10 and A.11 to A.13 of configuration 2b, Karp 2024 (thesis).
+r"""Figures 2.2 to 2.4 (2b), Karp 2024 (thesis): does stability fall as fast as the gap?
 
     python -m launch.sweep --config=configs/stability/fig2_2_2b.py --workdir=runs/fig2_2_2b \
         --data_dir=DIR
 
-As configuration 2a, with momentum 0.9. The full size needs accelerators; ":small" is ResNet-8 of
-width 4 on images of 16 x 16, with as many updates as it takes to fit its examples, for a CPU.
+Also figures A.4, A.7, A.10 and A.11 to A.13. As configuration 2a, with momentum 0.9. The full size
+needs accelerators; ":small" is ResNet-8 of width 4 on images of 16 x 16, with as many updates as it
+takes to fit its examples, for a CPU.
 """
 
 import ml_collections

@@ -1,4 +1,4 @@
-r"""Leave-one-out by influence functions beside retraining, logistic regression on MNIST.
+r"""Influence functions: leave-one-out beside retraining, logistic regression on MNIST.
 
     python -m launch.sweep --config=configs/stability/influence.py --workdir=runs/influence \
         --data_dir=DIR

@@ -1,12 +1,13 @@
-r"""Is non-convexity needed? Stability of linear regression with more pixels than examples.
+r"""Linear regression, asked in section 2.4, Karp 2024 (thesis): is non-convexity needed?
 
     XLA_FLAGS=--xla_force_host_platform_device_count=2 \
     python -m launch.sweep --config=configs/stability/linear_regression.py \
         --workdir=runs/linear_regression --data_dir=DIR
 
-MNIST's 784 pixels and a bias, digits 0 to 4 against 5 to 9, half the squared error, 50 to 400
-examples: the minima of the training loss fill a subspace, a convex basin as wide as can be. Karp
-2024 (thesis) closes section 2.4 with the question; it has no such figure.
+Stability with more pixels than examples: MNIST's 784 and a bias, digits 0 to 4 against 5 to 9, half
+the squared error, 50 to 400 examples. The minima of the training loss fill a subspace, a convex
+basin as wide as can be. Karp 2024 (thesis) closes section 2.4 with the question; it has no such
+figure.
 
 90 pairs a size and 100,000 updates; ":small" has 40 and 10,000. Both run on a CPU.
 """

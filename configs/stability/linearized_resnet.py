@@ -1,13 +1,14 @@
-r"""Is non-convexity needed? Stability of ResNet-20 beside that of its linearisation at the start.
+r"""ResNet-20 linearised, asked in section 2.4, Karp 2024 (thesis): is non-convexity needed?
 
     python -m launch.sweep --config=configs/stability/linearized_resnet.py \
         --workdir=runs/linearized_resnet --data_dir=DIR
 
-Both on CIFAR-10 with momentum, from one start and in one order; the linearised network keeps the
-statistics of batch normalisation at the start, and its loss is convex in its parameters. Karp 2024
-(thesis) closes section 2.4 with the question; it has no such figure. The rate is 0.01, where
-configuration 2b has 0.1. The full size needs accelerators; ":small" has ResNet-8, three sizes and
-800 updates, for a CPU.
+Stability of the network beside that of its linearisation at the start, both on CIFAR-10 with
+momentum, from one start and in one order; the linearised network keeps the statistics of batch
+normalisation at the start, and its loss is convex in its parameters. Karp 2024 (thesis) closes
+section 2.4 with the question; it has no such figure. The rate is 0.01, where configuration 2b has
+0.1. The full size needs accelerators; ":small" has ResNet-8, three sizes and 800 updates, for a
+CPU.
 """
 
 import ml_collections

@@ -1,4 +1,4 @@
-r"""Stability by removing an example beside swapping it, for the logistic model of figure 2.1.
+r"""Removing an example: stability beside swapping it, for the logistic model of figure 2.1.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=2 \
     python -m launch.sweep --config=configs/stability/removal.py --workdir=runs/removal \

@@ -14,7 +14,7 @@ from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
 
 _BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
-_SIZE_FOR_TESTS = "quick"
+SIZE_FOR_TESTS = "quick"
 _TOLD = ("item", "paper", "ours", "status")  # of a claim
 
 
@@ -38,7 +38,7 @@ class Variant(NamedTuple):
         """What it costs, in words."""
         if self.published:
             return self.published.cost
-        return "seconds, for tests" if self.name == _SIZE_FOR_TESTS else "not published"
+        return "seconds, for tests" if self.name == SIZE_FOR_TESTS else "not published"
 
     @property
     def seconds(self) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 from lsa_jax.reporting import files, page, papers, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.machine import duration
-from lsa_jax.sweep.catalog import Entry, Variant
+from lsa_jax.sweep.catalog import SIZE_FOR_TESTS, Entry, Variant
 
 _STATUSES = ("shown", "not shown", "undecided", "measured", "not run")
 _FIRST_CLAIMS = 8  # reports give their main ones first; the others are folded away
@@ -17,18 +17,53 @@ MARK = "<!-- record: {} -->"
 
 
 def command(variant: Variant) -> str:
-    """Returns what runs a size of a configuration, on two lines."""
+    """Returns what runs a size of a configuration, on two lines, each size in its own folder."""
     data = " --data_dir=DIR" if variant.data else ""
-    name = Path(variant.config.partition(":")[0]).stem
+    path, _, size = variant.config.partition(":")
+    folder = "-".join(filter(None, (Path(path).stem, size)))
     begin = f"python -m launch.sweep --config={variant.config}"
-    return f"{begin} \\\n    --workdir=runs/{name}{data}"
+    return f"{begin} \\\n    --workdir=runs/{folder}{data}"
 
 
-def _claims(claims: Sequence[Mapping[str, Any]]) -> list[list[dict[str, page.Cell]]]:
-    """Returns the rows of claims in up to two parts: the first, and the others."""
-    columns, cells = page.claim_table(claims)
-    rows = [dict(zip(columns, row, strict=True)) for row in cells]
-    return [part for part in (rows[:_FIRST_CLAIMS], rows[_FIRST_CLAIMS:]) if part]
+def _by_claim(sizes: Sequence[Item]) -> list[list[tuple[str, Mapping[str, Any]]]]:
+    """Returns each claim as the sizes that make it have it, in their order."""
+    found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for item in sizes:
+        for claim in item.sweep.claims:
+            found.setdefault(claim["item"], []).append((item.size, claim))
+    return list(found.values())
+
+
+def _claims(sizes: Sequence[Item]) -> list[dict[str, Any]]:
+    """Returns the rows of claims in up to two parts, the first and the others.
+
+    Of several sizes a claim has a row each, one below the other, its words in the first of them.
+    """
+    by_claim = _by_claim(sizes)
+    columns, cells = page.claim_table(claim for told in by_claim for _, claim in told)
+    rows = (dict(zip(columns, row, strict=True)) for row in cells)
+
+    def rows_of(told: Sequence[tuple[str, Any]]) -> list[dict[str, page.Cell]]:
+        made = [(size, next(rows)) for size, _ in told]
+        if len(sizes) == 1:
+            return [row for _, row in made]
+        words = [made[0][1]["claim"], *[page.Cell("")] * (len(made) - 1)]
+        return [
+            {"claim": claim, "size": page.Cell(size)} | {n: row[n] for n in row if n != "claim"}
+            for claim, (size, row) in zip(words, made, strict=True)
+        ]
+
+    parts = filter(None, (by_claim[:_FIRST_CLAIMS], by_claim[_FIRST_CLAIMS:]))
+    return [{"claims": len(part), "rows": [r for t in part for r in rows_of(t)]} for part in parts]
+
+
+def _counted(sizes: Sequence[Item]) -> Counter[str]:
+    """Returns how many claims have each status, each at the largest size that makes it.
+
+    That is the published one, or else the one that took longest.
+    """
+    by_length = sorted(sizes, key=lambda item: (item.size == "full", item.seconds), reverse=True)
+    return Counter(told[0][1]["status"] for told in _by_claim(by_length))
 
 
 def _machine(item: Item) -> str:
@@ -59,7 +94,6 @@ def _size(variant: Variant, item: Item) -> dict[str, Any]:
         "mark": MARK.format(item.name),
         "folder": item.folder,
         "pictures": item.pictures,
-        "claims": _claims(item.sweep.claims),
         "counts": reproduction.counts(item.sweep.claims),
         "statuses": _statuses(item.sweep.claims),
         "seconds": item.seconds,
@@ -73,11 +107,18 @@ def _shown(entry: Entry) -> dict[str, Any]:
     """Returns what the pages show of a configuration."""
     small = next((v for v in entry.variants if v.name == "small"), entry.variants[0])
     claim = entry.claim[:1].upper() + entry.claim[1:]
+    published = [v.published for v in entry.variants if v.published]
     return {
         "anchor": entry.path.stem,
         "item": entry.item,
         "claim": claim,
         "sizes": [_size(v, v.published) for v in entry.variants if v.published],
+        "claims": _claims(published),
+        "counted": _counted(published),
+        "full": any(item.size == "full" for item in published),
+        "not_run": [
+            v.config for v in entry.variants if not v.published and v.name != SIZE_FOR_TESTS
+        ],
         "command": command(small),
     }
 
@@ -85,13 +126,13 @@ def _shown(entry: Entry) -> dict[str, Any]:
 def _paper(name: str, found: Sequence[Entry]) -> dict[str, Any]:
     """Returns what the pages show of a paper."""
     entries = [_shown(entry) for entry in found if entry.paper == name]
-    items = [v.published for e in found if e.paper == name for v in e.variants if v.published]
-    claims = Counter(claim["status"] for item in items for claim in item.sweep.claims)
+    claims = sum((entry["counted"] for entry in entries), Counter())
     return {
         "name": name,
         "title": papers.PAPERS[name].title,
         "published": [entry for entry in entries if entry["sizes"]],
         "missing": [entry for entry in entries if not entry["sizes"]],
+        "full": sum(entry["full"] for entry in entries),
         "counts": [claims[status] for status in _STATUSES],
     }
 

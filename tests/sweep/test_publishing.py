@@ -1,6 +1,7 @@
 """Finished sweeps come into the gallery as they are, once, and nothing else does."""
 
 import json
+import re
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -224,8 +225,61 @@ def test_a_page_has_what_came_out_beside_the_paper_and_the_command(place):
     command = (
         "python -m launch.sweep --config=configs/lsa/{}.py:small \\\n    --workdir=runs/{}{}\n"
     )
-    assert command.format("a", "a", " --data_dir=DIR") in page
-    assert command.format("d", "d", "") in page.partition("## Not run")[2]
+    assert command.format("a", "a-small", " --data_dir=DIR") in page
+    assert "\nNot run: `--config=configs/lsa/a.py`.\n" in page
+    assert command.format("d", "d-small", "") in page.partition("## Not run")[2]
+
+
+def sizes_of(place, **claims):
+    """Returns a catalogue of a, published at the sizes named with their claims and seconds."""
+    publish(place)
+    item = gallery.read(place[0])["configs/lsa/a.py:small"]
+    sizes = []
+    for size, (seconds, told) in claims.items():
+        config = "configs/lsa/a.py" + f":{size}" * (size != "full")
+        sweep = item.sweep._replace(config=config, claims=told, wall_seconds=seconds)
+        sizes.append(Variant(config, size, (), item._replace(sweep=sweep)))
+    return [Entry(Path("configs/lsa/a.py"), "lsa", "Figure a", "it shows", sizes)]
+
+
+def claim(item, ours, status):
+    return CLAIMS[0] | {"item": item, "ours": ours, "status": status}
+
+
+def test_sizes_of_a_claim_stand_one_below_the_other(place):
+    full = [claim("a gap", 0.7, "shown"), claim("a rate", 2, "shown")]
+    small = [claim("a rate", 1, "undecided"), claim("a gap", 0.5, "not shown")]
+    found = sizes_of(place, full=(9, full), small=(2, [*small, claim("a sign", 1, "shown")]))
+    gallery_pages.write(place[0], found)
+    page = (place[0] / "lsa.md").read_text()
+    columns, *rows = re.findall(r"<tr>(.*?)</tr>", page)
+    assert re.findall(r"<th>(.*?)</th>", columns)[:4] == ["claim", "size", "status", "paper"]
+    cells = [re.findall(r"<td.*?>(?:<span.*?>)?(.*?)(?:</span>)?</td>", row)[:5] for row in rows]
+    assert cells == [
+        ["a gap", "full", "shown", "0.75", "0.7 ± 0.01"],
+        ["", "small", "not shown", "0.75", "0.5 ± 0.01"],
+        ["a rate", "full", "shown", "0.75", "2 ± 0.01"],
+        ["", "small", "undecided", "0.75", "1 ± 0.01"],
+        ["a sign", "small", "shown", "0.75", "1 ± 0.01"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "sizes, shown",
+    [
+        ({"full": (2, "shown"), "small": (9, "not shown")}, "shown"),
+        ({"small": (2, "shown"), "medium": (9, "not shown")}, "not shown"),
+        ({"small": (9, "shown"), "medium": (2, "not shown")}, "shown"),
+    ],
+)
+def test_a_claim_counts_once_at_the_published_size_or_the_longest(place, sizes, shown):
+    told = {n: (seconds, [claim("a gap", 1, is_)]) for n, (seconds, is_) in sizes.items()}
+    gallery_pages.write(place[0], sizes_of(place, **told))
+    page = (place[0] / "index.md").read_text()
+    count = {name: int(n) for name, n in re.findall(r'data-label="([^"]*)">(\d+)<', page)[:6]}
+    others = {"shown", "not shown"} - {shown}
+    assert count[shown] == 1 and count[others.pop()] == 0
+    assert count["at the published size"] == ("full" in sizes)
 
 
 def test_the_first_page_counts_claims_and_has_a_card_an_item(place):
