@@ -7,7 +7,7 @@ The winner of a search as in figure 2 (a) is trained once more and looked at eve
 well the first layer's features give F by a linear read-out, and how much of F and of G(F) is in the
 outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
 
-Three seeds of the ResNet; ":small" has one, and fewer candidates. Both run on a CPU.
+Three seeds of the ResNet, one of the others; ":small" has fewer candidates. Both run on a CPU.
 """
 
 import ml_collections
@@ -21,7 +21,6 @@ _SMALL = settings.SMALL_RUNGS | {
     "search.kernel_learning_rates": (0.02, 0.05),
     "search.kernel_weight_decays": (0.005, 0.05),
     "watch_every": 10,
-    "sweep.seed": (0,),
 }
 
 _QUICK = settings.QUICK | {

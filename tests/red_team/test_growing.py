@@ -16,11 +16,13 @@ def correlations(
     initial, early, regret, regret_0=0.8, top=1.0, transition=50.0, operators=OPERATORS
 ):
     """Returns the claims on numbers by seed."""
-    config = set_fields(settings.default_config(), {"lag_steps": 200})
+    config = set_fields(settings.default_config(), {"lag_steps": 100})
     found = pd.DataFrame(
         {
             "initial_spearman": initial,
             "lag_spearman": early,
+            "early_spearman 200": early,
+            "early_spearman 5000": early,
             "relative_regret lag": regret,
             "relative_regret lag_0": regret_0,
             "relative_regret stack_random": regret_0,

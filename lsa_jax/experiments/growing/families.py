@@ -9,11 +9,14 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from lsa_jax.experiments.growing import measures
+from lsa_jax.experiments.growing.numbers import GROWING
 from lsa_jax.reporting import files
 from lsa_jax.training.growth import Operator, stack_last
 
 # Columns of what a grown decoder can do: a task's accuracy, and of how many items.
 DOWNSTREAM, NUM_ITEMS = "downstream_", "items_"
+# Columns of Spearman's correlation with the final losses, by steps after growing.
+EARLY_SPEARMAN = "early_spearman "
 
 
 class Family(NamedTuple):
@@ -101,6 +104,23 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
     return chosen
 
 
+def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> dict[str, float]:
+    """Returns Spearman's correlation after as many steps as the thesis has it.
+
+    The loss is averaged as for LAG@k; NaN where it was not measured then, or is part of the final
+    one.
+    """
+    found, at = {}, family.steps
+    for steps in GROWING[family.kind].early_spearman:
+        name = f"{EARLY_SPEARMAN}{steps}"
+        found[name] = np.nan
+        measured = ((at > steps - config.lag_window) & (at <= steps)).any()
+        if measured and steps < (1 - config.final_share) * at[-1]:
+            early = measures.lag_losses(family.raw, at, steps, config.lag_window)
+            found[name] = measures.spearman(early, family.final)
+    return found
+
+
 def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
     """Returns the numbers of one family."""
     dense = family.steps <= config.dense_steps
@@ -121,7 +141,7 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
         "split_unexplained": np.nan if split is None else split.unexplained,
         "transition": step if measures.is_clear(split) else np.nan,
         "picks_random_top": float(chosen["lag_0"] == chosen.get("stack_random")),
-    }
+    } | _early_correlations(config, family)
     for name, place in chosen.items():
         numbers[f"final_loss {name}"] = float(family.final[place])
         numbers[f"regret {name}"] = measures.regret(place, family.final)

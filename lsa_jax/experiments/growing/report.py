@@ -9,7 +9,13 @@ import pandas as pd
 
 from lsa_jax.experiments.growing import figures
 from lsa_jax.experiments.growing.downstream_report import downstream_claims, downstream_table
-from lsa_jax.experiments.growing.families import DOWNSTREAM, Family, describe, make_families
+from lsa_jax.experiments.growing.families import (
+    DOWNSTREAM,
+    EARLY_SPEARMAN,
+    Family,
+    describe,
+    make_families,
+)
 from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
 from lsa_jax.experiments.growing.noise_claims import noise_claims
 from lsa_jax.experiments.growing.numbers import (
@@ -179,7 +185,12 @@ def setting_claims(
     for steps, number in (paper.early_spearman if paper else {}).items():
         if steps != k:
             item = f"Spearman of the loss after {steps} steps with the final one ({where})"
-            claims.append(not_run(item, number))
+            early = found[EARLY_SPEARMAN + str(steps)]
+            if early.isna().all():
+                claims.append(not_run(item, number))
+            else:
+                operators = found["operators"]
+                claims.append(_correlate(item, number, early, operators, above=PREDICTIVE))
     return claims
 
 

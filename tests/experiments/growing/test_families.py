@@ -93,6 +93,25 @@ def test_correlations_are_of_the_first_and_the_decided_loss_with_the_final_one(f
         np.testing.assert_allclose(numbers[f"{name}_spearman"], expected)
 
 
+def test_early_losses_are_correlated_after_as_many_steps_as_in_the_thesis(found):
+    raw = np.array([RAW[0], [3, 1, 2, 4], [1, 1, 4, 2], [1, 2, 3, 4], [4, 3, 2, 1], RAW[-1]], float)
+    family = found[0]._replace(kind="encoder", raw=raw, smoothed=raw)
+
+    def early(*steps):
+        numbers = families.describe(CONFIG, family._replace(steps=np.array([0, 10, *steps])))
+        return [numbers[f"early_spearman {k}"] for k in (200, 5000)]
+
+    # After 200 steps the means are 1, 1.5, 3.5, 3: ranks 1 2 4 3, against 1 4 2 3 in the end.
+    by_hand = np.corrcoef([1, 2, 4, 3], [1, 4, 2, 3])[0, 1]
+    np.testing.assert_allclose(early(195, 200, 300, 400), [by_hand, np.nan])
+    after = np.corrcoef([4, 3, 2, 1], [1, 4, 2, 3])[0, 1]
+    np.testing.assert_allclose(early(195, 200, 5000, 10_000), [by_hand, after])
+    # No loss in the window up to it, and one that is part of the final loss.
+    assert np.isnan(early(190, 210, 300, 400)).all() and np.isnan(early(195, 200, 230, 260)).all()
+    numbers = families.describe(CONFIG, found[0])  # a decoder, of which the thesis has none
+    assert not any(name.startswith(families.EARLY_SPEARMAN) for name in numbers)
+
+
 def test_phases_are_looked_for_in_the_dense_steps_alone(found):
     numbers = families.describe(CONFIG, found[0])
     # Steps 0 and 10 order alike, 20 and 30 alike; of the two orders squared ranks differ by 6.

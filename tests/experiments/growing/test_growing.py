@@ -174,6 +174,7 @@ def test_the_loss_is_measured_in_the_window_by_which_lag_decides(lag, window):
 def test_the_thesis_numbers_stand_beside_those_of_the_same_step(kind, schedule, lag, numbers):
     config = set_fields(settings.default_config(), {"lag_steps": lag})
     names = ["initial_spearman", "lag_spearman", "relative_regret lag", "relative_regret lag_0"]
+    names += ["early_spearman 200", "early_spearman 5000"]
     found = pd.DataFrame(dict.fromkeys([*names, "picks_random_top", "transition"], [0.5, 0.7]))
     found["operators"] = 12
     claims = setting_claims(config, kind, schedule, found)

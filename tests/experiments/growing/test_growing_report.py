@@ -36,7 +36,8 @@ def numbers(initial, early, *, kind="encoder", schedule="constant", operators=30
     for name in STRATEGIES:
         found |= {f"final_loss {name}": 2.0 + relative[name], f"regret {name}": relative[name] / 2}
         found[f"relative_regret {name}"] = relative[name]
-    found |= {"initial_spearman": initial, "lag_spearman": early} | columns
+    found |= {"initial_spearman": initial, "lag_spearman": early}
+    found |= {"early_spearman 200": np.nan, "early_spearman 5000": np.nan} | columns
     return pd.DataFrame(
         {"kind": kind, "schedule": schedule, "seed": np.arange(count)} | found,
         index=range(count),
@@ -142,6 +143,18 @@ def test_an_early_loss_that_tells_lets_the_other_claims_decide():
     assert claims[wanted[1]].status == "not shown"
     assert {claims[name].status for name in (wanted[0], *wanted[2:])} == {"undecided"}
     assert {claims[name].note for name in wanted[2:]} == {"no early loss is shown to be predictive"}
+
+
+def test_steps_of_the_thesis_are_judged_beside_those_that_decide():
+    at = "Spearman of the loss after {} steps with the final one"
+    for early, status in (([0.95, 0.96, 0.97], "shown"), ([0.1, 0.2, 0.15], "not shown")):
+        found = numbers([-0.2] * 3, [0.9] * 3, **{"early_spearman 200": early})
+        claims = setting_claims(configure(lag_steps=100), "encoder", "constant", found)
+        claims = {claim.item.split(" (")[0]: claim for claim in claims}
+        assert claims[at.format(200)].status == status
+        assert claims[at.format(200)].paper == "about 0.8"
+        assert claims[at.format(200)].ours == pytest.approx(np.mean(early), abs=0.005)
+        assert claims[at.format(5000)].status == "not run"
 
 
 def test_a_random_block_that_is_always_chosen_is_luck_where_operators_are_few():
