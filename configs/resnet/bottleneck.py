@@ -6,7 +6,7 @@ The paper's ResNet has both a skip and, through U = V A, a bottleneck of the out
 each is also there without the other, every layer trained, in the setting of figure 2 (a): with a
 bottleneck three seeds, without one seed.
 
-":small" has two widths and fewer candidates. Both run on a CPU.
+":small" has two widths, fewer candidates and five seeds. Both run on a CPU.
 """
 
 import ml_collections
@@ -18,6 +18,7 @@ _SMALL = settings.SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.002, 0.005, 0.01),
     "sweep.width": (100, 200),
+    "sweep.seed": (0, 1, 2, 3, 4),
 }
 
 _QUICK = settings.QUICK | {
