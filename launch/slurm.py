@@ -23,6 +23,7 @@ import contextlib
 import functools
 import importlib.util
 import io
+import math
 import os
 import shlex
 import shutil
@@ -109,7 +110,7 @@ def _executor(workdir: Path, dependency: str | None = None) -> "submitit.SlurmEx
     optional = {
         "partition": _PARTITION.value,
         "gpus_per_node": _GPUS.value or None,
-        "mem": None if _MEM_GB.value is None else f"{round(_MEM_GB.value * 1024)}MB",
+        "mem": None if _MEM_GB.value is None else f"{math.ceil(_MEM_GB.value * 1024)}MB",
         "dependency": dependency,
     }
     executor.update_parameters(

@@ -4,10 +4,13 @@ Nothing here imports jax, so that a mistake in a configuration costs a fraction 
 """
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from lsa_jax.errors import InputError
+
+_LARGEST = 2**31 - 1
 
 
 class Kind(NamedTuple):
@@ -27,19 +30,28 @@ def is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max  # False of not-a-number, and of what no float can hold
 
 
 def one_of(*choices: Any) -> Kind:
-    """Accepts just the listed values."""
-    return Kind(
-        lambda value: value in choices, "one of " + ", ".join(map(repr, choices)), type(choices[0])
-    )
+    """Accepts just the listed values: not True or 1.0 for 1, but 1 for 1.0."""
+
+    def accepts(value: Any) -> bool:
+        whole = (float,) if is_integer(value) else ()
+        return any(value == choice and type(choice) in (type(value), *whole) for choice in choices)
+
+    return Kind(accepts, "one of " + ", ".join(map(repr, choices)), type(choices[0]))
 
 
 def integer(minimum: int) -> Kind:
-    """Accepts whole numbers from `minimum` up."""
-    return Kind(lambda v: is_integer(v) and v >= minimum, f"a whole number, {minimum} or more", int)
+    """Accepts whole numbers from `minimum` up that an array's index and a random key can hold."""
+
+    def accepts(value: Any) -> bool:
+        return is_integer(value) and minimum <= value <= _LARGEST
+
+    return Kind(accepts, f"a whole number, {minimum} or more (below 2^31)", int)
 
 
 def number(minimum: float, maximum: float = math.inf, *, above: bool = False) -> Kind:

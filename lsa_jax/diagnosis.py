@@ -19,7 +19,7 @@ from jaxtyping import Array, Key
 from lsa_jax import kernels, training
 from lsa_jax.checks import integer, number, require
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict, decide
 from lsa_jax.models.model import Model
@@ -171,20 +171,20 @@ def _train(
     draw, order = jax.random.split(key)
     start = model.init(draw, np.shape(train.inputs)[1:])
     drawn = model._replace(init=lambda key, input_shape: start)
-    trained, history = training.train(
-        order,
-        drawn,
-        train,
-        training.softmax_cross_entropy,
-        optimizer,
-        epochs=epochs,
-        batch_size=batch_size,
-    )
-    if history.failures:
-        raise InputError(
-            f"optimizer: training failed ({next(iter(history.failures.values()))}); accepted: one "
-            "with a smaller learning rate"
+    try:
+        trained, _ = training.train(
+            order,
+            drawn,
+            train,
+            training.softmax_cross_entropy,
+            optimizer,
+            epochs=epochs,
+            batch_size=batch_size,
         )
+    except NumericalError as error:
+        raise InputError(
+            f"optimizer: training failed ({error}); accepted: one with a smaller learning rate"
+        ) from None
     return start, trained
 
 

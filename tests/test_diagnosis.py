@@ -140,3 +140,9 @@ def test_targets_that_are_no_classes_and_bad_numbers_are_refused(split):
             lsa_jax.diagnose(apply, init, Dataset(train.inputs, targets), test)
     with pytest.raises(InputError, match="seeds is 0"):
         lsa_jax.diagnose(apply, init, train, test, seeds=0)
+
+
+def test_training_that_diverges_is_refused_with_what_to_change(split):
+    given = {"seeds": 1, "epochs": 2, "optimizer": optax.sgd(1e30)}
+    with pytest.raises(InputError, match="optimizer: training failed .*smaller learning rate"):
+        lsa_jax.diagnose(*network(), *split, **given)

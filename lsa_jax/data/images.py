@@ -125,15 +125,26 @@ def read(name: str, data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     return _READERS[name](Path(data_dir))
 
 
-def _other_folder(name: str, data_dir: Path | None) -> Path:
-    """Returns the folder of a data set that is not a published one."""
-    if data_dir is None or not (data_dir / name).is_dir():
-        missing = "there is no data folder" if data_dir is None else f"{data_dir / name} is missing"
+def load_folder(name: str, data_dir: Path | None = None) -> ImageSet:
+    """Loads a folder of classes, whatever its name: `load` takes a published one for that set.
+
+    Args:
+        name: of a folder below the data folder.
+        data_dir: the data folder; None means the one that LSA_DATA_DIR names.
+
+    Raises:
+        MissingDataError: there is no such folder.
+        InputError: it is damaged, or holds no two classes of images.
+    """
+    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
+    if directory is None or not (directory / name).is_dir():
+        missing = "there is no data folder"
+        missing = missing if directory is None else f"{directory / name} is missing"
         raise MissingDataError(
             f"data set {name!r} is not known and {missing}; accepted: {', '.join(NAMES)}, or the "
             "name of a folder below the data folder"
         )
-    return data_dir / name
+    return read_folder(directory / name)
 
 
 def load(name: str, data_dir: Path | None = None) -> ImageSet:
@@ -162,7 +173,7 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
         return stars.image_set()
     directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
     if name not in NAMES:
-        return read_folder(_other_folder(name, directory))
+        return load_folder(name, directory)
     if directory is None:
         directory = downloads.cache_dir()
         downloads.fetch(name, directory)

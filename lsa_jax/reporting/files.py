@@ -58,11 +58,11 @@ def write_bytes(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+            temporary.replace(path)
         except OSError:
             if temporary.exists():
                 temporary.unlink()  # it would take what little room there is
             raise
-        temporary.replace(path)
 
 
 def write_text(path: Path, content: str) -> None:

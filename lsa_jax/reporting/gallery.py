@@ -94,12 +94,13 @@ def keep(gallery: Path, item: Item, folder: Path) -> None:
             f"accepted: {MOST_BYTES:,}"
         )
     place.parent.mkdir(parents=True, exist_ok=True)
-    for path in old:
-        path.unlink()
     for name, content in made.items():
         files.write_bytes(place.parent / name, content)
     record = item._replace(pictures=list(made))._asdict() | {"sweep": item.sweep._asdict()}
     files.write_json(place.parent / f"{place.name}.json", record)
+    for path in old:  # last: a record never names a figure that is not there
+        if path.name not in made:
+            path.unlink()
 
 
 def size(gallery: Path) -> int:

@@ -5,6 +5,7 @@ Nothing here imports jax, so that a mistake in a configuration costs a fraction 
 
 import ast
 import difflib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -143,9 +144,9 @@ def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:
     elif kind.type is not str:
         try:
             value = ast.literal_eval(written)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             value = written
-        if kind.type is float and is_integer(value):
+        if kind.type is float and is_integer(value) and abs(value) <= sys.float_info.max:
             value = float(value)
     if not kind.accepts(value):
         raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}")

@@ -30,6 +30,8 @@ def set_fields(
         config.update_from_flattened_dict(fields)
     except (KeyError, AttributeError) as error:
         raise InputError(f"unknown config field: {error.args[0]}") from None
+    except TypeError as error:
+        raise InputError(f"a config field has another type: {error}") from None
     return config
 
 

@@ -114,7 +114,7 @@ def _save(directory: Path, step: int, tree: Tree) -> None:
     before = [saved for saved in _saved_steps(directory) if saved < step]
     kept = {target.name, *(_path(directory, last).name for last in before[-1:])}
     for entry in directory.iterdir():
-        if entry.name not in kept:
+        if entry.name not in kept and entry.is_dir():
             shutil.rmtree(entry)
 
 

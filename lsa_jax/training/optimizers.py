@@ -54,7 +54,10 @@ def make_schedule(
     if name == "cosine":
         return optax.cosine_decay_schedule(learning_rate, epochs * steps_per_epoch)
     if name == "steps":
-        falls = {int(epoch * steps_per_epoch): decay_factor for epoch in decay_epochs}
+        falls: dict[int, float] = {}
+        for epoch in decay_epochs:
+            step = round(epoch * steps_per_epoch)
+            falls[step] = falls.get(step, 1.0) * decay_factor
         factor = optax.piecewise_constant_schedule(1.0, falls)
         return lambda step: learning_rate * factor(step)
     raise InputError(f"schedule is {name!r}; accepted: {', '.join(SCHEDULES)}")

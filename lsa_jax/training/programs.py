@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, ArrayLike, Int, Key
 
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout
 from lsa_jax.training.segments import kept_if
@@ -44,8 +45,19 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, data: "Source | Dataset") -> "Source":
-        """Returns the source that serves a data set as it is; a source is returned unchanged."""
-        return data if isinstance(data, Source) else cls(data, len(data.targets))
+        """Returns the source that serves a data set as it is; a source is returned unchanged.
+
+        Raises:
+            InputError: inputs and targets of a data set are not as many.
+        """
+        if isinstance(data, Source):
+            return data
+        counts = len(data.inputs), len(data.targets)
+        if counts[0] != counts[1]:
+            raise InputError(
+                f"a data set has {counts[0]} inputs and {counts[1]} targets; accepted: as many"
+            )
+        return cls(data, counts[0])
 
     def outline(self) -> "Source":
         """Returns the source without its arrays.

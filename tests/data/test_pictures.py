@@ -281,3 +281,11 @@ def test_damaged_zip_is_one_line(case, tiny_imagenet_dir):
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(InputError, match=f"{path}.*{message}"):
         images.load("tiny_imagenet", tiny_imagenet_dir)
+
+
+@pytest.mark.parametrize("name", ["digits", "stars", "mnist"])
+def test_a_folder_is_read_by_its_name_though_a_published_set_has_it(folder_dir, name):
+    (folder_dir / "pets").rename(folder_dir / name)
+    image_set = images.load_folder(name, folder_dir)
+    assert image_set.class_names == ("cat", "dog")
+    assert len(image_set.train.targets) + len(image_set.test.targets) == 15

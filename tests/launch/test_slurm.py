@@ -80,6 +80,11 @@ def test_a_missing_submitit_is_named_with_the_command_that_installs_it(monkeypat
         slurm._check()
 
 
+def test_a_part_of_a_megabyte_is_one_as_none_would_be_all_of_the_node(tmp_path):
+    result = launch("slurm", *SWEEP, f"--workdir={tmp_path / 'out'}", "--mem_gb=1e-4", "--dry_run")
+    assert result.returncode == 0 and result.stdout.count("#SBATCH --mem=1MB\n") == 2
+
+
 def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "data").mkdir()

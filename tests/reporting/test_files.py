@@ -27,6 +27,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_name_that_cannot_be_taken_leaves_nothing_behind(tmp_path):
+    (tmp_path / "results.csv").mkdir()
+    with pytest.raises(StorageError, match="results.csv cannot be written"):
+        files.write_text(tmp_path / "results.csv", "seconds\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
+
+
 @pytest.mark.parametrize(
     "content", [b"", b'{"id": "one", "acc', b"\xff\xfe", b"[]", b'{"id": "two"}']
 )

@@ -18,6 +18,7 @@ FIELDS = {
     "name": Field("x", text(), "a name"),
     "inner.sizes": Field((1, 2), tuple_of(integer(1)), "sizes"),
     "inner.limit": Field(None, optional(integer(1)), "a limit"),
+    "choice": Field(1, one_of(1, 2), "a number of two"),
 }
 
 
@@ -33,6 +34,10 @@ def test_defaults_are_accepted_and_nested():
         ("count", 0, "a whole number, 1 or more"),
         ("count", 1.5, "a whole number"),
         ("count", True, "a whole number"),
+        ("count", 2**31, r"a whole number, 1 or more \(below 2\^31\)"),
+        ("rate", 10**400, "a number, 0 or more"),
+        ("choice", True, "one of 1, 2"),
+        ("choice", 1.0, "one of 1, 2"),
         ("rate", -0.1, "a number, 0 or more and at most 1"),
         ("rate", 1.01, "at most 1"),
         ("rate", float("nan"), "a number"),

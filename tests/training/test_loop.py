@@ -171,6 +171,11 @@ def test_data_parallel_training_equals_one_device(key, run, num_devices):
     assert history.rows[-1]["test_accuracy"] == pytest.approx(whole.rows[-1]["test_accuracy"])
 
 
+def test_inputs_and_targets_that_are_not_as_many_are_refused(data):
+    with pytest.raises(InputError, match="37 inputs and 36 targets; accepted: as many"):
+        Source.of(Dataset(data.inputs, data.targets[1:]))
+
+
 def test_a_batch_that_devices_cannot_share_is_refused():
     with pytest.raises(InputError, match="batch_size is 10"):
         BatchLayout(10, jax.devices()[:4])

@@ -19,6 +19,14 @@ def test_steps_schedule_falls_at_its_epochs():
     np.testing.assert_allclose([schedule(s) for s in steps], expected, rtol=1e-6)
 
 
+def test_a_fall_comes_at_the_nearest_step_and_falls_at_one_step_multiply():
+    settings = {"epochs": 1, "steps_per_epoch": 100, "decay_factor": 0.5}
+    schedule = make_schedule("steps", 1.0, decay_epochs=(0.29,), **settings)  # 28.999... steps
+    assert [float(schedule(step)) for step in (28, 29)] == [1.0, 0.5]
+    schedule = make_schedule("steps", 1.0, decay_epochs=(0.1, 0.1, 0.5), **settings)
+    assert [float(schedule(step)) for step in (9, 10, 50)] == [1.0, 0.25, 0.125]
+
+
 def test_cosine_schedule_ends_at_zero():
     schedule = make_schedule("cosine", 0.1, epochs=4, steps_per_epoch=5)
     expected = 0.05 * (1 + np.cos(np.pi * np.array([0, 5, 10, 20]) / 20))

@@ -169,3 +169,11 @@ def test_replicas_that_stopped_have_the_rows_up_to_there():
     assert runs.stopped.tolist() == [True, False] and runs.cost is None
     assert [row["step"] for row in runs.history(0)] == [0, 1]
     assert [row["step"] for row in runs.history(1)] == [0, 1, 3, 7]
+
+
+def test_a_file_of_the_system_s_beside_checkpoints_is_left_alone(tmp_path):
+    (tmp_path / ".DS_Store").write_text("")
+    for step in (1, 2, 3):
+        segments.checkpoints.save(tmp_path, step, {"w": np.full(2, step)})
+    step, tree = segments.checkpoints.restore(tmp_path, {"w": np.zeros(2, int)})
+    assert step == 3 and tree["w"].tolist() == [3, 3] and (tmp_path / ".DS_Store").exists()

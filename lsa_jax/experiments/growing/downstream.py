@@ -72,6 +72,8 @@ def read_items(name: str, data_dir: Path | None) -> list[Item]:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             row = json.loads(line)
+            if not isinstance(row["answers"], list):  # a text is a list of letters, too
+                raise TypeError
             items.append(Item(str(row["prompt"]), tuple(map(str, row["answers"]))))
         except (ValueError, KeyError, TypeError):
             raise InputError(

@@ -194,8 +194,17 @@ def _stream(seed: Any, stream: int) -> Array:
 
 
 def _validation(config: ml_collections.ConfigDict, text: Text, objective: Any) -> TokenBatch:
-    """Returns evenly spaced validation windows as batches [parts, batch, ...]."""
+    """Returns evenly spaced validation windows as batches [parts, batch, ...].
+
+    Raises:
+        InputError: fewer are held out.
+    """
     count, size = config.data.validation_windows, config.batch_size
+    if count > len(text.validation):
+        raise InputError(
+            f"config.data.validation_windows is {count}; accepted: at most the "
+            f"{len(text.validation)} that are held out of this text"
+        )
     rows = np.linspace(0, len(text.validation) - 1, count).round().astype(int)
     windows = jnp.asarray(text.validation[rows].astype(np.int32))
     batch = objective(_stream(_VALIDATION_SEED, Growing.HIDDEN), windows)

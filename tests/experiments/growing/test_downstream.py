@@ -154,9 +154,10 @@ def test_what_is_no_task_is_refused_with_what_is_accepted(tmp_path, tokenizer):
             read(folder)
     with pytest.raises(InputError, match="2 or more"):
         read(written(tmp_path, ("alone", "one")))
-    (tmp_path / "quiz.jsonl").write_text('{"prompt": "no answers"}\n')
-    with pytest.raises(InputError, match="line 1"):
-        read(tmp_path)
+    for answers in ("", ', "answers": "letters"'):
+        (tmp_path / "quiz.jsonl").write_text(f'{{"prompt": "no list of answers"{answers}}}\n')
+        with pytest.raises(InputError, match="line 1"):
+            read(tmp_path)
     for fields in ({}, {"model.kind": "decoder", "data.length": 17}):
         tasks = {"downstream.tasks": ("quiz",)}
         with pytest.raises(InputError, match="downstream"):

@@ -16,6 +16,7 @@ from lsa_jax.experiments.growing.objectives import make_objective
 from lsa_jax.experiments.growing.report import setting_claims
 from lsa_jax.experiments.growing.stacking import stage_operators
 from lsa_jax.experiments.growing.tasks import OBJECTIVE, make_loss, make_schedule
+from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
@@ -235,3 +236,11 @@ def test_schedules_are_those_of_the_thesis():
 def test_settings_that_do_not_fit_are_named(fields, match):
     with pytest.raises(InputError, match=match):
         settings.validate(set_fields(settings.default_config(), TINY | fields))
+
+
+def test_no_validation_window_comes_twice():
+    config = settings.default_config()
+    held_out = np.zeros((config.data.validation_windows - 1, 4), np.int32)
+    text = Text(held_out[:0], held_out, (), 9, None)
+    with pytest.raises(InputError, match="validation_windows is .*; accepted: at most the .*held"):
+        tasks._validation(config, text, None)

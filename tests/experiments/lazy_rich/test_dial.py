@@ -173,6 +173,15 @@ def test_steps_of_the_coordinate_check_are_those_of_training(
     assert found[-1].metrics["weight_movement/Dense_1"] == rows[-1]["weight_movement/Dense_1"]
 
 
+def test_steps_that_diverge_are_a_run_that_failed(tmp_path):
+    own = {"optimizer": "sgd", "parameterization": "standard", "width_factor": 1, "seed": 0}
+    fields = {"steps": 4, "measures": ("weight_movement",)}
+    for rate, status in ((0.01, "ok"), (1e30, "failed")):
+        options = fields | {"rates.sgd": rate}
+        _, _, (found,) = run(coordinate_check, coordinate_settings, [own], tmp_path, **options)
+        assert found.status == status and bool(found.message) == (status == "failed")
+
+
 def test_rates_are_replicas_and_one_that_diverges_is_an_outcome(tmp_path):
     sweep = [
         {"parameterization": "standard", "learning_rate": rate, "seed": 0}

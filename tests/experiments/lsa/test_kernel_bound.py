@@ -72,6 +72,8 @@ def test_a_kernel_does_not_depend_on_the_other_seeds(finished, tmp_path):
     wanted = finished[1].query("seed == 1")
     assert [o.metrics["test_error"] for o in outcomes] == list(wanted["test_error"])
     assert all(EXPERIMENT.on_host(point.config) for point in points)
+    networks = make(sweep__seed=(), sweep__network_seed=(0,))[1]
+    assert [EXPERIMENT.on_host(point.config) for point in networks] == [False]
 
 
 def test_the_fit_that_errs_least_on_validation_is_tested_and_pulled_by_the_noise_s_covariance(

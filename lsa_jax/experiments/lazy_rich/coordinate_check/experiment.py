@@ -127,6 +127,8 @@ def run(
     outcomes = []
     for replica, one in enumerate(found):
         outcome = Outcome({f"change/{k}": float(v) for k, v in one.change.items()}, [])
+        if not np.isfinite(list(outcome.metrics.values())).all():
+            outcome = Outcome({}, [], "failed", "a change of activations is not finite")
         rows = course.rows_of(replica) if course else []
         outcomes.append(with_course(outcome, rows, course and course.cost([], 1)))
     return outcomes

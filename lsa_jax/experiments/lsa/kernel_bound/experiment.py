@@ -262,5 +262,9 @@ def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
 
 
 EXPERIMENT = Experiment(
-    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
+    load=no_data,
+    groups=groups,
+    run=run,
+    report=make_report,
+    on_host=lambda config: config.learner != "network",
 )

@@ -119,8 +119,11 @@ def _pools(
 
 def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> ImageTask:
     data = config.data
+    from_folder = data.dataset == "folder"
     task = tasks.task_view(
-        images.load(data.folder if data.dataset == "folder" else data.dataset, data_dir),
+        images.load_folder(data.folder, data_dir)
+        if from_folder
+        else images.load(data.dataset, data_dir),
         data.task,
         classes=data.classes,
         num_train=data.num_train,
