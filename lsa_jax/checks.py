@@ -29,7 +29,8 @@ def is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold, which True and False are not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= sys.float_info.max  # False of not-a-number, and of what no float can hold
@@ -60,7 +61,7 @@ def number(minimum: float, maximum: float = math.inf, *, above: bool = False) ->
     words += f" and at most {maximum:g}" if math.isfinite(maximum) else ""
 
     def accepts(value: Any) -> bool:
-        if not _is_number(value):
+        if not is_number(value):
             return False
         return (value > minimum if above else value >= minimum) and value <= maximum
 

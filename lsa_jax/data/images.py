@@ -138,8 +138,7 @@ def load_folder(name: str, data_dir: Path | None = None) -> ImageSet:
     """
     directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
     if directory is None or not (directory / name).is_dir():
-        missing = "there is no data folder"
-        missing = missing if directory is None else f"{directory / name} is missing"
+        missing = f"{directory / name} is missing" if directory else "there is no data folder"
         raise MissingDataError(
             f"data set {name!r} is not known and {missing}; accepted: {', '.join(NAMES)}, or the "
             "name of a folder below the data folder"

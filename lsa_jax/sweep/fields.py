@@ -5,13 +5,12 @@ Nothing here imports jax, so that a mistake in a configuration costs a fraction 
 
 import ast
 import difflib
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import ml_collections
 
-from lsa_jax.checks import Kind, integer, is_integer, one_of, optional, tuple_of
+from lsa_jax.checks import Kind, integer, is_number, one_of, optional, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import NAMES, OF_WEIGHTS
 
@@ -146,7 +145,7 @@ def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:
             value = ast.literal_eval(written)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             value = written
-        if kind.type is float and is_integer(value) and abs(value) <= sys.float_info.max:
+        if kind.type is float and is_number(value):
             value = float(value)
     if not kind.accepts(value):
         raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}")

@@ -8,6 +8,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.sweep import points
 from lsa_jax.sweep.fields import Field, check, default_config, parse
+from lsa_jax.sweep.variants import set_fields
 
 FIELDS = {
     "count": Field(3, integer(1), "a count"),
@@ -149,3 +150,8 @@ def test_ids_of_points_differ_where_settings_do(values, ids):
     config = ml_collections.ConfigDict({"a": {"b": ml_collections.config_dict.placeholder(object)}})
     made = points.make_points(config, [{"a.b": value} for value in values], lambda config: None)
     assert [point.id for point in made] == ids
+
+
+def test_a_field_that_a_file_sets_to_another_type_is_named():
+    with pytest.raises(InputError, match="a config field has another type: .*'count'"):
+        set_fields(default_config(FIELDS), {"count": "many"})

@@ -186,6 +186,27 @@ def test_figures_have_a_limit_and_what_is_there_stays(place, monkeypatch):
     assert {path: path.read_bytes() for path in place[0].rglob("*") if path.is_file()} == before
 
 
+def test_a_record_that_was_not_written_names_the_figures_that_are_there(place, monkeypatch):
+    """Another figure takes the old one's place, and the process ends in between."""
+    publish(place)
+    (before,) = (item for c, item in gallery.read(place[0]).items() if "/a.py" in c)
+    folder = place[1] / "a"
+    for kind in ("svg", "png"):
+        (folder / f"curve.{kind}").rename(folder / f"other.{kind}")
+
+    def die(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gallery.files, "write_json", die)
+    with pytest.raises(KeyboardInterrupt):
+        gallery.keep(place[0], before._replace(pictures=["other"]), folder)
+    monkeypatch.undo()
+    assert gallery.read(place[0])["configs/lsa/a.py:small"] == before
+    gallery.keep(place[0], before._replace(pictures=["other"]), folder)
+    found = sorted(path.name for path in (place[0] / "lsa").glob("a-small.*"))
+    assert found == ["a-small.json", "a-small.other.svg"]
+
+
 @pytest.mark.parametrize("damage", ["no JSON", "{}", "figure"])
 def test_a_damaged_record_is_refused(place, damage):
     publish(place)

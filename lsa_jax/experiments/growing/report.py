@@ -182,16 +182,17 @@ def setting_claims(
         top, luck = found["picks_random_top"], 1 / float(found["operators"].min())
         share, statement = float(top.mean()), 1.0 if paper else ""
         claims.append(every(item, statement, top == 1, share, luck=luck, unless=unless))
-    for steps, number in (paper.early_spearman if paper else {}).items():
-        if steps != k:
-            item = f"Spearman of the loss after {steps} steps with the final one ({where})"
-            early = found[EARLY_SPEARMAN + str(steps)]
-            if early.isna().all():
-                claims.append(not_run(item, number))
-            else:
-                operators = found["operators"]
-                claims.append(_correlate(item, number, early, operators, above=PREDICTIVE))
-    return claims
+    others = {} if paper is None else {s: n for s, n in paper.early_spearman.items() if s != k}
+    return claims + [_early_claim(where, steps, others[steps], found) for steps in others]
+
+
+def _early_claim(where: str, steps: int, printed: str | float, found: pd.DataFrame) -> Claim:
+    """Returns the correlation after as many steps as the thesis has it, where they were taken."""
+    item = f"Spearman of the loss after {steps} steps with the final one ({where})"
+    early = found[f"{EARLY_SPEARMAN}{steps}"]
+    if early.isna().all():
+        return not_run(item, printed)
+    return _correlate(item, printed, early, found["operators"], above=PREDICTIVE)
 
 
 def _transition_claim(where: str, paper: str, changes: pd.Series, unless: str) -> Claim:

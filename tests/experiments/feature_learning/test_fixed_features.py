@@ -321,3 +321,10 @@ def test_the_table_of_fixed_features_has_models_by_size_and_then_networks(tmp_pa
     (level,) = (line for line in figure.axes[0].get_lines() if line.get_label() == "network")
     assert level.get_ydata()[0] == 0.9
     assert make_report(config, results.iloc[:0], tmp_path).tables == []
+
+
+def test_linear_models_are_fitted_on_the_host_and_networks_on_the_device(points):
+    on_host = {
+        group[0].config.learner: experiment.EXPERIMENT.on_host(group[0].config) for group in points
+    }
+    assert on_host == {"network": False, "rbf": True}

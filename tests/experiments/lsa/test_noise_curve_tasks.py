@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
@@ -115,3 +116,16 @@ def test_points_share_their_images_unless_these_are_drawn_or_sized_otherwise():
     assert len(data) == 3 and len({id(tasks.task_of(one, data)) for one in same}) == 1
     images = [tasks.task_of(one, data).train.images for one in (same[0], other, smaller)]
     assert not np.array_equal(images[0], images[1]) and images[2].shape[1:3] == (4, 4)
+
+
+def test_a_folder_of_one_s_own_is_read_though_a_published_set_has_its_name(tmp_path):
+    for name, level in (("cat", 50), ("dog", 200)):
+        (tmp_path / "digits" / name).mkdir(parents=True)
+        for number in range(5):
+            picture = Image.fromarray(np.full((8, 8, 3), level, np.uint8))
+            picture.save(tmp_path / "digits" / name / f"{number}.png")
+    fields = {"data.dataset": "folder", "data.folder": "digits"}
+    (point,) = make_points(configure(**fields), [{"noise": 0.0}], settings.validate)
+    task = tasks.task_of(point, tasks.load([point], tmp_path))
+    assert task.train.targets.shape == (8, 2) and task.test.targets.shape == (2, 2)
+    assert {round(255 * float(image.max())) for image in task.train.images} == {50, 200}
