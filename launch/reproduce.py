@@ -11,7 +11,8 @@ Each sweep is a command of its own, which `--dry_run` prints and the report show
 of its configuration's name. The same command again runs what is not finished, and goes on after a
 kill. What needs a data set that is missing is reported as not run; exit status 1 means that
 something else failed. `--scale=quick`, a few seconds a sweep, shows that everything runs but none
-of the claims. `--gallery` publishes what is finished; again, it adds what has come since.
+of the claims. `--gallery` publishes what is finished, with its results, from which reports are made
+anew when their code has changed; again, it adds what has come since.
 """
 
 import shlex
@@ -64,9 +65,11 @@ def _reproduce(workdir: Path) -> int:
 
 
 def _publish(folders: list[str | Path]) -> None:
-    """Puts finished sweeps into the gallery, and writes its pages."""
+    """Puts finished sweeps into the gallery, renews what it has, and writes its pages."""
     place = Path(_GALLERY.value)
     for line in publishing.publish(place, publishing.finished(folders), reports.remake):
+        print(line, flush=True)
+    for line in publishing.renew(place, reports.remake):
         print(line, flush=True)
     pages = gallery_pages.write(place, catalog.entries(Path(_CONFIGS.value), gallery.read(place)))
     print(f"wrote {len(pages)} pages in {place}")

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from lsa_jax.reporting import gallery, papers, pictures
-from lsa_jax.sweep import fingerprints, gallery_pages
+from lsa_jax.reporting import files, gallery, papers, pictures
+from lsa_jax.sweep import fingerprints, gallery_pages, kept
+from lsa_jax.sweep.points import recorded_points
 
 ROOT = Path(__file__).resolve().parents[1]
 GALLERY = ROOT / "docs" / "gallery"
@@ -35,6 +36,19 @@ def test_its_figures_are_small_and_each_is_in_a_record():
     assert max(path.stat().st_size for path in figures) <= pictures.MOST_BYTES == 80_000
     items = gallery.read(GALLERY).values()
     assert figures == {GALLERY / item.folder / name for item in items for name in item.pictures}
+
+
+def test_what_it_keeps_of_a_sweep_is_what_its_record_was_made_from(tmp_path):
+    items = [item for item in gallery.read(GALLERY).values() if item.results]
+    kept_there = {path.name for path in GALLERY.glob("*/*.xz")}
+    assert kept_there == {item.results for item in items}
+    for item in items:
+        folder = tmp_path / item.name
+        kept.unpack(GALLERY / item.folder / item.results, folder)
+        _, points = recorded_points(folder)
+        results = files.read_results(folder, [point.id for point in points])
+        assert len(results) == item.sweep.runs
+        assert round(float(results["seconds"].sum()), 1) == item.sweep.run_seconds
 
 
 def test_the_build_marks_what_is_stale_and_nothing_else(monkeypatch):

@@ -1,7 +1,7 @@
 """The gallery's records: what each configuration and size came to, and its figures.
 
-A record is `FOLDER/NAME.json` below the gallery's folder, with figures beside it; all that is
-published is made of records, and records of sweeps' folders alone.
+A record is `FOLDER/NAME.json` below the gallery's folder, with its figures and results beside it.
+All that is published is made of records, and records of sweeps' folders alone.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,8 @@ from lsa_jax.reporting.machine import cores
 from lsa_jax.reporting.reproduction import Sweep
 
 MOST_BYTES = 6_000_000  # of all figures
+_FIGURES = (".svg", ".png")
+_RESULTS = ".results.json.xz"
 
 
 class Item(NamedTuple):
@@ -23,11 +25,13 @@ class Item(NamedTuple):
         sweep: its results.
         pictures: file names of its figures, the main one first.
         fingerprint: of its settings, its report's code and its results, see `sweep.fingerprints`.
+        results: file name of what `sweep.kept` packed; empty where it is not there.
     """
 
     sweep: Sweep
     pictures: list[str]
     fingerprint: dict[str, Any]
+    results: str = ""
 
     @property
     def configuration(self) -> Path:
@@ -71,13 +75,14 @@ class Item(NamedTuple):
         return reproduction.counts(self.sweep.claims) + failed
 
 
-def keep(gallery: Path, item: Item, folder: Path) -> None:
-    """Writes an item's record and figures, and removes figures that it no longer has.
+def keep(gallery: Path, item: Item, folder: Path, results: bytes | None) -> None:
+    """Writes an item's results, figures and record, and removes what it no longer has.
 
     Args:
         gallery: the gallery's folder.
         item: what its sweep came to; its `pictures` are names without ending.
         folder: of the sweep.
+        results: from `sweep.kept.pack`.
 
     Raises:
         InputError: all figures together would take more than `MOST_BYTES`; the record and figures
@@ -85,33 +90,37 @@ def keep(gallery: Path, item: Item, folder: Path) -> None:
     """
     place = gallery / item.name
     drawn = {name: pictures.small(folder / name) for name in item.pictures}
-    made = {f"{place.name}.{name}{ending}": content for name, (ending, content) in drawn.items()}
+    figures = {f"{place.name}.{name}{end}": content for name, (end, content) in drawn.items()}
+    kept = {f"{place.name}{_RESULTS}": results} if results else {}
     old = [path for path in place.parent.glob(f"{place.name}.*") if path.suffix != ".json"]
-    total = size(gallery) - sum(path.stat().st_size for path in old) + sum(map(len, made.values()))
+    before = sum(path.stat().st_size for path in old if path.suffix in _FIGURES)
+    total = size(gallery) - before + sum(map(len, figures.values()))
     if total > MOST_BYTES:
         raise InputError(
             f"the figures in {gallery} would take {total:,} bytes with those of {item.name}; "
             f"accepted: {MOST_BYTES:,}"
         )
-    place.parent.mkdir(parents=True, exist_ok=True)
+    made = figures | kept
     for name, content in made.items():
         files.write_bytes(place.parent / name, content)
-    record = item._replace(pictures=list(made))._asdict() | {"sweep": item.sweep._asdict()}
+    item = item._replace(pictures=list(figures), results="".join(kept))
+    record = item._asdict() | {"sweep": item.sweep._asdict()}
     files.write_json(place.parent / f"{place.name}.json", record)
-    for path in old:  # last: a record never names a figure that is not there
+    for path in old:  # last: a record never names a file that is not there
         if path.name not in made:
             path.unlink()
 
 
 def size(gallery: Path) -> int:
     """Returns how many bytes a gallery's figures take."""
-    found = (path for ending in ("svg", "png") for path in gallery.glob(f"*/*.{ending}"))
+    found = (path for ending in _FIGURES for path in gallery.glob(f"*/*{ending}"))
     return sum(path.stat().st_size for path in found)
 
 
 def _item(path: Path, record: Mapping[str, Any]) -> Item:
     item = Item(**record | {"sweep": Sweep(**record["sweep"])})
-    if not all((path.parent / name).is_file() for name in item.pictures):
+    named = [*item.pictures, *filter(None, [item.results])]
+    if not all((path.parent / name).is_file() for name in named):
         raise ValueError
     return item
 
@@ -120,7 +129,7 @@ def read(gallery: Path) -> dict[str, Item]:
     """Returns the items that a gallery has, by what follows `--config=`.
 
     Raises:
-        InputError: there is no such folder, or a record is damaged or lacks a figure.
+        InputError: there is no such folder, or a record is damaged or lacks a file.
     """
     if not gallery.is_dir():
         raise InputError(f"--gallery={gallery} is no folder; accepted: one that is there")
@@ -130,7 +139,7 @@ def read(gallery: Path) -> dict[str, Item]:
             item = _item(path, files.read_json(path))
         except (ValueError, KeyError, TypeError):
             raise InputError(
-                f"{path} is no record of the gallery, or damaged, or lacks a figure; remove it and "
+                f"{path} is no record of the gallery, or damaged, or lacks a file; remove it and "
                 "publish its sweep again"
             ) from None
         found[item.sweep.config] = item

@@ -92,6 +92,7 @@ def _size(variant: Variant, item: Item) -> dict[str, Any]:
         "size": item.size,
         "command": command(variant),
         "mark": MARK.format(item.name),
+        "results": item.results and f"{item.folder}/{item.results}",
         "folder": item.folder,
         "pictures": item.pictures,
         "counts": reproduction.counts(item.sweep.claims),

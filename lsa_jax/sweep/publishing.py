@@ -1,5 +1,6 @@
-"""Takes finished sweeps into the gallery."""
+"""Takes finished sweeps into the gallery, and keeps what it says of them up with the code."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.reproduction import Sweep
-from lsa_jax.sweep import fingerprints
+from lsa_jax.sweep import fingerprints, kept
+from lsa_jax.sweep.fingerprints import CODE_OF_REPORT
 
 _FOR_TESTS = "quick"
 
@@ -63,26 +65,21 @@ def finished(folders: Iterable[str | Path]) -> list[tuple[Sweep, Path]]:
     return [found for folder in map(Path, folders) for found in _sweeps_in(folder)]
 
 
-def _item(sweep: Sweep, folder: Path, remake: Callable[[Path], None]) -> tuple[Item, str]:
-    """Returns what a sweep came to, after its report was made anew by today's code.
-
-    Of a folder that this code cannot report on, the report as it lies there, which the pages mark
-    as stale, with the reason.
-    """
+def _check(sweep: Sweep, folder: Path) -> None:
+    """Raises unless a sweep is of a configuration that is here, as it is."""
     if not Path(sweep.config.partition(":")[0]).is_file():
         raise InputError("its configuration is not here; accepted: one below this folder")
     typed = files.read_json(folder / "config.json")["command"]
     if changed := [word for word in typed if word.startswith("--config.")]:
         raise InputError(f"{folder} was run with {changed[0]}; accepted: a configuration as it is")
-    fingerprint, reason = fingerprints.of_folder(folder), ""
-    try:
-        remake(folder)
-    except InputError as error:
-        fingerprint["report"], reason = "", f", with the report as it was: {error}"
+
+
+def _item(sweep: Sweep, folder: Path, **fingerprint: str) -> Item:
+    """Returns what a sweep came to, by the report in its folder."""
     told = reproduction.finished(sweep, folder.parent, sweep.machine or {})
     # The command names folders of the machine that it ran on; figures are listed beside.
     told = told._replace(command="", pictures=[])
-    return Item(told, _figures(told, folder), fingerprint), reason
+    return Item(told, _figures(told, folder), fingerprints.of_folder(folder) | fingerprint)
 
 
 def _figures(told: Sweep, folder: Path) -> list[str]:
@@ -114,8 +111,37 @@ def publish(
             published = known.get(sweep.config)
             if published and published.fingerprint == fingerprints.of_folder(folder):
                 continue
-            item, reason = _item(sweep, folder, remake)
-            gallery.keep(place, item, folder)
+            _check(sweep, folder)
+            stale, reason = {}, ""
+            try:
+                remake(folder)
+            except InputError as error:  # as it lies there, which the pages mark as stale
+                stale, reason = {"report": ""}, f", with the report as it was: {error}"
+            gallery.keep(place, _item(sweep, folder, **stale), folder, kept.pack(folder))
             yield f"published {sweep.config}{reason}"
         except InputError as error:
             yield f"left out {sweep.config}: {error}"
+
+
+def renew(place: Path, remake: Callable[[Path], None]) -> Iterator[str]:
+    """Makes anew what today's code would report otherwise, from the results that the gallery keeps.
+
+    Says of each what became of it. One whose settings have changed has to be run again, and stays.
+
+    Args:
+        place: the gallery's folder.
+        remake: writes a folder's report anew.
+    """
+    for config, item in gallery.read(place).items():
+        if not item.results or fingerprints.changed(config, item.fingerprint) != [CODE_OF_REPORT]:
+            continue
+        results = place / item.folder / item.results
+        try:
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = Path(scratch, item.sweep.name)
+                kept.unpack(results, folder)
+                remake(folder)
+                gallery.keep(place, _item(item.sweep, folder), folder, results.read_bytes())
+            yield f"made {config} anew"
+        except InputError as error:
+            yield f"left {config} as it was: {error}"

@@ -1,7 +1,8 @@
 """Finished sweeps come into the gallery as they are, once, and nothing else does."""
 
-import json
+import lzma
 import re
+import shutil
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -10,7 +11,7 @@ import pytest
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, reproduction
 from lsa_jax.reporting.reproduction import DONE, FAILED, Sweep
-from lsa_jax.sweep import fingerprints, gallery_pages, publishing
+from lsa_jax.sweep import fingerprints, gallery_pages, kept, publishing
 from lsa_jax.sweep.catalog import Entry, Variant
 
 CLAIM = {"item": "a gap", "paper": 0.75, "ours": 0.5, "spread": 0.01, "status": "not shown"}
@@ -21,6 +22,7 @@ CLAIMS += [
 ]
 HOST = {"cpu": "A processor", "cores": 2, "memory_gib": 24.0, "python": "3.11.7"}
 RECORD = {"devices": ["cuda:0 (H100)", "cuda:1 (H100)"], "versions": {"jax": "0.10.2"}}
+RUNS = {"k=64": 2, "k=256": 1}
 
 
 def remake(folder):
@@ -40,6 +42,9 @@ def finish(workdir, name, command=()):
     record = RECORD | {"command": list(command), "config": config, "sweep": [{"k": 64}]}
     record["host"] = HOST
     files.write_json(workdir / name / "config.json", record)
+    for run, seconds in RUNS.items():
+        result = {"id": run, "seconds": seconds, "status": "ok"}
+        files.write_run(workdir / name, run, result, [{"step": 1, "loss": 0.1 + seconds}])
     (workdir / name / "results.csv").write_text("seconds,status\n2,ok\n1,ok\n")
     files.write_json(workdir / name / "report.json", [])
 
@@ -156,6 +161,90 @@ def test_a_report_that_cannot_be_made_anew_is_published_as_it_was_and_is_stale(p
     assert remade == ["a", "b"] and gallery.read(place[0])["configs/lsa/a.py:small"] != item
 
 
+def kept_of(place):
+    """Returns where the results of a are kept."""
+    (item,) = (item for c, item in gallery.read(place[0]).items() if "/a.py" in c)
+    return place[0] / item.folder / item.results
+
+
+def test_kept_results_are_the_sweeps_own_and_of_the_same_bytes_each_time(place, tmp_path):
+    publish(place)
+    kept.unpack(kept_of(place), tmp_path / "again")
+    for run in RUNS:
+        for name in ("result.json", "metrics.jsonl"):
+            first, again = (f / "runs" / run / name for f in (place[1] / "a", tmp_path / "again"))
+            assert again.read_bytes() == first.read_bytes()
+    assert files.read_json(tmp_path / "again" / "config.json") == files.read_json(
+        place[1] / "a" / "config.json"
+    ) | {"command": ["launch.sweep"]}
+    assert kept.pack(tmp_path / "again") == kept.pack(place[1] / "a") == kept_of(place).read_bytes()
+
+
+def renew(place, claims=CLAIMS[1:]):
+    """Returns what is said of reports made anew by a code whose claims are others."""
+
+    def make(folder):
+        remake(folder)
+        files.write_json(folder / "report.json", claims)
+        results = files.read_results(folder, RUNS)
+        results.to_csv(folder / "results.csv", index=False)
+
+    return list(publishing.renew(place[0], make))
+
+
+def changes(monkeypatch, *words):
+    monkeypatch.setattr(fingerprints, "changed", lambda config, fingerprint: list(words))
+
+
+def test_reports_that_the_code_would_make_otherwise_are_made_anew_without_the_runs(
+    place, monkeypatch
+):
+    publish(place)
+    before = gallery.read(place[0])["configs/lsa/a.py:small"]
+    shutil.rmtree(place[1])
+    changes(monkeypatch)
+    assert renew(place) == []
+    changes(monkeypatch, "the setting k", fingerprints.CODE_OF_REPORT)
+    assert renew(place) == []  # to be run again
+    changes(monkeypatch, fingerprints.CODE_OF_REPORT)
+    assert renew(place) == [f"made configs/lsa/{name}.py:small anew" for name in "ab"]
+    item = gallery.read(place[0])["configs/lsa/a.py:small"]
+    assert item.status == "9 not run" and item.seconds == 70 and item.results == before.results
+    assert item.sweep.machine == before.sweep.machine and item.sweep.runs == len(RUNS)
+
+
+@pytest.mark.parametrize("content", [b"none", lzma.compress(b"[]"), lzma.compress(b"{")])
+def test_damaged_results_leave_the_record_as_it_was(place, content, monkeypatch):
+    publish(place)
+    before = gallery.read(place[0])
+    kept_of(place).write_bytes(content)
+    changes(monkeypatch, fingerprints.CODE_OF_REPORT)
+    (line, other) = renew(place)
+    assert line.startswith("left configs/lsa/a.py:small as it was") and "is damaged; " in line
+    assert other == "made configs/lsa/b.py:small anew"
+    config = "configs/lsa/a.py:small"
+    assert gallery.read(place[0])[config] == before[config]
+
+
+def test_results_of_more_than_can_be_held_are_refused(place, tmp_path, monkeypatch):
+    publish(place)
+    monkeypatch.setattr(kept, "MOST_BYTES", 100)
+    with pytest.raises(InputError, match="a-small.results.json.xz is damaged"):
+        kept.unpack(kept_of(place), tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_of_reports_that_draw_arrays_no_results_are_kept(place):
+    publish(place)
+    assert kept_of(place).exists()
+    array = place[1] / "a" / "groups" / "k=64" / "examples.npy"
+    files.write_bytes(array, b"")
+    (place[1] / "a" / "results.csv").write_text("seconds,status\n2,ok\n")
+    publish(place)
+    assert gallery.read(place[0])["configs/lsa/a.py:small"].results == ""
+    assert not (place[0] / "lsa" / "a-small.results.json.xz").exists()
+
+
 def test_start_up_checks_are_not_published(place):
     record = reproduction.read(place[1] / "report.json") | {"scale": "quick"}
     reproduction.write(place[1], record)
@@ -199,20 +288,21 @@ def test_a_record_that_was_not_written_names_the_figures_that_are_there(place, m
 
     monkeypatch.setattr(gallery.files, "write_json", die)
     with pytest.raises(KeyboardInterrupt):
-        gallery.keep(place[0], before._replace(pictures=["other"]), folder)
+        gallery.keep(place[0], before._replace(pictures=["other"]), folder, b"runs")
     monkeypatch.undo()
     assert gallery.read(place[0])["configs/lsa/a.py:small"] == before
-    gallery.keep(place[0], before._replace(pictures=["other"]), folder)
+    gallery.keep(place[0], before._replace(pictures=["other"]), folder, b"runs")
     found = sorted(path.name for path in (place[0] / "lsa").glob("a-small.*"))
-    assert found == ["a-small.json", "a-small.other.svg"]
+    assert found == ["a-small.json", "a-small.other.svg", "a-small.results.json.xz"]
 
 
-@pytest.mark.parametrize("damage", ["no JSON", "{}", "figure"])
+@pytest.mark.parametrize("damage", ["no JSON", "{}", "figure", "results"])
 def test_a_damaged_record_is_refused(place, damage):
     publish(place)
     path = place[0] / "lsa" / "a-small.json"
-    if damage == "figure":
-        (place[0] / "lsa" / "a-small.curve.svg").unlink()
+    if damage in ("figure", "results"):
+        lost = {"figure": "curve.svg", "results": "results.json.xz"}[damage]
+        (place[0] / "lsa" / f"a-small.{lost}").unlink()
     else:
         path.write_text(damage)
     with pytest.raises(InputError, match="a-small.json is no record .* publish its sweep again"):
@@ -239,6 +329,7 @@ def test_a_page_has_what_came_out_beside_the_paper_and_the_command(place):
     assert "![Figure a](lsa/a-small.curve.svg)" in page
     assert "**Size small**: 0 of 1 shown, 9 not run. 1 min 10 s on 2 cores" in page
     assert "(50 s of processor time), 2 runs; A processor, 2 x H100, JAX 0.10.2." in page
+    assert " [Results](lsa/a-small.results.json.xz).\n" in page
     cells = ["a gap", "0.75", "0.5 ± 0.01", "0.4 to 0.6", "&lt;few&gt; seeds"]
     assert all(f">{cell}</td>" in page for cell in cells)
     assert '<span class="gallery-status bad">not shown</span>' in page
@@ -319,5 +410,8 @@ def test_the_first_page_counts_claims_and_has_a_card_an_item(place):
 def test_records_name_no_place_of_the_machine(place):
     finish(place[1], "a", ["/somewhere/launch/sweep.py", f"--workdir={place[1]}"])
     publish(place)
-    record = json.loads((place[0] / "lsa" / "a-small.json").read_text())
-    assert str(place[1]) not in json.dumps(record) and "somewhere" not in json.dumps(record)
+    for text in (
+        (place[0] / "lsa" / "a-small.json").read_text(),
+        lzma.decompress(kept_of(place).read_bytes()).decode(),
+    ):
+        assert str(place[1]) not in text and "somewhere" not in text

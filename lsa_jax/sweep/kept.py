@@ -1,0 +1,68 @@
+"""What the gallery keeps of a sweep's folder: all that its report is made from, in one small file.
+
+Runs take hours and their report a second. With their results kept, a rule of claims can be mended,
+and every report that it decides made anew, wherever the gallery is.
+"""
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
+
+# How long what is packed may be; checked while it is read, as a few bytes can stand for many.
+MOST_BYTES = 500_000_000
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """Returns what is recorded of a sweep, without the folders of the machine it ran on."""
+    record = files.read_json(folder / "config.json")
+    named = [word for word in record["command"] if word.startswith("--config")]
+    return record | {"command": ["launch.sweep", *named]}
+
+
+def pack(folder: Path) -> bytes | None:
+    """Returns the settings, results and histories of a finished sweep, as compressed JSON.
+
+    The same runs give the same bytes. None where its groups have arrays, which its report draws:
+    they are as large as what is drawn of them.
+
+    Raises:
+        InputError: a file of the folder is damaged.
+    """
+    if any(folder.glob("groups/*/*.npy")):
+        return None
+    runs = [
+        {
+            "result": files.read_result(folder, path.parent.name),
+            "history": files.read_all_metrics(folder, path.parent.name),
+        }
+        for path in sorted(folder.glob("runs/*/result.json"))
+    ]
+    content = json.dumps({"record": _record(folder), "runs": runs}, allow_nan=False)
+    return lzma.compress(content.encode(), preset=9)
+
+
+def _unpacked(content: bytes, path: Path) -> dict[str, Any]:
+    try:
+        text = lzma.LZMADecompressor().decompress(content, MOST_BYTES)
+        found = json.loads(text)
+        return {"record": dict(found["record"]), "runs": list(found["runs"])}
+    except (lzma.LZMAError, EOFError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{path} is damaged; publish its sweep again, or remove it and lose its results"
+        ) from None
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Writes what `pack` made into a folder, as its sweep left it before its first report.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    found = _unpacked(path.read_bytes(), path)
+    files.write_json(folder / "config.json", found["record"])
+    for run in found["runs"]:
+        files.write_run(folder, run["result"]["id"], run["result"], run["history"])
