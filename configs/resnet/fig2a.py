@@ -12,8 +12,8 @@ Initial matrices have the paper's text's size (N(0, 1/m)) where they are m x m a
 1/(sqrt(fan in) + sqrt(fan out)), elsewhere (init "mixed"), which was chosen after a look at the
 others: --config.init=fans has the footnote's for all, "width" the text's for all.
 
-Widths to 1,000; ":small" has widths to 200 and fewer candidates. ":narrow" has 20 seeds of the
-ResNet at width 50. All run on a CPU.
+Widths to 1,000; ":small" has widths to 200, fewer candidates and five seeds. ":narrow" has 20 seeds
+of the three-layer networks, with and without skip, at width 50. All run on a CPU.
 """
 
 import ml_collections
@@ -28,18 +28,20 @@ _SMALL = settings.SMALL_RUNGS | {
     "search.weight_decays": (0.002, 0.005, 0.01),
     "search.kernel_learning_rates": (0.02, 0.05),
     "search.kernel_weight_decays": (0.005, 0.05),
+    "sweep.seed": tuple(range(5)),
     "sweep.width": (50, 100, 200),
     "sweep.exact": tuple((net, "last_exact") for net in _NETS),
 }
 
-# How far the error at the narrowest width that learns varies with the seed.
+# How far the error at the narrowest width that learns varies with the seed, beside a network that
+# does not learn there.
 _NARROW = _SMALL | {
     "sweep.seed": tuple(range(20)),
     "sweep.width": (50,),
     "sweep.baselines": (),
     "sweep.exact": (),
     "sweep.limits": (),
-    "sweep.series": (("3resnet", "all"),),
+    "sweep.series": (("3resnet", "all"), ("3layer", "all")),
 }
 
 _QUICK = settings.QUICK | {

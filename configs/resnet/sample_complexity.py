@@ -49,7 +49,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.tasks": ((30, 1, 8, 8), (16, 1, 4, 4), (30, 2, 4), (16, 2, 2)),
             "sweep.series": (("3resnet", "all"),),
             "sweep.exact": (("2layer", "last_exact"), ("3layer", "last_exact")),
-            "sweep.exact_width": (1000,),
+            "sweep.exact_width": (5852,),
             "sweep.seed": (0, 1, 2),
             "sweep.width": (200,),
             "sweep.num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000),
