@@ -6,7 +6,7 @@ Examples:
         --data_dir=data --json=preflight.json
     python -m launch.preflight --config=configs/lsa/fig6_mnist.py:small --topology=cpu
 
-It needs no accelerator: for TPUs the extra preflight_tpu, for GPUs preflight_gpu, for `cpu` none.
+It needs no accelerator: for TPUs the extra preflight-tpu, for GPUs preflight-gpu, for `cpu` none.
 The sweep is run without computing anything: with --data_dir data are read as it reads them, without
 it zeros of the published shapes stand in; every program that it would compile for a device is
 compiled for --topology. A line each: how often it runs, its peak memory on a device, operations and

@@ -230,7 +230,7 @@ class Missing:
     def _refuse(self) -> InputError:
         return InputError(
             f"neural-tangents is not installed, and its {self.name} is asked for; accepted: pip "
-            "install 'lsa_jax[neural_tangents]', or without TensorFlow pip install frozendict and "
+            "install 'lsa_jax[neural-tangents]', or without TensorFlow pip install frozendict and "
             "pip install --no-deps neural-tangents==0.6.5"
         )
 

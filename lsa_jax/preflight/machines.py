@@ -112,8 +112,8 @@ def parse(name: str) -> Machine:
 
 # What compiles for a platform, and what installs it.
 PLUGINS: dict[str, tuple[tuple[str, ...], str]] = {
-    "tpu": (("libtpu",), "pip install 'lsa_jax[preflight_tpu]'"),
-    "gpu": (("jax_cuda13_plugin", "jax_cuda12_plugin"), "pip install 'lsa_jax[preflight_gpu]'"),
+    "tpu": (("libtpu",), "pip install 'lsa_jax[preflight-tpu]'"),
+    "gpu": (("jax_cuda13_plugin", "jax_cuda12_plugin"), "pip install 'lsa_jax[preflight-gpu]'"),
 }
 
 

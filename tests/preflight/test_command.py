@@ -112,7 +112,7 @@ def test_what_does_not_fit_ends_with_status_1(here, capsys, monkeypatch):
 def test_a_compiler_that_is_missing_costs_one_line_with_its_installation():
     done = _preflight("--config=configs/quickstart.py:quick", "--topology=v5e:2x2")
     (line,) = done.stderr.strip().splitlines()
-    assert done.returncode == 2 and "pip install 'lsa_jax[preflight_tpu]'" in line
+    assert done.returncode == 2 and "pip install 'lsa_jax[preflight-tpu]'" in line
 
 
 def test_what_the_host_computes_is_counted_and_not_run():

@@ -1,6 +1,6 @@
 """Programs compiled for a TPU and for GPUs that are not there, by their own compilers.
 
-With the extras preflight_tpu and preflight_gpu installed: pytest -m compilers
+With the extras preflight-tpu and preflight-gpu installed: pytest -m compilers
 """
 
 import importlib.util

@@ -54,7 +54,7 @@ def test_unknown_machines_are_refused(name):
 
 def test_a_missing_compiler_is_named_with_what_installs_it(monkeypatch):
     monkeypatch.setattr(machines.importlib.util, "find_spec", lambda name: None)
-    for name, extra in (("v5e:2x2", "preflight_tpu"), ("h100", "preflight_gpu")):
+    for name, extra in (("v5e:2x2", "preflight-tpu"), ("h100", "preflight-gpu")):
         with pytest.raises(InputError, match=rf"lsa_jax\[{extra}\]"):
             machines.check_plugin(machines.parse(name))
     machines.check_plugin(machines.parse("cpu"))

@@ -13,7 +13,7 @@ from lsa_jax.preflight import machines
 
 
 def test_covariances_of_a_tile_stay_in_the_vector_memory_of_a_tpu(monkeypatch):
-    pytest.importorskip("libtpu", reason="the compiler for TPUs: the extra preflight_tpu")
+    pytest.importorskip("libtpu", reason="the compiler for TPUs: the extra preflight-tpu")
     for variable, value in _WITHOUT_DEVICES.items():
         monkeypatch.setenv(variable, value)
     machine = machines.parse("v5e:1x1")
