@@ -413,3 +413,5 @@ def test_errors_by_hand_are_below_the_paper_s_by_an_interval_of_the_test_example
         hand = pd.DataFrame({"test_error": [error], "relative_norm": [9.7]})
         found = hand_claims(hand, 5000)[0]
         assert (found.status, found.ours) == (status, error)
+        more = "it would take 1.4 times as many test examples"
+        assert found.note == (more if status == "undecided" else "")

@@ -50,6 +50,8 @@ def hand_claims(hand: pd.DataFrame, num_test: int) -> list[Claim]:
         failed = gaps([hand["test_error"]]) if len(hand) else ""
         options = {"num_test": num_test, "below": error, "unless": failed}
         claim = errors_at("some", names, errors, **options)
+        # They are made, not drawn: more examples tell, more seeds do not.
+        claim = claim._replace(note=claim.note.replace("2 seeds or more and ", ""))
         if norms.notna().any() and not errors:
             claim = Claim(*names, "no such norm", None, "undecided", note="none of that norm")
         claims.append(claim)
