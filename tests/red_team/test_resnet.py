@@ -146,6 +146,29 @@ def test_those_that_are_left_where_others_failed(lost, tmp_path, nothing_shown):
         assert all("failed" in c.note for c in found if "exponent" not in c.item)
 
 
+def test_signals_and_samples_of_those_that_are_left(nothing_shown):
+    seen = {"base_error": 0.1, "composite_error": 0.1, "base_epoch": 10}
+    config = configure(**{"question": "epochs"})
+    rows = [
+        row(*key, 0.1, seed, **seen, composite_epoch=90 + seed) for key in SERIES for seed in SEEDS
+    ]
+    missed = {"base_error": 0.1, "base_epoch": 10, "composite_epoch": np.nan}
+    rows += [
+        row(*key, 2.0, s, **missed, composite_error=1 + s / 99) for key in OTHERS for s in SEEDS
+    ]
+    runs = pd.DataFrame(rows)
+    assert [c.status for c in hierarchical.epoch_claims(config, runs)] == ["shown"] * 4
+    left = runs.assign(test_error=runs["test_error"].where(runs["seed"] != 1))
+    nothing_shown(hierarchical.epoch_claims(config, left))
+    nothing_shown(hierarchical.epoch_claims(config, left[left["seed"] != 1]))
+    config, runs = samples({100: 4.0, 5852: 0.7}, {100: 9.0, 5852: 0.001}, LINEAR)
+    assert [c.status for c in sample_claims(config, runs)].count("shown") == 3
+    for name in ("all", "gaussian"):
+        lost = (runs["seed"] == 1) & (runs["learner"] == name)
+        left = sample_claims(config, runs[~lost])
+        nothing_shown([c for c in left if name == "all" or "the ResNet is below a" not in c.item])
+
+
 def test_other_networks_that_answer_0_are_no_contrast():
     error = {True: ZERO, False: 0.01}
     found = hierarchical.width_claims(

@@ -89,6 +89,24 @@ def test_what_is_the_best_of_several_widths_has_a_wider_interval():
     assert found["some"].note.startswith("it would take about ")
 
 
+def test_what_decides_is_the_interval_that_comes_nearest_or_lies_farthest():
+    """Of two settings one has the lower mean, and the wider interval, from 0.14 to 1.5."""
+    near, wide = pd.Series([0.59, 0.6, 0.61]), pd.Series([0.3, 0.45, 0.7])
+
+    def found(at, **bounds):
+        errors = {"near": near, "wide": wide}
+        claim = errors_module.errors_at(at, ("x", "y"), errors, num_test=EXACT, **bounds)
+        return claim.status, claim.ours
+
+    assert found("every", below=2.0) == ("shown", 0.45)
+    assert found("some", below=10.0) == ("shown", 0.6)
+    assert found("every", above=0.1) == ("shown", 0.45)
+    assert found("every", below=1.0) == ("undecided", 0.45)
+    assert found("every", below=0.5) == ("not shown", 0.6)
+    assert found("some", below=1.0) == ("shown", 0.6)
+    assert found("some", below=0.4) == ("undecided", 0.45)
+
+
 def test_what_was_chosen_of_candidates_by_its_test_error_has_a_wider_interval():
     """1.96 errors for one, 3.09 for one of 25."""
     for chosen, reach in ((1, 1.96), (25, 3.09)):
