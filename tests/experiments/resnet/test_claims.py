@@ -116,6 +116,12 @@ def test_what_was_chosen_of_candidates_by_its_test_error_has_a_wider_interval():
         assert np.log(found.high) == pytest.approx(0.1 * reach, rel=1e-3)
 
 
+def test_candidates_are_as_many_as_the_largest_search_has():
+    assert errors_module.candidates(pd.DataFrame({"candidates": [6, np.nan, 25]})) == 25
+    assert errors_module.candidates(pd.DataFrame({"candidates": [np.nan]})) == 1
+    assert errors_module.candidates(pd.DataFrame({"ridge": [0.1]})) == 1
+
+
 def test_errors_that_are_missing_equal_or_of_few_examples_decide_nothing():
     def found(errors, num_test=200, below=1.0):
         claim = errors_module.errors_claim(
@@ -405,9 +411,16 @@ def test_one_search_leaves_the_norm_open_and_so_does_one_beside_no_network_by_ha
 
 
 def test_of_seeds_that_do_not_all_fit_nothing_is_shown():
-    found = searched(FAR, seeds=(0, 1, 2), widths=(100_000,))
+    rows = [
+        {"train_error": train, "test_error": 1 + train, "relative_norm": 45.0 + seed, "seed": seed}
+        | {"width": 100_000}
+        for seed, train in enumerate((0.05, 0.06, 0.5))
+    ]
+    fields = {"d": 40, "sweep.width": (100_000,), "sweep.seed": (0, 1, 2)}
+    config = set_fields(minimal_settings.default_config(), fields)
+    found = search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
     assert {claim.status for claim in found} == {"undecided"}
-    assert all("no run fits the training examples" in claim.note for claim in found)
+    assert {claim.note for claim in found} == {"not every seed fits the training examples"}
 
 
 @pytest.mark.parametrize("factor", [1.049, 1 / 1.049, 1.051, 1 / 1.051])

@@ -81,34 +81,33 @@ def search_claims(
         return [not_run(*both) for both in (*names, of_norm)]
     fitted = runs[runs["train_error"] <= error].groupby("seed")["relative_norm"].min()
     least, best = fitted.reindex(seeds), runs.groupby("seed")["test_error"].min().reindex(seeds)
-    short = _shortcomings(config, runs)
-    if least.isna().any():
-        short.insert(0, "no run fits the training examples")
-    options = {"num_test": config.num_test, "chosen_of": len(runs), "unless": "; ".join(short)}
+    failed = _failed(config, runs)
+    why = "not every seed fits the training examples" if least.isna().any() else _narrow(config)
+    options = {"num_test": config.num_test, "chosen_of": len(runs), "unless": failed}
     bounds = [BEST_SGD_ERROR[d], GENERALISES] if d in BEST_SGD_ERROR else [GENERALISES]
     claims = [
-        errors_claim(both, best, above=bound, **options)
+        undecided(errors_claim(both, best, above=bound, **options), why)
         for both, bound in zip(names, bounds, strict=True)
     ]
-    if not any(claim.status == "shown" for claim in hand):
-        short.append("no network of small norm is shown to be there")
     if least.isna().all():
-        return [*claims, Claim(*of_norm, "no such run", None, "undecided", note="; ".join(short))]
-    claim = compare(*of_norm, least, above=FAR * norm, unless="; ".join(short))
+        return [*claims, Claim(*of_norm, "no such run", None, "undecided", note=failed or why)]
+    if not any(claim.status == "shown" for claim in hand):
+        why = why or "no network of small norm is shown to be there"
+    claim = undecided(compare(*of_norm, least, above=FAR * norm, unless=failed), why)
     return [*claims, undecided(claim, no_sample(least.dropna(), config.num_test), when=True)]
 
 
-def _shortcomings(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[str]:
-    """Says what the searches lack of what the paper's had, and of what was asked for."""
-    axes, short = config.sweep, []
-    asked = len(axes.width) * len(axes.seed)
+def _failed(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> str:
+    """Says how many of the searches that were asked for are not there; empty if all are."""
+    asked = len(config.sweep.width) * len(config.sweep.seed)
     lack = asked - len(runs[["width", "seed"]].drop_duplicates())
-    if lack > 0:
-        short.append(f"{lack} of {asked} searches failed or are not there")
-    widest, most = max(axes.width), SGD_WIDTHS.get(config.d, 0)
-    if widest < most:
-        short.append(f"m was searched to {widest:,} of {most:,}")
-    return short
+    return f"{lack} of {asked} searches failed or are not there" if lack > 0 else ""
+
+
+def _narrow(config: ml_collections.ConfigDict) -> str:
+    """Says that the paper's searches went to wider networks; empty where they did not."""
+    widest, most = max(config.sweep.width), SGD_WIDTHS.get(config.d, 0)
+    return f"m was searched to {widest:,} of {most:,}" if widest < most else ""
 
 
 def _draw(d: int, hand: pd.DataFrame, runs: pd.DataFrame) -> Any:
