@@ -7,6 +7,7 @@ import pytest
 from lsa_jax.experiments.resnet.hierarchical import claims as hierarchical
 from lsa_jax.experiments.resnet.hierarchical import settings
 from lsa_jax.experiments.resnet.hierarchical.alpha_claims import alpha_claims
+from lsa_jax.experiments.resnet.hierarchical.epoch_claims import epoch_claims
 from lsa_jax.experiments.resnet.hierarchical.report import make_report
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
 from lsa_jax.experiments.resnet.minimal_norm import report as minimal_norm
@@ -157,10 +158,10 @@ def test_signals_and_samples_of_those_that_are_left(nothing_shown):
         row(*key, 2.0, s, **missed, composite_error=1 + s / 99) for key in OTHERS for s in SEEDS
     ]
     runs = pd.DataFrame(rows)
-    assert [c.status for c in hierarchical.epoch_claims(config, runs)] == ["shown"] * 4
+    assert [c.status for c in epoch_claims(config, runs)] == ["shown"] * 4
     left = runs.assign(test_error=runs["test_error"].where(runs["seed"] != 1))
-    nothing_shown(hierarchical.epoch_claims(config, left))
-    nothing_shown(hierarchical.epoch_claims(config, left[left["seed"] != 1]))
+    nothing_shown(epoch_claims(config, left))
+    nothing_shown(epoch_claims(config, left[left["seed"] != 1]))
     config, runs = samples({100: 4.0, 5852: 0.7}, {100: 9.0, 5852: 0.001}, LINEAR)
     assert [c.status for c in sample_claims(config, runs)].count("shown") == 3
     for name in ("all", "gaussian"):
@@ -285,14 +286,14 @@ def test_signals_that_nobody_learns_or_in_any_order(nothing_shown):
         for key in keys
         for seed in SEEDS
     ]
-    nothing_shown(hierarchical.epoch_claims(config, pd.DataFrame(nothing)))
+    nothing_shown(epoch_claims(config, pd.DataFrame(nothing)))
     noise = [
         row(*key, 0.1, seed, base_epoch=5 + seed, composite_epoch=7 - seed)
         | {"base_error": 0.1, "composite_error": 0.1 + seed / 99}
         for key in keys
         for seed in SEEDS
     ]
-    nothing_shown(hierarchical.epoch_claims(config, pd.DataFrame(noise)))
+    nothing_shown(epoch_claims(config, pd.DataFrame(noise)))
 
 
 def test_epochs_of_seeds_that_are_equal_or_as_near_as_one_looks(nothing_shown):
@@ -304,7 +305,7 @@ def test_epochs_of_seeds_that_are_equal_or_as_near_as_one_looks(nothing_shown):
             for key in SERIES
             for seed in SEEDS[: 2 if later[0] == 1 else 3]
         ]
-        nothing_shown(hierarchical.epoch_claims(config, pd.DataFrame(rows)))
+        nothing_shown(epoch_claims(config, pd.DataFrame(rows)))
 
 
 def minimal(search=(), hand=(), **fields):

@@ -14,10 +14,10 @@ from lsa_jax.experiments.resnet.hierarchical import experiment, settings
 from lsa_jax.experiments.resnet.hierarchical.claims import (
     beta_claims,
     early_claims,
-    epoch_claims,
     net_claims,
     width_claims,
 )
+from lsa_jax.experiments.resnet.hierarchical.epoch_claims import epoch_claims
 from lsa_jax.experiments.resnet.hierarchical.kernels import (
     arc_cosine_kernel,
     full_ntk,

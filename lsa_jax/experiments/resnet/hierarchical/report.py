@@ -13,11 +13,11 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     at_best_epoch,
     beta_claims,
     early_claims,
-    epoch_claims,
     net_claims,
     series_name,
     width_claims,
 )
+from lsa_jax.experiments.resnet.hierarchical.epoch_claims import epoch_claims
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import TASK, sample_claims
 from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
