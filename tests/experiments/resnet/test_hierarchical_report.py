@@ -194,6 +194,12 @@ def test_a_kernel_has_to_have_learned_the_base_signal():
         assert statuses([net, kernel])[4] == status
 
 
+@pytest.mark.parametrize(("error", "status"), [(0.005, "shown"), (0.0064, "not shown")])
+def test_the_risk_that_the_resnet_gets_below_is_a_sixteenth_of_alpha_squared(error, status):
+    """0.3^2 / 16 = 0.0056, and 2,000 test examples tell an error to 6 %."""
+    assert statuses([row("3resnet", "all", error, **LINEAR)])[2] == status
+
+
 def test_a_task_may_have_a_single_row():
     assert statuses([row("3resnet", "all", 0.001, **LINEAR)])[2] == "shown"
     assert statuses([row("3resnet", "all", 0.6)], (30, 2, 4, 15)) == ["not run", "not run"]
