@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import ml_collections
+import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.resnet.hierarchical.alpha_claims import alpha_claims
@@ -12,15 +13,19 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     at_best_epoch,
     beta_claims,
     early_claims,
-    epoch_claims,
     net_claims,
     series_name,
     width_claims,
 )
+from lsa_jax.experiments.resnet.hierarchical.epoch_claims import epoch_claims
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import TASK, sample_claims
 from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.report import Claim, Report
+
+# Columns that tables and claims read, also where no run has them.
+_NAMES = ("id", "net", "learner", "status")
+_NUMBERS = (*TASK, "num_train", "width", "seed", "beta", "alpha", "test_error")
 
 _STYLES = ("-", "--", ":")
 
@@ -189,7 +194,8 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     return [
         "An error is the mean squared distance, summed over the outputs, on "
         f"{config.num_test} fresh examples. Learning rate and weight decay (ridge and bandwidth) "
-        "are those with the least test error, as the paper chooses them, so errors are optimistic. "
+        "are those with the least test error, as the paper chooses them, so errors are optimistic; "
+        "an interval by which a network learns is as wide as that of one of so many. "
         "Errors are those after the last epoch; whether the paper's best results are, or of the "
         "best epoch, it does not say. Cells are medians over seeds and their range; each seed has "
         "its own search.",
@@ -198,27 +204,39 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     ]
 
 
+def _whole(results: pd.DataFrame) -> pd.DataFrame:
+    """Returns results with all columns that are read, and without what failed runs measured."""
+    runs = results.reindex(columns=list(dict.fromkeys([*results.columns, *_NAMES, *_NUMBERS])))
+    runs = runs.assign(**{name: pd.to_numeric(runs[name], errors="coerce") for name in _NUMBERS})
+    runs.loc[runs["status"] != "ok", "test_error"] = np.nan
+    # Results of before there was the setting have all the outputs that there are.
+    return runs.assign(outputs=runs["outputs"].fillna(runs["d"] // runs["base_degree"]))
+
+
+def _claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
+    """Returns what the paper claims of a sweep's question."""
+    claims = {
+        "width": lambda: width_claims(config, runs) + early_claims(config, runs),
+        "beta": lambda: beta_claims(config, runs),
+        "alpha": lambda: alpha_claims(config, runs),
+        "nets": lambda: net_claims(config, runs),
+        "samples": lambda: sample_claims(config, runs),
+        "epochs": lambda: epoch_claims(config, runs),
+    }
+    return claims[config.question]()
+
+
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
-    fine = results[results["status"] == "ok"].reset_index(drop=True)
-    question = config.question
-    columns = ["width", "test_error", *TASK, "num_train", "net", "learner", "beta", "alpha"]
-    fine = fine.reindex(columns=list(dict.fromkeys([*fine.columns, *columns])))
-    # Results of before there was the setting have all the outputs that there are.
-    outputs = fine["outputs"].fillna(fine["d"] // fine["base_degree"])
-    fine = fine.assign(series=_series_column(fine, question), outputs=outputs)
+    question, runs = config.question, _whole(results)
+    fine = runs[runs["status"] == "ok"].reset_index(drop=True)
+    fine = fine.assign(series=_series_column(fine, question))
     curves = _curves(fine, workdir)
     if question == "width":
         least = curves.groupby("id")["test_error"].min() if len(curves) else {}
+        runs = runs.assign(least_error=runs["id"].map(least).astype(float))
         fine = fine.assign(least_error=fine["id"].map(least))
-    claims = {
-        "width": lambda: width_claims(config, fine) + early_claims(config, fine),
-        "beta": lambda: beta_claims(config, fine),
-        "alpha": lambda: alpha_claims(config, fine),
-        "nets": lambda: net_claims(config, fine),
-        "samples": lambda: sample_claims(config, fine),
-        "epochs": lambda: epoch_claims(config, fine),
-    }[question]()
+    claims = _claims(config, runs)
     tables, draw = [], functools.partial(_draw_empty)
     if len(fine) and question == "epochs":
         shown = ["series", "seed", "base_epoch", "composite_epoch", "first_layer_error"]
