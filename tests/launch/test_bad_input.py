@@ -74,6 +74,10 @@ SETTINGS = [
     (["--config.data.placement=centre"], ["config.data.placement", "random_corner"]),
     (["--config.data.background=fog"], ["config.data.background", "photographs"]),
     (["--config.data.background=photographs"], ["config.data.photographs"]),
+    (["--config.data.photographs=plants"], ["config.data.photographs", "'gaussian'", "None"]),
+    (["--config.data.folder=mine"], ["config.data.folder", "'digits'", "None"]),
+    (["--config.noise=0.5"], ["--config.noise is 0.5", "--config.sweep.noise=(0.5,)"]),
+    (["--config.seed=0"], ["--config.seed is 0", "--config.sweep.seed=(0,)", "launch.run"]),
     (["--config.data.background=none"], ["config.noise", "without a background"]),
     (["--config.data.copies=2", "--config.data.fresh_backgrounds=True"], ["config.data.copies"]),
     (["--config.data.fresh_backgrounds=True"], ["config.data.fresh_backgrounds", "fixed"]),
@@ -107,6 +111,27 @@ def test_a_wrong_setting_is_refused(tmp_path, arguments, words):
     result = launch("sweep", QUICKSTART, f"--workdir={workdir}", *arguments)
     assert_refused(result, *words)
     assert not workdir.exists()
+
+
+def test_a_sweeps_axis_is_refused_by_a_command_that_runs_one_point(tmp_path):
+    workdir, axis = tmp_path / "out", "--config.sweep.seed=(1,)"
+    assert_refused(launch("run", QUICKSTART, f"--workdir={workdir}", axis), axis, "launch.sweep")
+    assert not workdir.exists()
+
+
+def test_a_field_that_the_points_of_a_sweep_take_over_can_be_set():
+    # Every point has a width, the configuration's own or one of sweep.ntk_width_factor.
+    fields = ["--config.width_factor=2", "--config.sweep.ntk_width_factor=(4,)"]
+    assert launch("show", QUICKSTART, *fields).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "flag"),
+    [("watch", "--every=nan"), ("watch", "--every=inf"), ("preflight", "--efficiency=nan")],
+)
+def test_a_flag_that_is_no_finite_number_is_refused(script, flag):
+    name, _, value = flag.partition("=")
+    assert_refused(launch(script, flag), f"{name} is {value}", "finite")
 
 
 CONFIGS = [

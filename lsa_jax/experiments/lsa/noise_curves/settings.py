@@ -240,6 +240,9 @@ def check_data(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, "data.synset", why)
     if data.dataset == "folder" and data.folder is None:
         raise _refuse(config, "data.folder", "accepted: a folder below the data folder")
+    if data.dataset != "folder" and data.folder is not None:
+        why = f"with data set {data.dataset!r}; accepted: None, or config.data.dataset = 'folder'"
+        raise _refuse(config, "data.folder", why)
     if data.fresh_backgrounds and data.copies > 1:
         raise _refuse(config, "data.copies", "backgrounds are fresh every epoch; accepted: 1")
     if data.background in ("photographs", "distractors") and config.noise > 1:
@@ -315,4 +318,8 @@ def check_network(config: ml_collections.ConfigDict) -> None:
     if not config.model.channels:
         raise _refuse(config, "model.channels", "accepted: a number for each convolution")
     check_data(config)
+    if config.data.photographs is not None and config.data.background != "photographs":
+        # Not of image examples, whose points have backgrounds with and without photographs.
+        why = f"on background {config.data.background!r}; accepted: None"
+        raise _refuse(config, "data.photographs", why)
     _check_learner(config)
