@@ -109,7 +109,7 @@ def now(config: str) -> dict[str, Any]:
     """
     name, _, variant = config.partition(":")
     module = config_files.load(Path(name))
-    found = module.get_config(variant) if variant else module.get_config()
+    found = config_files.config_of(module, variant)
     return _of(found.to_dict(), config_files.sweep_of(module, found))
 
 

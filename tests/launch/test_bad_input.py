@@ -141,6 +141,7 @@ CONFIGS = [
     ("--config=setup.cfg", ["setup.cfg", "Python file"]),
     ("--config=lsa_jax/errors.py", ["no get_config"]),
     ("--config=", ["--config is missing"]),
+    ("--config=configs/lsa", ["'configs/lsa', a folder", "a Python file"]),
 ]
 
 
@@ -155,6 +156,37 @@ def test_a_configuration_file_that_fails_is_named_with_its_error(tmp_path):
     (tmp_path / "mine.py").write_text("import nothing_of_this_name\n")
     result = launch("sweep", f"--config={tmp_path / 'mine.py'}", f"--workdir={tmp_path / 'out'}")
     assert_refused(result, "mine.py", "ModuleNotFoundError")
+
+
+@pytest.mark.parametrize(
+    ("body", "variant", "words"),
+    [
+        ("def get_config(): return None", "", ["returns None", "default_config()"]),
+        ("def get_config(): return None", ":small", ["with the variant 'small'", "argument"]),
+        ("def get_config(variant): return None", "", ["without a variant", "'variant'"]),
+        ("def get_config(): return {}['seed']", "", ["KeyError", "'seed'"]),
+        ("def get_config(): raise SystemExit('no')", "", ["SystemExit", "no"]),
+        ("get_config = 1", "", ["no get_config"]),
+    ],
+)
+def test_a_function_that_gives_no_configuration_is_refused(tmp_path, body, variant, words):
+    (tmp_path / "mine.py").write_text(f"{body}\n")
+    config = f"--config={tmp_path / 'mine.py'}{variant}"
+    result = launch("sweep", config, f"--workdir={tmp_path / 'out'}")
+    assert_refused(result, "mine.py", *words)
+
+
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        ("preflight", ["--topology=cpu", "--json=.", QUICKSTART]),
+        ("benchmark", ["--suite=kernels", "--json=."]),
+        ("watch", ["--html=.", "--workdir=."]),
+        ("synsets", ["--data_noun=LICENSE", "--output=."]),
+    ],
+)
+def test_a_folder_where_a_file_is_to_be_written_is_refused(script, flags):
+    assert_refused(launch(script, *flags), "is '.'; accepted: a file in a folder that exists")
 
 
 def test_a_missing_workdir_is_refused():
