@@ -96,7 +96,7 @@ def of_folder(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: its experiment is gone.
     """
-    record = files.read_json(folder / "config.json")
+    record = files.read_record(folder)
     results = _digest((folder / "results.csv").read_bytes())
     return _of(record["config"], record["sweep"]) | {"results": results}
 
