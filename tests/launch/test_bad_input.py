@@ -99,6 +99,15 @@ SETTINGS = [
     (["--config.sweep.noise=(0.0, 0.0)"], ["twice"]),
     (["--config.sweep.learner=('network', 'svm')"], ["config.sweep.learner"]),
     (["--config.experiment=growing_grass"], ["config.experiment"]),
+    (
+        ["--config.data.background=photographs", "--config.data.photographs=plants"],
+        ["config.data.dataset is 'digits'", "colours"],
+    ),
+    (
+        ["--config.model.name=wide_resnet", "--config.model.norm=none"]
+        + ["--config.model.pool_window=5"],
+        ["config.model.pool_window is 5", "at most 4"],
+    ),
     (["--config.kernel_memory=1"], ["config.kernel_memory", "1e+06"]),
     (["--wrkdir=x"], ["wrkdir", "workdir"]),
     (["now"], ["'now'", "flags"]),

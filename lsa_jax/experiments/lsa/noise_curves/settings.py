@@ -20,6 +20,8 @@ _SIZE = Kind(
     tuple,
 )
 
+_GREY = ("digits", "mnist")
+
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Noise curves", text(), "heading of the report"),
@@ -235,6 +237,9 @@ def check_data(config: ml_collections.ConfigDict) -> None:
         if data.background == "photographs":
             why += ", or a divisor of the side"
         raise _refuse(config, "data.photograph_size", why)
+    if data.background == "photographs" and data.dataset in _GREY:
+        why = "photographs have colours; accepted: a data set in colours, or another background"
+        raise _refuse(config, "data.dataset", why)
     if data.synset is not None and data.background != "photographs":
         why = f"on background {data.background!r}; accepted: None"
         raise _refuse(config, "data.synset", why)
@@ -315,6 +320,11 @@ def check_network(config: ml_collections.ConfigDict) -> None:
             "batch normalisation couples the examples of a batch, which are measured by themselves"
         )
         raise _refuse(config, "measures", f"{why}; accepted: (), or config.model.norm = 'none'")
+    # Two of a wide ResNet's groups halve the sides, rounded up.
+    least, window = -(-config.data.background_size // 4), config.model.pool_window
+    if config.model.name == "wide_resnet" and window is not None and window > least:
+        why = f"after a wide ResNet's groups a side is {least} pixels; accepted: None, or at most"
+        raise _refuse(config, "model.pool_window", f"{why} {least}")
     if not config.model.channels:
         raise _refuse(config, "model.channels", "accepted: a number for each convolution")
     check_data(config)
