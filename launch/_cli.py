@@ -4,13 +4,14 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
+import math
 import os
 import signal
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import ml_collections
 from absl import app, flags, logging
@@ -58,12 +59,20 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: objec
 _overrides: list[str] = []  # the --config.FIELD=VALUE of this command line
 
 
+def _refuse_infinite() -> None:
+    """Raises where a flag is not-a-number or infinite, which passes the bounds of absl."""
+    for name, flag in flags.FLAGS.flag_values_dict().items():
+        if isinstance(flag, float) and not math.isfinite(flag):
+            raise InputError(f"--{name} is {flag}; accepted: a finite number")
+
+
 def _parse(argv: list[str]) -> list[str]:
     """Parses flags; any mistake in them is one line."""
     _overrides[:] = [argument for argument in argv if argument.startswith(_OVERRIDE)]
     try:
         remaining = flags.FLAGS([a for a in argv if not a.startswith(_OVERRIDE)])
-    except flags.Error as error:
+        _refuse_infinite()
+    except (flags.Error, InputError) as error:
         _fail(str(error))
     if len(remaining) > 1:
         _fail(f"unexpected argument {remaining[1]!r}; all settings are flags such as --workdir=DIR")
@@ -128,6 +137,19 @@ def workdir() -> Path:
     return Path(require("workdir", WORKDIR.value))
 
 
+def output_file(name: str, value: str | None) -> Path | None:
+    """Returns the file that a flag names, or None.
+
+    Raises:
+        InputError: it cannot be one.
+    """
+    if not value:
+        return None
+    if Path(value).is_dir() or not Path(value).parent.is_dir():
+        raise InputError(f"--{name} is {value!r}; accepted: a file in a folder that exists")
+    return Path(value)
+
+
 def data_dir() -> Path | None:
     """Returns --data_dir, or LSA_DATA_DIR, or None.
 
@@ -141,22 +163,48 @@ def data_dir() -> Path | None:
     return Path(given) if given else None
 
 
+def _refuse_swept(
+    config: ml_collections.ConfigDict, points: list[Point], overridden: dict[str, Any]
+) -> None:
+    """Raises where the sweep gives every point a field itself, so that an override has no say."""
+    for name, value in overridden.items():
+        swept = [point.settings[name] for point in points if name in point.settings]
+        axis = name.rpartition(".")[2]
+        has_axis = axis in config.get("sweep", {})
+        # Without an axis of its own it can be the override that the points have, as a width's.
+        if len(swept) == len(points) and (has_axis or value not in swept):
+            ours = f"--config.sweep.{axis}=({value!r},)" if has_axis else "config.sweep.*"
+            raise InputError(
+                f"--config.{name} is {value!r}, but the sweep sets {name} itself; accepted: "
+                f"{ours}, or launch.run, which runs one point"
+            )
+
+
 def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[Point]]:
     """Returns the validated configuration and its points: the sweep's, or the one it describes.
 
     Raises:
-        InputError: no configuration, or a field that is not accepted.
+        InputError: no configuration, or a field that is not accepted or would be ignored.
     """
     path, _, variant = require("config", CONFIG.value).partition(":")
     module = config_files.load(Path(path))
-    config = module.get_config(variant) if variant else module.get_config()
+    config = config_files.config_of(module, variant)
     settings = load_settings(config.get("experiment"))
+    overridden = {}
     for override in _overrides:
         name, equals, written = override.removeprefix(_OVERRIDE).partition("=")
         if not equals:
             raise InputError(f"{override} has no value; accepted: {override}=VALUE")
-        set_fields(config, {name: parse(name, written, settings.FIELDS)})
+        if name.startswith("sweep.") and not sweep:
+            raise InputError(
+                f"{override} is given to a command that runs one point; accepted: the point's own "
+                "fields, such as --config.seed=0, or the same with launch.sweep"
+            )
+        overridden[name] = parse(name, written, settings.FIELDS)
+        set_fields(config, {name: overridden[name]})
     settings.validate(config)
     if not sweep:
         return config, make_points(config, [{}], settings.validate)
-    return config, make_points(config, config_files.sweep_of(module, config), settings.validate)
+    points = make_points(config, config_files.sweep_of(module, config), settings.validate)
+    _refuse_swept(config, points, overridden)
+    return config, points

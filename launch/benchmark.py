@@ -18,7 +18,6 @@ of devices; programs on one device use the other cores where XLA can.
 
 import importlib
 import os
-from pathlib import Path
 
 from absl import flags
 
@@ -48,9 +47,7 @@ def main() -> None:
             f"--only is {_ONLY.value!r}, which is part of no work's name; accepted with "
             f"--suite={_SUITE.value}: part of one of {', '.join(map(repr, WORKS[_SUITE.value]))}"
         )
-    file = Path(_JSON.value) if _JSON.value else None
-    if file is not None and not file.parent.is_dir():
-        raise InputError(f"--json is {_JSON.value!r}; accepted: a file in a folder that exists")
+    file = _cli.output_file("json", _JSON.value)
 
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()

@@ -52,6 +52,8 @@ def _wish(found: list[catalog.Entry]) -> catalog.Wish:
             raise InputError(
                 f"--under is {_UNDER.value!r}; accepted: a time such as 90s or 1h30min"
             )
+    if _DATA.value == []:
+        raise InputError("--data is empty; accepted: none, or names of data sets: mnist,...")
     data = None if _DATA.value is None else catalog.check_data(_DATA.value, found)
     return catalog.Wish(under, data, tuple(_SHOWS.value.split()))
 

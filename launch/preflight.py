@@ -71,9 +71,7 @@ def _say_group(done: int, total: int) -> None:
 def main() -> int:
     """Compiles, prints a table, and returns the exit status."""
     name = _check_topology()
-    file = Path(_JSON.value) if _JSON.value else None
-    if file is not None and not file.parent.is_dir():
-        raise InputError(f"--json is {_JSON.value!r}; accepted: a file in a folder that exists")
+    file = _cli.output_file("json", _JSON.value)
     config, points = _cli.configured_points(sweep=True)
     data_dir = _cli.data_dir()
 

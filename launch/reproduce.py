@@ -83,6 +83,13 @@ def _check_flags() -> None:
         )
     if _REPORTS.value and not _GALLERY.value:
         raise InputError("--reports is given without --gallery; accepted: both")
+    if not _PAPER.value:
+        for name in ("workdir", "only", "scale", "data_dir", "dry_run"):
+            if flags.FLAGS[name].present:
+                raise InputError(
+                    f"--{name} is given without --paper, whose sweeps it is of; accepted: both, or "
+                    "neither with --gallery=DIR --reports=DIR"
+                )
     if _GALLERY.value:  # only to see that they are there, before sweeps run for hours
         gallery.read(Path(_GALLERY.value))
         publishing.finished(_REPORTS.value)
@@ -92,6 +99,8 @@ def main() -> int:
     """Runs --paper, and publishes in --gallery; returns 1 if a sweep failed."""
     _check_flags()
     workdir = _cli.workdir() if _PAPER.value else None
+    if workdir is not None and workdir.exists() and not workdir.is_dir():
+        raise InputError(f"--workdir {workdir} is a file; accepted: a folder, or a new name")
     status = _reproduce(workdir) if workdir else 0
     if _GALLERY.value and not _DRY_RUN.value:
         _publish([*([workdir] if workdir else []), *_REPORTS.value])

@@ -3,7 +3,7 @@ r"""Prints a configuration: what it is, how many runs, which data, and every fie
 Examples:
     python -m launch.show --config=configs/quickstart.py
     python -m launch.show --config=configs/lsa/fig6_mnist.py:small --changed
-    python -m launch.show --config=configs/quickstart.py --config.noise=2.0 --fields=data,model.name
+    python -m launch.show --config=configs/quickstart.py --config.data.copies=2 --fields=data
 
 A field's line has its value, and in parentheses the default of its experiment where that is
 another; below it stand its meaning and what it accepts. A star marks fields that differ from the

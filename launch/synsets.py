@@ -24,17 +24,23 @@ def main() -> None:
     """Reads WordNet, walks down from the root, and writes one id a line."""
     if not _DATA_NOUN.value or not Path(_DATA_NOUN.value).is_file():
         raise InputError(f"--data_noun is {_DATA_NOUN.value!r}; accepted: WordNet's data.noun")
-    if not _OUTPUT.value:
+    output = _cli.output_file("output", _OUTPUT.value)
+    if output is None:
         raise InputError("--output is missing; accepted: a file to write")
 
     # Only now: this imports jax, and mistakes should not cost seconds.
     from lsa_jax.data import synsets
     from lsa_jax.reporting import files
 
-    lines = Path(_DATA_NOUN.value).read_text().splitlines()
+    try:
+        lines = Path(_DATA_NOUN.value).read_text().splitlines()
+    except ValueError:
+        raise InputError(
+            f"--data_noun is {_DATA_NOUN.value!r}, which is no text; accepted: WordNet's data.noun"
+        ) from None
     ids = synsets.descendants(synsets.read_hyponyms(lines), _ROOT.value)
-    files.write_text(Path(_OUTPUT.value), synsets.format_list(_ROOT.value, ids, lines))
-    print(f"wrote {len(ids):,} synsets to {_OUTPUT.value}")
+    files.write_text(output, synsets.format_list(_ROOT.value, ids, lines))
+    print(f"wrote {len(ids):,} synsets to {output}")
 
 
 if __name__ == "__main__":

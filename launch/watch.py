@@ -12,12 +12,10 @@ which loads itself anew; without --once both go on until all runs are done.
 
 import sys
 import time
-from pathlib import Path
 
 from absl import flags
 
 from launch import _browser, _cli
-from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, watch
 from lsa_jax.sweep.points import recorded_points
 
@@ -31,9 +29,7 @@ _CLEAR = "\033[H\033[J"
 def main() -> None:
     """Looks into --workdir until all is done."""
     workdir = _cli.workdir()
-    target = Path(_HTML.value) if _HTML.value else None
-    if target is not None and not target.parent.is_dir():
-        raise InputError(f"--html is {_HTML.value!r}; accepted: a file in a folder that exists")
+    target = _cli.output_file("html", _HTML.value)
     config, points = recorded_points(workdir)
     ids = [point.id for point in points]
     opened = False

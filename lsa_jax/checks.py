@@ -80,13 +80,16 @@ def text() -> Kind:
     )
 
 
-def tuple_of(kind: Kind) -> Kind:
-    """Accepts tuples (possibly empty) whose members are all of `kind`."""
+def tuple_of(kind: Kind, *, empty: bool = True) -> Kind:
+    """Accepts tuples whose members are all of `kind`; `empty` says whether there may be none."""
 
     def accepts(value: Any) -> bool:
-        return isinstance(value, tuple) and all(kind.accepts(member) for member in value)
+        if not isinstance(value, tuple) or not (value or empty):
+            return False
+        return all(kind.accepts(member) for member in value)
 
-    return Kind(accepts, f"a tuple of values, each {kind.accepted}", tuple)
+    words = "a tuple of values" if empty else "a tuple of one value or more"
+    return Kind(accepts, f"{words}, each {kind.accepted}", tuple)
 
 
 def optional(kind: Kind) -> Kind:

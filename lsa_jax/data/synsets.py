@@ -20,6 +20,10 @@ _HYPONYM = ("~", "~i")  # kinds of it, and its instances
 _LICENCE = "  "  # how the lines of the licence at the head of the file begin
 
 
+def _no_synset(line: str) -> InputError:
+    return InputError(f"{line[:40]!r} is no synset; expected a line of WordNet's data.noun")
+
+
 def read_hyponyms(lines: Iterable[str]) -> dict[str, list[str]]:
     """Returns each noun synset's direct hyponyms, from the lines of WordNet's `data.noun`.
 
@@ -36,9 +40,12 @@ def read_hyponyms(lines: Iterable[str]) -> dict[str, list[str]]:
         if line.startswith(_LICENCE):
             continue
         if not _NOUN.match(line):
-            raise InputError(f"{line[:40]!r} is no synset; expected a line of WordNet's data.noun")
+            raise _no_synset(line)
         fields = line.split(" | ")[0].split()
         pointers = fields[4 + 2 * int(fields[3], 16) :]
+        # The number of pointers, then four fields each.
+        if not pointers or not pointers[0].isdecimal() or len(pointers) != 1 + 4 * int(pointers[0]):
+            raise _no_synset(line)
         entries = zip(pointers[1::4], pointers[2::4], pointers[3::4], strict=True)
         hyponyms[f"n{fields[0]}"] = [
             f"n{offset}" for symbol, offset, kind in entries if symbol in _HYPONYM and kind == "n"
@@ -50,13 +57,15 @@ def descendants(hyponyms: dict[str, list[str]], root: str) -> list[str]:
     """Returns the ids of a synset and of all its hyponyms, direct and indirect, sorted.
 
     Raises:
-        InputError: there is no such synset.
+        InputError: there is no such synset, or a line of its hyponyms is missing.
     """
     if root not in hyponyms:
         raise InputError(f"root is {root!r}; accepted: the id of a noun synset, such as {PLANTS}")
     found, waiting = set(), [root]
     while waiting:
         synset = waiting.pop()
+        if synset not in hyponyms:
+            raise InputError(f"there is no line of {synset}; expected all of WordNet's data.noun")
         if synset not in found:
             found.add(synset)
             waiting += hyponyms[synset]

@@ -8,6 +8,8 @@ import contextlib
 import json
 import math
 import os
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,52 @@ def read_object(path: Path, remedy: str) -> dict[str, Any]:
     return found
 
 
+# What a sweep's `config.json` holds, see `sweep.run`.
+_RECORD = {
+    "config": dict,
+    "sweep": list,
+    "command": list,
+    "versions": dict,
+    "devices": list,
+    "host": dict,
+}
+
+
+def read_record(workdir: Path) -> dict[str, Any]:
+    """Reads the `config.json` of a sweep's folder.
+
+    Raises:
+        InputError: it is damaged, or its parts are not what a sweep writes there.
+    """
+    path, remedy = (
+        workdir / "config.json",
+        "expected what a sweep writes there; take another folder",
+    )
+    record = read_object(path, remedy)
+    for name, kind in _RECORD.items():
+        if name in record and not isinstance(record[name], kind):
+            raise InputError(f"{path} is damaged: {name} is {record[name]!r:.40}; {remedy}")
+    if not all(isinstance(settings, dict) for settings in record.get("sweep", [])):
+        raise InputError(f"{path} is damaged: sweep is not of points' settings; {remedy}")
+    return record
+
+
+def read_array(path: Path, remedy: str) -> Any:
+    """Reads an array of a `.npy` file, or all of a `.npz` file's by their names.
+
+    Raises:
+        InputError: it is damaged; ends with the remedy.
+    """
+    try:
+        with open(path, "rb") as file:
+            found = np.load(file)
+            if isinstance(found, np.lib.npyio.NpzFile):
+                return {name: found[name] for name in found.files}
+            return found
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+        raise InputError(f"{path} is damaged; {remedy}") from None
+
+
 def run_directory(workdir: Path, run_id: str) -> Path:
     """Returns the folder of one sweep point."""
     return workdir / "runs" / run_id
@@ -147,6 +195,10 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
     result = read_object(path, _remedy(directory))
     if result.get("id") != run_id:
         raise InputError(f"{path} is of run {result.get('id')!r}; {_remedy(directory)}")
+    if result.get("status") not in ("ok", "failed"):
+        raise InputError(
+            f"{path} is damaged: status is {result.get('status')!r}; {_remedy(directory)}"
+        )
     return result
 
 
@@ -154,14 +206,19 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     """Returns the rows of one point's `metrics.jsonl`.
 
     Raises:
-        InputError: it is damaged.
+        InputError: it is missing or damaged.
     """
     directory = run_directory(workdir, run_id)
     path = directory / "metrics.jsonl"
     try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; {_remedy(directory)}") from None
     except ValueError:
-        raise InputError(f"{path} is damaged; {_remedy(directory)}") from None
+        rows = [None]
+    if not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{path} is damaged; {_remedy(directory)}")
+    return rows
 
 
 def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:

@@ -170,7 +170,7 @@ def _summary(results: pd.DataFrame, claims: list[Claim]) -> str:
 def report_page(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     """Returns a sweep's page; its figures and `config.json`, if any, are read from the folder."""
     path = workdir / "config.json"
-    record = files.read_json(path) if path.exists() else {}
+    record = files.read_record(workdir) if path.exists() else {}
     config = pd.json_normalize(record.get("config", {})).to_dict("records")
     metric, columns, rows = run_rows(workdir, results)
     return (

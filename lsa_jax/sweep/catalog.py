@@ -102,7 +102,7 @@ def _variants(path: Path, published: Mapping[str, Item]) -> list[Variant]:
     module = config_files.load(path)
     found = []
     for name in config_files.variants(module):
-        config = module.get_config() if name == "full" else module.get_config(name)
+        config = config_files.config_of(module, "" if name == "full" else name)
         written = config_files.name(path, name)
         data = needed_data(config, config_files.sweep_of(module, config))
         found.append(Variant(written, name, data, published.get(written)))

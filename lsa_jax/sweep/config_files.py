@@ -22,6 +22,8 @@ def load(path: Path) -> ModuleType:
     Raises:
         InputError: there is no such file, it fails, or it has no get_config.
     """
+    if path.is_dir():
+        raise InputError(f"--config is '{path}', a folder; accepted: a Python file, as in configs/")
     if not path.is_file():
         raise InputError(f"--config is '{path}', which does not exist; {_suggestion(path)}")
     spec = importlib.util.spec_from_file_location("lsa_jax_config", path)
@@ -32,9 +34,33 @@ def load(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise InputError(f"--config: {path} fails with {type(error).__name__}: {error}") from None
-    if not hasattr(module, "get_config"):
+    if not callable(getattr(module, "get_config", None)):
         raise InputError(f"--config: {path} has no get_config()")
     return module
+
+
+def config_of(module: ModuleType, variant: str) -> ml_collections.ConfigDict:
+    """Returns the configuration that a file gives, of a size unless `variant` is empty.
+
+    Raises:
+        InputError: it has no such variant, it fails, or it gives something else.
+    """
+    path = module.__file__
+    try:
+        config = module.get_config(variant) if variant else module.get_config()
+    except InputError:
+        raise
+    except TypeError as error:
+        given = f"with the variant {variant!r}" if variant else "without a variant"
+        raise InputError(f"--config: get_config() of {path} fails {given}: {error}") from None
+    except (Exception, SystemExit) as error:
+        raise InputError(f"--config: {path} fails with {type(error).__name__}: {error}") from None
+    if not isinstance(config, ml_collections.ConfigDict):
+        raise InputError(
+            f"--config: get_config() of {path} returns {config!r:.40}; accepted: an experiment's "
+            "default_config(), with fields set"
+        )
+    return config
 
 
 def variants(module: ModuleType) -> tuple[str, ...]:

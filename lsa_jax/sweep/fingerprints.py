@@ -98,7 +98,7 @@ def of_folder(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: its experiment is gone.
     """
-    record = files.read_json(folder / "config.json")
+    record = files.read_record(folder)
     results = _digest((folder / "results.csv").read_bytes())
     return _of(record["config"], record["sweep"]) | {"results": results}
 
@@ -111,7 +111,7 @@ def now(config: str) -> dict[str, Any]:
     """
     name, _, variant = config.partition(":")
     module = config_files.load(Path(name))
-    found = module.get_config(variant) if variant else module.get_config()
+    found = config_files.config_of(module, variant)
     return _of(found.to_dict(), config_files.sweep_of(module, found))
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import ml_collections
 
 from lsa_jax.errors import InputError
+from lsa_jax.reporting import files
 from lsa_jax.sweep.registry import load_settings
 
 
@@ -115,18 +116,21 @@ def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Poin
     """
     path = workdir / "config.json"
     try:
-        record = json.loads(path.read_text())
+        record = files.read_record(workdir)
         recorded, sweep = _tuples(record["config"]), [_tuples(s) for s in record["sweep"]]
+        settings = load_settings(recorded.get("experiment"))
+        defaults = settings.default_config().to_dict()
+        config = ml_collections.ConfigDict(_over(defaults, recorded)).lock()
+        return config, make_points(config, sweep, settings.validate)
     except OSError as error:
         raise InputError(
             f"{path} cannot be read: {error.strerror}; accepted: a folder that a sweep wrote"
         ) from None
-    except (ValueError, KeyError, TypeError):
+    except InputError as error:
+        told = str(error)
+        raise InputError(told if told.startswith(str(path)) else f"{path}: {told}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path} is damaged; expected what a sweep writes there") from None
-    settings = load_settings(recorded.get("experiment"))
-    defaults = settings.default_config().to_dict()
-    config = ml_collections.ConfigDict(_over(defaults, recorded)).lock()
-    return config, make_points(config, sweep, settings.validate)
 
 
 def group_points(

@@ -65,7 +65,7 @@ def _check_workdir(workdir: Path, identity: dict[str, Any]) -> None:
     record = workdir / "config.json"
     ours = (".lock", files.partial(record).name)  # which a sweep has before its record
     if record.exists():
-        found = files.read_object(record, "expected what a sweep writes there; take another folder")
+        found = files.read_record(workdir)
         if {name: found.get(name) for name in identity} != identity:
             raise InputError(
                 f"--workdir {workdir} holds a sweep with other settings "
@@ -176,7 +176,7 @@ def _versions() -> dict[str, str]:  # of those that are installed
 
 def _warn_of_other_versions(workdir: Path) -> None:
     """Says where what is done was computed by other versions than what is missing will be."""
-    recorded, found = files.read_json(workdir / "config.json").get("versions", {}), _versions()
+    recorded, found = files.read_record(workdir).get("versions", {}), _versions()
     others = [name for name in recorded if recorded[name] != found.get(name)]
     if others:
         changes = ", ".join(f"{name} {recorded[name]} -> {found.get(name)}" for name in others)

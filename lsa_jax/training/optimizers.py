@@ -7,6 +7,7 @@ import jax
 import optax
 from jaxtyping import ArrayLike, Float
 
+from lsa_jax.checks import integer, number, require
 from lsa_jax.errors import InputError
 
 SCHEDULES = ("constant", "cosine", "steps")
@@ -37,8 +38,11 @@ def make_schedule(
             (Goyal et al., 2017, section 2.2), so that a large rate does not overshoot at the start.
 
     Raises:
-        InputError: the name is not one of these.
+        InputError: the name is not one of these, or a duration is not accepted.
     """
+    require("epochs", epochs, integer(1))
+    require("steps_per_epoch", steps_per_epoch, integer(1))
+    require("warmup_epochs", warmup_epochs, number(0))
     if warmup_epochs:
         ramp = optax.linear_schedule(0.0, 1.0, max(1, round(warmup_epochs * steps_per_epoch)))
         course = make_schedule(

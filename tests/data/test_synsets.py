@@ -35,6 +35,25 @@ def test_all_hyponyms_are_found_once_and_nothing_else():
     assert synsets.descendants(hyponyms, "n00000500") == ["n00000500"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "00000100 03 n 01 plant 0 001 ~ 00000200",
+        "00000100 03 n 01 plant 0 002 ~ 00000200 n 0000 | one pointer of two",
+        "00000100 03 n 02 plant 0 001",
+        "00000100 03 n 01 plant 0 ~ 00000200 n 0000 | no number",
+    ],
+)
+def test_a_line_that_is_cut_is_no_synset(line):
+    with pytest.raises(InputError, match="no synset"):
+        synsets.read_hyponyms([line])
+
+
+def test_a_file_that_lacks_a_hyponym_is_refused():
+    with pytest.raises(InputError, match="no line of n00000300"):
+        synsets.descendants(synsets.read_hyponyms(DATA_NOUN.splitlines()[:5]), "n00000100")
+
+
 def test_other_files_and_roots_are_refused():
     with pytest.raises(InputError, match="no synset"):
         synsets.read_hyponyms(["00001740 29 v 04 breathe 0 | a verb"])

@@ -74,6 +74,10 @@ SETTINGS = [
     (["--config.data.placement=centre"], ["config.data.placement", "random_corner"]),
     (["--config.data.background=fog"], ["config.data.background", "photographs"]),
     (["--config.data.background=photographs"], ["config.data.photographs"]),
+    (["--config.data.photographs=plants"], ["config.data.photographs", "'gaussian'", "None"]),
+    (["--config.data.folder=mine"], ["config.data.folder", "'digits'", "None"]),
+    (["--config.noise=0.5"], ["--config.noise is 0.5", "--config.sweep.noise=(0.5,)"]),
+    (["--config.seed=0"], ["--config.seed is 0", "--config.sweep.seed=(0,)", "launch.run"]),
     (["--config.data.background=none"], ["config.noise", "without a background"]),
     (["--config.data.copies=2", "--config.data.fresh_backgrounds=True"], ["config.data.copies"]),
     (["--config.data.fresh_backgrounds=True"], ["config.data.fresh_backgrounds", "fixed"]),
@@ -95,6 +99,15 @@ SETTINGS = [
     (["--config.sweep.noise=(0.0, 0.0)"], ["twice"]),
     (["--config.sweep.learner=('network', 'svm')"], ["config.sweep.learner"]),
     (["--config.experiment=growing_grass"], ["config.experiment"]),
+    (
+        ["--config.data.background=photographs", "--config.data.photographs=plants"],
+        ["config.data.dataset is 'digits'", "colours"],
+    ),
+    (
+        ["--config.model.name=wide_resnet", "--config.model.norm=none"]
+        + ["--config.model.pool_window=5"],
+        ["config.model.pool_window is 5", "at most 4"],
+    ),
     (["--config.kernel_memory=1"], ["config.kernel_memory", "1e+06"]),
     (["--wrkdir=x"], ["wrkdir", "workdir"]),
     (["now"], ["'now'", "flags"]),
@@ -109,6 +122,27 @@ def test_a_wrong_setting_is_refused(tmp_path, arguments, words):
     assert not workdir.exists()
 
 
+def test_a_sweeps_axis_is_refused_by_a_command_that_runs_one_point(tmp_path):
+    workdir, axis = tmp_path / "out", "--config.sweep.seed=(1,)"
+    assert_refused(launch("run", QUICKSTART, f"--workdir={workdir}", axis), axis, "launch.sweep")
+    assert not workdir.exists()
+
+
+def test_a_field_that_the_points_of_a_sweep_take_over_can_be_set():
+    # Every point has a width, the configuration's own or one of sweep.ntk_width_factor.
+    fields = ["--config.width_factor=2", "--config.sweep.ntk_width_factor=(4,)"]
+    assert launch("show", QUICKSTART, *fields).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "flag"),
+    [("watch", "--every=nan"), ("watch", "--every=inf"), ("preflight", "--efficiency=nan")],
+)
+def test_a_flag_that_is_no_finite_number_is_refused(script, flag):
+    name, _, value = flag.partition("=")
+    assert_refused(launch(script, flag), f"{name} is {value}", "finite")
+
+
 CONFIGS = [
     ("--config=configs/quickstart.py:huge", ["'huge'", "full", "quick"]),
     ("--config=configs/nosuch.py", ["nosuch.py", "does not exist"]),
@@ -116,6 +150,7 @@ CONFIGS = [
     ("--config=setup.cfg", ["setup.cfg", "Python file"]),
     ("--config=lsa_jax/errors.py", ["no get_config"]),
     ("--config=", ["--config is missing"]),
+    ("--config=configs/lsa", ["'configs/lsa', a folder", "a Python file"]),
 ]
 
 
@@ -130,6 +165,37 @@ def test_a_configuration_file_that_fails_is_named_with_its_error(tmp_path):
     (tmp_path / "mine.py").write_text("import nothing_of_this_name\n")
     result = launch("sweep", f"--config={tmp_path / 'mine.py'}", f"--workdir={tmp_path / 'out'}")
     assert_refused(result, "mine.py", "ModuleNotFoundError")
+
+
+@pytest.mark.parametrize(
+    ("body", "variant", "words"),
+    [
+        ("def get_config(): return None", "", ["returns None", "default_config()"]),
+        ("def get_config(): return None", ":small", ["with the variant 'small'", "argument"]),
+        ("def get_config(variant): return None", "", ["without a variant", "'variant'"]),
+        ("def get_config(): return {}['seed']", "", ["KeyError", "'seed'"]),
+        ("def get_config(): raise SystemExit('no')", "", ["SystemExit", "no"]),
+        ("get_config = 1", "", ["no get_config"]),
+    ],
+)
+def test_a_function_that_gives_no_configuration_is_refused(tmp_path, body, variant, words):
+    (tmp_path / "mine.py").write_text(f"{body}\n")
+    config = f"--config={tmp_path / 'mine.py'}{variant}"
+    result = launch("sweep", config, f"--workdir={tmp_path / 'out'}")
+    assert_refused(result, "mine.py", *words)
+
+
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        ("preflight", ["--topology=cpu", "--json=.", QUICKSTART]),
+        ("benchmark", ["--suite=kernels", "--json=."]),
+        ("watch", ["--html=.", "--workdir=."]),
+        ("synsets", ["--data_noun=LICENSE", "--output=."]),
+    ],
+)
+def test_a_folder_where_a_file_is_to_be_written_is_refused(script, flags):
+    assert_refused(launch(script, *flags), "is '.'; accepted: a file in a folder that exists")
 
 
 def test_a_missing_workdir_is_refused():

@@ -53,6 +53,7 @@ def test_a_list_has_item_cost_data_and_status(launch):
     ("flag", "words"),
     [
         ("--under=soon", ["--under is 'soon'", "90s"]),
+        ("--data=", ["--data is empty", "none"]),
         ("--data=mnst", ["--data has 'mnst'", "mnist"]),
         ("--paper=none", ["--paper", "lsa"]),
         ("--configs=docs", ["--configs=docs"]),
@@ -67,10 +68,11 @@ def test_a_wish_that_is_not_understood_is_refused(refused, flag, words):
 
 def test_a_configuration_is_shown_with_values_meanings_and_defaults(launch):
     config = "--config=configs/lsa/fig6_mnist.py:small"
-    result = launch("show", config, "--config.noise=0.5", "--fields=noise,seed,data.dataset")
+    result = launch("show", config, "--config.data.copies=2", "--fields=noise,seed,data")
     assert result.returncode == 0, result.stderr
     assert "experiment lsa/noise_curves, 48 runs\ndata: mnist\n" in result.stdout
-    assert "* noise = 0.5  (default 0.0)  swept: 0.0, 1.0, 2.0\n" in result.stdout
+    assert "  noise = 0.0  swept: 0.0, 1.0, 2.0\n" in result.stdout
+    assert "* data.copies = 2  (default 1)\n" in result.stdout
     assert "  seed = 0  swept: 0, 1, 2, 3\n" in result.stdout
     assert "* data.dataset = 'mnist'  (default 'digits')\n      source of" in result.stdout
     assert "accepted: a whole number, 0 or more" in result.stdout

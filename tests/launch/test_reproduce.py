@@ -216,6 +216,18 @@ def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
     assert "damaged" in reproduce(*flags, status=2)
 
 
+def test_what_a_gallery_alone_would_ignore_is_refused(tmp_path):
+    for flag in ("--workdir=out", "--only=fig9", "--scale=full", "--data_dir=data", "--dry_run"):
+        said = reproduce(f"--gallery={tmp_path}", flag, status=2)
+        assert f"{flag.partition('=')[0]} is given without --paper" in said
+
+
+def test_a_file_as_folder_is_refused_also_where_nothing_is_run(paper):
+    flags, workdir = paper("works")
+    workdir.write_text("")
+    assert "is a file" in reproduce(*flags, "--dry_run", status=2)
+
+
 def test_a_gallery_and_reports_that_are_not_there_are_refused_before_anything_runs(paper, tmp_path):
     flags, workdir = paper("works")
     reproduction, gallery = tmp_path / "quick", tmp_path / "gallery"

@@ -35,7 +35,11 @@ def test_a_name_that_cannot_be_taken_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b'{"id": "one", "acc', b"\xff\xfe", b"[]", b'{"id": "two"}']
+    "content",
+    [
+        *(b"", b'{"id": "one", "acc', b"\xff\xfe", b"[]", b'{"id": "two"}'),
+        *(b'{"id": "one"}', b'{"id": "one", "status": 1}'),
+    ],
 )
 def test_a_damaged_result_is_named_with_what_to_do(tmp_path, content):
     files.write_run(tmp_path, "one", {"id": "one"}, [{"epoch": 1}])
@@ -50,8 +54,44 @@ def test_metrics_cut_in_the_middle_are_named_with_what_to_do(tmp_path):
     files.write_run(tmp_path, "one", {"id": "one"}, [{"epoch": 1}, {"epoch": 2}])
     path = files.run_directory(tmp_path, "one") / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(InputError, match=f"^{path} is damaged; remove the folder {path.parent}, "):
+    remedy = f"remove the folder {path.parent}, "
+    with pytest.raises(InputError, match=f"^{path} is damaged; {remedy}"):
         files.read_metrics(tmp_path, "one")
+    path.write_text("[1]\n")
+    with pytest.raises(InputError, match=f"^{path} is damaged; {remedy}"):
+        files.read_metrics(tmp_path, "one")
+    path.unlink()
+    with pytest.raises(InputError, match=f"^{path} is missing; {remedy}"):
+        files.read_metrics(tmp_path, "one")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *({"config": []}, {"sweep": {}}, {"sweep": [1]}, {"versions": []}, {"command": "x"}),
+        *({"devices": {}}, {"host": "here"}),
+    ],
+)
+def test_a_record_of_other_types_is_named_with_its_part(tmp_path, damage):
+    path, record = tmp_path / "config.json", {"config": {}, "sweep": [{}], "versions": {}}
+    files.write_json(path, record)
+    assert files.read_record(tmp_path) == record
+    files.write_json(path, record | damage)
+    (name,) = damage
+    with pytest.raises(InputError, match=f"^{path} is damaged: {name} is .*; expected what a sw"):
+        files.read_record(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["array.npy", "arrays.npz"])
+def test_an_array_that_is_cut_anywhere_is_named_with_what_to_do(tmp_path, name):
+    path = tmp_path / name
+    (np.save if name.endswith("npy") else np.savez)(path, np.arange(50.0))
+    found, content = files.read_array(path, "remove it"), path.read_bytes()
+    np.testing.assert_array_equal(found["arr_0"] if isinstance(found, dict) else found, range(50))
+    for size in (0, 5, 100, len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises(InputError, match=f"^{path} is damaged; remove it$"):
+            files.read_array(path, "remove it")
 
 
 def test_numbers_that_json_does_not_know_become_plain_or_null(tmp_path):
@@ -71,7 +111,7 @@ def test_numbers_that_json_does_not_know_become_plain_or_null(tmp_path):
 
 
 def test_a_run_without_result_json_does_not_count_as_done(tmp_path):
-    files.write_run(tmp_path, "one", {"id": "one", "accuracy": 0.5}, [{"epoch": 1}, {"epoch": 2}])
+    files.write_run(tmp_path, "one", {"id": "one", "status": "ok"}, [{"epoch": 1}, {"epoch": 2}])
     files.write_text(files.run_directory(tmp_path, "two") / "metrics.jsonl", "")
     assert files.read_result(tmp_path, "two") is None
     assert list(files.read_results(tmp_path, ["one", "two"])["id"]) == ["one"]

@@ -127,6 +127,13 @@ def test_points_hold_their_own_settings_and_leave_the_configuration_alone():
     assert config.noise == 0.0 and config.seed == 0
 
 
+def test_a_tuple_may_be_empty_only_where_it_says_so():
+    assert tuple_of(integer(1)).accepts(())
+    kind = tuple_of(integer(1), empty=False)
+    assert kind.accepts((1,)) and not kind.accepts(()) and not kind.accepts((0,))
+    assert "one value or more" in kind.accepted
+
+
 def test_two_equal_points_are_refused():
     with pytest.raises(InputError, match="noise=1 twice"):
         points.make_points(settings.default_config(), [{"noise": 1.0}] * 2, settings.validate)

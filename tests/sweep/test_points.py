@@ -63,5 +63,27 @@ def test_a_folder_written_before_a_setting_was_there_is_read_with_its_default(tm
         assert read[name] == point.config[name] == expected
     record = {"config": config | {"gone": 1}, "sweep": [{"k": 64}]}
     files.write_json(tmp_path / "config.json", record)
-    with pytest.raises(InputError, match="there is no config field config.gone"):
+    path = tmp_path / "config.json"
+    with pytest.raises(InputError, match=f"^{path}: there is no config field config.gone"):
         recorded_points(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "sweep"),
+    [
+        ({"k": "many"}, [{}]),
+        ({"sweep": 1}, [{}]),
+        ({"k": {"k": 1}}, [{}]),
+        ({"experiment": ["lsa"]}, [{}]),
+        ({}, [{"k": [1]}]),
+        ({}, [{"k": {"a": 1}}]),
+        ({}, [{"nothing": 1}]),
+        ({}, []),
+    ],
+)
+def test_a_record_whose_settings_have_other_types_is_named(tmp_path, config, sweep):
+    whole = lemmas_settings.default_config().to_dict()
+    files.write_json(tmp_path / "config.json", {"config": whole | config, "sweep": sweep})
+    with pytest.raises(InputError, match=f"^{tmp_path / 'config.json'}") as told:
+        recorded_points(tmp_path)
+    assert "\n" not in str(told.value)

@@ -34,7 +34,7 @@ def start(fork):
     """Starts a launch script on a folder: by default on `SWEEP`."""
 
     def start(workdir, *, devices=1, script="sweep", arguments=()):
-        config = SWEEP if script in ("sweep", "run") else []
+        config = {"sweep": SWEEP, "run": SWEEP[:1]}.get(script, [])  # one point has no axis
         # Compiled as cheaply as in the tests, whose own number of devices is another.
         flags = os.environ["XLA_FLAGS"].replace("count=8", f"count={devices}")
         environment = os.environ | {"XLA_FLAGS": flags}
@@ -224,6 +224,14 @@ def test_a_sweep_that_goes_on_with_other_versions_says_so(tmp_path, monkeypatch)
         said = [str(w.message) for w in caught if w.category is MixedVersionsWarning]
         assert len(said) == len(expected)
         assert all(part in line for part, line in zip(expected, said, strict=True))
+
+
+@pytest.mark.parametrize("damage", [{"config": []}, {"sweep": 1}, {"versions": "1"}])
+def test_a_folder_whose_record_has_other_types_is_refused(tmp_path, damage):
+    identity = {"config": {"seed": 0}, "sweep": [{}]}
+    files.write_json(tmp_path / "config.json", identity | damage)
+    with pytest.raises(InputError, match="config.json is damaged: .* take another folder"):
+        run._check_workdir(tmp_path, identity)
 
 
 def test_a_setting_that_only_one_of_two_sweeps_has_is_said_to_be_none_of_the_other():

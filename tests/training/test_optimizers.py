@@ -67,6 +67,13 @@ def test_unknown_names_are_refused_with_the_accepted_ones():
         make_schedule("linear", 0.1, epochs=1, steps_per_epoch=1)
 
 
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"steps_per_epoch": 0}, {"warmup_epochs": -1.0}])
+def test_durations_that_are_none_are_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(InputError, match=f"{name} is .*; accepted: "):
+        make_schedule("cosine", 0.1, **{"epochs": 1, "steps_per_epoch": 1} | wrong)
+
+
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_rise_multiplies_the_schedule_by_equal_steps_up_to_one(name):
     settings = {"epochs": 8, "steps_per_epoch": 5, "decay_epochs": (3,), "decay_factor": 0.5}

@@ -199,8 +199,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
     """
     check(config, FIELDS)
     _check_sizes(config)
+    (_check_stages if config.question == "stacking" else _check_operator)(config)
     if config.optimizer.warmup_steps >= total_steps(config):
         steps = total_steps(config)
         _refuse("optimizer.warmup_steps", config.optimizer.warmup_steps, f"below {steps} steps")
-    (_check_stages if config.question == "stacking" else _check_operator)(config)
     _check_downstream(config)

@@ -33,6 +33,7 @@ def _key(config: ml_collections.ConfigDict) -> str:
 
 def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTask:
     data = config.data
+    _place(config)  # only to refuse what does not fit, before anything is trained
     sizes = {"num_train": data.num_train, "num_test": data.num_test}
     view = tasks.task_view(images.load(data.dataset, data_dir), "all", **sizes)
 
@@ -62,14 +63,18 @@ def data_key(config: ml_collections.ConfigDict) -> Array:
     return jax.random.fold_in(jax.random.key(config.seed), Digits.DATA)
 
 
+def _place(config: ml_collections.ConfigDict) -> Composition:
+    data = config.data
+    return Composition(data.image_size, data.background_size, "random_corner", "gaussian")
+
+
 def compose(
     config: ml_collections.ConfigDict, which: int, split: Dataset, key: Array, index: Array
 ) -> Dataset:
     """Places examples on their backgrounds: a function of (seed, split, example) alone."""
-    data = config.data
-    place = Composition(data.image_size, data.background_size, "random_corner", "gaussian")
-    own = jax.random.fold_in(key, which)
-    composed = backgrounds.compose(place, own, split.inputs[index], index, 0, noise=data.noise)
+    own, images_of = jax.random.fold_in(key, which), split.inputs[index]
+    noise = config.data.noise
+    composed = backgrounds.compose(_place(config), own, images_of, index, 0, noise=noise)
     return Dataset(composed, split.targets[index])
 
 

@@ -55,6 +55,16 @@ def _hessian(w: _Vector, x: _Matrix, ridge: float) -> Float[np.ndarray, "d d"]:
     return (x.T * curvature) @ x + ridge * np.eye(len(w))
 
 
+def _factor(w: _Vector, x: _Matrix, ridge: float) -> tuple:
+    try:
+        return scipy.linalg.cho_factor(_hessian(w, x, ridge))
+    except np.linalg.LinAlgError:
+        raise NumericalError(
+            f"with a ridge of {ridge:g} the Hessian is singular to rounding; raise "
+            "config.influence.ridge"
+        ) from None
+
+
 def fit(
     x: _Matrix,
     y: Float[np.ndarray, " m"],
@@ -76,7 +86,7 @@ def fit(
             None makes one in every step.
 
     Raises:
-        NumericalError: the gradient does not vanish.
+        NumericalError: the gradient does not vanish, or the Hessian is singular.
     """
     w = start
 
@@ -91,7 +101,7 @@ def fit(
             return w
         if not np.isfinite(length):
             raise NumericalError("the gradient of the logistic loss is not finite; check the data")
-        inverse = scipy.linalg.cho_factor(_hessian(w, x, ridge)) if factor is None else factor
+        inverse = _factor(w, x, ridge) if factor is None else factor
         step = scipy.linalg.cho_solve(inverse, gradient)
         size, before, decrease = 1.0, loss(w), gradient @ step
         # Rounding of the loss hides the decrease near the optimum, where whole steps are right.
@@ -117,7 +127,7 @@ def leave_one_out(
     """
     everything = np.ones(len(x))
     w = fit(x, y, ridge, weights=everything, start=np.zeros(x.shape[1]))
-    factor = scipy.linalg.cho_factor(_hessian(w, x, ridge))
+    factor = _factor(w, x, ridge)
     gradients = _slopes(w, x, y)[removed, None] * x[removed]
     predicted = scipy.linalg.cho_solve(factor, gradients.T).T / len(x)
     retrained = np.empty_like(predicted)

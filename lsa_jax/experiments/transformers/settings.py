@@ -3,8 +3,6 @@
 Sources of the defaults: Karp (thesis, 2024), chapter 4.
 """
 
-import math
-
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
@@ -93,12 +91,23 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
         names = ("vocabulary_size", "sequence_length", "list_length")
         settings: list[dict[str, object]] = [dict(zip(names, case, strict=True))]
         if config.question == "value_step":
-            points += [s | {"gradient": "exact", "seed": config.sweep.seed[0]} for s in settings]
+            first = config.sweep.seed[:1]
+            points += [s | {"gradient": "exact", "seed": seed} for s in settings for seed in first]
             settings = [s | {"gradient": "sampled"} for s in settings]
         for axis in (*AXES[config.question], "seed"):
             settings = [s | {axis: value} for s in settings for value in config.sweep[axis]]
         points += settings
     return points
+
+
+def _has_more_sets(tokens: int, length: int) -> bool:
+    """Whether more than `MAX_SETS` sets of so many tokens are of this length."""
+    sets = 1
+    for chosen in range(min(length, tokens - length)):  # the whole number can have 10^9 digits
+        sets = sets * (tokens - chosen) // (chosen + 1)
+        if sets > MAX_SETS:
+            return True
+    return False
 
 
 def validate(config: ml_collections.ConfigDict) -> None:
@@ -125,9 +134,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
                 f"config.list_step is {config.list_step}; accepted: one with which the "
                 f"{config.list_length} members of a list differ modulo L = {tokens}"
             )
-    sets = math.comb(tokens, length)
-    if config.question != "value_step" and sets > MAX_SETS:
+    if config.question != "value_step" and _has_more_sets(tokens, length):
         raise InputError(
             f"config.sequence_length is {length}; accepted: lengths with at most {MAX_SETS} sets "
-            f"of L = {tokens} tokens, this has {sets}"
+            f"of L = {tokens} tokens"
         )

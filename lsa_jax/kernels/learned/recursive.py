@@ -16,7 +16,6 @@ patches.
 import functools
 import hashlib
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -152,7 +151,8 @@ def _kept(
     path, matrix = folder / f"transform_{number_of}.npy", folder / f"gram_{number_of}.npy"
     # Of several processes the first alone reads and writes, and all take the same turns.
     group = processes.everyone()
-    kept = group.from_first(lambda: np.load(path) if path.exists() else None)
+    remedy = "remove it to have the update computed again"
+    kept = group.from_first(lambda: files.read_array(path, remedy) if path.exists() else None)
     if kept is not None:
         return kept
     transform = update(matrix)
@@ -254,8 +254,12 @@ def _claim_of(
     if not path.exists():
         files.write_json(path, mine | {"probe": probe.tolist()})
         return
-    found = json.loads(path.read_text())
-    probe_found = np.asarray(found.pop("probe"))
+    remedy = f"accepted: an empty directory; remove {folder} to have all of it computed again"
+    found = files.read_object(path, remedy)
+    try:
+        probe_found = np.asarray(found.pop("probe"), float)
+    except (KeyError, ValueError, TypeError):
+        raise InputError(f"{path} is damaged; {remedy}") from None
     tolerance = 1e-4 * np.abs(probe).max()
     differs = [name for name in mine if found.get(name) != mine[name]]
     if probe_found.shape != probe.shape or np.abs(probe_found - probe).max() > tolerance:

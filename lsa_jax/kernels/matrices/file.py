@@ -200,7 +200,7 @@ def _check_matrix(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> None:
     try:
         matrix = np.lib.format.open_memmap(path, "r")
         found = f"{matrix.shape} of {matrix.dtype}"
-    except ValueError:
+    except (ValueError, EOFError):
         found = "damaged"
     if found != f"{shape} of {dtype}":
         raise InputError(

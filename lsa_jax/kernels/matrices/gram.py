@@ -27,6 +27,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from lsa_jax import backend
+from lsa_jax.checks import integer
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory
@@ -223,7 +224,15 @@ def _checked_record(job: Job, path: Path) -> dict[str, Any] | None:
     """Returns what the file says it is, once it is known that the matrix can be kept there."""
     gram_file.check_path(path)
     memory.check_fits_disk(path, job.shape, job.size)
-    return gram_file.read_record(path)
+    record = gram_file.read_record(path)
+    tile = record.get("tile") if record else None
+    whole = isinstance(tile, list) and len(tile) == 2 and all(map(integer(1).accepts, tile))
+    if record is not None and not whole:
+        raise InputError(
+            f"path is {path}, whose record has tiles of {tile!r}: no Gram matrix, or damaged; "
+            f"accepted: another path, or remove it and {path.name}.json"
+        )
+    return record
 
 
 def _read(job: Job, path: Path) -> np.ndarray:

@@ -36,14 +36,14 @@ class Checkpoint:
         """Returns the arrays to go on from; None where there are none.
 
         Raises:
-            InputError: the file is of another system.
+            InputError: the file is damaged, or of another system.
         """
         if self._path is None or not self._path.exists():
             return None
-        with np.load(self._path) as content:
-            if str(content["system"]) != self._system:
-                raise self.other_system()
-            return {name: content[name] for name in content.files if name != "system"}
+        content = files.read_array(self._path, "remove it to have the solution begin anew")
+        if not isinstance(content, dict) or str(content.pop("system", "")) != self._system:
+            raise self.other_system()
+        return content
 
     def other_system(self) -> InputError:
         """Says that the file is of another system."""

@@ -20,7 +20,8 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
-from lsa_jax.errors import NumericalError
+from lsa_jax.checks import integer, optional
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import file as tile_file
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
@@ -105,6 +106,17 @@ class DiskFactor:
             yield start, _panel(self._entries, self._panels, start)
 
 
+def _recorded_rows(path: Path, record: dict[str, Any] | None) -> int | None:
+    """Returns the rows of a panel with which a file was begun; None where there is none."""
+    rows = (record or {}).get("rows")
+    if not optional(integer(1)).accepts(rows):
+        raise InputError(
+            f"path is {path}, whose record has panels of {rows!r} rows; accepted: another path, or "
+            f"remove it and {path.name}.json to have the factor computed again"
+        )
+    return rows
+
+
 def make(
     gram_train: np.ndarray | PackedMatrix, shift: float, path: Path, rows: int | None = None
 ) -> DiskFactor:
@@ -122,7 +134,7 @@ def make(
     """
     tile_file.check_path(path)
     n, found = len(gram_train), tile_file.read_record(path)
-    rows = rows or (found or {}).get("rows") or choose_rows(n, memory.host_available())
+    rows = rows or _recorded_rows(path, found) or choose_rows(n, memory.host_available())
     panels = Panels(n, rows)
     told = hashlib.sha256()
     for part in (gram_train.diagonal(), pick(gram_train, np.array([0, n - 1])), np.float64(shift)):

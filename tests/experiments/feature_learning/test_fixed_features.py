@@ -10,6 +10,7 @@ import scipy.stats
 from sklearn.svm import LinearSVC
 
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.fixed_features import experiment, settings
 from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     fit_best,
@@ -328,3 +329,10 @@ def test_linear_models_are_fitted_on_the_host_and_networks_on_the_device(points)
         group[0].config.learner: experiment.EXPERIMENT.on_host(group[0].config) for group in points
     }
     assert on_host == {"network": False, "rbf": True}
+
+
+@pytest.mark.parametrize("field", ["penalties", "bandwidths"])
+def test_nothing_to_try_is_refused_before_anything_is_trained(field):
+    config = set_fields(settings.default_config(), {field: ()})
+    with pytest.raises(InputError, match=f"config.{field} is .*accepted: .*one value or more"):
+        settings.validate(config)

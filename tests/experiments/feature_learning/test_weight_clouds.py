@@ -9,6 +9,7 @@ import pytest
 
 from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.learning.training import batch_rows
 from lsa_jax.experiments.feature_learning.weight_clouds import experiment, settings
 from lsa_jax.experiments.feature_learning.weight_clouds.experiment import Cloud, CloudState
@@ -178,3 +179,9 @@ def test_measures_are_taken_at_pictures_on_each_seed_s_own_examples(monkeypatch)
     inputs, targets = fetch(1, jnp.array([4, 0]))
     np.testing.assert_array_equal(inputs, splits[1].inputs[[4, 0]])
     np.testing.assert_array_equal(targets, splits[1].targets[[4, 0]])
+
+
+def test_neurons_that_have_no_two_clusters_are_refused():
+    assert experiment.best_count(np.eye(3)) == 2
+    with pytest.raises(InputError, match="config.m is 2; accepted: a whole number, 3 or more"):
+        settings.validate(configure(m=2))

@@ -230,6 +230,7 @@ def test_schedules_are_those_of_the_thesis():
         ({"model.heads": 8}, "config.model.heads is 8"),
         ({"lag_steps": 5}, "config.lag_steps is 5"),
         ({"question": "stacking", "stage_steps": (4,)}, "two stages or more"),
+        ({"question": "stacking", "stage_steps": ()}, r"stage_steps is \(\); .*two stages"),
         ({"question": "stacking", "index_strides": (1, 1)}, "one for each of the 1 later"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from lsa_jax import training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.dial import experiment, settings
 from lsa_jax.sweep.experiment import SCRATCH
@@ -53,6 +54,12 @@ def test_images_are_read_once_for_each_way_of_preparing_them():
     assert len(found) == 2
     assert tasks.task_of(points[0], found) is tasks.task_of(points[1], found)
     assert tasks.task_of(points[0], found) is not tasks.task_of(points[2], found)
+
+
+def test_an_image_larger_than_its_background_is_refused_as_the_data_are_read():
+    point = point_of(**{"data.image_size": 12})
+    with pytest.raises(InputError, match="image_size is 12; accepted: at most .* which is 11"):
+        tasks.load([point], None)
 
 
 def test_a_digit_is_in_a_corner_of_noise_that_is_its_own(read):

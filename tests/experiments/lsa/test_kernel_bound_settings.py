@@ -28,6 +28,8 @@ def test_rows_are_as_long_as_makes_both_formulas_of_the_noise_agree(k):
         ({"learner": "cnn"}, "config.learner is 'cnn'; accepted: one of 'network', 'kernel'"),
         ({"pass_fractions": (0.0,)}, "config.pass_fractions is "),
         ({"penalties": (-1.0,)}, "config.penalties is "),
+        ({"pass_fractions": ()}, "config.pass_fractions is .*; accepted: a tuple of one value or"),
+        ({"penalties": ()}, "config.penalties is .*; accepted: a tuple of one value or more"),
         ({"sweep__m": (0,)}, "config.sweep.m is "),
     ],
 )

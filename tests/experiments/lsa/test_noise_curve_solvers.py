@@ -12,6 +12,7 @@ from small_noise_curves import make_small
 
 from lsa_jax import kernels
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import exact, learners, streamed, tasks
 
 ONE_HOT = np.eye(10, dtype=np.float32)
@@ -225,6 +226,10 @@ def test_a_solver_is_chosen_once_for_one_ridge_with_the_disk_in_mind(
     for _ in range(2):  # after a kill it stays
         assert chosen(solver="auto") == ("conjugate_gradients", "it is faster")
     assert asked == [(6, 10, folder)]
+    for content in ("{", "[]", '{"solver": "cholesky", "other": 1}'):
+        (folder / "solver.json").write_text(content)
+        with pytest.raises(InputError, match="solver.json is damaged; remove it"):
+            chosen(solver="auto")
     folder = tmp_path / "several"
     folder.mkdir()
     assert chosen(solver="auto", ridge=(0.1, 0.2)).solver == "cholesky" and len(asked) == 1

@@ -294,3 +294,13 @@ def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
     assert list(report.tables[0][1].columns) == ["series", "12 examples", "24 examples"]
     with pytest.raises(InputError, match="config.sweep.num_train is \\(\\); accuracy is drawn"):
         settings.validate(set_fields(config, {"sweep.num_train": ()}))
+
+
+def test_a_batch_that_the_devices_cannot_share_is_refused_as_the_data_are_read():
+    devices = len(backend.devices())
+    fields = {"parallel": "data", "network.batch_size": devices + 1}
+    sweep = [{"learner": "ntk_infinite"}, {"learner": "network"}]
+    points = make_small(sweep, **fields)
+    experiment.load(points[:1], None)
+    with pytest.raises(InputError, match=f"batch_size is {devices + 1}; .* multiples of {devices}"):
+        experiment.load(points, None)

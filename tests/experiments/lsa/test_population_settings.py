@@ -12,6 +12,8 @@ REFUSED = [
     (lemmas, {"k": 2}, "config.k is 2; accepted: a whole number, 3 or more"),
     (lemmas, {"d": 1}, "config.d is 1; accepted: a whole number, 2 or more"),
     (lemmas, {"noise_scale": 0.0}, "config.noise_scale is 0.0; accepted: a number above 0"),
+    (lemmas, {"noise_scale": 1e300}, r"config.noise_scale is 1e\+300; accepted: .* at most 1000"),
+    (signal_scaling, {"noise_scale": 1e300}, "config.noise_scale is .* at most 1000"),
     (lemmas, {"target_error": 0.5}, "config.target_error is 0.5"),
     (lemmas, {"lemma1_constant": 0.0}, "config.lemma1_constant is 0.0"),
     (lemmas, {"lemma3_constant": -1.0}, "config.lemma3_constant is -1.0"),

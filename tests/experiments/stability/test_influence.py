@@ -94,3 +94,10 @@ def test_an_optimum_that_is_not_reached_is_an_error(problem, monkeypatch):
     monkeypatch.setattr(influence, "_MAX_STEPS", 1)
     with pytest.raises(NumericalError, match="raise config.influence.ridge"):
         fit(x, y, 0.01, weights=np.ones(60), start=np.zeros(3))
+
+
+def test_a_hessian_that_is_singular_to_rounding_names_the_ridge(problem):
+    x, y = problem
+    twice = np.concatenate([x, x], axis=1)
+    with pytest.raises(NumericalError, match="ridge of 1e-300.*raise config.influence.ridge"):
+        leave_one_out(twice, y, 1e-300, np.arange(2))

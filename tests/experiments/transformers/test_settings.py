@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from lsa_jax.errors import InputError
@@ -28,6 +30,10 @@ def configure(**fields):
             "config.sequence_length is 6; accepted: lengths with at most 1000000 sets",
         ),
         (
+            {"vocabulary_size": 20_000, "sequence_length": 10_000},
+            "config.sequence_length is 10000; accepted: lengths with at most 1000000 sets",
+        ),
+        (
             {"measures": ("kernel_distance",)},
             "config.measures is .*accepted for the question 'value_fixed'",
         ),
@@ -37,6 +43,17 @@ def test_a_wrong_value_is_named(fields, message):
     settings.validate(settings.default_config())
     with pytest.raises(InputError, match=message):
         settings.validate(configure(**fields))
+
+
+@pytest.mark.parametrize("length", [1, 19, 179, 198])
+def test_sets_are_counted_exactly(length):
+    tokens = 200 if length > 20 else 20  # C(200, 3) is 1,313,400 and C(200, 2) 19,900
+    assert settings._has_more_sets(tokens, length) == (math.comb(tokens, length) > 1_000_000)
+
+
+@pytest.mark.parametrize("question", settings.AXES)
+def test_no_seeds_are_no_points(question):
+    assert settings.sweep(configure(question=question, sweep__seed=())) == []
 
 
 def test_figure_4_1_lists_no_sets():

@@ -173,6 +173,21 @@ def test_another_machines_directory_is_refused(one_direction, tmp_path):
         machine((x + 1, y, direction), directory=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(("machine.json", text) for text in ("{", "[]", "{}", '{"probe": "x"}')),
+        ("transform_1.npy", ""),
+        ("transform_1.npy", "numbers"),
+    ],
+)
+def test_a_damaged_directory_is_named(one_direction, tmp_path, name, content):
+    machine(one_direction, directory=tmp_path, updates=1)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=f"{name} is damaged; .*remove"):
+        machine(one_direction, directory=tmp_path, updates=1)
+
+
 def test_what_cannot_be_learned_from_is_refused(one_direction):
     x, y, _ = one_direction
     with pytest.raises(NumericalError, match="gradients are all 0"):

@@ -93,6 +93,9 @@ def test_a_call_that_was_stopped_goes_on_with_the_same_bits(given, tmp_path, mon
     np.testing.assert_array_equal(again.predictions, whole.predictions)
     with pytest.raises(InputError, match="of another matrix, targets, ridge or rank"):
         regress_cg(*given, ridge=0.02, rank=10, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InputError, match="state.npz is damaged; remove it"):
+        regress_cg(*given, **options, checkpoint=path)
 
 
 def test_equal_examples_are_solved_with_a_ridge(given):

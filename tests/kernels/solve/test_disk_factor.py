@@ -1,5 +1,6 @@
 """A factor in a file solves what one in memory does, in pieces, and goes on after a kill."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 import scipy.linalg
 
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import regress, regress_cg
+from lsa_jax.kernels import gram, regress, regress_cg
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.solve import conjugate_gradients, disk_factor
 from lsa_jax.processes import ProcessGroup
@@ -128,6 +129,23 @@ def test_a_killed_factorisation_goes_on_with_the_same_bits(given, tmp_path, monk
     disk_factor.make(given[0], 0.5, path)
     assert computed == [140, 210, 280]
     np.testing.assert_array_equal(np.load(path), np.load(whole))
+
+
+@pytest.mark.parametrize("rows", ["many", 0, [70]])
+def test_a_record_of_other_panels_is_refused(given, tmp_path, rows):
+    path = tmp_path / "factor.npy"
+    disk_factor.make(given[0], 0.5, path, 70)
+    record = path.with_name("factor.npy.json")
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"rows": rows}))
+    with pytest.raises(InputError, match="factor.npy, whose record has panels of .* rows; acc"):
+        disk_factor.make(given[0], 0.5, path)
+
+
+def test_the_file_of_a_factor_is_no_gram_matrix(given, tmp_path):
+    path = tmp_path / "factor.npy"
+    disk_factor.make(given[0], 0.5, path, 70)
+    with pytest.raises(InputError, match="factor.npy, whose record has tiles of None"):
+        gram(lambda x1, x2: x1 @ x2.T, np.ones((300, 2), np.float32), path=path)
 
 
 def test_what_is_not_positive_definite_in_float32_is_refused(given, tmp_path):

@@ -38,11 +38,13 @@ FIELDS: dict[str, Field] = {
     "N": Field(100, _N, "number of features"),
     "bandwidths": Field(
         (0.5, 1.0, 2.0),
-        tuple_of(number(0, above=True)),
+        tuple_of(number(0, above=True), empty=False),
         "rbf: scales of the kernel that are tried; inputs have a mean squared length of 1",
     ),
     "penalties": Field(
-        (1e-2, 1e-4, 1e-6), tuple_of(number(0, above=True)), "on the weights' squared length, tried"
+        (1e-2, 1e-4, 1e-6),
+        tuple_of(number(0, above=True), empty=False),
+        "on the weights' squared length, tried",
     ),
     "max_iterations": Field(200, integer(1), "of L-BFGS"),
     # The network: as in experiments.feature_learning.

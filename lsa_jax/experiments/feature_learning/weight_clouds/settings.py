@@ -33,7 +33,7 @@ FIELDS: dict[str, Field] = {
         "k/d", one_of("k/d", "1/d"), "mixture: a coordinate's variance over sigma_r^2"
     ),
     # The network and its training.
-    "m": Field(50, integer(2), "neurons"),
+    "m": Field(50, integer(3), "neurons; two clusters are told from more"),
     "init_std": Field(1 / 784, _STD, "of the first layer's entries"),
     "output_std": Field(50**-0.5, _STD, "of the second layer's entries"),
     "loss": Field("hinge", one_of("hinge", "logistic"), "of an example"),

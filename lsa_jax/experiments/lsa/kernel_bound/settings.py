@@ -31,7 +31,7 @@ FIELDS: dict[str, Field] = {
     # The kernel: thresholds by search, weights by discriminant and logistic regression.
     "pass_fractions": Field(
         (0.3, 0.1, 0.03, 0.01),
-        tuple_of(number(0, 1, above=True)),
+        tuple_of(number(0, 1, above=True), empty=False),
         "common thresholds that are tried, as the share of noise rows that pass",
     ),
     "search_sweeps": Field(2, integer(0), "rounds of choosing each filter's threshold in turn"),
@@ -42,7 +42,7 @@ FIELDS: dict[str, Field] = {
     "num_validation": Field(1500, integer(1), "examples that choose between the fits"),
     "penalties": Field(
         (1.0, 0.1, 0.01, 0.001),
-        tuple_of(number(0, above=True)),
+        tuple_of(number(0, above=True), empty=False),
         "of logistic regression, on the distance from the discriminant",
     ),
     # The network: Algorithm 1.

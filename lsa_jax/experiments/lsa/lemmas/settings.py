@@ -18,7 +18,9 @@ FIELDS: dict[str, Field] = {
     # The distribution.
     "k": Field(1024, _K, "noise rows of an example"),
     "d": Field(10, integer(2), "length of a row"),
-    "noise_scale": Field(1.0, number(0, above=True), "multiplies the noise's std, log(k)/sqrt(k)"),
+    "noise_scale": Field(
+        1.0, number(0, 1000, above=True), "multiplies the noise's std, log(k)/sqrt(k)"
+    ),
     # Algorithm 1 in the limit of small steps.
     "init_scale": Field(1e-6, number(1e-15), "std of the initial filter's entries"),
     "bias_learning_rate_ratio": Field(

@@ -12,6 +12,7 @@ import numpy as np
 
 from lsa_jax import kernels, processes, training
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import streamed, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
@@ -161,7 +162,11 @@ def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) 
 
     def decide() -> kernels.Choice:
         if kept.exists():
-            return kernels.Choice(**files.read_json(kept))
+            remedy = "remove it to have the solver chosen again"
+            try:
+                return kernels.Choice(**files.read_object(kept, remedy))
+            except TypeError:
+                raise InputError(f"{kept} is damaged; {remedy}") from None
         if len(settings.ridge) > 1:
             choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
         else:

@@ -20,12 +20,24 @@ from lsa_jax import kernels, models, parallel, training
 from lsa_jax.experiments.lsa.noise_curves import exact, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
-from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask, load
+from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
 from lsa_jax.training.programs import init_key, split
+
+
+def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
+    """Reads the images that the points need, once it is known that the devices can share batches.
+
+    Raises:
+        InputError: data are missing or damaged, or a batch cannot be dealt out over the devices.
+    """
+    for point in map(_leader, points):
+        if point.config.parallel == "data" and not is_exact(point.config):
+            parallel.BatchLayout(point.config[point.config.learner].batch_size)
+    return tasks.load(points, data_dir)
 
 
 def groups(points: list[Point]) -> list[list[Point]]:

@@ -20,6 +20,8 @@ _SIZE = Kind(
     tuple,
 )
 
+_GREY = ("digits", "mnist")
+
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
     "title": Field("Noise curves", text(), "heading of the report"),
@@ -235,11 +237,17 @@ def check_data(config: ml_collections.ConfigDict) -> None:
         if data.background == "photographs":
             why += ", or a divisor of the side"
         raise _refuse(config, "data.photograph_size", why)
+    if data.background == "photographs" and data.dataset in _GREY:
+        why = "photographs have colours; accepted: a data set in colours, or another background"
+        raise _refuse(config, "data.dataset", why)
     if data.synset is not None and data.background != "photographs":
         why = f"on background {data.background!r}; accepted: None"
         raise _refuse(config, "data.synset", why)
     if data.dataset == "folder" and data.folder is None:
         raise _refuse(config, "data.folder", "accepted: a folder below the data folder")
+    if data.dataset != "folder" and data.folder is not None:
+        why = f"with data set {data.dataset!r}; accepted: None, or config.data.dataset = 'folder'"
+        raise _refuse(config, "data.folder", why)
     if data.fresh_backgrounds and data.copies > 1:
         raise _refuse(config, "data.copies", "backgrounds are fresh every epoch; accepted: 1")
     if data.background in ("photographs", "distractors") and config.noise > 1:
@@ -312,7 +320,16 @@ def check_network(config: ml_collections.ConfigDict) -> None:
             "batch normalisation couples the examples of a batch, which are measured by themselves"
         )
         raise _refuse(config, "measures", f"{why}; accepted: (), or config.model.norm = 'none'")
+    # Two of a wide ResNet's groups halve the sides, rounded up.
+    least, window = -(-config.data.background_size // 4), config.model.pool_window
+    if config.model.name == "wide_resnet" and window is not None and window > least:
+        why = f"after a wide ResNet's groups a side is {least} pixels; accepted: None, or at most"
+        raise _refuse(config, "model.pool_window", f"{why} {least}")
     if not config.model.channels:
         raise _refuse(config, "model.channels", "accepted: a number for each convolution")
     check_data(config)
+    if config.data.photographs is not None and config.data.background != "photographs":
+        # Not of image examples, whose points have backgrounds with and without photographs.
+        why = f"on background {config.data.background!r}; accepted: None"
+        raise _refuse(config, "data.photographs", why)
     _check_learner(config)

@@ -12,7 +12,7 @@ from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
-_SEED, _NOISE_SCALE, _LEARNING_RATE = integer(0), number(0), number(0, above=True)
+_SEED, _NOISE_SCALE, _LEARNING_RATE = integer(0), number(0, 1000), number(0, above=True)
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),

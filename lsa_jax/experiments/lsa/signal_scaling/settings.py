@@ -12,7 +12,7 @@ from lsa_jax.sweep.fields import Field, check, experiment_field
 from lsa_jax.sweep.fields import default_config as _default_config
 from lsa_jax.sweep.points import product
 
-_SEED, _K, _NOISE_SCALE = integer(0), integer(3), number(0, above=True)
+_SEED, _K, _NOISE_SCALE = integer(0), integer(3), number(0, 1000, above=True)
 
 # Settings of other networks and distributions than the paper's.
 _EXTENSIONS = ("num_features", "separate_filters", "stride")
