@@ -48,7 +48,10 @@ def arc_cosine_kernel(x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]) -> Flo
 
 
 def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, Callable]]:
-    """Yields the kernels [n1, n2] of a learner, one a bandwidth where it has one."""
+    """Yields the kernels [n1, n2] of a learner, one a bandwidth where it has one.
+
+    Those of a network's last layer are of its features, which are computed once.
+    """
     learner = config.learner
     if learner == "gaussian":
         for bandwidth in config.bandwidths:
@@ -56,12 +59,7 @@ def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, 
     elif learner == "arc_cosine":
         yield None, arc_cosine_kernel
     elif learner == "last_exact":
-        initial = initial_params(config)
-
-        def products(x1: Array, x2: Array) -> Array:
-            return last_features(config.net, initial, x1) @ last_features(config.net, initial, x2).T
-
-        yield None, products
+        yield None, lambda features1, features2: features1 @ features2.T
     else:
         network = make_network(config)
         yield None, network.kernel if learner == "ntk_infinite" else network.nngp
@@ -85,12 +83,12 @@ def _grams(
     config: ml_collections.ConfigDict, task: HierarchicalTask
 ) -> Iterator[tuple[float | None, np.ndarray, np.ndarray]]:
     """Yields bandwidth, training and test Gram matrices."""
+    train, test = task.train.inputs, task.test.inputs
+    if config.learner == "last_exact":
+        initial = initial_params(config)
+        train, test = (last_features(config.net, initial, x) for x in (train, test))
     for bandwidth, kernel in _kernels(config):
-        yield (
-            bandwidth,
-            kernels.gram(kernel, task.train.inputs),
-            kernels.gram(kernel, task.test.inputs, task.train.inputs),
-        )
+        yield bandwidth, kernels.gram(kernel, train), kernels.gram(kernel, test, train)
 
 
 def _fit(

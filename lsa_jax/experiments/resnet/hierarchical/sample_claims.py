@@ -22,7 +22,11 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     threshold,
     words_of,
 )
-from lsa_jax.experiments.resnet.hierarchical.settings import NETWORK_LEARNERS
+from lsa_jax.experiments.resnet.hierarchical.settings import (
+    FINITE_LEARNERS,
+    NETWORK_LEARNERS,
+    solved_sizes,
+)
 from lsa_jax.reporting.claims import measured, not_run
 from lsa_jax.reporting.report import Claim, Status
 
@@ -67,13 +71,15 @@ def _tasks(config: ml_collections.ConfigDict) -> list[dict[str, float]]:
 
 def _courses(config: ml_collections.ConfigDict, rows: pd.DataFrame) -> list[Course]:
     """Returns the course of every learner and width that a sweep asks for, run or not."""
-    courses, axes = [], config.sweep
+    courses, (of_exact, of_limits) = [], solved_sizes(config)
     for series, (widths, seeds) in planned(config).items():
+        sizes = of_exact if series[1] in FINITE_LEARNERS else config.sweep.num_train
         for width in widths:
             part = of_series(rows, *series)
-            sizes = axes.limit_num_train or axes.num_train
-            if width is not None:
-                part, sizes = part[part["width"] == width], axes.num_train
+            if width is None:
+                sizes = of_limits
+            else:
+                part = part[part["width"] == width]
             errors = cells(part, "num_train", sorted(sizes or (config.num_train,)), seeds)
             courses.append(Course(series[1], width, errors, candidates(part)))
     return courses

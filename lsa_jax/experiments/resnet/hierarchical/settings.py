@@ -101,6 +101,7 @@ FIELDS: dict[str, Field] = {
     "sweep.beta": Field((), tuple_of(_BETA), "beta; empty for the value above"),
     "sweep.alpha": Field((), tuple_of(_ALPHA), "alpha; likewise"),
     "sweep.num_train": Field((), tuple_of(_SIZE), "N of the series and baselines; likewise"),
+    "sweep.exact_num_train": Field((), tuple_of(_SIZE), "N of the exact; empty for these"),
     "sweep.limit_num_train": Field((), tuple_of(_SIZE), "N of the limits; likewise"),
     "sweep.tasks": Field(
         (), tuple_of(tuple_of(_SIZE)), "(d, base_degree, composite_degree[, outputs]); likewise"
@@ -134,6 +135,12 @@ def _times(
     return [s | {axis: value} for s in settings for value in values]
 
 
+def solved_sizes(config: ml_collections.ConfigDict) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the N that the exactly solved kernels are swept over, and that the limits are."""
+    axes = config.sweep
+    return axes.exact_num_train or axes.num_train, axes.limit_num_train or axes.num_train
+
+
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point.
 
@@ -144,11 +151,11 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
         InputError: a series or a task has not as many members as it should.
     """
     axes = config.sweep
-    limit_sizes = axes.limit_num_train or axes.num_train
+    exact_sizes, limit_sizes = solved_sizes(config)
     parts = (
         (_series(axes.series, "series"), axes.width, axes.seed, axes.num_train),
         (_series(axes.baselines, "baselines"), axes.width, axes.baseline_seed, axes.num_train),
-        (_series(axes.exact, "exact"), axes.exact_width, axes.baseline_seed, axes.num_train),
+        (_series(axes.exact, "exact"), axes.exact_width, axes.baseline_seed, exact_sizes),
         (_series(axes.limits, "limits"), (), axes.baseline_seed, limit_sizes),
     )
     tasks = []
