@@ -147,6 +147,7 @@ def _draw_samples(fine: pd.DataFrame) -> Any:
     for axis, ((d, base, composite, _), rows) in zip(axes[0], tasks, strict=True):
         _draw_series(axis, rows, "num_train")
         axis.set(xlabel="N", title=f"d = {d:g}, degree {base:g} x {composite:g}")
+        axis.tick_params(axis="x", rotation=45)  # the largest N are near to each other
     axes[0, -1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
