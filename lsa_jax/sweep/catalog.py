@@ -12,9 +12,9 @@ from lsa_jax.reporting import papers
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
+from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 _BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
-SIZE_FOR_TESTS = "quick"
 _TOLD = ("item", "paper", "ours", "status")  # of a claim
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from lsa_jax.reporting import files, page, papers, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.machine import duration
-from lsa_jax.sweep.catalog import SIZE_FOR_TESTS, Entry, Variant
+from lsa_jax.sweep.catalog import Entry, Variant
+from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 _STATUSES = ("shown", "not shown", "undecided", "measured", "not run")
 _FIRST_CLAIMS = 8  # reports give their main ones first; the others are folded away

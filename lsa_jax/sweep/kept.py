@@ -19,7 +19,12 @@ MOST_BYTES = 500_000_000
 def _record(folder: Path) -> dict[str, Any]:
     """Returns what is recorded of a sweep, without the folders of the machine it ran on."""
     record = files.read_json(folder / "config.json")
-    named = [word for word in record["command"] if word.startswith("--config")]
+    words = record["command"]
+    named = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if word.startswith("--config") or before == "--config"
+    ]
     return record | {"command": ["launch.sweep", *named]}
 
 

@@ -12,8 +12,7 @@ from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.reproduction import Sweep
 from lsa_jax.sweep import fingerprints, kept
 from lsa_jax.sweep.fingerprints import CODE_OF_REPORT
-
-_FOR_TESTS = "quick"
+from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 
 def _one_sweep(folder: Path) -> Sweep:
@@ -49,9 +48,9 @@ def _sweeps_in(folder: Path) -> list[tuple[Sweep, Path]]:
         record = reproduction.read(folder / "report.json")
         done = [sweep for sweep in record["sweeps"] if sweep.status in reproduction.FINISHED]
         scale, found = record["scale"], [(sweep, folder / sweep.name) for sweep in done]
-    if scale == _FOR_TESTS:
+    if scale == SIZE_FOR_TESTS:
         raise InputError(
-            f"{folder} holds :{_FOR_TESTS}, which shows no claim; accepted: another scale"
+            f"{folder} holds :{SIZE_FOR_TESTS}, which shows no claim; accepted: another scale"
         )
     return found
 

@@ -8,12 +8,14 @@ import pandas as pd
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import start_up_check
 from lsa_jax.reporting.measured import with_measures
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.report import Claim, Report
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import locks
 from lsa_jax.sweep.points import Point, recorded_points
 from lsa_jax.sweep.registry import load_experiment
+from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 Show = Callable[[str], None]
 
@@ -21,10 +23,35 @@ Show = Callable[[str], None]
 def make_report(
     config: ml_collections.ConfigDict, points: list[Point], results: pd.DataFrame, workdir: Path
 ) -> Report:
-    """Returns the experiment's report on results, with the measures of what was trained."""
+    """Returns the experiment's report on results, with the measures of what was trained.
+
+    Where no run came to its end there is nothing to report but why, which is told in any case.
+    """
+    failed = int((results["status"] == "failed").sum())
+    if failed == len(results):
+        return Report(config.title, [], [], {}, notes=["All runs failed: nothing is claimed."])
     report = load_experiment(config.experiment).report(config, results, workdir)
+    report = report._replace(claims=_doubted(report.claims, failed, len(results), workdir))
     varying = [name.split(".")[-1] for name in points[0].settings]
     return with_measures(report, workdir, results, varying)
+
+
+def _doubted(claims: list[Claim], failed: int, runs: int, workdir: Path) -> list[Claim]:
+    """Returns claims with what speaks against relying on them, whatever they are of.
+
+    A size for tests shows that a program starts. Runs that failed may be those that do not agree.
+    """
+    record = workdir / "config.json"
+    command = files.read_json(record).get("command", []) if record.exists() else []
+    if any(str(word).endswith(f":{SIZE_FOR_TESTS}") for word in command):
+        return start_up_check(claims)
+    note = f"{failed} of {runs} runs failed"
+    return [
+        claim._replace(note="; ".join(filter(None, (claim.note, note))))
+        if failed and claim.status in ("shown", "not shown") and "failed" not in claim.note
+        else claim
+        for claim in claims
+    ]
 
 
 def report_sweep(

@@ -7,6 +7,8 @@ import ml_collections
 
 from lsa_jax.errors import InputError
 
+SIZE_FOR_TESTS = "quick"  # shows that a program starts, and no claim
+
 
 class UnknownVariantError(InputError):
     """A configuration has no variant of this name; `known` are those that it has."""

@@ -1,0 +1,65 @@
+"""What any sweep's report says: of a size for tests, and of runs that failed."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.lsa.lemmas import settings
+from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.sweep import reports
+from lsa_jax.sweep.experiment import Experiment
+from lsa_jax.sweep.points import make_points
+
+CLAIMS = [
+    Claim("a gap", "above 0", 1.0, None, "shown", 0.5, 1.5),
+    Claim("a rate", "above 0", 1.0, None, "undecided", note="it would take 9 seeds"),
+    Claim("a law", "", 1.0, None, "measured"),
+]
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """Returns what a sweep of some statuses reports, begun with some words."""
+
+    def make(config, results, workdir):
+        assert (results["status"] == "ok").any()
+        return Report("T", [], CLAIMS, {})
+
+    experiment = Experiment(None, None, None, make)
+    monkeypatch.setattr(reports, "load_experiment", lambda name: experiment)
+    config = settings.default_config()
+    points = make_points(config, settings.sweep(config), settings.validate)
+
+    def reported(statuses, *words):
+        (tmp_path / "config.json").write_text(json.dumps({"command": ["launch.sweep", *words]}))
+        ids = [point.id for point in points[: len(statuses)]]
+        for run in ids:
+            (tmp_path / "runs" / run).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "runs" / run / "metrics.jsonl").touch()
+        results = pd.DataFrame({"id": ids, "status": statuses})
+        return reports.make_report(config, points, results, tmp_path)
+
+    return reported
+
+
+def test_claims_of_runs_that_all_came_to_their_end_are_the_experiments_own(report):
+    assert report(["ok", "ok"], "--config=configs/lsa/lemmas.py:small").claims == CLAIMS
+
+
+@pytest.mark.parametrize("words", [["--config=c.py:quick"], ["--config", "c.py:quick", "--x=1"]])
+def test_a_size_for_tests_shows_nothing(report, words):
+    found = report(["ok"], *words).claims
+    assert [claim.status for claim in found] == ["not run"] * 3
+    assert {claim.note for claim in found} == {"a check that it starts"}
+
+
+def test_what_is_decided_by_the_others_of_runs_that_failed_says_so(report):
+    shown, undecided, measured = report(["ok", "failed"]).claims
+    assert shown == CLAIMS[0]._replace(note="1 of 2 runs failed")
+    assert [undecided, measured] == CLAIMS[1:]
+
+
+def test_where_all_runs_failed_nothing_is_claimed(report):
+    found = report(["failed", "failed"])
+    assert found.claims == [] and found.notes == ["All runs failed: nothing is claimed."]
