@@ -378,6 +378,45 @@ def test_at_beta_equal_to_alpha_the_error_is_measured():
     assert found[1].ours == 1.0 and "beta = 0.3 = alpha" in found[1].item
 
 
+@pytest.mark.parametrize(
+    ("widths", "seeds", "status"),
+    [
+        ((200,), (0,), "shown"),
+        ((100, 200), (0,), "undecided"),
+        ((100, 200), (0, 1), "shown"),
+    ],
+)
+def test_one_seed_does_not_tell_the_best_of_two_widths(widths, seeds, status):
+    """At every width, which is no best of any, it does tell."""
+    rows = [
+        row("3resnet", "all", error * (1 + seed / 1e4), beta=beta, seed=seed, width=width)
+        for beta, error in ((1.0, 0.1), (0.2, 2.0))
+        for width in widths
+        for seed in seeds
+    ]
+    fields = {"sweep.width": widths, "sweep.seed": seeds}
+    best, _ = claims.beta_claims(configure(**fields), pd.DataFrame(rows))
+    why = f"one seed does not tell the best of {len(widths)} widths"
+    assert (best.status, best.note) == (status, "" if status == "shown" else why)
+    fields |= {"sweep.series": (("3resnet", "all"),), "sweep.baseline_seed": seeds}
+    runs = pd.DataFrame([one for one in rows if one["beta"] == 1.0])
+    others = runs.assign(net="3layer", test_error=20 * runs["test_error"])
+    assert claims.width_claims(configure(**fields), pd.concat([runs, others]))[0].status == "shown"
+
+
+def test_a_skip_is_claimed_to_learn_a_bottleneck_is_measured_and_others_do_not_learn():
+    nets = {"3resnet": 0.1, "3resnet_full": 0.2, "3layer_bottleneck": 0.3, "3layer": 2.0}
+    fields = {"sweep.series": tuple((net, "all") for net in nets), "sweep.baselines": ()}
+    rows = pd.DataFrame([row(net, "all", error) for net, error in nets.items()])
+    found = claims.net_claims(configure(**fields), rows)
+    assert [claim.status for claim in found] == ["shown", "shown", "measured", "shown"]
+    assert [claim.ours for claim in found] == list(nets.values())
+    said = ["worst m from 50", "a skip, no bottleneck", "a bottleneck, no skip", "3layer(all)"]
+    assert all(words in claim.item for words, claim in zip(said, found, strict=True))
+    worse = rows.assign(test_error=rows["test_error"].where(rows["net"] != "3resnet_full", 1.0))
+    assert claims.net_claims(configure(**fields), worse)[1].status == "undecided"
+
+
 HAND = pd.DataFrame({"test_error": [0.1, 0.03, 0.01], "relative_norm": [9.7, 12.5, 13.8]})
 
 
@@ -419,6 +458,7 @@ FAR = (0.05, 1.0, 45.0)
 def test_searches_that_are_less_than_was_asked_for_or_than_the_paper_s_show_nothing():
     for fields, note in (
         ({"widths": (2000, 100_000)}, "2 of 4 searches failed or are not there"),
+        ({"seeds": (0, 1, 2)}, "1 of 3 searches failed or are not there"),
         ({"widths": (2000,)}, "m was searched to 2,000 of 100,000"),
         ({"num_test": 29}, "29 test examples are too few"),
     ):
@@ -447,6 +487,7 @@ def test_of_seeds_that_do_not_all_fit_nothing_is_shown():
     found = search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
     assert {claim.status for claim in found} == {"undecided"}
     assert {claim.note for claim in found} == {"not every seed fits the training examples"}
+    assert found[2].ours == 45.5  # of those that do
 
 
 @pytest.mark.parametrize("factor", [1.049, 1 / 1.049, 1.051, 1 / 1.051])
