@@ -226,15 +226,46 @@ def test_signals_are_missed_by_kernels_from_a_half_on_and_base_comes_first():
     assert found(((5, 6), (5, np.nan)))[:2] == ["not shown"] * 2
 
 
-def samples(kernel, network):
+def test_what_is_missed_at_the_end_is_claimed_of_all_but_the_resnet_and_of_every_seed():
+    nets = ("3resnet", "all"), ("3resnet", "ntk"), ("3layer", "all")
+    fields = {"question": "epochs", "num_test": 10_000, "sweep.series": nets}
+    config = configure(**fields | {"sweep.baselines": (), "sweep.seed": (0, 1)})
+
+    def found(missed=(0.9, 0.91), of_resnet=0.1, seeds=(0, 1)):
+        seen = {"base_epoch": 5, "base_error": 0.1}
+        rows = [
+            row(*net, 0.1, seed=seed, composite_epoch=35 + seed, composite_error=error, **seen)
+            for net in nets
+            for seed, error in enumerate((of_resnet,) * 2 if net == nets[0] else missed)
+            if net == nets[0] or seed in seeds
+        ]
+        first, *others = epoch_claims(config, pd.DataFrame(rows))
+        assert first.item == "epochs to half of the base / of the composite signal, 3resnet(all)"
+        assert [claim.item.split("the end, ")[1] for claim in others] == [
+            "3resnet(ntk)",
+            "3layer(all)",
+        ]
+        assert others[0]._replace(item="") == others[1]._replace(item="")
+        return others[0].status, others[0].note
+
+    assert found() == ("shown", "")
+    assert found(missed=(0.3, 0.31)) == ("not shown", "")
+    assert found(of_resnet=0.9) == ("undecided", "the ResNet is not shown to learn")
+    assert found(seeds=(0,)) == ("undecided", "1 of 2 runs failed or are not there")
+    for missed in (0.9, 0.3):
+        assert found(missed=(missed, missed)) == ("undecided", "all of 2 seeds are equal")
+
+
+def samples(kernel, network, others=()):
     """Returns the claims on (seed, N, error) of a kernel and of the ResNet, of F times G."""
-    rows = [row("none", "gaussian", e, num_train=n, seed=s) for s, n, e in kernel]
+    rows = [*others]
+    rows += [row("none", "gaussian", e, num_train=n, seed=s) for s, n, e in kernel]
     rows += [row("3resnet", "all", e, num_train=n, seed=s) for s, n, e in network]
     fields = {"sweep.limits": (("none", "gaussian"),), "sweep.series": (("3resnet", "all"),)}
-    fields |= {"sweep.baselines": (), "sweep.seed": tuple({s for s, *_ in network})}
-    fields |= {"sweep.baseline_seed": tuple({s for s, *_ in kernel})}
-    fields |= {"sweep.num_train": tuple({n for _, n, _ in network})}
-    fields |= {"sweep.limit_num_train": tuple({n for _, n, _ in kernel})}
+    fields |= {"sweep.baselines": (), "sweep.seed": tuple(dict.fromkeys(s for s, *_ in network))}
+    fields |= {"sweep.baseline_seed": tuple(dict.fromkeys(s for s, *_ in kernel))}
+    fields |= {"sweep.num_train": tuple(dict.fromkeys(n for _, n, _ in network))}
+    fields |= {"sweep.limit_num_train": tuple(dict.fromkeys(n for _, n, _ in kernel))}
     return sample_claims(configure(**fields), pd.DataFrame(rows))
 
 
@@ -269,6 +300,24 @@ def test_seeds_that_differ_and_kernels_that_were_not_run_that_far_leave_it_undec
     assert samples(kernel, [(0, 500, 0.68)])[1].status == "not shown"
 
 
+def test_sizes_may_come_in_any_order():
+    """The least of those that leave it undecided is named."""
+    kernel = [(seed, n, error) for n in (500, 100) for seed, error in enumerate((0.6, 0.8))]
+    found = samples(kernel, [(0, 500, 0.1), (0, 100, 1.0)])[1]
+    assert found.ours == "500" and found.note.startswith("at N = 100 it would take ")
+
+
+def test_results_of_other_targets_have_no_part_in_the_claims_of_one():
+    others = [
+        row(net, learner, error, **{name: value})
+        for net, learner, error in (("none", "gaussian", 1e-3), ("3resnet", "all", 9.0))
+        for name, value in (("d", 31), ("base_degree", 1), ("composite_degree", 3), ("outputs", 8))
+    ]
+    found = samples([(0, 500, 1.0)], [(0, 500, 0.1)], others)
+    assert [claim.ours for claim in found] == ["not surely to N = 500", "500"]
+    assert found[1].status == "shown"
+
+
 def of_theorem(d, sizes, error=1.0):
     """Returns the claims on linear F and one product of four of its outputs, of one kernel."""
     task = {"d": d, "base_degree": 1, "composite_degree": 4, "outputs": 4}
@@ -290,6 +339,24 @@ def test_items_of_theorem_2_name_the_examples_that_were_run_and_else_those_of_it
     ran, at_all = (of_theorem(30, sizes)[0] for sizes in ((10, 20, 28), (28,)))
     assert "N to 20," in ran.item
     assert at_all.status == "not run" and "N to 27," in at_all.item
+
+
+def test_of_several_widths_and_sizes_theorem_3_has_to_do_with_the_largest():
+    """C(30, 4) / 1000 = 27 features, and as many examples."""
+    task = {"d": 30, "base_degree": 1, "composite_degree": 4, "outputs": 4}
+    rows = [row("3resnet", "all", 1e-4, num_train=27, **task)]
+    rows += [
+        row("2layer", "last_exact", 1.0, num_train=size, width=width, **task)
+        for size in (10, 27)
+        for width in (9, 27)
+    ]
+    fields = {"sweep.tasks": ((30, 1, 4, 4),), "sweep.exact": (("2layer", "last_exact"),)}
+    fields |= {"sweep.exact_width": (9, 27), "sweep.exact_num_train": (10, 27)}
+    fields |= {"sweep.num_train": (27,), "sweep.baselines": ()}
+    fields |= {"sweep.series": (("3resnet", "all"),)}
+    found = sample_claims(configure(**fields), pd.DataFrame(rows))[1]
+    assert (found.status, found.note) == ("shown", "")
+    assert "to 27 of them, N to 27," in found.item
 
 
 def of_alphas(error, seeds=(0, 1, 2), sizes=(1000,)):
