@@ -543,6 +543,34 @@ def test_one_search_leaves_the_norm_open_and_so_does_one_beside_no_network_by_ha
     assert alone[2].note == "no network of small norm is shown to be there"
 
 
+def test_of_all_candidates_the_least_error_and_the_least_norm_that_fits_count():
+    found = searched((0.12, 0.9, 30.0), (0.1, 0.5, 45.0), (0.13, 0.8, 9.0))
+    assert [claim.ours for claim in found] == pytest.approx([0.5, 0.5, 30.0], rel=1e-3)
+    assert [claim.status for claim in found] == ["not shown", "shown", "shown"]
+    none = searched((0.13, 0.7, 45.0))[2]
+    assert none.ours == "no such run" and none.note == "not every seed fits the training examples"
+
+
+def test_a_norm_is_open_where_examples_are_few_and_a_single_network_by_hand_is_a_contrast():
+    few = searched((0.05, 1.0, 10.0), num_test=29)[2]
+    assert (few.status, few.note) == ("undecided", "29 test examples are too few")
+    assert searched((0.05, 1.0, 10.0))[2].status == "not shown"
+    assert searched(FAR, hand=HAND[:1])[2].status == "shown"
+
+
+def test_searches_may_go_to_less_than_the_paper_s_width_as_well():
+    rows = [
+        {"train_error": 0.05, "test_error": 1 + seed / 1e4, "relative_norm": 45.0 + seed / 1e4}
+        | {"seed": seed, "width": width}
+        for seed in (0, 1)
+        for width in (2000, 100_000)
+    ]
+    fields = {"d": 40, "sweep.width": (2000, 100_000), "sweep.seed": (0, 1), "num_test": EXACT}
+    config = set_fields(minimal_settings.default_config(), fields)
+    found = search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
+    assert [claim.status for claim in found] == ["shown"] * 3
+
+
 def test_of_seeds_that_do_not_all_fit_nothing_is_shown():
     rows = [
         {"train_error": train, "test_error": 1 + train, "relative_norm": 45.0 + seed, "seed": seed}
@@ -570,6 +598,13 @@ def test_networks_by_hand_of_which_some_failed_show_nothing():
     found = hand_claims(pd.concat([HAND, lost], ignore_index=True), EXACT)
     assert {claim.status for claim in found} == {"undecided"}
     assert {claim.note for claim in found} == {"1 of 4 runs failed or are not there"}
+
+
+def test_of_networks_by_hand_some_of_which_failed_none_may_have_a_norm():
+    lost = pd.DataFrame({"test_error": [np.nan], "relative_norm": [np.nan]})
+    near, *far = hand_claims(pd.concat([HAND[:1], lost], ignore_index=True), EXACT)
+    assert near.ours == 0.1
+    assert {(claim.status, claim.note) for claim in far} == {("undecided", "none of that norm")}
 
 
 def test_errors_by_hand_are_below_the_paper_s_by_an_interval_of_the_test_examples():
