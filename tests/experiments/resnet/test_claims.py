@@ -346,6 +346,33 @@ def test_seeds_that_differ_and_kernels_that_were_not_run_that_far_leave_it_undec
     assert samples(kernel, [(0, 500, 0.68)])[1].status == "not shown"
 
 
+def test_where_neither_gets_there_the_largest_number_of_examples_is_told():
+    kernel, network = ([(0, n, 1.0) for n in sizes] for sizes in ((50, 400), (50, 300)))
+    of_kernels, of_network = samples(kernel, network)
+    assert (of_kernels.ours, of_network.ours) == (
+        "not surely to N = 400",
+        "not surely to N = 300",
+    )
+    assert of_network.status == "not shown"
+    # Where an N or a seed failed what ran is told nevertheless.
+    failed = samples([(0, 50, np.nan), *kernel[1:]], [(0, 50, np.nan), (0, 300, 0.1)])
+    assert [claim.ours for claim in failed] == ["not surely to N = 400", "300"]
+    lost = [(1, 50, np.nan)]
+    failed = samples([(0, 50, 1.0), *lost], [(0, 50, 1.0), *lost])
+    assert [claim.ours for claim in failed] == ["not surely to N = 50"] * 2
+
+
+def test_a_kernel_that_gets_there_refutes_whatever_its_larger_sizes_do():
+    network = [(0, 100, 1.0), (0, 500, 0.1)]
+    for errors, status in (
+        ((0.1, 0.1, 9.0), "not shown"),
+        ((0.1, 1.0, 1.0), "not shown"),
+        ((1.0, 1.0, 0.1), "shown"),
+    ):
+        kernel = [(0, n, e) for n, e in zip((100, 500, 1000), errors, strict=True)]
+        assert samples(kernel, network)[1].status == status
+
+
 def test_sizes_may_come_in_any_order():
     """The least of those that leave it undecided is named."""
     kernel = [(seed, n, error) for n in (500, 100) for seed, error in enumerate((0.6, 0.8))]
