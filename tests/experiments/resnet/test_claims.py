@@ -174,6 +174,23 @@ def test_others_do_not_learn_g_but_f(error, status):
 
 
 @pytest.mark.parametrize(
+    ("learns", "status"), [((True, True), "shown"), ((True, False), "shown"), ((), "undecided")]
+)
+def test_that_others_do_not_learn_tells_something_where_one_resnet_or_beta_is_learned(
+    learns, status
+):
+    errors = [0.1 if one else 2.0 for one in learns]
+    rows = [row("3resnet", name, e) for name, e in zip(("all", "hidden"), errors, strict=False)]
+    rows = pd.DataFrame([*rows, row("3layer", "all", 2.0)])
+    assert claims.width_claims(configure(), rows)[2].status == status
+    assert claims.net_claims(configure(), rows)[2].status == status
+    rows = [row("3resnet", "all", e, beta=b) for b, e in zip((1.0, 0.5), errors, strict=False)]
+    rows = pd.DataFrame([*rows, row("3resnet", "all", 2.0, beta=0.2)])
+    config = configure(**{"sweep.beta": (1.0, 0.5, 0.2)})
+    assert claims.beta_claims(config, rows)[2].status == status
+
+
+@pytest.mark.parametrize(
     ("error", "status"),
     [(1.34, "not shown"), (1.36, "shown"), (3.89, "shown"), (3.91, "undecided")],
 )
@@ -226,15 +243,75 @@ def test_signals_are_missed_by_kernels_from_a_half_on_and_base_comes_first():
     assert found(((5, 6), (5, np.nan)))[:2] == ["not shown"] * 2
 
 
-def samples(kernel, network):
+def test_base_comes_first_where_the_interval_is_above_no_epochs():
+    """Of two seeds an epoch apart it reaches 7.1 on either side of the mean difference."""
+    fields = {"question": "epochs", "sweep.series": (("3resnet", "all"),), "sweep.baselines": ()}
+    seen = {"base_error": 0.1, "composite_error": 0.1}
+
+    def found(*epochs):
+        config = configure(**fields | {"sweep.seed": tuple(range(len(epochs)))})
+        rows = [
+            row("3resnet", "all", 0.1, seed=seed, base_epoch=base, composite_epoch=last, **seen)
+            for seed, (base, last) in enumerate(epochs)
+        ]
+        (claim,) = epoch_claims(config, pd.DataFrame(rows))
+        return claim.status, claim.ours
+
+    assert found((1, 8), (2, 10)) == ("shown", "1.5 / 9")
+    assert found((1, 7), (2, 9)) == ("undecided", "1.5 / 8")
+    assert found((9, 2), (9, 1)) == ("not shown", "9 / 1.5")
+    assert found((35, 15), (35, 15)) == ("undecided", "35 / 15")
+    assert found((1, 90), (2, 100), (30, 80)) == ("shown", "2 / 90")
+
+
+def test_what_is_missed_at_the_end_is_claimed_of_all_but_the_resnet_and_of_every_seed():
+    nets = ("3resnet", "all"), ("3resnet", "ntk"), ("3layer", "all")
+    fields = {"question": "epochs", "num_test": 10_000, "sweep.series": nets}
+    config = configure(**fields | {"sweep.baselines": (), "sweep.seed": (0, 1)})
+
+    def found(missed=(0.9, 0.91), of_resnet=(0.1, 0.1), base=(0.1, 0.1), seeds=(0, 1)):
+        rows = [
+            row(*net, 0.1, seed=seed, composite_epoch=35 + seed, base_epoch=5)
+            | {"composite_error": error, "base_error": 0.1 if net == nets[0] else base[seed]}
+            for net in nets
+            for seed, error in enumerate(of_resnet if net == nets[0] else missed)
+            if net == nets[0] or seed in seeds
+        ]
+        first, *others = epoch_claims(config, pd.DataFrame(rows))
+        assert first.item == "epochs to half of the base / of the composite signal, 3resnet(all)"
+        named = [claim.item.split("the end, ")[1] for claim in others]
+        assert named == ["3resnet(ntk)", "3layer(all)"]
+        assert others[0]._replace(item="") == others[1]._replace(item="")
+        return others[0].status, others[0].note
+
+    assert found() == ("shown", "")
+    assert found(missed=(0.3, 0.31)) == ("not shown", "")
+    # A share is known to 0.04 on either side.
+    no_resnet = ("undecided", "the ResNet is not shown to learn")
+    for of_resnet, expected in (
+        ((0.45, 0.1), ("shown", "")),
+        ((0.47, 0.1), no_resnet),
+        ((0.1, 0.9), no_resnet),
+        ((), no_resnet),
+    ):
+        assert found(of_resnet=of_resnet) == expected
+    no_base = ("undecided", "it does not learn the base signal either")
+    assert found(base=(0.1, 0.9)) == no_base
+    assert found(seeds=(0,)) == ("undecided", "1 of 2 runs failed or are not there")
+    for missed in (0.9, 0.3):
+        assert found(missed=(missed, missed)) == ("undecided", "all of 2 seeds are equal")
+
+
+def samples(kernel, network, others=()):
     """Returns the claims on (seed, N, error) of a kernel and of the ResNet, of F times G."""
-    rows = [row("none", "gaussian", e, num_train=n, seed=s) for s, n, e in kernel]
+    rows = [*others]
+    rows += [row("none", "gaussian", e, num_train=n, seed=s) for s, n, e in kernel]
     rows += [row("3resnet", "all", e, num_train=n, seed=s) for s, n, e in network]
     fields = {"sweep.limits": (("none", "gaussian"),), "sweep.series": (("3resnet", "all"),)}
-    fields |= {"sweep.baselines": (), "sweep.seed": tuple({s for s, *_ in network})}
-    fields |= {"sweep.baseline_seed": tuple({s for s, *_ in kernel})}
-    fields |= {"sweep.num_train": tuple({n for _, n, _ in network})}
-    fields |= {"sweep.limit_num_train": tuple({n for _, n, _ in kernel})}
+    fields |= {"sweep.baselines": (), "sweep.seed": tuple(dict.fromkeys(s for s, *_ in network))}
+    fields |= {"sweep.baseline_seed": tuple(dict.fromkeys(s for s, *_ in kernel))}
+    fields |= {"sweep.num_train": tuple(dict.fromkeys(n for _, n, _ in network))}
+    fields |= {"sweep.limit_num_train": tuple(dict.fromkeys(n for _, n, _ in kernel))}
     return sample_claims(configure(**fields), pd.DataFrame(rows))
 
 
@@ -269,6 +346,51 @@ def test_seeds_that_differ_and_kernels_that_were_not_run_that_far_leave_it_undec
     assert samples(kernel, [(0, 500, 0.68)])[1].status == "not shown"
 
 
+def test_where_neither_gets_there_the_largest_number_of_examples_is_told():
+    kernel, network = ([(0, n, 1.0) for n in sizes] for sizes in ((50, 400), (50, 300)))
+    of_kernels, of_network = samples(kernel, network)
+    assert (of_kernels.ours, of_network.ours) == (
+        "not surely to N = 400",
+        "not surely to N = 300",
+    )
+    assert of_network.status == "not shown"
+    # Where an N or a seed failed what ran is told nevertheless.
+    failed = samples([(0, 50, np.nan), *kernel[1:]], [(0, 50, np.nan), (0, 300, 0.1)])
+    assert [claim.ours for claim in failed] == ["not surely to N = 400", "300"]
+    lost = [(1, 50, np.nan)]
+    failed = samples([(0, 50, 1.0), *lost], [(0, 50, 1.0), *lost])
+    assert [claim.ours for claim in failed] == ["not surely to N = 50"] * 2
+
+
+def test_a_kernel_that_gets_there_refutes_whatever_its_larger_sizes_do():
+    network = [(0, 100, 1.0), (0, 500, 0.1)]
+    for errors, status in (
+        ((0.1, 0.1, 9.0), "not shown"),
+        ((0.1, 1.0, 1.0), "not shown"),
+        ((1.0, 1.0, 0.1), "shown"),
+    ):
+        kernel = [(0, n, e) for n, e in zip((100, 500, 1000), errors, strict=True)]
+        assert samples(kernel, network)[1].status == status
+
+
+def test_sizes_may_come_in_any_order():
+    """The least of those that leave it undecided is named."""
+    kernel = [(seed, n, error) for n in (500, 100) for seed, error in enumerate((0.6, 0.8))]
+    found = samples(kernel, [(0, 500, 0.1), (0, 100, 1.0)])[1]
+    assert found.ours == "500" and found.note.startswith("at N = 100 it would take ")
+
+
+def test_results_of_other_targets_have_no_part_in_the_claims_of_one():
+    others = [
+        row(net, learner, error, **{name: value})
+        for net, learner, error in (("none", "gaussian", 1e-3), ("3resnet", "all", 9.0))
+        for name, value in (("d", 31), ("base_degree", 1), ("composite_degree", 3), ("outputs", 8))
+    ]
+    found = samples([(0, 500, 1.0)], [(0, 500, 0.1)], others)
+    assert [claim.ours for claim in found] == ["not surely to N = 500", "500"]
+    assert found[1].status == "shown"
+
+
 def of_theorem(d, sizes, error=1.0):
     """Returns the claims on linear F and one product of four of its outputs, of one kernel."""
     task = {"d": d, "base_degree": 1, "composite_degree": 4, "outputs": 4}
@@ -290,6 +412,24 @@ def test_items_of_theorem_2_name_the_examples_that_were_run_and_else_those_of_it
     ran, at_all = (of_theorem(30, sizes)[0] for sizes in ((10, 20, 28), (28,)))
     assert "N to 20," in ran.item
     assert at_all.status == "not run" and "N to 27," in at_all.item
+
+
+def test_of_several_widths_and_sizes_theorem_3_has_to_do_with_the_largest():
+    """C(30, 4) / 1000 = 27 features, and as many examples."""
+    task = {"d": 30, "base_degree": 1, "composite_degree": 4, "outputs": 4}
+    rows = [row("3resnet", "all", 1e-4, num_train=27, **task)]
+    rows += [
+        row("2layer", "last_exact", 1.0, num_train=size, width=width, **task)
+        for size in (10, 27)
+        for width in (9, 27)
+    ]
+    fields = {"sweep.tasks": ((30, 1, 4, 4),), "sweep.exact": (("2layer", "last_exact"),)}
+    fields |= {"sweep.exact_width": (9, 27), "sweep.exact_num_train": (10, 27)}
+    fields |= {"sweep.num_train": (27,), "sweep.baselines": ()}
+    fields |= {"sweep.series": (("3resnet", "all"),)}
+    found = sample_claims(configure(**fields), pd.DataFrame(rows))[1]
+    assert (found.status, found.note) == ("shown", "")
+    assert "to 27 of them, N to 27," in found.item
 
 
 def of_alphas(error, seeds=(0, 1, 2), sizes=(1000,)):
@@ -375,7 +515,46 @@ def test_at_beta_equal_to_alpha_the_error_is_measured():
     rows = [row("3resnet", "all", e, beta=b) for b, e in ((1.0, 0.1), (0.3, 1.0), (0.2, 2.0))]
     found = claims.beta_claims(config, pd.DataFrame(rows))
     assert [claim.status for claim in found] == ["shown", "measured", "shown"]
-    assert found[1].ours == 1.0 and "beta = 0.3 = alpha" in found[1].item
+    assert found[1].ours == 1.0 and "beta = 0.3 = alpha" in found[1].item and found[1].note == ""
+
+
+@pytest.mark.parametrize(
+    ("widths", "seeds", "status"),
+    [
+        ((200,), (0,), "shown"),
+        ((100, 200), (0,), "undecided"),
+        ((100, 200), (0, 1), "shown"),
+    ],
+)
+def test_one_seed_does_not_tell_the_best_of_two_widths(widths, seeds, status):
+    """At every width, which is no best of any, it does tell."""
+    rows = [
+        row("3resnet", "all", error * (1 + seed / 1e4), beta=beta, seed=seed, width=width)
+        for beta, error in ((1.0, 0.1), (0.2, 2.0))
+        for width in widths
+        for seed in seeds
+    ]
+    fields = {"sweep.width": widths, "sweep.seed": seeds}
+    best, _ = claims.beta_claims(configure(**fields), pd.DataFrame(rows))
+    why = f"one seed does not tell the best of {len(widths)} widths"
+    assert (best.status, best.note) == (status, "" if status == "shown" else why)
+    fields |= {"sweep.series": (("3resnet", "all"),), "sweep.baseline_seed": seeds}
+    runs = pd.DataFrame([one for one in rows if one["beta"] == 1.0])
+    others = runs.assign(net="3layer", test_error=20 * runs["test_error"])
+    assert claims.width_claims(configure(**fields), pd.concat([runs, others]))[0].status == "shown"
+
+
+def test_a_skip_is_claimed_to_learn_a_bottleneck_is_measured_and_others_do_not_learn():
+    nets = {"3resnet": 0.1, "3resnet_full": 0.2, "3layer_bottleneck": 0.3, "3layer": 2.0}
+    fields = {"sweep.series": tuple((net, "all") for net in nets), "sweep.baselines": ()}
+    rows = pd.DataFrame([row(net, "all", error) for net, error in nets.items()])
+    found = claims.net_claims(configure(**fields), rows)
+    assert [claim.status for claim in found] == ["shown", "shown", "measured", "shown"]
+    assert [claim.ours for claim in found] == list(nets.values())
+    said = ["worst m from 50", "a skip, no bottleneck", "a bottleneck, no skip", "3layer(all)"]
+    assert all(words in claim.item for words, claim in zip(said, found, strict=True))
+    worse = rows.assign(test_error=rows["test_error"].where(rows["net"] != "3resnet_full", 1.0))
+    assert claims.net_claims(configure(**fields), worse)[1].status == "undecided"
 
 
 HAND = pd.DataFrame({"test_error": [0.1, 0.03, 0.01], "relative_norm": [9.7, 12.5, 13.8]})
@@ -419,6 +598,7 @@ FAR = (0.05, 1.0, 45.0)
 def test_searches_that_are_less_than_was_asked_for_or_than_the_paper_s_show_nothing():
     for fields, note in (
         ({"widths": (2000, 100_000)}, "2 of 4 searches failed or are not there"),
+        ({"seeds": (0, 1, 2)}, "1 of 3 searches failed or are not there"),
         ({"widths": (2000,)}, "m was searched to 2,000 of 100,000"),
         ({"num_test": 29}, "29 test examples are too few"),
     ):
@@ -436,6 +616,34 @@ def test_one_search_leaves_the_norm_open_and_so_does_one_beside_no_network_by_ha
     assert alone[2].note == "no network of small norm is shown to be there"
 
 
+def test_of_all_candidates_the_least_error_and_the_least_norm_that_fits_count():
+    found = searched((0.12, 0.9, 30.0), (0.1, 0.5, 45.0), (0.13, 0.8, 9.0))
+    assert [claim.ours for claim in found] == pytest.approx([0.5, 0.5, 30.0], rel=1e-3)
+    assert [claim.status for claim in found] == ["not shown", "shown", "shown"]
+    none = searched((0.13, 0.7, 45.0))[2]
+    assert none.ours == "no such run" and none.note == "not every seed fits the training examples"
+
+
+def test_a_norm_is_open_where_examples_are_few_and_a_single_network_by_hand_is_a_contrast():
+    few = searched((0.05, 1.0, 10.0), num_test=29)[2]
+    assert (few.status, few.note) == ("undecided", "29 test examples are too few")
+    assert searched((0.05, 1.0, 10.0))[2].status == "not shown"
+    assert searched(FAR, hand=HAND[:1])[2].status == "shown"
+
+
+def test_searches_may_go_to_less_than_the_paper_s_width_as_well():
+    rows = [
+        {"train_error": 0.05, "test_error": 1 + seed / 1e4, "relative_norm": 45.0 + seed / 1e4}
+        | {"seed": seed, "width": width}
+        for seed in (0, 1)
+        for width in (2000, 100_000)
+    ]
+    fields = {"d": 40, "sweep.width": (2000, 100_000), "sweep.seed": (0, 1), "num_test": EXACT}
+    config = set_fields(minimal_settings.default_config(), fields)
+    found = search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
+    assert [claim.status for claim in found] == ["shown"] * 3
+
+
 def test_of_seeds_that_do_not_all_fit_nothing_is_shown():
     rows = [
         {"train_error": train, "test_error": 1 + train, "relative_norm": 45.0 + seed, "seed": seed}
@@ -447,6 +655,7 @@ def test_of_seeds_that_do_not_all_fit_nothing_is_shown():
     found = search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
     assert {claim.status for claim in found} == {"undecided"}
     assert {claim.note for claim in found} == {"not every seed fits the training examples"}
+    assert found[2].ours == 45.5  # of those that do
 
 
 @pytest.mark.parametrize("factor", [1.049, 1 / 1.049, 1.051, 1 / 1.051])
@@ -462,6 +671,13 @@ def test_networks_by_hand_of_which_some_failed_show_nothing():
     found = hand_claims(pd.concat([HAND, lost], ignore_index=True), EXACT)
     assert {claim.status for claim in found} == {"undecided"}
     assert {claim.note for claim in found} == {"1 of 4 runs failed or are not there"}
+
+
+def test_of_networks_by_hand_some_of_which_failed_none_may_have_a_norm():
+    lost = pd.DataFrame({"test_error": [np.nan], "relative_norm": [np.nan]})
+    near, *far = hand_claims(pd.concat([HAND[:1], lost], ignore_index=True), EXACT)
+    assert near.ours == 0.1
+    assert {(claim.status, claim.note) for claim in far} == {("undecided", "none of that norm")}
 
 
 def test_errors_by_hand_are_below_the_paper_s_by_an_interval_of_the_test_examples():
