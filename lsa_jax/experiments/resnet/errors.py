@@ -79,6 +79,7 @@ def errors_claim(
     unless: str = "",
     above: float = 0.0,
     below: float = np.inf,
+    refuted_from: float = 0.0,
     tries: int = 1,
     chosen_of: int = 1,
 ) -> Claim:
@@ -91,6 +92,7 @@ def errors_claim(
         unless: as in `claims.compare`.
         above: what they have to exceed.
         below: what they have to stay below.
+        refuted_from: what they have to exceed to refute that, where it is more than `below`.
         tries: of how many settings this may be the best.
         chosen_of: of how many candidates each seed has the one with the least test error.
     """
@@ -108,6 +110,8 @@ def errors_claim(
     claim = claim._replace(
         ours=float(errors.median()), spread=spread(errors), low=ends[0], high=ends[1]
     )
+    if claim.status == "not shown" and claim.low < refuted_from:
+        claim = undecided(claim, f"it may be below {refuted_from:g}, and not {below:g}", when=True)
     return undecided(claim, no_sample(errors, num_test), when=True)
 
 
@@ -145,7 +149,7 @@ def errors_at(
     """Compares errors with bounds at several settings at once, and returns what decides.
 
     At every one: all intervals have to be on the claim's side, and no run may be missing. At some:
-    one interval has to, that of so many settings at once.
+    one interval has to, that of so many settings at once; and none may be missing to refute it.
 
     Args:
         at: every or some.
@@ -168,7 +172,8 @@ def errors_at(
     # The worst of every, the best of some; that is the least, but for every one below a bound.
     sign = -1 if at == "every" and below < np.inf else 1
     end = "high" if below < np.inf else "low"
-    return min(ran, key=lambda c: (_FIRST[at].index(c.status), sign * (getattr(c, end) or 0.0)))
+    claim = min(ran, key=lambda c: (_FIRST[at].index(c.status), sign * (getattr(c, end) or 0.0)))
+    return undecided(claim, failed, when=at == "some" and claim.status == "not shown")
 
 
 def as_measured(claim: Claim) -> Claim:

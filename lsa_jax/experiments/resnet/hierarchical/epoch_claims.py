@@ -61,7 +61,7 @@ def epoch_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[
         missed = rows.reindex(columns=["base_error", "composite_error"]).astype(float)
         missed = missed.where(np.isfinite(rows["test_error"].astype(float)), np.nan)
         unless = gaps([missed["composite_error"]]) or control
-        if not (missed["base_error"].dropna() + REACH * error < LEARNED).all():
+        if not (missed["base_error"] + REACH * error < LEARNED).all():
             unless = unless or "it does not learn the base signal either"
         names = words_of("never", {"series": series})
         options = {"above": LEARNED, "examples_error": error, "unless": unless}
