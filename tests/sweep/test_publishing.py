@@ -180,6 +180,16 @@ def test_kept_results_are_the_sweeps_own_and_of_the_same_bytes_each_time(place, 
     assert kept.pack(tmp_path / "again") == kept.pack(place[1] / "a") == kept_of(place).read_bytes()
 
 
+@pytest.mark.parametrize("words", [["--config=c.py:small"], ["--config", "c.py:small"]])
+def test_of_a_command_its_configuration_is_kept(place, words, tmp_path):
+    finish(place[1], "a", ["sweep.py", *words, "--workdir=somewhere"])
+    path = tmp_path / "kept"
+    path.write_bytes(kept.pack(place[1] / "a"))
+    kept.unpack(path, tmp_path / "again")
+    found = files.read_json(tmp_path / "again" / "config.json")
+    assert found["command"] == ["launch.sweep", *words]
+
+
 def renew(place, claims=CLAIMS[1:]):
     """Returns what is said of reports made anew by a code whose claims are others."""
 
