@@ -2,6 +2,7 @@
 
 import difflib
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,14 @@ from lsa_jax.sweep.variants import UnknownVariantError
 
 _FOLDER = Path("configs")
 _SUGGESTED = 3
+
+
+def named_in(command: Sequence[str]) -> str:
+    """Returns what follows `--config` in a command that was typed; empty where nothing does."""
+    for before, word in zip(["", *command], command, strict=False):
+        if word.startswith("--config=") or before == "--config":
+            return word.removeprefix("--config=")
+    return ""
 
 
 def load(path: Path) -> ModuleType:

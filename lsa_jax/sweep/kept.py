@@ -11,6 +11,7 @@ from typing import Any
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
+from lsa_jax.sweep import config_files
 
 # How long what is packed may be; checked while it is read, as a few bytes can stand for many.
 MOST_BYTES = 500_000_000
@@ -19,13 +20,9 @@ MOST_BYTES = 500_000_000
 def _record(folder: Path) -> dict[str, Any]:
     """Returns what is recorded of a sweep, without the folders of the machine it ran on."""
     record = files.read_json(folder / "config.json")
-    words = record["command"]
-    named = [
-        word
-        for before, word in zip(["", *words], words, strict=False)
-        if word.startswith("--config") or before == "--config"
-    ]
-    return record | {"command": ["launch.sweep", *named]}
+    named = f"--config={config_files.named_in(record['command'])}"
+    fields = [word for word in record["command"] if word.startswith("--config.")]
+    return record | {"command": ["launch.sweep", named, *fields]}
 
 
 def pack(folder: Path) -> bytes | None:

@@ -10,7 +10,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.reproduction import Sweep
-from lsa_jax.sweep import fingerprints, kept
+from lsa_jax.sweep import config_files, fingerprints, kept
 from lsa_jax.sweep.fingerprints import CODE_OF_REPORT
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
@@ -18,8 +18,7 @@ from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 def _one_sweep(folder: Path) -> Sweep:
     """Returns a sweep that was run by itself; its runs' own times are what is known of its cost."""
     recorded = files.read_json(folder / "config.json")
-    words = [word.removeprefix("--config=") for word in recorded["command"][1:]]
-    config = next((word for word in words if word.partition(":")[0].endswith(".py")), "")
+    config = config_files.named_in(recorded["command"])
     if not Path(config.partition(":")[0]).is_file():
         raise InputError(
             f"{folder} has the configuration {config!r}, which is not here; accepted: one below "

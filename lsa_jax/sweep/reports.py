@@ -12,7 +12,7 @@ from lsa_jax.reporting.claims import start_up_check
 from lsa_jax.reporting.measured import with_measures
 from lsa_jax.reporting.report import Claim, Report
 from lsa_jax.reporting.write import write_report
-from lsa_jax.sweep import locks
+from lsa_jax.sweep import config_files, locks
 from lsa_jax.sweep.points import Point, recorded_points
 from lsa_jax.sweep.registry import load_experiment
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
@@ -43,7 +43,7 @@ def _doubted(claims: list[Claim], failed: int, runs: int, workdir: Path) -> list
     """
     record = workdir / "config.json"
     command = files.read_json(record).get("command", []) if record.exists() else []
-    if any(str(word).endswith(f":{SIZE_FOR_TESTS}") for word in command):
+    if config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
         return start_up_check(claims)
     note = f"{failed} of {runs} runs failed"
     return [

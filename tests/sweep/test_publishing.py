@@ -176,7 +176,7 @@ def test_kept_results_are_the_sweeps_own_and_of_the_same_bytes_each_time(place, 
             assert again.read_bytes() == first.read_bytes()
     assert files.read_json(tmp_path / "again" / "config.json") == files.read_json(
         place[1] / "a" / "config.json"
-    ) | {"command": ["launch.sweep"]}
+    ) | {"command": ["launch.sweep", "--config="]}
     assert kept.pack(tmp_path / "again") == kept.pack(place[1] / "a") == kept_of(place).read_bytes()
 
 
@@ -187,7 +187,7 @@ def test_of_a_command_its_configuration_is_kept(place, words, tmp_path):
     path.write_bytes(kept.pack(place[1] / "a"))
     kept.unpack(path, tmp_path / "again")
     found = files.read_json(tmp_path / "again" / "config.json")
-    assert found["command"] == ["launch.sweep", *words]
+    assert found["command"] == ["launch.sweep", "--config=c.py:small"]
 
 
 def renew(place, claims=CLAIMS[1:]):
