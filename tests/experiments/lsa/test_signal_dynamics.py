@@ -13,7 +13,7 @@ from lsa_jax.experiments.lsa.signal import networks
 from lsa_jax.experiments.lsa.signal.gradients import SAMPLERS, Params
 from lsa_jax.experiments.lsa.signal_dynamics import experiment, settings
 from lsa_jax.experiments.lsa.signal_dynamics.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.signal_dynamics.report import make_claims, trajectories
+from lsa_jax.experiments.lsa.signal_dynamics.report import trajectories
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.reporting import files
@@ -278,72 +278,6 @@ def test_runs_without_a_sweep_have_their_seed_in_the_trajectories(tmp_path):
     results = pd.DataFrame([{"id": "single", "status": "ok"}])
     table = trajectories(configure(seed=7), results, tmp_path)
     assert table.to_dict("list") == {"seed": [7, 7], "status": ["ok", "ok"], "step": [0, 10]}
-
-
-def course(seed, sign=1.0, status="ok"):
-    """A made-up run in which everything the paper says holds, or its opposite."""
-    step = np.arange(0, 50, 10)
-    return pd.DataFrame(
-        {
-            "seed": seed,
-            "status": status,
-            "step": step,
-            "w_dot_wstar": sign * (0.1 + 0.01 * step),
-            "b": -sign * (0.01 + 0.001 * step),
-            "ratio": 0.1 + 0.002 * step,
-            "test_accuracy": 0.5 + sign * (0.005 * step + 0.01 * seed * (step > 0)),
-        }
-    )
-
-
-def test_claims_are_computed_from_the_trajectories():
-    claims = make_claims(pd.concat([course(0), course(1)]), 5000)
-    assert [claim.status for claim in claims] == ["shown"] * 5
-    by_item = {claim.item: claim for claim in claims}
-    end = by_item["test accuracy at the end minus the start's"]
-    assert end.ours == pytest.approx(0.205) and end.spread == pytest.approx(0.01 / np.sqrt(2))
-    assert by_item["b at the end"].ours == pytest.approx(-0.05)
-    assert by_item["rank correlation of the step and w.w*"].ours == 1.0
-
-
-@pytest.mark.parametrize(("count", "status"), [(5, "not shown"), (6, "shown")])
-def test_what_grows_has_a_rank_correlation_above_nine_tenths(count, status):
-    """Of two neighbours exchanged it is 0.9 among five, which is not above, and 0.943 among six."""
-    run = course(0)
-    run = pd.concat([run, run.iloc[-1:].assign(step=50)]).head(count).reset_index(drop=True)
-    swapped = [1, 0, *range(2, count)]
-    grows = np.arange(count) / 100
-    run = run.assign(w_dot_wstar=0.1 + grows[swapped], ratio=grows[swapped])
-    run = run.assign(test_accuracy=0.5 + 10 * grows / 2)
-    found = make_claims(pd.concat([run, run.assign(seed=1)]), 5000)
-    assert [found[0].status, found[3].status] == [status] * 2
-
-
-def test_claims_that_do_not_hold_are_marked_so():
-    claims = make_claims(pd.concat([course(0, sign=-1.0), course(1, sign=-1.0)]), 5000)
-    assert [claim.status for claim in claims] == ["not shown"] * 5
-    alone = make_claims(course(0), 5000)
-    assert [claim.status for claim in alone] == ["undecided"] * 4 + ["shown"]
-    assert all(claim.spread is None for claim in alone)
-
-
-def test_runs_that_contradict_each_other_decide_nothing():
-    claims = make_claims(pd.concat([course(0), course(1, sign=-1.0)]), 5000)
-    assert [claim.status for claim in claims] == ["undecided"] * 5
-    assert [(claims[of].low, claims[of].high) for of in (0, 3)] == [(-1, 1)] * 2  # correlations
-
-
-def test_failed_runs_take_no_part_in_claims():
-    mixed = pd.concat([course(0), course(1), course(2, sign=-1.0, status="failed")])
-    assert [claim.status for claim in make_claims(mixed, 5000)] == ["shown"] * 5
-    none = make_claims(course(0, status="failed"), 5000)
-    assert [(claim.status, claim.ours) for claim in none] == [("not run", "")] * 5
-
-
-def test_a_measure_that_does_not_vary_has_no_correlation():
-    flat = pd.concat([course(0), course(1)]).assign(test_accuracy=0.5)
-    found = [claim.status for claim in make_claims(flat, 5000)]
-    assert found == ["undecided"] * 3 + ["not shown", "undecided"]
 
 
 def test_measures_along_the_way_are_of_the_filters_kernel_and_change_nothing(tmp_path):

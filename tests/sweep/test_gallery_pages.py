@@ -1,0 +1,122 @@
+"""Pages of the gallery have what came out beside what the paper says."""
+
+import re
+from pathlib import Path
+
+import pytest
+from published_sweeps import CLAIMS, publish, remake
+
+from lsa_jax.reporting import files, gallery
+from lsa_jax.sweep import gallery_pages
+from lsa_jax.sweep.catalog import Entry, Variant
+
+
+def entries(place):
+    """Returns a catalogue of a, of which the gallery has the small size, and of d, which is not."""
+    found = gallery.read(place)
+    sizes = [Variant(f"configs/lsa/a.py{s}", n, ("mnist",), found.get(f"configs/lsa/a.py{s}"))
+             for n, s in (("full", ""), ("small", ":small"))]  # fmt: skip
+    missing = [Variant("configs/lsa/d.py:small", "small", (), None)]
+    return [
+        Entry(Path("configs/lsa/a.py"), "lsa", "Figure a", "the x_i <w, x> fall", sizes),
+        Entry(Path("configs/lsa/d.py"), "lsa", "Figure d", "it shows", missing),
+    ]
+
+
+def test_of_a_check_that_it_starts_no_figure_is_published(place):
+    def only_starts(folder):
+        remake(folder)
+        files.write_json(folder / "report.json", CLAIMS[1:])
+
+    publish(place, only_starts)
+    item = gallery.read(place[0])["configs/lsa/a.py:small"]
+    assert item.status == "9 not run" and item.pictures == [] and gallery.size(place[0]) == 0
+    gallery_pages.write(place[0], entries(place[0]))
+    assert "![" not in (place[0] / "lsa.md").read_text()
+    assert "<img" not in (place[0] / "index.md").read_text()
+
+
+def test_a_page_has_what_came_out_beside_the_paper_and_the_command(place):
+    publish(place)
+    gallery_pages.write(place[0], entries(place[0]))
+    page = (place[0] / "lsa.md").read_text()
+    assert "\nThe x\\_i &lt;w, x> fall\n" in page
+    assert "![Figure a](lsa/a-small.curve.svg)" in page
+    assert "**Size small**: 0 of 1 shown, 9 not run. 1 min 10 s on 2 cores" in page
+    assert "(50 s of processor time), 2 runs; A processor, 2 x H100, JAX 0.10.2;" in page
+    assert "; [results](lsa/a-small.results.json.xz).\n\n<!-- record" in page
+    cells = ["a gap", "0.75", "0.5 ± 0.01", "0.4 to 0.6", "&lt;few&gt; seeds"]
+    assert all(f">{cell}</td>" in page for cell in cells)
+    assert '<span class="gallery-status bad">not shown</span>' in page
+    assert "<summary>2 more</summary>" in page
+    command = (
+        "python -m launch.sweep --config=configs/lsa/{}.py:small \\\n    --workdir=runs/{}{}\n"
+    )
+    assert command.format("a", "a-small", " --data_dir=DIR") in page
+    assert "\nNot run: `--config=configs/lsa/a.py`.\n" in page
+    assert command.format("d", "d-small", "") in page.partition("## Not run")[2]
+
+
+def sizes_of(place, **claims):
+    """Returns a catalogue of a, published at the sizes named with their claims and seconds."""
+    publish(place)
+    item = gallery.read(place[0])["configs/lsa/a.py:small"]
+    sizes = []
+    for size, (seconds, told) in claims.items():
+        config = "configs/lsa/a.py" + f":{size}" * (size != "full")
+        sweep = item.sweep._replace(config=config, claims=told, wall_seconds=seconds)
+        sizes.append(Variant(config, size, (), item._replace(sweep=sweep)))
+    return [Entry(Path("configs/lsa/a.py"), "lsa", "Figure a", "it shows", sizes)]
+
+
+def claim(item, ours, status):
+    return CLAIMS[0] | {"item": item, "ours": ours, "status": status}
+
+
+def test_sizes_of_a_claim_stand_one_below_the_other(place):
+    full = [claim("a gap", 0.7, "shown"), claim("a rate", 2, "shown")]
+    small = [claim("a rate", 1, "undecided"), claim("a gap", 0.5, "not shown")]
+    found = sizes_of(place, full=(9, full), small=(2, [*small, claim("a sign", 1, "shown")]))
+    gallery_pages.write(place[0], found)
+    page = (place[0] / "lsa.md").read_text()
+    columns, *rows = re.findall(r"<tr>(.*?)</tr>", page)
+    assert re.findall(r"<th>(.*?)</th>", columns)[:4] == ["claim", "size", "status", "paper"]
+    cells = [re.findall(r"<td.*?>(?:<span.*?>)?(.*?)(?:</span>)?</td>", row)[:5] for row in rows]
+    assert cells == [
+        ["a gap", "full", "shown", "0.75", "0.7 ± 0.01"],
+        ["", "small", "not shown", "0.75", "0.5 ± 0.01"],
+        ["a rate", "full", "shown", "0.75", "2 ± 0.01"],
+        ["", "small", "undecided", "0.75", "1 ± 0.01"],
+        ["a sign", "small", "shown", "0.75", "1 ± 0.01"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "sizes, shown",
+    [
+        ({"full": (2, "shown"), "small": (9, "not shown")}, "shown"),
+        ({"small": (2, "shown"), "medium": (9, "not shown")}, "not shown"),
+        ({"small": (9, "shown"), "medium": (2, "not shown")}, "shown"),
+    ],
+)
+def test_a_claim_counts_once_at_the_published_size_or_the_longest(place, sizes, shown):
+    told = {n: (seconds, [claim("a gap", 1, is_)]) for n, (seconds, is_) in sizes.items()}
+    gallery_pages.write(place[0], sizes_of(place, **told))
+    page = (place[0] / "index.md").read_text()
+    count = {name: int(n) for name, n in re.findall(r'data-label="([^"]*)">(\d+)<', page)[:6]}
+    others = {"shown", "not shown"} - {shown}
+    assert count[shown] == 1 and count[others.pop()] == 0
+    assert count["at the published size"] == ("full" in sizes)
+
+
+def test_the_first_page_counts_claims_and_has_a_card_an_item(place):
+    publish(place)
+    gallery_pages.write(place[0], entries(place[0]))
+    page = (place[0] / "index.md").read_text()
+    assert ">1 of 2</td>" in page
+    counts = [f'<td data-label="{name}">{n}</td>' for name, n in (("not shown", 1), ("not run", 9))]
+    assert all(count in page for count in counts)
+    a, d = page.split('<a class="gallery-card" ')[1:]
+    assert a.startswith('href="lsa.md#a"') and 'data-status="not shown|not run"' in a
+    assert 'data-seconds="70.0"' in a and 'src="lsa/a-small.curve.svg"' in a
+    assert d.startswith('href="lsa.md#d"') and 'data-status="not run">' in d and "<img" not in d
