@@ -9,11 +9,6 @@ from small_sweeps import maker
 from lsa_jax.experiments.transformers import settings, training
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
 from lsa_jax.experiments.transformers.one_layer import strictly_correct
-from lsa_jax.experiments.transformers.report import (
-    step_claims,
-    theorem_claims,
-    training_claims,
-)
 from lsa_jax.experiments.transformers.sampler import all_sets, permutation_matrix
 from lsa_jax.experiments.transformers.tasks import make_lists
 from lsa_jax.reporting.files import read_all_metrics
@@ -137,29 +132,3 @@ def test_training_that_leaves_the_finite_numbers_has_failed(tmp_path):
     _, points = make(**TRAINING | {"sweep.value_scale": (3e38,), "sweep.seed": (0,)})
     outcomes = EXPERIMENT.run(points[1:], None, tmp_path, lambda fraction: None)
     assert outcomes[0].status == "failed" and "lower config.learning_rate" in outcomes[0].message
-
-
-def theorem_rows(steps, **changes):
-    row = {"bound": 10.0, "largest_rise": -1.0, "least_slope_ratio": 2.0, "ordered": 1.0}
-    return pd.DataFrame([{**row, **changes, "first_perfect": s} for s in steps])
-
-
-def test_a_theorem_is_shown_when_every_run_is_within_the_bound():
-    def found(rows, count):
-        return [claim.status for claim in theorem_claims("value_fixed", rows, count)]
-
-    assert found(theorem_rows([2, 10]), 2) == ["shown"] * 4
-    assert found(theorem_rows([2, 11]), 2)[0] == "not shown"
-    assert found(theorem_rows([2, np.nan]), 2)[0] == "not shown"
-    assert found(theorem_rows([2]), 2)[0] == "not shown"  # one run failed
-    assert found(theorem_rows([2], largest_rise=0.1, ordered=0.9), 1)[1::2] == ["not shown"] * 2
-    assert found(pd.DataFrame(), 2) == ["not run"] * 4
-
-
-def test_the_step_and_the_open_question_say_what_was_not_run():
-    empty = pd.DataFrame({"status": [], "gradient": []})
-    assert {claim.status for claim in step_claims(empty)} == {"not run"}
-    rows = pd.DataFrame({"value_scale": 1.0, "randomness": [0.1, 0.5], "success": [1.0, 0.0]})
-    assert [claim.status for claim in training_claims(rows)] == ["shown", "not run"]
-    rows["randomness"] = [0.1, 1.0]
-    assert [claim.status for claim in training_claims(rows)] == ["shown", "measured"]

@@ -81,6 +81,7 @@ def test_training_is_told_by_its_start_with_the_median_step_of_those_that_were_p
     curves = report.extra_tables["curves"]
     assert list(curves["id"]) == list("aabbccdd") and list(curves["step"]) == [0, 20] * 4
     assert [claim.status for claim in report.claims] == ["not shown", "measured"]
+    assert report.claims[0].ours == "2 of 3"
     assert f"every {config.eval_every} steps" in report.notes[0]
     failed = random_results().assign(status="failed")
     assert table_of(make_report(config, failed, tmp_path)) == []
@@ -97,7 +98,8 @@ def test_a_theorem_is_told_run_by_run_with_its_claims_and_paths(tmp_path):
     report = make_report(config, results, tmp_path)
     (only,) = table_of(report)
     assert only["steps to perfect"] == 4 and only["bound on the steps"] == "10"
-    assert [(c.item, c.status) for c in report.claims][0][1] == "not shown"  # of two, one failed
+    assert {claim.status for claim in report.claims} == {"undecided"}  # of two, one failed
+    assert all("1 of 2 runs failed" in claim.note for claim in report.claims)
     assert len(report.claims) == 4 and "float64" in report.notes[0]
     assert report.extra_tables["paths"]["loss"].tolist() == [1.0, 0.5, 1 / 3]
     assert set(report.figures) == {"decision_lists"}

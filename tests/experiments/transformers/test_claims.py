@@ -1,0 +1,117 @@
+"""The claims on decision lists, at their bounds and in their words."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_sweeps import maker
+
+from lsa_jax.experiments.transformers import settings
+from lsa_jax.experiments.transformers.claims import (
+    gaps,
+    step_claims,
+    theorem_claims,
+    training_claims,
+)
+
+make = maker(settings, {"sweep.cases": ((6, 3, 2),)})
+
+
+def theorem(question="value_fixed", seeds=2, **columns):
+    config, _ = make(question=question, sweep__seed=tuple(range(seeds)))
+    row = {"bound": 10.0, "first_perfect": 2.0, "largest_rise": -1.0, "ordered": 1.0}
+    row |= {"least_slope_ratio": 2.0, "value_distance": 0.5, "eigenvalue": np.arange(seeds)}
+    return theorem_claims(
+        config, pd.DataFrame(settings.sweep(config)).assign(status="ok", **row | columns)
+    )
+
+
+@pytest.mark.parametrize("question", ["value_fixed", "value_near"])
+def test_a_theorem_is_shown_where_every_run_is_within_the_bound(question):
+    found = theorem(question, first_perfect=[2, 10])
+    assert [claim.status for claim in found] == ["shown"] * 4
+    assert found[0].ours == "2 of 2; 10 steps at most, 1 of the bound at most"
+    assert [claim.ours for claim in found[1:]] == ["2 of 2", "2 at least"] + [
+        "1" if question == "value_fixed" else "0.5 at most"
+    ]
+    late = theorem(question, first_perfect=[2, 11])
+    assert [claim.status for claim in late] == ["not shown"] + ["undecided"] * 3
+    assert all(c.note == "not every run is perfect within the bound" for c in late[1:])
+
+
+@pytest.mark.parametrize(
+    ("question", "place", "name", "at", "beyond"),
+    [
+        ("value_fixed", 1, "largest_rise", -1e-9, 0.0),
+        ("value_fixed", 2, "least_slope_ratio", 1.001, 1.0),
+        ("value_fixed", 3, "ordered", 1.0, 0.99),
+        ("value_near", 3, "value_distance", 1.0, 1.001),
+    ],
+)
+def test_one_run_beyond_its_bound_refutes_what_is_said_of_all(question, place, name, at, beyond):
+    assert theorem(question, **{name: [at, at]})[place].status == "shown"
+    assert theorem(question, **{name: [at, beyond]})[place].status == "not shown"
+
+
+def test_nothing_is_claimed_of_what_was_not_run():
+    config, _ = make(question="value_fixed")
+    none = pd.DataFrame(columns=["status", "gradient", "id"])
+    assert [claim.status for claim in theorem_claims(config, none)] == ["not run"] * 4
+    config, _ = make(question="value_step")
+    assert [claim.status for claim in step_claims(config, none)] == ["not run"] * 5
+    config, _ = make(question="value_random")
+    assert [claim.status for claim in training_claims(config, none)] == ["not run"] * 2
+
+
+def test_runs_that_a_sweep_asks_for_are_named_where_they_are_not_there():
+    config, _ = make(question="value_near", sweep__epsilon=(0.5, 1.0), sweep__seed=(0, 1, 2))
+    rows = pd.DataFrame(settings.sweep(config)).assign(status="ok")
+    assert gaps(config, rows) == ""
+    assert gaps(config, rows.drop(index=4)) == (
+        "1 of 6 runs failed or are not there: L = 6, n = 3, M = 2, epsilon = 1.0, seed = 1"
+    )
+    many = gaps(config, rows.iloc[:1])
+    assert many.startswith("5 of 6 runs") and many.count("; ") == 3 and many.endswith("; 2 more")
+    assert "more" not in gaps(config, rows.iloc[:3])
+    extra = pd.concat([rows, rows.iloc[:1].assign(status="failed", seed=9)])
+    assert gaps(config, extra) == "1 of 7 runs failed"
+    # The exact steps are asked for once, the sampled ones by size and seed.
+    config, _ = make(question="value_step", sweep__num_sequences=(10, 99), sweep__seed=(4, 5))
+    rows = pd.DataFrame(settings.sweep(config)).assign(status="ok")
+    assert gaps(config, rows) == "" and len(rows) == 5
+    assert gaps(config, rows.drop(index=0)).endswith("M = 2, gradient = exact, seed = 4")
+    assert gaps(config, rows.drop(index=2)).endswith("gradient = sampled, sequences = 10, seed = 5")
+
+
+def near_and_random(near, random, seeds):
+    """Returns the first claim where so many of the seeds succeed from near and random starts."""
+    config, _ = make(
+        question="value_random", sweep__randomness=(0.0, 1.0), sweep__seed=tuple(range(seeds))
+    )
+    rows = pd.DataFrame(settings.sweep(config))
+    right = np.r_[np.arange(seeds) < near, np.arange(seeds) < random]
+    rows = rows.assign(status="ok", success=right.astype(float), loss=np.arange(2.0 * seeds))
+    return training_claims(config, rows)[0]
+
+
+def luck(seeds, random):
+    """Returns how likely it is that all that fail of two times `seeds` have a random start."""
+    failed = seeds - random
+    return math.comb(seeds, failed) / math.comb(2 * seeds, failed)
+
+
+@pytest.mark.parametrize(("seeds", "random"), [(3, 0), (4, 0), (4, 1), (5, 1), (8, 7), (8, 3)])
+def test_near_and_random_starts_are_told_apart_by_fishers_test(seeds, random):
+    claim = near_and_random(seeds, random, seeds)
+    if luck(seeds, random) <= 0.025:
+        assert (claim.status, claim.note) == ("shown", "")
+        return
+    more = range(seeds + 1, 99)
+    first = next(n for n in more if luck(n, round(random * n / seeds)) <= 0.025)
+    assert (claim.status, claim.note) == ("undecided", f"it would take about {first} seeds")
+
+
+def test_no_number_of_seeds_tells_equal_rates_apart():
+    assert near_and_random(5, 5, 5).note == "it would take no number of seeds, at these rates"
+    assert near_and_random(200, 199, 200).note == "it would take more than 1000 seeds"
