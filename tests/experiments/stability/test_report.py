@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.experiments.stability.fit_table import fit_all
 from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
-from lsa_jax.experiments.stability.report import collect, fit_all, make_report
+from lsa_jax.experiments.stability.report import collect, make_report
 
 SIZES, STEPS = (100, 200, 400, 800), (3, 8)
 
@@ -31,6 +32,8 @@ def swept(tmp_path):
             lines = [
                 {"step": step} | {q: value_of(q, m, step, pair) for q in MEASURES} for step in STEPS
             ]
+            for line in lines:
+                line["train_error"] = pair / 10
             lines.append({"step": 3, "weight_movement/w": 0.5})  # measured along training
             if pair == 0:
                 lines += [
@@ -60,6 +63,9 @@ def test_every_curve_has_the_exponent_of_each_quantity_and_its_difference_to_the
     pairs, _ = collect(*swept)
     fits = fit_all(pairs, 20)
     assert len(fits) == len(STEPS) * len(QUANTITIES) and set(fits["pairs"]) == {3}
+    assert set(fits["sizes"]) == {4} and fits["tied"].isna().all()
+    # One pair of 0, 0.1, 0.2 and 0.3 failed at the largest size.
+    assert set(fits["least_fitted"]) == {100} and set(fits["train_accuracy"].round(9)) == {0.85}
     expected = {"loss_gap": -1.0, "stability": -0.5, "distance": 0.25, "norm": 0.0}
     for quantity, exponent in expected.items():
         rows = fits[fits["quantity"] == quantity]
@@ -73,7 +79,7 @@ def test_every_curve_has_the_exponent_of_each_quantity_and_its_difference_to_the
 
 def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, make):
     results, workdir = swept
-    config = make(sweep__m=SIZES)[0]
+    config = make(sweep__m=SIZES, fit__resamples=50)[0]
     report = make_report(config, results.assign(status="ok"), workdir)
     (_, exponents), (title, means) = report.tables
     gap = exponents[exponents["quantity"] == "loss gap"]
@@ -84,6 +90,8 @@ def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, ma
     assert stability["less the loss gap's"].tolist() == ["0.50 (0.50 to 0.50)"] * 2
     assert title == "Means over pairs after 8 updates"
     assert means["loss_gap"].tolist() == ["0.04", "0.02", "0.01", "0.005"]
+    assert means["train_accuracy"].tolist() == ["0.850"] * 4
+    assert means["least_train_accuracy"].tolist() == ["0.700"] * 4
     assert {"pairs_logistic_swap_3", "pairs_logistic_swap_8", "connectivity"} <= set(report.figures)
     assert set(report.extra_tables) == {"pairs", "fits", "paths"}
     # Where one size has three pairs there is no interval.
