@@ -54,7 +54,7 @@ def claims(paper, quantity, fall=0.0, *, accuracy=0.9, fitted=1.0, pairs=40, see
         for alpha, lost in ((0.0, 0.0), (0.5, fall), (1.0, 0.0), (2.0, pair / 1000 + seed / 100))
     ]
     paths = pd.DataFrame(ends).assign(**fixed)
-    return make_claims(config, fit_all(found, 50), paths)
+    return make_claims(config, fit_all(found, 20), paths)
 
 
 def powers(exponents, other=0.05, spread=1e-3):
