@@ -64,7 +64,7 @@ def unreadable(fits: pd.DataFrame, column: str = "exponent") -> list[str]:
         notes.append(f"it would take {least} pairs a size")
     if not np.isnan(tied := fits["tied"].min()):
         notes.append(f"all pairs of m = {tied:,.0f} are equal")
-    if len(fits) > 1 and fits[column].nunique() < len(fits):
+    if fits[column].nunique() < len(fits):
         notes.append("trials are equal")
     return notes
 

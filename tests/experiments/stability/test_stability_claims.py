@@ -333,6 +333,18 @@ def test_missing_and_equal_trials_show_nothing(networks):
         assert claim.status == "undecided" and "trials are equal" in claim.note
 
 
+def test_one_trial_with_fewer_sizes_or_equal_pairs_is_enough_to_show_nothing(networks):
+    config = networks(paper="2b", sweep__m=(12, 13, 14), sweep__seed=(0, 1))
+    fits = trials_of(GOOD, {name: b + 0.001 for name, b in GOOD.items()}, seeds=(0, 1))
+    for column, values, note in (
+        ("sizes", (3, 2), "2 of 3 sizes"),
+        ("tied", (14.0, 12.0), "all pairs of m = 12 are equal"),
+    ):
+        changed = fits.assign(**{column: fits["seed"].map(dict(enumerate(values)))})
+        for claim in make_claims(config, changed, pd.DataFrame()):
+            assert claim.status == "undecided" and note in claim.note
+
+
 def test_learners_of_which_nothing_was_run_are_named(make):
     learners = ("linearized_resnet", "resnet")
     config = make(report_step=8, learner="resnet", sweep__learner=learners)[0]
