@@ -12,11 +12,17 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Float
 
+from lsa_jax.reporting.intervals import LEVEL
+
 # Resamples of the pairs are drawn from here: equal tables give equal reports.
 _SEED = 0
 
 # A subsample has one of so many pairs.
 _SHARE = 5
+
+# Of fewer pairs, intervals by subsampling are too short: of two pairs they contain the exponent in
+# three of four tables.
+LEAST_PAIRS = 4
 
 
 class Decay(NamedTuple):
@@ -50,10 +56,11 @@ def fit_power(
 ) -> tuple[float, float] | None:
     """Returns (a, b) of the least-squares curve a m^b.
 
-    Returns None for fewer than three sizes, values that are not positive, or no convergence.
+    Returns None for fewer than three sizes, values that are not positive and finite, or no
+    convergence.
     """
     m, values = np.asarray(m, float), np.asarray(values, float)
-    if len(m) < 3 or not (values > 0).all():
+    if len(m) < 3 or not (values > 0).all() or not np.isfinite(values).all():
         return None
     # In units of a typical size: the same curve, but a of the values' own order of magnitude.
     unit = np.exp(np.mean(np.log(m)))
@@ -79,11 +86,20 @@ def fit_decay(
     a fifth of the pairs varies by, in place of one of all: of heavy tails the logarithm of either
     varies alike, of light ones that of the subsample more, and the interval is too long.
 
+    The interval is the symmetric one of Politis, Romano and Wolf, Subsampling (1999). Of made-up
+    pairs with and without a power law (3, 5 and 8 sizes, 4 to 90 pairs; normal, uniform,
+    exponential, lognormal and Pareto tails) 96% to 100% of such intervals contain the exponent,
+    and as many that of a difference. What the subsamples vary by about their median, upright or
+    reflected, contains it in as few as three of four tables of heavy tails. Where tails grow
+    shorter or longer with m, the maximum of a fifth of the pairs falls otherwise than that of all,
+    and about 90% of the symmetric intervals contain the exponent.
+
     Args:
         m: sizes, rising.
         samples: the quantity of every pair, by size.
-        resamples: how many subsamples. The interval leaves out those without a fit (a maximum that
-            is not positive).
+        resamples: how many subsamples. Those without a fit (a maximum that is not positive) count
+            as infinitely far off; where that is one in twenty, or there are fewer pairs than
+            `LEAST_PAIRS`, there is no interval.
 
     Returns:
         The fit, or None where the maxima have none. Missing parts are not-a-number.
@@ -94,7 +110,7 @@ def fit_decay(
         return None
     rng = np.random.default_rng(_SEED)
     resampled = np.full(resamples, np.nan)
-    for place in range(resamples if min(map(len, samples)) > 1 else 0):
+    for place in range(resamples if min(map(len, samples)) >= LEAST_PAIRS else 0):
         drawn = [
             rng.permutation(values)[: max(len(values) // _SHARE, 1)].max() for values in samples
         ]
@@ -125,12 +141,12 @@ def subtract_exponents(decay: Decay, other: Decay) -> tuple[float, float, float]
 
 
 def _interval(estimate: float, values: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
-    """Returns the estimate with what the middle 95% of the numbers are about their median.
+    """Returns the estimate and, to either side, how far 95% of the numbers are from it at most.
 
-    Not-a-number if there are none.
+    Not-a-number if so many of them are: those are infinitely far away.
     """
-    numbers = values[~np.isnan(values)]
-    if not len(numbers):
+    away = np.nan_to_num(np.abs(values - estimate), nan=np.inf)
+    reach = np.quantile(away, LEVEL, method="higher")
+    if np.isinf(reach):
         return np.nan, np.nan
-    low, middle, high = np.quantile(numbers, [0.025, 0.5, 0.975])
-    return float(estimate + low - middle), float(estimate + high - middle)
+    return float(estimate - reach), float(estimate + reach)

@@ -8,23 +8,15 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.stability import figures
-from lsa_jax.experiments.stability.claims import (
-    CURVE,
-    DIFFERENCE_COLUMNS,
-    ENOUGH_PAIRS,
-    fit_quantity,
-    in_words,
-    make_claims,
-    region_claims,
-)
-from lsa_jax.experiments.stability.fits import Decay, subtract_exponents
+from lsa_jax.experiments.stability.claims import make_claims
+from lsa_jax.experiments.stability.conditions import ENOUGH_PAIRS, FITTED
+from lsa_jax.experiments.stability.fit_table import CURVE, DIFFERENCE_COLUMNS, fit_all, in_words
 from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
+from lsa_jax.experiments.stability.regions import region_claims
 from lsa_jax.experiments.stability.settings import report_step
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import measured, not_run
 from lsa_jax.reporting.report import Report
-
-_FIT_COLUMNS = ["exponent", "factor", "low", "high", "log_slope", "mean_exponent"]
 
 
 def collect(results: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -38,28 +30,6 @@ def collect(results: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.Data
             elif MEASURES[0] in row:  # else the row of what was measured along training
                 rows.append(settings | row)
     return pd.DataFrame(rows), pd.DataFrame(paths)
-
-
-def _fit_columns(fit: Decay | None, gap: Decay | None) -> dict[str, float]:
-    """Returns what the table of fits says of a fit, and of it beside the loss gap's."""
-    if fit is None:
-        return {}
-    columns = {name: getattr(fit, name) for name in _FIT_COLUMNS}
-    if gap is None or gap is fit:
-        return columns
-    return columns | dict(zip(DIFFERENCE_COLUMNS, subtract_exponents(fit, gap), strict=True))
-
-
-def fit_all(pairs: pd.DataFrame, resamples: int) -> pd.DataFrame:
-    """Returns one row a curve and quantity: its fit, and how many pairs the fewest sizes have."""
-    rows = []
-    for curve, found in pairs.groupby(CURVE, sort=False):
-        fits = {quantity: fit_quantity(found, quantity, resamples) for quantity in QUANTITIES}
-        shared = dict(zip(CURVE, curve, strict=True)) | {"pairs": found.groupby("m").size().min()}
-        for quantity, fit in fits.items():
-            rows.append(shared | {"quantity": quantity} | _fit_columns(fit, fits["loss_gap"]))
-    columns = [*CURVE, "quantity", "pairs", *_FIT_COLUMNS, *DIFFERENCE_COLUMNS]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
@@ -77,10 +47,15 @@ def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
+    """Returns means over pairs by size, and the training accuracy of the pair with the least."""
     names = ["train_loss", "test_loss", "train_error", "test_error", *QUANTITIES]
-    here = pairs[pairs["step"] == step]
-    keys = ["learner", "perturbation", "m"]
-    means = here.groupby(keys, sort=False)[names].mean().map(lambda value: f"{value:.4g}")
+    here = pairs[pairs["step"] == step].groupby(["learner", "perturbation", "m"], sort=False)
+    means = here[names].mean().map(lambda value: f"{value:.4g}")
+    for column, errors in (
+        ("train_accuracy", here["train_error"].mean()),
+        ("least_train_accuracy", here["train_error"].max()),
+    ):
+        means[column] = [f"{1 - error:.3f}" for error in errors]
     return means.reset_index()
 
 
@@ -106,11 +81,12 @@ def _pairs_report(
         "example's loss from A(S) to A(S'). a m^b is fitted to the largest of all pairs of a size "
         "by least squares; intervals are of 95%, from subsamples of a fifth of the pairs, the same "
         "for all quantities. Maxima of stability and distance are heavy-tailed: fewer than "
-        f"{ENOUGH_PAIRS} pairs a size decide nothing.",
+        f"{ENOUGH_PAIRS} pairs a size decide nothing. Nor do networks with a training accuracy "
+        f"below {FITTED} at any size: their gap's exponent is that of how far training has come.",
     ]
     claims = make_claims(config, fits, paths)
     if config.paper == "figA_1":
-        claims += region_claims(pairs, config.fit.resamples, config.fit.region_start)
+        claims += region_claims(config, pairs)
     tables = [
         ("Exponents of m", _exponent_table(fits)),
         (f"Means over pairs after {step} updates", _mean_table(pairs, step)),

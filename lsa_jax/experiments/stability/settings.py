@@ -146,11 +146,22 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.influence.removed is {config.influence.removed}; accepted: at most m, "
             f"{config.m}"
         )
+    _check_places(config)
     _check_measures(config)
     if config.learner in LINEAR:
         _check_linear(config)
     else:
         _check_network(config)
+
+
+def _check_places(config: ml_collections.ConfigDict) -> None:
+    """Falls between two models need both of them on the path, and a place between."""
+    count = config.connectivity.num_alphas
+    if len(config.connectivity.sizes) and (count < 7 or count % 3 != 1):
+        raise InputError(
+            f"config.connectivity.num_alphas is {count}; accepted: 3n + 1 and at least 7, which "
+            "has places at both models and between them"
+        )
 
 
 # Why there is no more to measure of a network than its weights.

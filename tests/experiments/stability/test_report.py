@@ -6,26 +6,34 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.experiments.stability.fit_table import fit_all
 from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
-from lsa_jax.experiments.stability.report import collect, fit_all, make_report
+from lsa_jax.experiments.stability.report import collect, make_report
 
 SIZES, STEPS = (100, 200, 400, 800), (3, 8)
 
 
-def value_of(quantity, m, step):
-    """Each quantity falls with a power of m of its own, and doubles from stop to stop."""
+def value_of(quantity, m, step, pair):
+    """Each quantity falls with a power of m of its own, and doubles from stop to stop.
+
+    Pairs are not equal to the last bit, by which nothing would be shown.
+    """
     power = {"loss_gap": -1.0, "stability": -0.5, "distance": 0.25}.get(quantity, 0.0)
-    return 2.0 * m**power * (1 if step == STEPS[0] else 2)
+    return 2.0 * m**power * (1 if step == STEPS[0] else 2) * (1 - 1e-6 * pair)
 
 
 @pytest.fixture
 def swept(tmp_path):
-    """Returns results of two pairs a size; the last pair failed, the first one has a path."""
+    """Returns results of four pairs a size; the last pair failed, the first one has a path."""
     rows = []
     for m in SIZES:
-        for pair in (0, 1):
+        for pair in range(4):
             name = f"m={m}-pair={pair}"
-            lines = [{"step": step} | {q: value_of(q, m, step) for q in MEASURES} for step in STEPS]
+            lines = [
+                {"step": step} | {q: value_of(q, m, step, pair) for q in MEASURES} for step in STEPS
+            ]
+            for line in lines:
+                line["train_error"] = pair / 10
             lines.append({"step": 3, "weight_movement/w": 0.5})  # measured along training
             if pair == 0:
                 lines += [
@@ -43,9 +51,9 @@ def swept(tmp_path):
 
 def test_pairs_and_paths_are_collected_from_the_runs_that_did_not_fail(swept):
     pairs, paths = collect(*swept)
-    assert len(pairs) == 7 * len(STEPS) and set(pairs["step"]) == set(STEPS)
-    assert pairs.groupby("m").size().tolist() == [4, 4, 4, 2]
-    row = pairs[(pairs["m"] == 200) & (pairs["pair"] == 1) & (pairs["step"] == 8)].iloc[0]
+    assert len(pairs) == 15 * len(STEPS) and set(pairs["step"]) == set(STEPS)
+    assert pairs.groupby("m").size().tolist() == [8, 8, 8, 6]
+    row = pairs[(pairs["m"] == 200) & (pairs["pair"] == 0) & (pairs["step"] == 8)].iloc[0]
     assert row["loss_gap"] == 4.0 / 200 and row["seed"] == 0 and row["learner"] == "logistic"
     assert paths["m"].tolist() == np.repeat(SIZES, 2).tolist()
     assert paths["alpha"].tolist() == [0.0, 1.0] * 4 and "loss_gap" not in paths.dropna(axis=1)
@@ -54,7 +62,10 @@ def test_pairs_and_paths_are_collected_from_the_runs_that_did_not_fail(swept):
 def test_every_curve_has_the_exponent_of_each_quantity_and_its_difference_to_the_loss_gaps(swept):
     pairs, _ = collect(*swept)
     fits = fit_all(pairs, 20)
-    assert len(fits) == len(STEPS) * len(QUANTITIES) and set(fits["pairs"]) == {1}
+    assert len(fits) == len(STEPS) * len(QUANTITIES) and set(fits["pairs"]) == {3}
+    assert set(fits["sizes"]) == {4} and fits["tied"].isna().all()
+    # One pair of 0, 0.1, 0.2 and 0.3 failed at the largest size.
+    assert set(fits["least_fitted"]) == {100} and set(fits["train_accuracy"].round(9)) == {0.85}
     expected = {"loss_gap": -1.0, "stability": -0.5, "distance": 0.25, "norm": 0.0}
     for quantity, exponent in expected.items():
         rows = fits[fits["quantity"] == quantity]
@@ -68,7 +79,7 @@ def test_every_curve_has_the_exponent_of_each_quantity_and_its_difference_to_the
 
 def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, make):
     results, workdir = swept
-    config = make(sweep__m=SIZES)[0]
+    config = make(sweep__m=SIZES, fit__resamples=50)[0]
     report = make_report(config, results.assign(status="ok"), workdir)
     (_, exponents), (title, means) = report.tables
     gap = exponents[exponents["quantity"] == "loss gap"]
@@ -79,9 +90,11 @@ def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, ma
     assert stability["less the loss gap's"].tolist() == ["0.50 (0.50 to 0.50)"] * 2
     assert title == "Means over pairs after 8 updates"
     assert means["loss_gap"].tolist() == ["0.04", "0.02", "0.01", "0.005"]
+    assert means["train_accuracy"].tolist() == ["0.850"] * 4
+    assert means["least_train_accuracy"].tolist() == ["0.700"] * 4
     assert {"pairs_logistic_swap_3", "pairs_logistic_swap_8", "connectivity"} <= set(report.figures)
     assert set(report.extra_tables) == {"pairs", "fits", "paths"}
-    # Where one size has a single pair there is no interval.
+    # Where one size has three pairs there is no interval.
     (_, exponents), _ = make_report(config, results, workdir).tables
     assert exponents["b of maxima"].iloc[0] == "-1.00"
 

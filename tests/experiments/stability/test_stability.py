@@ -27,7 +27,7 @@ NETWORK = {
     "training.momentum": 0.9,
     "stops": (3,),
     "connectivity.sizes": (12,),
-    "connectivity.num_alphas": 4,
+    "connectivity.num_alphas": 7,
 }
 
 
@@ -149,7 +149,7 @@ def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(
     assert different.status == "ok" and different.metrics["distance"] > 0
     assert equal.metrics["distance"] == 0 and equal.metrics["stability"] == 0
     path = {row["alpha"]: row for row in different.history if "alpha" in row}
-    assert sorted(path) == [-1, 0, 1, 2]
+    assert sorted(path) == [-1, -0.5, 0, 0.5, 1, 1.5, 2]
     for split in ("train", "test"):
         end = 1 - different.metrics[f"{split}_error"]
         np.testing.assert_allclose(path[1][f"{split}_accuracy"], end, rtol=1e-6)
@@ -264,6 +264,16 @@ def test_images_are_resized_before_they_are_learned_from(make):
 def test_settings_that_do_not_fit_are_named(make, fields, words):
     with pytest.raises(InputError, match=words):
         settings.validate(set_fields(make()[0], fields))
+
+
+@pytest.mark.parametrize("count", [4, 6, 8, 75])
+def test_paths_need_places_at_both_models_and_between(make, count):
+    fields = {"connectivity.num_alphas": count, "connectivity.sizes": (12,)}
+    words = f"config.connectivity.num_alphas is {count}; accepted: 3n \\+ 1 and at least 7"
+    with pytest.raises(InputError, match=words):
+        settings.validate(set_fields(make()[0], fields))
+    settings.validate(set_fields(make()[0], fields | {"connectivity.sizes": ()}))
+    settings.validate(set_fields(make()[0], fields | {"connectivity.num_alphas": 3 * count + 1}))
 
 
 def test_removal_is_accepted_where_no_batch_statistics_see_the_example(make):

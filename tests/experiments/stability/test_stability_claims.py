@@ -3,15 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 
 from lsa_jax.experiments.stability import experiment
-from lsa_jax.experiments.stability.claims import (
-    connectivity_drops,
-    make_claims,
-    region_claims,
-)
+from lsa_jax.experiments.stability.claims import make_claims
+from lsa_jax.experiments.stability.connectivity import connectivity_drops
+from lsa_jax.experiments.stability.fit_table import fit_all
 from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
-from lsa_jax.experiments.stability.report import fit_all
+from lsa_jax.experiments.stability.regions import region_claims
 from lsa_jax.reporting.intervals import difference_error
 
 
@@ -69,7 +68,16 @@ def draw_pairs_table(sizes, exponents, *, step=8, num_pairs=40):
         for m in sizes
         for factor in rng.uniform(0.9, 1, num_pairs)
     ]
-    return pd.DataFrame(rows).assign(learner="logistic", perturbation="swap", seed=0)
+    curve = {"learner": "logistic", "perturbation": "swap", "seed": 0, "train_error": 0.0}
+    return pd.DataFrame(rows).assign(**curve)
+
+
+@pytest.fixture
+def networks(make):
+    """Returns a function of fields to a configuration of networks."""
+    return lambda **fields: make(
+        report_step=8, learner="resnet", sweep__learner=("resnet",), **fields
+    )[0]
 
 
 def test_what_the_thesis_left_open_is_measured_whatever_comes_out(make):
@@ -81,21 +89,119 @@ def test_what_the_thesis_left_open_is_measured_whatever_comes_out(make):
         assert words in claim.ours and f"difference {exponent + 1:.2f} (" in claim.ours
 
 
-@pytest.mark.parametrize(("below", "status"), [(-0.9, "shown"), (-0.3, "not shown")])
-def test_figure_a1_asks_whether_the_loss_gap_falls_at_another_rate_below_its_range(below, status):
-    sizes = np.array([1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000])
-    pairs = draw_pairs_table(sizes, {}, num_pairs=20)
-    rate = np.where(pairs["m"] < 15_000, below, -0.3)
+A1_SIZES = np.array([1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000])
+
+
+@pytest.fixture
+def a1(make):
+    """Returns a function of pairs and fields to their claims of regions."""
+
+    def claims_of(pairs, **fields):
+        axes = {"sweep__m": tuple(map(int, A1_SIZES)), "fit__resamples": 50}
+        return region_claims(make(paper="figA_1", **axes | fields)[0], pairs)
+
+    return claims_of
+
+
+def two_rates(below, above=-0.3, num_pairs=20):
+    pairs = draw_pairs_table(A1_SIZES, {}, num_pairs=num_pairs)
+    rate = np.where(pairs["m"] < 15_000, below, above)
     pairs["loss_gap"] *= pairs["m"] * (pairs["m"] / 15_000) ** rate
-    (claim,) = region_claims(pairs, 50, 15_000)
+    return pairs.assign(learner="resnet")
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "status"),
+    [
+        (-0.9, -0.3, "shown"),
+        (-0.3, -0.9, "shown"),
+        (-0.3, -0.3, "not shown"),
+        (-0.9, 0.3, "undecided"),
+        (0.3, 0.9, "undecided"),
+        (0.3, -0.9, "undecided"),
+    ],
+)
+def test_figure_a1_asks_whether_the_loss_gap_falls_at_another_rate_below_its_range(
+    a1, below, above, status
+):
+    (claim,) = a1(two_rates(below, above))
     assert claim.status == status
-    (small,) = region_claims(pairs[pairs["m"] < 20_000], 50, 15_000)
-    assert small.status == "not run"
+    note = "the loss gap is not shown to fall in both ranges"
+    assert claim.note == (note if status == "undecided" else "")
+    if status == "shown":
+        assert claim.low < below - above < claim.high
+
+
+def test_the_interval_of_two_rates_is_that_of_both(a1):
+    pairs = two_rates(-0.9)
+    (claim,) = a1(pairs)
+    below, above = (
+        fit_decay_of(pairs[inside]) for inside in (pairs["m"] < 15_000, pairs["m"] > 14_999)
+    )
+    reach = np.hypot(below.high - below.exponent, above.high - above.exponent)
+    expected = below.exponent - above.exponent + reach * np.r_[-1, 1]
+    np.testing.assert_allclose((claim.low, claim.high), expected)
+
+
+def fit_decay_of(pairs):
+    found = [(m, part.to_numpy()) for m, part in pairs.groupby("m")["loss_gap"]]
+    return fit_decay(np.array([m for m, _ in found], float), [values for _, values in found], 50)
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (
+            lambda pairs: pairs.assign(train_error=0.02 * (pairs["m"] == 50_000)),
+            "not fitted: a training accuracy of 0.980 at m = 50,000",
+        ),
+        (lambda pairs: pairs[pairs["m"] > 1000], "7 of 8 sizes"),
+        (lambda pairs: pairs.drop_duplicates("m"), "1 of 2 pairs of a size"),
+        (lambda pairs: pairs.groupby("m").head(3), "it would take 4 pairs a size"),
+        (
+            lambda pairs: pairs.assign(loss_gap=pairs.groupby("m")["loss_gap"].transform("max")),
+            "all pairs of m = 1,000 are equal",
+        ),
+        (lambda pairs: pairs.assign(loss_gap=-pairs["loss_gap"]), "no power law in trial 0"),
+    ],
+)
+def test_regions_of_runs_that_say_nothing_show_nothing(a1, change, note):
+    for below in (-0.9, -0.3):
+        (claim,) = a1(change(two_rates(below)))
+        assert claim.status == "undecided" and note in claim.note
+
+
+def test_a_range_of_two_sizes_has_no_rate(a1):
+    pairs = two_rates(-0.9)
+    for some in (pairs[pairs["m"] < 30_000], pairs[pairs["m"] > 2000]):
+        (claim,) = a1(some, sweep__m=tuple(sorted(set(some["m"]))))
+        assert (claim.status, claim.note) == ("not run", "a rate takes 3 sizes on either side")
+
+
+def test_regions_of_several_trials_are_students_t_of_the_difference(a1):
+    trials = [
+        two_rates(-0.9 + shift).assign(seed=seed) for seed, shift in enumerate((0, 0.02, 0.1))
+    ]
+    (claim,) = a1(pd.concat(trials), sweep__seed=(0, 1, 2))
+    found = [
+        fit_decay_of(t[t["m"] < 15_000]).exponent - fit_decay_of(t[t["m"] > 14_999]).exponent
+        for t in trials
+    ]
+    reach = 4.303 * np.std(found, ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose(
+        (claim.low, claim.high), np.mean(found) + reach * np.r_[-1, 1], rtol=1e-3
+    )
+    assert claim.status == "shown"
+    (claim,) = a1(pd.concat(trials[:2]), sweep__seed=(0, 1, 2))
+    assert (claim.status, claim.note) == ("undecided", "2 of 3 trials")
+    (claim,) = a1(pd.concat([trials[0].assign(seed=k) for k in range(3)]), sweep__seed=(0, 1, 2))
+    assert (claim.status, claim.note) == ("undecided", "trials are equal")
 
 
 def fits_of(exponents, reach=0.01):
     """Returns fits of one trial; intervals of all exponents are of the same length."""
     row = {"learner": "resnet", "perturbation": "swap", "seed": 0, "step": 8, "pairs": 40}
+    row |= {"sizes": 3, "train_accuracy": 1.0, "least_fitted": 12, "tied": np.nan}
     rows = []
     for name in experiment.MEASURES[:6]:
         exponent = exponents.get(name, np.nan)
@@ -110,8 +216,8 @@ def fits_of(exponents, reach=0.01):
     ("exponent", "status"),
     [(-0.17, "not shown"), (-0.09, "not shown"), (0.0, "undecided"), (0.02, "shown")],
 )
-def test_what_the_thesis_calls_decreases_elsewhere_is_one_in_2a(make, exponent, status):
-    config, _ = make(paper="2a", report_step=8)
+def test_what_the_thesis_calls_decreases_elsewhere_is_one_in_2a(networks, exponent, status):
+    config = networks(paper="2a")
     for gap, seen in ((-0.48, status), (0.0, status.replace("shown", "undecided"))):
         fits = fits_of({"stability": exponent, "loss_gap": gap})
         claims = make_claims(config, fits, pd.DataFrame())
@@ -120,9 +226,9 @@ def test_what_the_thesis_calls_decreases_elsewhere_is_one_in_2a(make, exponent, 
 
 
 def test_exponents_are_the_thesis_where_all_of_their_interval_is_near_and_nearer_than_to_others(
-    make,
+    networks,
 ):
-    config, _ = make(paper="1a", report_step=8)
+    config = networks(paper="1a")
     for exponent, reach, status in (
         (-0.18, 0.01, "shown"),
         (-0.18, 0.1, "undecided"),
@@ -132,11 +238,13 @@ def test_exponents_are_the_thesis_where_all_of_their_interval_is_near_and_nearer
         assert make_claims(config, fits, pd.DataFrame())[0].status == status
 
 
-def test_exponents_of_few_pairs_are_undecided_and_missing_paths_count_as_not_run(make):
-    config, _ = make(paper="2b", report_step=8, connectivity__sizes=(12,))
+def test_exponents_of_few_pairs_are_undecided_and_missing_paths_count_as_not_run(networks):
+    config = networks(paper="2b", connectivity__sizes=(12,))
     fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
-    found = [claim.status for claim in make_claims(config, fits, pd.DataFrame())]
-    assert found == ["shown"] * 3 + ["not run"] * 4
+    claims = make_claims(config, fits, pd.DataFrame())
+    found = [claim.status for claim in claims]
+    assert found == ["shown"] * 3 + ["undecided"] * 2 + ["not run"] * 2
+    assert [claim.note for claim in claims[3:5]] == ["no power law in trial 0"] * 2
     enough = make_claims(config, fits.assign(pairs=40), pd.DataFrame())
     assert [claim.status for claim in enough] == found
     few = make_claims(config, fits.assign(pairs=39), pd.DataFrame())
@@ -145,8 +253,8 @@ def test_exponents_of_few_pairs_are_undecided_and_missing_paths_count_as_not_run
 
 
 @pytest.mark.parametrize(("exponent", "status"), [(0.1, "shown"), (-0.6, "not shown")])
-def test_a_distance_explains_the_gap_where_it_falls_no_more_slowly(make, exponent, status):
-    config, _ = make(paper="1a", report_step=8)
+def test_a_distance_explains_the_gap_where_it_falls_no_more_slowly(networks, exponent, status):
+    config = networks(paper="1a")
     fits = fits_of({"loss_gap": -0.35, "distance": exponent, "normalized_distance": exponent})
     found = {claim.item: claim for claim in make_claims(config, fits, pd.DataFrame())}
     for name in ("distance", "normalised distance"):
@@ -155,12 +263,160 @@ def test_a_distance_explains_the_gap_where_it_falls_no_more_slowly(make, exponen
         assert "shown" not in {claim.status for claim in few[3:]}
 
 
+GOOD = {"loss_gap": -0.35, "stability": -0.17, "distance": 0.3, "normalized_distance": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ({"train_accuracy": 0.9899}, "not fitted: a training accuracy of 0.990 at m = 12"),
+        ({"train_accuracy": 0.5}, "not fitted: a training accuracy of 0.500 at m = 12"),
+        ({"sizes": 2}, "2 of 3 sizes"),
+        ({"pairs": 44}, "44 of 45 pairs of a size"),
+        ({"tied": 12.0}, "all pairs of m = 12 are equal"),
+    ],
+)
+def test_what_was_not_run_as_planned_shows_nothing_for_or_against_the_thesis(
+    networks, change, note
+):
+    config = networks(paper="2b", sweep__m=(12, 13, 14), sweep__num_pairs=45)
+    for exponents in (GOOD, {name: -3.0 for name in GOOD} | {"loss_gap": -1.0}):
+        fits = fits_of(exponents).assign(pairs=45)
+        before = make_claims(config, fits, pd.DataFrame())
+        assert {claim.status for claim in before} <= {"shown", "not shown"}
+        for claim in make_claims(config, fits.assign(**change), pd.DataFrame()):
+            assert claim.status == "undecided" and note in claim.note
+
+
+def test_convex_learners_are_not_asked_to_fit(make):
+    config, _ = make(paper="fig2_1", report_step=8)
+    names = ("loss_gap", "stability", "distance", "error_gap")
+    fits = fits_of(dict.fromkeys(names, -1.1) | {"error_gap": -0.82}).assign(learner="logistic")
+    claims = make_claims(config, fits.assign(train_accuracy=0.7), pd.DataFrame())
+    assert [claim.status for claim in claims] == ["shown"] * 5
+    only = make(report_step=8, learner="resnet", sweep__learner=("linearized_resnet", "resnet"))[0]
+    both = pd.concat([fits.assign(learner=name, train_accuracy=0.7) for name in only.sweep.learner])
+    convex, network = make_claims(only, both, pd.DataFrame())
+    assert convex.note == "it would take no number of trials"  # its exponents are equal
+    assert network.note == "not fitted: a training accuracy of 0.700 at m = 12"
+    assert network.ours.endswith("not decided") and network.status == "measured"
+
+
+def trials_of(*trials, seeds=(0, 1, 2)):
+    return pd.concat([fits_of(b).assign(seed=k) for b, k in zip(trials, seeds, strict=True)])
+
+
+def test_a_trial_without_a_power_law_is_named_and_not_left_out(networks):
+    config = networks(paper="2b", sweep__seed=(0, 1, 2))
+    near = [GOOD | {"loss_gap": -0.35 + k / 1000, "stability": -0.17 + k / 500} for k in range(3)]
+    before = make_claims(config, trials_of(*near), pd.DataFrame())
+    assert [claim.status for claim in before[:3]] == ["shown"] * 3
+    lacking = near[:2] + [{name: b for name, b in near[2].items() if name != "stability"}]
+    gap, stability, slower, *_ = make_claims(config, trials_of(*lacking), pd.DataFrame())
+    assert gap.status == "shown"
+    for claim in (stability, slower):
+        assert (claim.status, claim.note) == ("undecided", "no power law in trial 2")
+    for name in ("stability", "loss_gap"):
+        none = [{q: b for q, b in trial.items() if q != name} for trial in near]
+        claims = make_claims(config, trials_of(*none), pd.DataFrame())
+        of = claims[:3:2] if name == "loss_gap" else claims[1:3]
+        for claim in of:
+            assert claim.status == "undecided" and "no power law in trial 0, 1, 2" in claim.note
+
+
+def test_missing_and_equal_trials_show_nothing(networks):
+    config = networks(paper="2b", sweep__seed=(0, 1, 2))
+    near = [GOOD | {"loss_gap": -0.35 + k / 1000, "stability": -0.17 + k / 500} for k in range(2)]
+    for claim in make_claims(config, trials_of(*near, seeds=(0, 2)), pd.DataFrame()):
+        assert claim.status == "undecided" and "2 of 3 trials" in claim.note
+    for claim in make_claims(config, trials_of(GOOD, GOOD, GOOD), pd.DataFrame()):
+        assert claim.status == "undecided" and "trials are equal" in claim.note
+
+
+def test_one_trial_with_fewer_sizes_or_equal_pairs_is_enough_to_show_nothing(networks):
+    config = networks(paper="2b", sweep__m=(12, 13, 14), sweep__seed=(0, 1))
+    fits = trials_of(GOOD, {name: b + 0.001 for name, b in GOOD.items()}, seeds=(0, 1))
+    for column, values, note in (
+        ("sizes", (3, 2), "2 of 3 sizes"),
+        ("tied", (14.0, 12.0), "all pairs of m = 12 are equal"),
+    ):
+        changed = fits.assign(**{column: fits["seed"].map(dict(enumerate(values)))})
+        for claim in make_claims(config, changed, pd.DataFrame()):
+            assert claim.status == "undecided" and note in claim.note
+
+
+def test_learners_of_which_nothing_was_run_are_named(make):
+    learners = ("linearized_resnet", "resnet")
+    config = make(report_step=8, learner="resnet", sweep__learner=learners)[0]
+    missing, run = make_claims(config, fits_of(GOOD), pd.DataFrame())
+    assert (missing.status, run.status) == ("not run", "measured")
+    assert "linearized_resnet" in missing.item
+
+
+def test_an_undecided_exponent_says_how_many_trials_it_would_take(networks):
+    config = networks(paper="2b", sweep__seed=(0, 1, 2))
+    gaps = (-0.30, -0.35, -0.40)
+    fits = trials_of(*(GOOD | {"loss_gap": b, "stability": b + 0.04} for b in gaps))
+    # Between -0.35 -+ 0.09: Student's t of the spread 0.05 reaches so far until there are 4 trials.
+    claim = make_claims(config, fits, pd.DataFrame())[0]
+    assert (claim.status, claim.note) == ("undecided", "it would take about 4 trials")
+    # One trial: as if the half-length 0.1 were 1.96 deviations of trials.
+    one = make_claims(networks(paper="2b"), fits_of(GOOD, 0.1), pd.DataFrame())
+    needed = next(n for n in range(2, 99) if t.ppf(0.975, n - 1) * 0.1 / 1.96 / np.sqrt(n) < 0.09)
+    assert one[0].note == (
+        f"it would take about {needed} trials, if they differ as this one's interval says"
+    )
+    without = fits_of(GOOD).assign(low=np.nan, high=np.nan)
+    claim = make_claims(networks(paper="2b"), without, pd.DataFrame())[0]
+    assert claim.note == "no interval: subsamples of the pairs have no power law"
+
+
+@pytest.mark.parametrize(
+    ("gap", "stability", "status", "note"),
+    [
+        (-0.05, -0.05, "shown", ""),
+        (0.05, 0.05, "undecided", "the loss gap is not shown to fall"),
+        (-0.02, 0.005, "undecided", "the stability is not shown to fall"),
+        (-0.02, 0.02, "undecided", "the stability is not shown to fall"),
+        (-0.05, -0.3, "not shown", ""),
+    ],
+)
+def test_to_fall_alike_both_have_to_fall(make, gap, stability, status, note):
+    config, _ = make(paper="fig2_1", report_step=8)
+    fits = fits_of({"loss_gap": gap, "stability": stability}).assign(learner="logistic")
+    claim = make_claims(config, fits, pd.DataFrame())[-1]
+    assert (claim.paper, claim.status) == ("fall alike", status)
+    assert claim.note.startswith(note) and bool(claim.note) == bool(note)
+
+
+@pytest.mark.parametrize(
+    ("gap", "stability", "words"),
+    [
+        (-1.0, -0.5, "slower in 1 of 1: slower"),
+        (-1.0, -1.5, "slower in 0 of 1: faster"),
+        (-1.0, -0.995, "slower in 1 of 1: not decided"),
+        (0.1, 0.5, "slower in 1 of 1: not decided"),
+    ],
+)
+def test_what_is_left_open_says_what_its_interval_decides(make, gap, stability, words):
+    config, _ = make(report_step=8)
+    fits = fits_of({"loss_gap": gap, "stability": stability}).assign(learner="logistic")
+    (claim,) = make_claims(config, fits, pd.DataFrame())
+    assert claim.status == "measured" and claim.ours.endswith(words)
+    assert bool(claim.note) == ("not decided" in words)
+    (few,) = make_claims(config, fits.assign(pairs=39), pd.DataFrame())
+    assert few.ours.endswith("not decided") and "it would take 40 pairs a size" in few.note
+
+
 def paths_of(ends, falls):
-    """Returns paths of a pair each, whose accuracy falls by so much half-way."""
+    """Returns paths of a pair each, whose accuracies fall by so much half-way.
+
+    Training accuracy is 1 at the models; outside no two paths are alike.
+    """
     rows = [
-        {"alpha": alpha, "train_accuracy": accuracy, "test_accuracy": accuracy, "pair": pair}
+        {"alpha": alpha, "train_accuracy": 1 - lost, "test_accuracy": ends - lost, "pair": pair}
         for pair, fall in enumerate(falls)
-        for alpha, accuracy in ((0.0, ends), (0.5, ends - fall), (1.0, ends))
+        for alpha, lost in ((0.0, 0.0), (0.5, fall), (1.0, 0.0), (2.0, 0.05 + pair / 100))
     ]
     fixed = {"learner": "resnet", "perturbation": "swap", "seed": 0, "step": 8, "m": 10_000}
     return pd.DataFrame(rows).assign(**fixed)
@@ -178,15 +434,15 @@ def paths_of(ends, falls):
         ("2b", (0.0, 0.0), "not shown"),
     ],
 )
-def test_falls_between_two_models_are_decided_by_paths_and_examples(make, paper, falls, status):
-    config, _ = make(paper=paper, report_step=8, connectivity__sizes=(12,))
+def test_falls_between_two_models_are_decided_by_paths_and_examples(networks, paper, falls, status):
+    config = networks(paper=paper, connectivity__sizes=(12,))
     with config.unlocked():
         config.data.num_test = 10_000
     fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
     found = make_claims(config, fits, paths_of(0.9, falls))[-2:]
     assert [claim.status for claim in found] == [status] * 2
-    guessed = make_claims(config, fits, paths_of(0.1, [0.0, 0.0]))[-2:]
-    assert "shown" not in {claim.status for claim in guessed}
+    guessed = make_claims(config, fits, paths_of(0.1, [0.0, 0.0]))[-1]
+    assert guessed.status != "shown"
 
 
 def test_the_fall_between_two_models_is_below_the_lower_end():
@@ -195,28 +451,67 @@ def test_the_fall_between_two_models_is_below_the_lower_end():
     np.testing.assert_allclose(connectivity_drops(path, "accuracy"), [0.1])
 
 
-def test_a_fall_has_the_error_of_its_examples_and_ends(make):
-    """Of one path: those of the sample for the training accuracy, the test set's for the other."""
-    config, _ = make(paper="2b", report_step=8, connectivity__sizes=(12,))
+@pytest.mark.parametrize(("num_train", "num_test"), [(None, None), (300, 200)])
+def test_a_fall_has_the_error_of_its_examples_and_ends(networks, num_train, num_test):
+    """Those of the sample for the training accuracy, the test set's for the other, or so many."""
+    config = networks(paper="2b", connectivity__sizes=(12,))
     with config.unlocked():
         config.data.num_test = 5000
+        config.connectivity.num_train, config.connectivity.num_test = num_train, num_test
     fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
-    train, test = make_claims(config, fits, paths_of(0.9, [0.2]))[-2:]
-    for claim, examples in ((train, 10_000), (test, 5000)):
-        reach = 1.96 * 100 * difference_error(0.9, 0.7, examples)
-        assert claim.ours == pytest.approx(20)
+    train, test = make_claims(config, fits, paths_of(0.9, [0.2, 0.2]))[-2:]
+    for claim, end, examples in (
+        (train, 1.0, num_train or 10_000),
+        (test, 0.9, num_test or 5000),
+    ):
+        reach = 1.96 * 100 * difference_error(end, end - 0.2, examples)
+        assert claim.ours == pytest.approx(20) and claim.status == "shown"
         np.testing.assert_allclose((claim.low, claim.high), 20 + reach * np.r_[-1, 1], rtol=1e-3)
 
 
+def test_falls_that_paths_do_not_decide_say_how_many_pairs_and_examples_would(networks):
+    config = networks(paper="1a", connectivity__sizes=(12,))
+    with config.unlocked():
+        config.data.num_test = 500
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
+    train, test = make_claims(config, fits, paths_of(0.9, [0.01, 0.0102]))[-2:]
+    assert train.status == "shown"
+    assert test.note.endswith("times as many test examples") and "pairs" not in test.note
+    train, test = make_claims(config, fits, paths_of(0.9, [0.01, 0.1]))[-2:]
+    for claim, of in ((train, "examples of S"), (test, "test examples")):
+        assert claim.status == "undecided" and "pairs" in claim.note and "seeds" not in claim.note
+        assert ("times" not in claim.note) or of in claim.note
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        (lambda paths: paths[paths["pair"] == 0], "1 of 2 paths"),
+        (lambda paths: paths.assign(test_accuracy=0.9, train_accuracy=1.0), "1 of 2 paths"),
+        (lambda paths: paths[paths["alpha"] != 0.5], "no place between the models"),
+        (lambda paths: paths[paths["alpha"] != 1.0], "or not both of them, on a path"),
+        (
+            lambda paths: paths.assign(train_accuracy=paths["train_accuracy"] - 0.011),
+            "not fitted: a training accuracy of 0.989 at m = 10,000",
+        ),
+    ],
+)
+def test_paths_that_say_nothing_show_nothing(networks, change, note):
+    config = networks(paper="1a", connectivity__sizes=(12,))
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
+    for falls in ([0.0, 0.0], [0.3, 0.31]):
+        before = make_claims(config, fits, paths_of(0.9, falls))[-2:]
+        assert "undecided" not in {claim.status for claim in before}
+        for claim in make_claims(config, fits, change(paths_of(0.9, falls)))[-2:]:
+            assert claim.status == "undecided" and note in claim.note
+
+
 @pytest.mark.parametrize(("scatter", "status"), [(0.01, "not shown"), (1.0, "undecided")])
-def test_one_rate_is_told_where_intervals_are_short(scatter, status):
+def test_one_rate_is_told_where_intervals_are_short(a1, scatter, status):
     rng = np.random.default_rng(0)
-    sizes = (1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000)
-    rows = [
-        {"m": m, "pair": pair, "loss_gap": m**-0.5 * np.exp(scatter * rng.normal())}
-        for m in sizes
-        for pair in range(60)
-    ]
-    pairs = pd.DataFrame(rows).assign(learner="resnet", perturbation="swap", seed=0, step=8)
-    (claim,) = region_claims(pairs, 50, 15_000)
+    pairs = draw_pairs_table(A1_SIZES, {}, num_pairs=60)
+    pairs["loss_gap"] = pairs["m"] ** -0.5 * np.exp(scatter * rng.normal(size=len(pairs)))
+    (claim,) = a1(pairs)
     assert claim.status == status
+    words = "" if status == "not shown" else "it would take about"
+    assert claim.note.startswith(words) and bool(claim.note) == bool(words)
