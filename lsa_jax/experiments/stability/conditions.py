@@ -37,14 +37,19 @@ def incomplete(config: ml_collections.ConfigDict, fits: pd.DataFrame) -> list[st
 def unfitted(learner: str, fits: pd.DataFrame) -> list[str]:
     """Returns which network has not fitted its examples: its size and its training accuracy."""
     worst = fits.iloc[int(fits["train_accuracy"].argmin())]
-    if learner != _ASKED_TO_FIT or worst["train_accuracy"] >= FITTED:
+    if learner != _ASKED_TO_FIT or has_fitted(worst["train_accuracy"]):
         return []
     return [not_fitted(float(worst["least_fitted"]), float(worst["train_accuracy"]))]
 
 
+def has_fitted(accuracy: float) -> bool:
+    """Tells whether a mean training accuracy, of numbers in single precision, is that of a fit."""
+    return bool(accuracy > FITTED - 1e-6)
+
+
 def not_fitted(m: float, accuracy: float) -> str:
     """Returns the note on networks that have not fitted their examples."""
-    return f"not fitted: a training accuracy of {accuracy:.3f} at m = {m:,.0f}"
+    return f"not fitted: a training accuracy of {accuracy:.4g} at m = {m:,.0f}"
 
 
 def unreadable(fits: pd.DataFrame, column: str = "exponent") -> list[str]:

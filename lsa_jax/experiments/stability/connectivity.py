@@ -4,7 +4,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.stability.conditions import FITTED, not_fitted
+from lsa_jax.experiments.stability.conditions import has_fitted, not_fitted
 from lsa_jax.experiments.stability.fit_table import CURVE
 from lsa_jax.experiments.stability.numbers import CONNECTIVITY_DROPS
 from lsa_jax.reporting.claims import chance_warning, compare, not_run
@@ -52,7 +52,7 @@ def _objections(config: ml_collections.ConfigDict, paths: pd.DataFrame) -> list[
     if len(inside) < paths.groupby(_PATH).ngroups or (ends.groupby(_PATH).size() < 2).any():
         notes.append("no place between the models, or not both of them, on a path")
     accuracy = ends.groupby("m")["train_accuracy"].mean()
-    if (accuracy < FITTED).any():
+    if not has_fitted(accuracy.min()):
         notes.append(not_fitted(float(accuracy.idxmin()), float(accuracy.min())))
     return notes
 

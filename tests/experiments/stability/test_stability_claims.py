@@ -7,6 +7,7 @@ from scipy.stats import t
 
 from lsa_jax.experiments.stability import experiment
 from lsa_jax.experiments.stability.claims import make_claims
+from lsa_jax.experiments.stability.conditions import FITTED, has_fitted
 from lsa_jax.experiments.stability.connectivity import connectivity_drops
 from lsa_jax.experiments.stability.fit_table import fit_all
 from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
@@ -153,7 +154,7 @@ def fit_decay_of(pairs):
     [
         (
             lambda pairs: pairs.assign(train_error=0.02 * (pairs["m"] == 50_000)),
-            "not fitted: a training accuracy of 0.980 at m = 50,000",
+            "not fitted: a training accuracy of 0.98 at m = 50,000",
         ),
         (lambda pairs: pairs[pairs["m"] > 1000], "7 of 8 sizes"),
         (lambda pairs: pairs.drop_duplicates("m"), "1 of 2 pairs of a size"),
@@ -269,8 +270,8 @@ GOOD = {"loss_gap": -0.35, "stability": -0.17, "distance": 0.3, "normalized_dist
 @pytest.mark.parametrize(
     ("change", "note"),
     [
-        ({"train_accuracy": 0.9899}, "not fitted: a training accuracy of 0.990 at m = 12"),
-        ({"train_accuracy": 0.5}, "not fitted: a training accuracy of 0.500 at m = 12"),
+        ({"train_accuracy": 0.9899}, "not fitted: a training accuracy of 0.9899 at m = 12"),
+        ({"train_accuracy": 0.5}, "not fitted: a training accuracy of 0.5 at m = 12"),
         ({"sizes": 2}, "2 of 3 sizes"),
         ({"pairs": 44}, "44 of 45 pairs of a size"),
         ({"tied": 12.0}, "all pairs of m = 12 are equal"),
@@ -288,6 +289,11 @@ def test_what_was_not_run_as_planned_shows_nothing_for_or_against_the_thesis(
             assert claim.status == "undecided" and note in claim.note
 
 
+def test_means_of_single_precision_are_not_below_what_they_are_the_mean_of():
+    in_single = np.array([0.992, 0.988], np.float32).mean(dtype=float)
+    assert in_single < FITTED and has_fitted(in_single) and not has_fitted(FITTED - 1e-5)
+
+
 def test_convex_learners_are_not_asked_to_fit(make):
     config, _ = make(paper="fig2_1", report_step=8)
     names = ("loss_gap", "stability", "distance", "error_gap")
@@ -298,7 +304,7 @@ def test_convex_learners_are_not_asked_to_fit(make):
     both = pd.concat([fits.assign(learner=name, train_accuracy=0.7) for name in only.sweep.learner])
     convex, network = make_claims(only, both, pd.DataFrame())
     assert convex.note == "it would take no number of trials"  # its exponents are equal
-    assert network.note == "not fitted: a training accuracy of 0.700 at m = 12"
+    assert network.note == "not fitted: a training accuracy of 0.7 at m = 12"
     assert network.ours.endswith("not decided") and network.status == "measured"
 
 
