@@ -149,11 +149,17 @@ def test_steps_that_pick_p_up_show_it_and_a_sample_alone_does_not():
 
 def test_an_exact_step_that_its_draw_of_v_may_have_made_is_no_result():
     """The margin is 6.2; of 40,000 entries the largest is beyond 5 in 97.5 % of the cases."""
-    for value_std, status in ((1.2, "undecided"), (0.5, "shown")):
+    for value_std, status in ((0.7, "undecided"), (0.6, "shown")):
         exact = steps(value_std=value_std)[:2]
         assert [claim.status for claim in exact] == [status] * 2
         assert all(("one draw of V_0" in c.note) == (status == "undecided") for c in exact)
     assert [claim.status for claim in steps(on_min=np.nan)[:2]] == ["undecided"] * 2
+    # Of several sizes each has to have it.
+    config, rows = planned("value_step", **{"sweep.seed": (0,), "sweep.num_sequences": (10,)})
+    rows = rows.assign(columns_right=1.0, correlation=drawn(rows), on_min=7.0)
+    for off_max, status in ((0.5, "shown"), ([0.5, 0.5, 7.0, 0.5], "undecided")):
+        exact = step_claims(config, rows.assign(off_max=off_max))[:2]
+        assert [claim.status for claim in exact] == [status] * 2
 
 
 def test_samples_that_scatter_about_the_threshold_are_undecided():
