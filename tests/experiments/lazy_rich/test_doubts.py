@@ -37,6 +37,7 @@ def test_seeds_are_a_sample_where_they_differ_at_some_setting():
     assert no_sample(rows(), ["score"], ["width"]) == no_sample(rows(), ["score"]) == ""
     assert no_sample(rows(0), ["score"]) == ""
     assert no_sample(rows().query("seed == 1"), ["score"]) == "it would take 2 seeds or more"
+    assert no_sample(rows().query("seed < 2"), ["score"]) == ""
     by_width = rows().assign(score=rows()["width"] / 3.0)
     assert no_sample(by_width, ["score"], ["width"]) == "all of 3 seeds are equal"
     assert no_sample(by_width, ["score"]) == ""
