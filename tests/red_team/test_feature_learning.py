@@ -108,19 +108,37 @@ def test_one_step_that_fails_where_every_learner_does_needs_no_second_step(nothi
         assert second.status == status
 
 
-def models(linear, network, hinge=0.9, norm=1.0, bound=0.4):
+def models(linear, network, hinge=0.9, norm=1.0, bound=0.4, failed=0, num_test=10_000):
     columns = {"num_patterns": 100, "k": 5, "status": "ok"}
     rows = [{"learner": "neurons", "N": 10, "test_accuracy": accuracy} for accuracy in linear] + [
         {"learner": "network", "N": np.nan, "test_accuracy": accuracy} for accuracy in network
     ]
     found = pd.DataFrame(rows).assign(test_hinge=hinge, norm=norm, bound=bound, **columns)
-    return fixed_features.make_claims(found, 10_000)
+    found["seed"] = found.groupby("learner").cumcount()
+    found.loc[found.index[:failed], "status"] = "failed"
+    return fixed_features.make_claims(found, num_test)
 
 
 def test_zero_weights_show_no_lower_bound(nothing_shown):
     nothing_shown(models([0.5] * 3, [0.5] * 3, hinge=1.0, norm=0.0))
-    zero, gap = models([0.5] * 3, [0.99, 1.0, 0.99], hinge=1.0, norm=0.0)
-    assert zero.status == "not run" and gap.status == "shown"
+    chance, high = [0.5, 0.501, 0.499], [0.99, 1.0, 0.99]
+    # Weights that are hardly there are no better than none.
+    for norm in (0.0, 1e-9):
+        zero, gap = models(chance, high, hinge=1.0, norm=norm)
+        assert zero.status == "not run" and gap.status == "shown"
+
+
+def test_fixed_features_of_failed_equal_or_few_runs_show_nothing(nothing_shown):
+    linear, network = [0.78, 0.781, 0.779], [0.99, 1.0, 0.991]
+    assert [claim.status for claim in models(linear, network)] == ["shown"] * 2
+    nothing_shown(models(linear, [0.99] * 3))
+    nothing_shown(models([0.78] * 3, network))
+    nothing_shown(models(linear, network, failed=1))
+    nothing_shown(models(linear, network, num_test=20))
+    # Three seeds that differ by as much as they are ahead.
+    nothing_shown(models([0.8, 0.801, 0.799], [0.85, 0.95, 1.0]))
+    # What is the same in the problem of a seed is no difference.
+    assert models([0.6, 0.7, 0.8], [0.7, 0.81, 0.9])[1].status == "shown"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +184,7 @@ def test_filters_that_did_not_part_and_gradients_that_barely_agree_show_nothing(
 def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothing_shown):
     mixture = {"data.dataset": "gaussian_mixture", "data.d": 10, "data.k": 4, "clusters": 16}
     for fields, name in ((mixture, "share_covered"), ({}, "silhouette")):
-        config = set_fields(weight_settings.default_config(), fields)
+        config = set_fields(weight_settings.default_config(), fields | {"sweep.seed": (0, 1, 2)})
         for values, start, accuracy in (
             ((1.0, 1.0, 1.0), 1.0, 0.9),
             ((1.0, 1.0, 1.0), 0.1, 0.5),
@@ -174,18 +192,50 @@ def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothi
             ((0.0, 0.0, 0.0), 0.0, 0.9),
         ):
             columns = {f"start_{name}": start, "test_accuracy": accuracy, "status": "ok"}
-            columns |= {"best_count": config.clusters, "least_covered": 0.5}
+            columns |= {"best_count": config.clusters, "least_covered": [0.5, 0.51, 0.52]}
             rows = pd.DataFrame({name: values}).assign(**columns)
             nothing_shown(weight_clouds.make_claims(config, rows))
 
 
 def test_clusters_of_another_number_or_of_any_are_not_the_paper_s(nothing_shown):
     rng = np.random.default_rng(6)
-    config = set_fields(weight_settings.default_config(), {"clusters": 4})
     for counts in ([2] * 5, rng.integers(2, 7, size=5), [4, 4], [4, 4, 4, 4, 2]):
-        rows = pd.DataFrame({"best_count": counts}).assign(silhouette=0.9, start_silhouette=0.1)
+        fields = {"clusters": 4, "sweep.seed": tuple(range(len(counts)))}
+        config = set_fields(weight_settings.default_config(), fields)
+        rows = pd.DataFrame({"best_count": counts}).assign(start_silhouette=0.1)
+        rows["silhouette"] = 0.9 + 0.001 * rows.index
         claims = weight_clouds.make_claims(config, rows.assign(test_accuracy=0.9, status="ok"))
         nothing_shown(claims[1:])
+
+
+def neurons(fields, values, **columns):
+    """Returns the claims on neurons of directions that cluster, by seed."""
+    config = set_fields(weight_settings.default_config(), fields)
+    name = "share_covered" if config.data.dataset == "gaussian_mixture" else "silhouette"
+    rows = pd.DataFrame({name: values, f"start_{name}": 0.1, "best_count": config.clusters})
+    rows = rows.assign(status="ok", test_accuracy=0.99, least_covered=0.9).assign(**columns)
+    return weight_clouds.make_claims(config, rows)
+
+
+MIXTURE = {"data.dataset": "gaussian_mixture", "data.d": 10, "data.k": 4, "clusters": 16}
+MIXTURE |= {"sweep.init_std": ()}
+
+
+def test_neurons_of_equal_failed_or_few_runs_or_constant_answers_show_nothing(nothing_shown):
+    least, values = [0.91, 0.92, 0.93, 0.94, 0.95], [0.8, 0.82, 0.81, 0.79, 0.83]
+    own = {"mnist": values, "svhn": values, "gaussian_mixture": [1.0] * 5}
+    for fields, data in ((MIXTURE, "gaussian_mixture"), ({}, "mnist"), ({}, "svhn")):
+        fields, found = fields | {"data.dataset": data}, own[data]
+        assert neurons(fields, found, least_covered=least)[0].status == "shown"
+        nothing_shown(neurons(fields, found[:1] * 5))
+        nothing_shown(neurons(fields, found[:3], least_covered=least[:3]))
+        nothing_shown(neurons(fields | {"data.num_test": 20}, found, least_covered=least))
+        # One seed of five guesses.
+        half = [0.99, 0.98, 0.5, 0.99, 0.97]
+        nothing_shown(neurons(fields, found, least_covered=least, test_accuracy=half))
+    # Of MNIST's 0 and 1 and of SVHN's, ones are 1135 of 2115 and 5099 of 6843.
+    for data, constant in (("mnist", 0.537), ("svhn", 0.745)):
+        nothing_shown(neurons({"data.dataset": data}, values, test_accuracy=constant))
 
 
 def students(labelled, injected, whole, direct):
