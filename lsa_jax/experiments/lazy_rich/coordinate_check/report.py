@@ -3,6 +3,7 @@
 The claims were stated before any run: in muP the slope of log change against log width is within
 `FLAT` of 0 for every layer, in the standard parameterisation that of the outputs is above `STEEP`,
 and in the NTK parameterisation SGD moves features the less the wider they are: below -`STEEP`.
+A slope takes three widths or more, and all that a sweep asks for: two give a slope to any noise.
 """
 
 import functools
@@ -13,11 +14,14 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lazy_rich import doubts
+from lsa_jax.experiments.lazy_rich.coordinate_check.settings import sweep
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Claim, Report
 
 FLAT, STEEP = 0.15, 0.3
+FEWEST_WIDTHS = 3
 _LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 _OUTPUTS = "change/outputs"
 
@@ -34,7 +38,7 @@ def slopes(table: pd.DataFrame) -> pd.DataFrame:
     keys = ["optimizer", "parameterization", "seed"]
     for key, own in table.groupby(keys, sort=False):
         for layer in layers(table):
-            seen = own[own[layer] > 0]
+            seen = own[(own[layer] > 0) & np.isfinite(own[layer])]
             if seen["width_factor"].nunique() > 1:
                 logs = np.log(seen["width_factor"].to_numpy(float)), np.log(seen[layer].to_numpy())
                 slope = float(np.polyfit(*logs, 1)[0])
@@ -47,27 +51,56 @@ def _of_layers(own: pd.DataFrame, *, outputs: bool) -> pd.Series:
     return own[(own["layer"] == _OUTPUTS) == outputs].groupby("seed")["slope"].mean()
 
 
-def make_claims(table: pd.DataFrame) -> list[Claim]:
-    """Returns the claims of each update rule; muP's count only where the standard one fails."""
+def _doubts(config: ml_collections.ConfigDict, table: pd.DataFrame, rule: str, name: str) -> dict:
+    """Returns what speaks against the slopes of a rule and parameterisation, for `doubted`."""
+    rows = table[(table["optimizer"] == rule) & (table["parameterization"] == name)]
+    # What does not change at all, or leaves the finite numbers, has no logarithm.
+    moves = rows.copy()
+    moves[layers(table)] = rows[layers(table)].where(rows[layers(table)] > 0)
+    wanted = [
+        point
+        for point in sweep(config)
+        if (point["optimizer"], point["parameterization"]) == (rule, name)
+    ]
+    widths = rows["width_factor"].nunique()
+    few = f"it would take {FEWEST_WIDTHS} widths or more" if 0 < widths < FEWEST_WIDTHS else ""
+    sample = doubts.no_sample(rows, layers(table), ["width_factor"])
+    lost = doubts.lost(wanted, moves, layers(table))
+    return {"against": [lost], "refuted": [few, sample]}
+
+
+def make_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
+    """Returns the claims of each update rule; others' count only where the standard one fails.
+
+    Args:
+        config: of the sweep.
+        table: its results, without those that failed.
+    """
     found, claims = slopes(table), []
     item = "slope of log change against log width"
-    for rule, of_rule in found.groupby("optimizer", sort=False):
+    for rule in table["optimizer"].unique():
+        of_rule = found[found["optimizer"] == rule]
         by_name = dict(list(of_rule.groupby("parameterization", sort=False)))
         nothing = of_rule.iloc[:0]
         steep = _of_layers(by_name.get("standard", nothing), outputs=True)
         control = deciding.compare(
             f"{item}, standard, {rule}, outputs", f"above {STEEP:g}", steep, above=STEEP
         )
+        control = doubts.doubted(control, **_doubts(config, table, rule, "standard"))
         unless = "" if control.status == "shown" else "the standard one is not shown to fail"
         claims.append(control)
+        against = _doubts(config, table, rule, "mup")
         for layer, own in by_name.get("mup", nothing).groupby("layer", sort=False):
             values = own.set_index("seed")["slope"]
             name = f"{item}, muP, {rule}, {layer.removeprefix('change/')}"
-            claims.append(deciding.agree(name, 0.0, values, FLAT, unless=unless))
+            claim = deciding.agree(name, 0.0, values, FLAT, unless=unless)
+            claims.append(doubts.doubted(claim, **against))
         if rule == "sgd":
             own = _of_layers(by_name.get("ntk", nothing), outputs=False)
             name = f"{item}, NTK, sgd, mean of features"
-            claims.append(deciding.compare(name, f"below {-STEEP:g}", own, below=-STEEP))
+            # Where all fall likewise it is not the parameterisation that makes them.
+            claim = deciding.compare(name, f"below {-STEEP:g}", own, below=-STEEP, unless=unless)
+            claims.append(doubts.doubted(claim, **_doubts(config, table, rule, "ntk")))
     return claims
 
 
@@ -109,7 +142,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[("Slope of log change against log width", _table(table))],
-        claims=make_claims(table),
+        claims=make_claims(config, table),
         figures={"coordinate_check": functools.partial(draw, table)},
         notes=[
             f"Change after {config.steps} steps of {config.batch_size} examples, "

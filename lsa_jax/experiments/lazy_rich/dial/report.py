@@ -9,7 +9,8 @@ The claims were stated before any run of this experiment:
   the slope of its log distance against log width is below -`FALLS`.
 
 That network and linearisation agree says nothing where they do at every output scale, nor near
-chance.
+chance; nor does a kernel that moves under a network that guesses. A slope takes three settings or
+more, and all seeds at each of them.
 """
 
 import functools
@@ -20,7 +21,8 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES
+from lsa_jax.experiments.lazy_rich import doubts
+from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES, sweep
 from lsa_jax.experiments.lazy_rich.fields import PARAMETERIZATIONS
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting import intervals
@@ -32,10 +34,13 @@ STILL = 0.02
 # How near to -1 the slope of log movement against log alpha has to be, from this scale up.
 SLOPE_MARGIN, LAZY_FROM = 0.15, 16.0
 FALLS = 0.25
+FEWEST_SETTINGS = 3
 
 _COLORS = dict(zip(PARAMETERIZATIONS, PALETTE, strict=False))
 _LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 _CLASSES = 10
+_SETTING = ["parameterization", "learner", "output_scale", "width_factor"]
+_NUMBERS = ["test_accuracy", "kernel_distance", "weight_movement"]
 
 
 def _of(table: pd.DataFrame, **wanted: object) -> pd.DataFrame:
@@ -64,13 +69,47 @@ def _warning(rows: pd.DataFrame) -> str:
     )
 
 
-def scale_claims(table: pd.DataFrame, name: str) -> list[Claim]:
-    """Returns the claims on one parameterisation's curve over output scales."""
+def _doubts(config: ml_collections.ConfigDict, rows: pd.DataFrame, **wanted: object) -> dict:
+    """Returns what speaks against the numbers of some points, for `doubted`.
+
+    Args:
+        config: of the sweep.
+        rows: results of the points.
+        **wanted: their settings; of several values, a tuple.
+    """
+    points = [
+        point
+        for point in sweep(config)
+        if all(point[n] in (v if isinstance(v, tuple) else (v,)) for n, v in wanted.items())
+    ]
+    rows = rows[rows["seed"].isin(config.sweep.seed)]
+    networks = [point for point in points if point["learner"] == "network"]
+    linear = [point for point in points if point["learner"] == "linearized"]
+    lost = [doubts.lost(networks, rows, _NUMBERS), doubts.lost(linear, rows, _NUMBERS[:1])]
+    sample = doubts.no_sample(rows, _NUMBERS, _SETTING)
+    return {"against": lost, "refuted": [sample]}
+
+
+def _too_few(settings: pd.Series) -> str:
+    few = settings.nunique() < FEWEST_SETTINGS
+    return f"a slope takes {FEWEST_SETTINGS} settings or more" if few else ""
+
+
+def scale_claims(config: ml_collections.ConfigDict, table: pd.DataFrame, name: str) -> list[Claim]:
+    """Returns the claims on one parameterisation's curve over output scales.
+
+    Arguments as in `make_claims`.
+    """
     rows = table[(table["dial"] == "output_scale") & (table["parameterization"] == name)]
+    rows = rows[rows["learner"].isin(("network", "linearized"))]
     networks, linear = _of(rows, learner="network"), _of(rows, learner="linearized")
-    least, most = networks["output_scale"].min(), networks["output_scale"].max()
+    least, most = min(config.sweep.output_scale), max(config.sweep.output_scale)
     rich, lazy = (networks[networks["output_scale"] == scale] for scale in (least, most))
     where = f", {_LABELS[name]} parameterisation"
+    own = {"dial": "output_scale", "parameterization": name}
+    against = _doubts(config, rows, learner=("network", "linearized"), **own)
+    one = "it would take 2 output scales or more" if least == most else ""
+    against["refuted"].append(one)
     gain, error = _gap(rich, linear)
     beats = deciding.compare(
         f"points of accuracy at alpha {least:g}, network minus its linearisation{where}",
@@ -81,11 +120,11 @@ def scale_claims(table: pd.DataFrame, name: str) -> list[Claim]:
         unless=_warning(rich),
         digits=2,
     )
+    beats = doubts.doubted(beats, **against)
     tied = "" if beats.status == "shown" else "no output scale is shown to make a difference"
     near, error = _gap(lazy, linear)
     moved = (rich["kernel_distance"] - lazy["kernel_distance"]).dropna()
-    return [
-        beats,
+    claims = [
         deciding.agree(
             f"points of accuracy at alpha {most:g}, network minus its linearisation{where}",
             0.0,
@@ -107,59 +146,83 @@ def scale_claims(table: pd.DataFrame, name: str) -> list[Claim]:
             f"above {STILL:g}",
             moved,
             above=STILL,
-        ),
-        deciding.agree(
-            f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up{where}",
-            -1.0,
-            _slopes(networks[networks["output_scale"] >= LAZY_FROM], "output_scale"),
-            SLOPE_MARGIN,
-            unless=tied,
+            unless=_warning(rich),
         ),
     ]
+    claims = [doubts.doubted(claim, **against) for claim in claims]
+    return [beats, *claims, _lazy_slope(networks, where, tied, against)]
+
+
+def _lazy_slope(networks: pd.DataFrame, where: str, tied: str, against: dict) -> Claim:
+    """Returns the claim that parameters move as 1 / alpha from `LAZY_FROM` up."""
+    large = networks[networks["output_scale"] >= LAZY_FROM]
+    claim = deciding.agree(
+        f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up{where}",
+        -1.0,
+        _slopes(large, "output_scale"),
+        SLOPE_MARGIN,
+        unless=tied,
+    )
+    few = _too_few(large["output_scale"])
+    return doubts.doubted(claim, against["against"], [*against["refuted"], few])
 
 
 def _slopes(rows: pd.DataFrame, against: str, of: str = "weight_movement") -> list[float]:
-    """Returns a slope a seed, of the logarithms; none where one of them has no two points."""
-    slopes = []
+    """Returns a slope a seed, of the logarithms; none of one that has no number somewhere."""
+    slopes, settings = [], rows[against].nunique()
     for _, own in rows.groupby(level="seed"):
-        own = own[own[of] > 0]
-        if own[against].nunique() > 1:
+        own = own[(own[of] > 0) & np.isfinite(own[of])]
+        if own[against].nunique() == settings > 1:
             slopes.append(float(np.polyfit(np.log(own[against]), np.log(own[of]), 1)[0]))
     return slopes
 
 
-def width_claims(table: pd.DataFrame) -> list[Claim]:
-    """Returns the claims on the curves over widths."""
-    rows = table[table["dial"] == "width"]
-    widest = rows["width_factor"].max()
+def width_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
+    """Returns the claims on the curves over widths.
+
+    Arguments as in `make_claims`.
+    """
+    rows = table[(table["dial"] == "width") & table["parameterization"].isin(("mup", "ntk"))]
+    widest = max(config.sweep.width_factor)
     last = rows[rows["width_factor"] == widest]
     mup, ntk = (_of(last, parameterization=name) for name in ("mup", "ntk"))
     gain, error = _gap(mup, ntk)
-    slopes = _slopes(_of(rows, parameterization="ntk"), "width_factor", "kernel_distance")
-    return [
-        deciding.compare(
-            f"points of accuracy at width factor {widest:g}, muP minus NTK parameterisation",
-            "above 0",
-            gain,
-            above=0.0,
-            examples_error=error,
-            unless=_warning(mup),
-            digits=2,
-        ),
-        deciding.compare(
-            "slope of log kernel distance against log width, NTK parameterisation",
-            f"below {-FALLS:g}",
-            slopes,
-            below=-FALLS,
-        ),
-    ]
+    beats = deciding.compare(
+        f"points of accuracy at width factor {widest:g}, muP minus NTK parameterisation",
+        "above 0",
+        gain,
+        above=0.0,
+        examples_error=error,
+        unless=_warning(mup) or _warning(ntk),
+        digits=2,
+    )
+    both = {"parameterization": ("mup", "ntk"), "width_factor": widest}
+    beats = doubts.doubted(beats, **_doubts(config, last, dial="width", **both))
+    own = _of(rows, parameterization="ntk")
+    guesses = [_warning(at) for _, at in own.groupby("width_factor")]
+    claim = deciding.compare(
+        "slope of log kernel distance against log width, NTK parameterisation",
+        f"below {-FALLS:g}",
+        _slopes(own, "width_factor", "kernel_distance"),
+        below=-FALLS,
+        unless=next(filter(None, guesses), ""),
+    )
+    against = _doubts(config, own.reset_index(), dial="width", parameterization="ntk")
+    refuted = [*against["refuted"], _too_few(own["width_factor"])]
+    return [beats, doubts.doubted(claim, against["against"], refuted)]
 
 
-def make_claims(table: pd.DataFrame) -> list[Claim]:
-    """Returns all claims of finished runs."""
+def make_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
+    """Returns all claims of a sweep.
+
+    Args:
+        config: of the sweep.
+        table: its results, without those that failed.
+    """
     own = table[(table["dial"] == "output_scale") & (table["learner"] == "network")]
-    scales = [scale_claims(table, name) for name in own["parameterization"].unique()]
-    return [*sum(scales, []), *(width_claims(table) if (table["dial"] == "width").any() else [])]
+    scales = [scale_claims(config, table, name) for name in own["parameterization"].unique()]
+    widths = width_claims(config, table) if (table["dial"] == "width").any() else []
+    return [*sum(scales, []), *widths]
 
 
 def _table(table: pd.DataFrame, dial: str, against: str) -> pd.DataFrame:
@@ -235,7 +298,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
             ("By output scale, at width factor 1", _table(table, "output_scale", "output_scale")),
             ("By width, at an output scale of 1", _table(table, "width", "width_factor")),
         ],
-        claims=make_claims(table) if len(table) else [],
+        claims=make_claims(config, table) if len(table) else [],
         figures={"dial": functools.partial(draw, table)} if len(table) else {},
         notes=[
             f"Means over {table['seed'].nunique()} seed(s), ± their standard deviation, at the end "

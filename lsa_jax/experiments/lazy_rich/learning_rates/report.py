@@ -9,7 +9,8 @@ both widths share.
 
 The claims were stated before any run: from the smallest to the largest width the best rate of muP
 moves by less than `STEADY` factors of 2, that of the standard parameterisation falls by more. A
-width whose best rate is at the end of those that were swept says nothing.
+width whose best rate is at the end of those that were swept says nothing, and neither does one that
+learns at no rate: whose least loss is not surely below that of a guess, log 10.
 """
 
 import functools
@@ -21,6 +22,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from lsa_jax.experiments.lazy_rich import doubts
+from lsa_jax.experiments.lazy_rich.learning_rates.settings import sweep
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting import intervals
 from lsa_jax.reporting.curves import tidy
@@ -28,6 +31,7 @@ from lsa_jax.reporting.report import Claim, Report
 
 STEADY = 1.0
 DEGREE, DEPTH = 4, 1.5
+_CLASSES = 10
 _LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 
 
@@ -92,39 +96,75 @@ def best_rates(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*keys, "octaves", "error"])
 
 
-def _shift(ends: list[pd.DataFrame]) -> tuple[Float[np.ndarray, " seeds"], str]:
-    """Returns by how much the best rate moves, a value a seed, and what speaks against it."""
+def _shift(ends: list[pd.DataFrame]) -> Float[np.ndarray, " seeds"]:
+    """Returns by how much the best rate moves, a value a seed."""
     seeds = [seed for seed in ends[0].index if seed in ends[1].index]
 
     def moved(kept: list[int]) -> float:
         first, last = _best([own.loc[kept] for own in ends])
         return last - first
 
-    swept = [(own.columns.min(), own.columns.max()) for own in ends]
-    found = _best([own.loc[seeds] for own in ends]) if seeds else np.full(2, np.nan)
-    at_end = any(place in both for place, both in zip(found, swept, strict=True))
-    return intervals.jackknife(seeds, moved), "a best rate is at the end of those swept" * at_end
+    return intervals.jackknife(seeds, moved)
 
 
-def make_claims(table: pd.DataFrame) -> list[Claim]:
-    """Returns the two claims; muP's counts only where the standard one's rate falls."""
-    ends = table["width_factor"].min(), table["width_factor"].max()
+def _at_end(own: pd.DataFrame, width: int) -> str:
+    """Names the end of the rates that were swept at which the best one is; empty if at none."""
+    octaves, place = own.columns, float(_best([own])[0])
+    for end, name in ((octaves.min(), "low"), (octaves.max(), "high")):
+        if place == end:
+            return f"width factor {width:g} is best at the {name} end of the rates, 2^{end:g}"
+    return ""
+
+
+def _learns_not(own: pd.DataFrame, width: int) -> str:
+    """Says that a width is not shown to learn at any rate; empty if it is."""
+    means = own.mean(skipna=False)
+    if means.notna().any():
+        best = intervals.over_seeds(own[means.idxmin()])
+        if best.seeds < 2 or best.high < np.log(np.log(_CLASSES)):
+            return ""
+    return f"width factor {width:g} is not shown to learn at any rate"
+
+
+def _doubts(config: ml_collections.ConfigDict, table: pd.DataFrame, name: str) -> dict:
+    """Returns what speaks against a shift of the best rate, for `doubted`."""
+    widths = min(config.sweep.width_factor), max(config.sweep.width_factor)
+    rows = table[(table["parameterization"] == name) & table["width_factor"].isin(widths)]
+    wanted = [
+        point
+        for point in sweep(config)
+        if point["parameterization"] == name and point["width_factor"] in widths
+    ]
+    curves = {width: curve(rows, name, width) for width in dict.fromkeys(widths)}
+    curves = {width: own for width, own in curves.items() if own.size}
+    ends = [_at_end(own, width) for width, own in curves.items()]
+    ends += [_learns_not(own, width) for width, own in curves.items()]
+    one = "it would take 2 widths or more" if widths[0] == widths[1] else ""
+    sample = doubts.no_sample(rows, ["train_loss"], ["width_factor", "learning_rate"])
+    return {"against": [doubts.lost(wanted, rows)], "refuted": [one, *ends, sample]}
+
+
+def make_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
+    """Returns the two claims; muP's counts only where the standard one's rate falls.
+
+    Args:
+        config: of the sweep.
+        table: its results, without those that failed; a loss that is not finite is an outcome.
+    """
+    ends = min(config.sweep.width_factor), max(config.sweep.width_factor)
     item = f"factors of 2 of the best rate, width factor {ends[0]:g} to {ends[1]:g}"
-    shifts, at_end = _shift([curve(table, "standard", width) for width in ends])
     falls = deciding.compare(
         f"{item}, standard",
         f"below {-STEADY:g}",
-        shifts,
+        _shift([curve(table, "standard", width) for width in ends]),
         below=-STEADY,
-        unless=at_end,
         digits=2,
     )
-    shifts, at_end = _shift([curve(table, "mup", width) for width in ends])
-    unless = at_end or (
-        "" if falls.status == "shown" else "the standard one's is not shown to fall"
-    )
+    falls = doubts.doubted(falls, **_doubts(config, table, "standard"))
+    unless = "" if falls.status == "shown" else "the standard one's is not shown to fall"
+    shifts = _shift([curve(table, "mup", width) for width in ends])
     stays = deciding.agree(f"{item}, muP", 0.0, shifts, STEADY, unless=unless, digits=2)
-    return [falls, stays]
+    return [falls, doubts.doubted(stays, **_doubts(config, table, "mup"))]
 
 
 def _table(table: pd.DataFrame) -> pd.DataFrame:
@@ -181,7 +221,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=[
             ("log2 of the rate with the least training loss, ± its standard error", _table(table))
         ],
-        claims=make_claims(table),
+        claims=make_claims(config, table),
         figures={"learning_rates": functools.partial(draw, table)},
         notes=[
             f"Training loss after {config.epochs} epochs, {table['seed'].nunique()} seed(s); "

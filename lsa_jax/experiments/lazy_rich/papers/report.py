@@ -4,7 +4,8 @@ A kernel closes the gap where it is nearer to the network than to the best kerne
 learn: where its score is above midway between the two. Beforehand was said that the NTK after
 training does on all data; and that the recursive feature machine, which learns directions of rows,
 patches or inputs, does where few directions decide (the sparse signal, hidden patterns), and does
-not where it takes products of inputs (F + alpha G(F)) or to find an image in noise (figure 6).
+not where it takes products of inputs (F + alpha G(F)) or to find an image in noise (figure 6). A
+learner that guesses, or explains no variance, says nothing of what its kind can do.
 """
 
 import functools
@@ -15,9 +16,11 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, TASKS
+from lsa_jax.experiments.lazy_rich import doubts
+from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, TASKS, sweep
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import PALETTE, tidy
+from lsa_jax.reporting.intervals import REACH
 from lsa_jax.reporting.report import Claim, Report
 
 # Where the recursive feature machine was expected to stay below midway.
@@ -42,15 +45,16 @@ def best_fixed(own: pd.DataFrame) -> str | None:
     return max(means, key=means.get) if means else None
 
 
-def _chance(own: pd.DataFrame) -> str:
-    """Returns the warning that the network guesses; empty of numbers, or where it does not."""
-    network = own[own["learner"] == "network"]
-    classes = int(network["num_classes"].iloc[0])
-    if not classes:
+def _chance(own: pd.DataFrame, learner: str) -> str:
+    """Returns the warning that a learner guesses, or explains nothing; empty where it does not."""
+    rows = own[own["learner"] == learner]
+    if rows.empty:
         return ""
-    return deciding.chance_warning(
-        network["score"].mean() / 100, classes, int(network["num_test"].iloc[0])
-    )
+    classes, mean = int(rows["num_classes"].iloc[0]), float(rows["score"].mean())
+    if not classes:
+        nothing = mean - REACH * _error(own, learner) <= 0
+        return f"the {LEARNERS[learner]} is not shown to explain any variance" if nothing else ""
+    return deciding.chance_warning(mean / 100, classes, int(rows["num_test"].iloc[0]))
 
 
 def _gap_item(task: str) -> str:
@@ -58,7 +62,7 @@ def _gap_item(task: str) -> str:
     return f"points, network minus its best fixed kernel: {TASKS[task]}"
 
 
-def _task_claims(task: str, own: pd.DataFrame) -> list[Claim]:
+def _task_claims(config: ml_collections.ConfigDict, task: str, own: pd.DataFrame) -> list[Claim]:
     name, fixed = TASKS[task], best_fixed(own)
     expected = dict.fromkeys(("ntk_trained", "rfm"), "above midway")
     if task in _NOT_BY_DIRECTIONS:
@@ -79,36 +83,53 @@ def _task_claims(task: str, own: pd.DataFrame) -> list[Claim]:
         (network - kernel).dropna(),
         above=0.0,
         examples_error=float(np.hypot(*errors.values())),
-        unless=_chance(own),
+        unless=_chance(own, "network"),
         digits=2,
     )
+    gap = doubts.doubted(gap, **_doubts(config, task, own, ("network", *FIXED)))
     found = [gap]
     for learner, word in expected.items():
         own_error = _error(own, learner) if len(_scores(own, learner)) else 0.0
-        found.append(
-            deciding.compare(
-                items[learner],
-                word,
-                (_scores(own, learner) - (network + kernel) / 2).dropna(),
-                above=0.0 if word.startswith("above") else -np.inf,
-                below=0.0 if word.startswith("below") else np.inf,
-                examples_error=float(np.hypot(own_error, np.hypot(*errors.values()) / 2)),
-                unless="" if gap.status == "shown" else _NO_GAP,
-                digits=2,
-            )
+        closed = "" if gap.status == "shown" else _NO_GAP
+        # One that guesses is below anything.
+        guesses = _chance(own, learner) if word.startswith("below") else ""
+        claim = deciding.compare(
+            items[learner],
+            word,
+            (_scores(own, learner) - (network + kernel) / 2).dropna(),
+            above=0.0 if word.startswith("above") else -np.inf,
+            below=0.0 if word.startswith("below") else np.inf,
+            examples_error=float(np.hypot(own_error, np.hypot(*errors.values()) / 2)),
+            unless=closed or guesses,
+            digits=2,
         )
+        compared = ("network", *FIXED, learner)
+        found.append(doubts.doubted(claim, **_doubts(config, task, own, compared)))
     return found
 
 
-def make_claims(fine: pd.DataFrame, tasks: tuple[str, ...]) -> list[Claim]:
+def _doubts(
+    config: ml_collections.ConfigDict, task: str, own: pd.DataFrame, learners: tuple[str, ...]
+) -> dict:
+    """Returns what speaks against comparing some learners on a task, for `doubted`."""
+    wanted = [
+        point for point in sweep(config) if point["task"] == task and point["learner"] in learners
+    ]
+    rows = own[own["learner"].isin(learners)]
+    sample = doubts.no_sample(rows, ["score"], ["learner"])
+    return {"against": [doubts.lost(wanted, rows, ["score"])], "refuted": [sample]}
+
+
+def make_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
     """Returns what was expected of each task, beside what came out.
 
     Args:
+        config: of the sweep.
         fine: finished runs: `task`, `learner`, `seed`, `score`, `score_error`, `num_test`,
             `num_classes` (0 of a task of numbers).
-        tasks: that were swept.
     """
-    return [claim for task in tasks for claim in _task_claims(task, fine[fine["task"] == task])]
+    tasks = config.sweep.task
+    return [c for task in tasks for c in _task_claims(config, task, fine[fine["task"] == task])]
 
 
 def _share(own: pd.DataFrame, learner: str) -> str:
@@ -162,7 +183,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     """Returns table, claims and figure."""
     del workdir  # everything is in the results
     fine, tasks = results[results["status"] == "ok"], config.sweep.task
-    claims = make_claims(fine, tasks)
+    claims = make_claims(config, fine)
     return Report(
         title=config.title,
         tables=[("Test accuracy, or variance explained, in %", _table(fine, tasks, claims))],
