@@ -27,7 +27,7 @@ from lsa_jax.sweep.variants import set_fields
 
 def configure(question, **fields):
     sizes = {"vocabulary_size": 6, "sequence_length": 3, "list_length": 2, "steps_after": 3}
-    own = {"sweep.cases": ((6, 3, 2),), "sweep.epsilon": (2.0,)}
+    own = {"sweep.cases": ((6, 3, 2),), "sweep.epsilon": (2.0,), "sweep.seed": (0, 1)}
     return set_fields(settings.default_config(), {"question": question, **sizes, **own, **fields})
 
 
