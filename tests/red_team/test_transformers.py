@@ -199,6 +199,14 @@ def test_columns_are_right_by_luck_where_there_are_few():
     assert sampled.status == "shown"
 
 
+def test_of_several_sizes_luck_is_that_of_the_smallest():
+    """Two of two tokens are right by luck in one step of four: three steps are needed."""
+    config, rows = planned("value_step", **{"sweep.cases": ((2, 2, 1), (6, 3, 2))})
+    found = {"correlation": drawn(rows), "on_min": 7.0 + drawn(rows, key=1), "off_max": 0.0}
+    exact = step_claims(config, rows.assign(columns_right=1.0, **found))[0]
+    assert (exact.status, exact.note) == ("undecided", "it would take 3 seeds")
+
+
 def starts(success, seeds=SEEDS, randomness=(0.0, 1.0), sizes=SIZES, lost=0, **columns):
     """Returns the claims where `(randomness, seed, size)` succeeds."""
     axes = {"sweep.randomness": randomness, "sweep.seed": seeds, "sweep.cases": sizes}
