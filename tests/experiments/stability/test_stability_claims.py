@@ -512,6 +512,22 @@ def test_paths_that_say_nothing_show_nothing(networks, change, note):
             assert claim.status == "undecided" and note in claim.note
 
 
+def test_paths_are_as_many_as_sizes_trials_and_pairs_ask_for(networks):
+    sizes = {"connectivity__sizes": (12, 13), "sweep__m": (12, 13, 14), "sweep__seed": (0, 1)}
+    config = networks(paper="1a", connectivity__pairs=3, sweep__num_pairs=5, **sizes)
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
+    assert "2 of 12 paths" in make_claims(config, fits, paths_of(0.9, [0.0, 0.0]))[-1].note
+
+
+def test_paths_of_equal_means_are_not_equal(networks):
+    config = networks(paper="1a", connectivity__sizes=(12,))
+    first = paths_of(0.9, [0.0])
+    mirrored = first.assign(pair=1, alpha=1 - first["alpha"])
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
+    note = make_claims(config, fits, pd.concat([first, mirrored]))[-1].note
+    assert "of 2 paths" not in note
+
+
 @pytest.mark.parametrize(("scatter", "status"), [(0.01, "not shown"), (1.0, "undecided")])
 def test_one_rate_is_told_where_intervals_are_short(a1, scatter, status):
     rng = np.random.default_rng(0)
