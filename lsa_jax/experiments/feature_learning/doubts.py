@@ -9,11 +9,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
+from lsa_jax.reporting.doubts import few_examples, undecided
 from lsa_jax.reporting.intervals import REACH, binomial_error
 from lsa_jax.reporting.report import Claim
-
-# With fewer, an accuracy is not taken to be normal, and its interval is none.
-FEWEST_EXAMPLES = 30
 
 
 def missing_runs(rows: pd.DataFrame, seeds: Iterable[int]) -> str:
@@ -40,11 +38,6 @@ def equal_seeds(rows: pd.DataFrame, measures: Sequence[str]) -> str:
     return f"all of {len(values)} seeds are equal"
 
 
-def few_examples(count: float) -> str:
-    """Says whether test examples are too few to decide anything; empty if they are not."""
-    return f"{count:g} test examples are too few" if count < FEWEST_EXAMPLES else ""
-
-
 def answers_a_constant(accuracies: pd.Series, constant: float, examples: int) -> str:
     """Says whether some seed is not surely more accurate than a constant answer; empty if none is.
 
@@ -56,20 +49,6 @@ def answers_a_constant(accuracies: pd.Series, constant: float, examples: int) ->
     ends = [value - REACH * binomial_error(value, examples) for value in accuracies]
     near = sum(not end > constant for end in ends)
     return f"{near} of {len(ends)} seeds may be no better than a constant answer" if near else ""
-
-
-def undecided(claim: Claim, why: str, when: bool | None = None) -> Claim:
-    """Returns a claim as undecided where there is something that speaks against it.
-
-    Args:
-        claim: to be doubted.
-        why: what speaks against it; empty if nothing does.
-        when: whether to; None means where it is shown.
-    """
-    doubted = claim.status == "shown" if when is None else when
-    if not why or not doubted or claim.status in ("not run", "measured"):
-        return claim
-    return claim._replace(status="undecided", note=why)
 
 
 def doubt(

@@ -12,11 +12,9 @@ import pandas as pd
 import scipy.stats
 
 from lsa_jax.reporting.claims import compare, not_run, spread
+from lsa_jax.reporting.doubts import few_examples, undecided
 from lsa_jax.reporting.intervals import REACH, TAIL
 from lsa_jax.reporting.report import Claim, Status
-
-# With fewer, a mean of squares is not taken to be normal, and its interval is none.
-FEWEST_EXAMPLES = 30
 
 At = Literal["every", "some"]
 # Of several settings, the one that decides has the first of these: one exception refutes "every".
@@ -122,19 +120,7 @@ def no_sample(values: pd.Series, num_test: int) -> str:
     """
     if len(values) > 1 and values.nunique() == 1:
         return f"all of {len(values)} seeds are equal"
-    return f"{num_test} test examples are too few" if num_test < FEWEST_EXAMPLES else ""
-
-
-def undecided(claim: Claim, why: str, when: bool | None = None) -> Claim:
-    """Returns a claim as undecided where there is something that speaks against it.
-
-    Args:
-        claim: to be doubted.
-        why: what speaks against it; empty if nothing does.
-        when: whether to; None means where it is shown.
-    """
-    doubted = claim.status == "shown" if when is None else when
-    return claim._replace(status="undecided", note=why) if why and doubted else claim
+    return few_examples(num_test)
 
 
 def errors_at(

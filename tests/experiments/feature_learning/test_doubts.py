@@ -45,11 +45,6 @@ def test_seeds_are_equal_where_all_that_was_measured_is_but_for_accuracies_of_1(
     assert doubts.equal_seeds(found, MEASURES) == said
 
 
-def test_thirty_test_examples_are_enough():
-    assert doubts.few_examples(30) == doubts.few_examples(np.inf) == ""
-    assert doubts.few_examples(29) == "29 test examples are too few"
-
-
 def test_a_seed_may_answer_a_constant_unless_its_interval_is_above_it():
     accuracy, examples = 0.9, 100
     end = accuracy - REACH * binomial_error(accuracy, examples)
@@ -58,15 +53,6 @@ def test_a_seed_may_answer_a_constant_unless_its_interval_is_above_it():
         assert said == ("2 of 2 seeds may be no better than a constant answer" if near else "")
     one = doubts.answers_a_constant(pd.Series([0.9, 0.5, 0.95]), 0.5, 1000)
     assert one == "1 of 3 seeds may be no better than a constant answer"
-
-
-def test_only_what_is_decided_is_doubted_and_only_for_a_reason():
-    for status in ("not run", "measured"):
-        assert doubts.undecided(claim(status), "why", when=True) == claim(status)
-    assert doubts.undecided(claim("shown"), "") == claim("shown")
-    assert doubts.undecided(claim("shown"), "why") == claim("undecided", "why")
-    assert doubts.undecided(claim("not shown"), "why") == claim("not shown")
-    assert doubts.undecided(claim("not shown"), "why", when=True) == claim("undecided", "why")
 
 
 def test_missing_runs_speak_against_what_is_shown_and_equal_seeds_and_few_examples_against_all():

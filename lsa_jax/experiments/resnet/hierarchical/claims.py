@@ -11,10 +11,10 @@ from lsa_jax.experiments.resnet.errors import (
     candidates,
     cells,
     errors_at,
-    undecided,
 )
 from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
 from lsa_jax.experiments.resnet.numbers import HIERARCHY_CLAIMS
+from lsa_jax.reporting.doubts import undecided
 from lsa_jax.reporting.report import Claim
 
 # From which width on the paper's ResNet learns (figure 2), by what of it is trained.

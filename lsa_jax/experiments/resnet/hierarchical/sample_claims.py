@@ -12,7 +12,6 @@ from lsa_jax.experiments.resnet.errors import (
     cells,
     errors_at,
     errors_claim,
-    undecided,
 )
 from lsa_jax.experiments.resnet.hierarchical.claims import (
     LEARNED,
@@ -28,6 +27,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
     solved_sizes,
 )
 from lsa_jax.reporting.claims import measured, not_run
+from lsa_jax.reporting.doubts import undecided
 from lsa_jax.reporting.report import Claim, Status
 
 TASK = ["d", "base_degree", "composite_degree", "outputs"]

@@ -7,11 +7,12 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.resnet.errors import errors_at, gaps, no_sample, undecided
+from lsa_jax.experiments.resnet.errors import errors_at, gaps, no_sample
 from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS, SGD_WIDTHS
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import compare, not_run
 from lsa_jax.reporting.curves import PALETTE, tidy
+from lsa_jax.reporting.doubts import undecided
 from lsa_jax.reporting.report import Claim, Report
 
 # A norm is the paper's to within this factor: less than half of the way to its next one.
