@@ -18,3 +18,11 @@ TINY = {
 def make():
     """Returns a function of fields, with __ for dots, to a configuration and its points."""
     return maker(settings, TINY)
+
+
+@pytest.fixture
+def networks(make):
+    """Returns a function of fields to a configuration of networks."""
+    return lambda **fields: make(
+        report_step=8, learner="resnet", sweep__learner=("resnet",), **fields
+    )[0]

@@ -1,0 +1,51 @@
+"""Exponents of the maxima, and intervals that know nothing of what is claimed."""
+
+import numpy as np
+import pytest
+
+from lsa_jax.experiments.stability.fits import fit_decay, fit_power, subtract_exponents
+
+
+def test_the_fit_recovers_a_known_exponent():
+    m, rng = np.array([800.0, 1600, 3200, 6400]), np.random.default_rng(0)
+    np.testing.assert_allclose(fit_power(m, 3 * m**-1.1), (3, -1.1), rtol=1e-6)
+    # Uniform below the curve: maxima of many come close to it.
+    samples = [7 * n**-0.8 * rng.uniform(size=400) for n in m]
+    fit = fit_decay(m, samples, 50)
+    assert fit.low <= fit.exponent <= fit.high and fit.high - fit.low < 0.1
+    np.testing.assert_allclose([fit.exponent, fit.mean_exponent], -0.8, atol=0.06)
+    assert fit_power(m, np.array([1.0, 0.5, 0.0, 0.1])) is None
+    # One pair of a size is no sample: there is a curve, and no interval.
+    alone = fit_decay(m, [7 * n ** np.array([-0.8]) for n in m], 50)
+    np.testing.assert_allclose(alone.exponent, -0.8, rtol=1e-6)
+    assert np.isnan([alone.low, alone.high]).all()
+    assert fit_power(m[:2], m[:2]) is None
+
+
+def test_the_curve_is_the_least_squares_one_in_the_quantity_itself_not_on_logarithmic_axes():
+    """Off a power law: both derivatives of the sum of squares vanish there, and only there."""
+    m, values = np.array([800.0, 1600, 3200, 6400]), np.array([1.0, 0.7, 0.2, 0.15])
+    factor, exponent = fit_power(m, values)
+    residual, power = values - factor * m**exponent, m**exponent
+    assert abs(residual @ power) < 1e-5 * np.linalg.norm(values) * np.linalg.norm(power)
+    slope = factor * power * np.log(m / 800)
+    assert abs(residual @ slope) < 1e-5 * np.linalg.norm(values) * np.linalg.norm(slope)
+    on_logarithms = np.polyfit(np.log(m), np.log(values), 1)[0]
+    assert exponent > on_logarithms + 0.05
+    samples = [value * np.array([0.5, 1.0, 0.1 * place]) for place, value in enumerate(values)]
+    fit = fit_decay(m, samples, 5)
+    means = np.mean(samples, axis=1)
+    assert (fit.factor, fit.exponent) == (factor, exponent)
+    assert fit.log_slope == pytest.approx(on_logarithms)
+    assert fit.mean_exponent == fit_power(m, means)[1] != fit.exponent
+
+
+def test_a_difference_of_exponents_is_bootstrapped_on_the_same_pairs():
+    m, rng = np.array([100.0, 200, 400]), np.random.default_rng(0)
+    samples = [rng.lognormal(size=40) / n for n in m]
+    fit = fit_decay(m, samples, 50)
+    # The same fluctuations about another power: what they do to both exponents is nearly the same.
+    steeper = fit_decay(m, [s * n**-0.1 for s, n in zip(samples, m, strict=True)], 50)
+    difference, low, high = subtract_exponents(fit, steeper)
+    assert low <= difference <= high and abs(difference - 0.1) < 0.05
+    assert fit.high - fit.low > 5 * (high - low)
