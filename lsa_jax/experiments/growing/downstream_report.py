@@ -1,7 +1,15 @@
 """The report on what grown decoders can do, by the strategy that chose how to grow them."""
 
+import ml_collections
 import pandas as pd
 
+from lsa_jax.experiments.growing.doubts import (
+    doubted,
+    missing_operators,
+    missing_seeds,
+    no_sample,
+    without,
+)
 from lsa_jax.experiments.growing.families import DOWNSTREAM, NUM_ITEMS
 from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY
 from lsa_jax.reporting.claims import cell, compare
@@ -32,13 +40,19 @@ def downstream_table(numbers: pd.DataFrame, headings: dict[str, str]) -> pd.Data
     return pd.DataFrame(rows)
 
 
-def downstream_claims(numbers: pd.DataFrame, headings: dict[str, str]) -> list[Claim]:
+def downstream_claims(
+    config: ml_collections.ConfigDict, numbers: pd.DataFrame, headings: dict[str, str]
+) -> list[Claim]:
     """Returns whether what LAG@k chose is right more often than what the others did, by seed.
 
     It says nothing where the chosen network's accuracy cannot be told from 0.
     """
     claims = []
+    against = [missing_seeds(config, numbers["seed"]), missing_operators(config, numbers)]
+    sample = no_sample(numbers, ["base_loss", "span"])
     for task in tasks_of(numbers):
+        if f"{DOWNSTREAM}{task} lag" not in numbers:
+            continue
         lag, items = numbers[f"{DOWNSTREAM}{task} lag"], int(numbers[f"{NUM_ITEMS}{task}"].min())
         able = lag.mean() - REACH * binomial_error(lag.mean(), items) > 0
         for other in _OTHERS:
@@ -46,15 +60,16 @@ def downstream_claims(numbers: pd.DataFrame, headings: dict[str, str]) -> list[C
                 continue
             theirs = numbers[f"{DOWNSTREAM}{task} {other}"]
             printed = DOWNSTREAM_ACCURACY.get(task)
-            claims.append(
-                compare(
-                    f"points right in {task}, {headings['lag']} minus {headings[other]}",
-                    round(printed["lag"] - printed[other], 2) if printed else "above 0",
-                    100 * (lag - theirs),
-                    above=0.0,
-                    examples_error=100 * difference_error(lag.mean(), theirs.mean(), items),
-                    unless="" if able else "hardly anything is right",
-                    digits=2,
-                )
+            more = 100 * (lag - theirs)
+            claim = compare(
+                f"points right in {task}, {headings['lag']} minus {headings[other]}",
+                round(printed["lag"] - printed[other], 2) if printed else "above 0",
+                more,
+                above=0.0,
+                examples_error=100 * difference_error(lag.mean(), theirs.mean(), items),
+                unless="" if able else "hardly anything is right",
+                digits=2,
             )
+            lost = without(more, "number of both")
+            claims.append(doubted(claim, [*against, lost], [sample]))
     return claims

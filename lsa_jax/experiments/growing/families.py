@@ -91,12 +91,14 @@ def make_families(
 
 
 def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]:
-    """Returns which operator each strategy takes, by its place; absent where it is not there."""
-    chosen = {
-        "oracle": int(np.argmin(family.final)),
-        "lag": int(np.argmin(family.lag)),
-        "lag_0": int(np.argmin(family.raw[0])),
-    }
+    """Returns which operator each strategy takes, by its place.
+
+    Absent where it is not there, or where several operators have the lowest loss to choose by.
+    """
+    chosen = {"oracle": int(np.argmin(family.final))}
+    for name, losses in (("lag", family.lag), ("lag_0", family.raw[0])):
+        if np.count_nonzero(losses == losses.min()) == 1:
+            chosen[name] = int(np.argmin(losses))
     for source, name in (("copy", "stack_last"), ("random", "stack_random")):
         operator = stack_last(config.layers, config.added, source)
         if operator in family.operators:
@@ -140,12 +142,18 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
         "split_across": np.nan if split is None else split.across,
         "split_unexplained": np.nan if split is None else split.unexplained,
         "transition": step if measures.is_clear(split) else np.nan,
-        "picks_random_top": float(chosen["lag_0"] == chosen.get("stack_random")),
+        "picks_random_top": np.nan,
     } | _early_correlations(config, family)
+    if "lag_0" in chosen:
+        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen.get("stack_random"))
+    for name in ("lag", "lag_0"):
+        numbers[f"relative_regret {name}"] = np.nan
     for name, place in chosen.items():
         numbers[f"final_loss {name}"] = float(family.final[place])
         numbers[f"regret {name}"] = measures.regret(place, family.final)
-        numbers[f"relative_regret {name}"] = measures.relative_regret(place, family.final)
+        # Where all end alike there is nothing to regret, and nothing to be relative to.
+        share = measures.relative_regret(place, family.final) if numbers["span"] else np.nan
+        numbers[f"relative_regret {name}"] = share
         for task, accuracy in family.downstream.items():
             numbers[f"{DOWNSTREAM}{task} {name}"] = float(accuracy[place])
             numbers[f"{NUM_ITEMS}{task}"] = family.items[task]

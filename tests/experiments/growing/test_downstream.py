@@ -169,21 +169,28 @@ def accuracies(values, items=10_000, seeds=3):
         f"downstream_{task} {name}": v for task, own in values.items() for name, v in own.items()
     }
     rows |= {f"items_{task}": items for task in values}
+    rows |= {"seed": np.arange(seeds), "base_loss": np.arange(seeds), "span": 0.1, "operators": 12}
     return pd.DataFrame(rows, index=range(seeds))
+
+
+def claims_of(numbers):
+    """Returns the claims of a sweep that asked for these seeds, and for 12 operators."""
+    config = set_fields(settings.default_config(), {"sweep.seed": tuple(numbers["seed"].tolist())})
+    return downstream_claims(config, numbers, HEADINGS)
 
 
 def test_the_thesis_own_accuracies_are_shown_and_exchanged_ones_are_not():
     paper = {t: {n: v / 100 for n, v in own.items()} for t, own in DOWNSTREAM_ACCURACY.items()}
-    claims = downstream_claims(accuracies(paper), HEADINGS)
+    claims = claims_of(accuracies(paper))
     assert len(claims) == 9
     for claim in claims:
         assert claim.ours == pytest.approx(claim.paper) and claim.paper > 0
     # Of 10,000 items: the question answering of TyDi QA alone is above by more than their draw.
     assert {c.status for c in claims if "tydiqa" in c.item} == {"shown"}
-    many = downstream_claims(accuracies(paper, items=10**6), HEADINGS)
+    many = claims_of(accuracies(paper, items=10**6))
     assert {claim.status for claim in many} == {"shown"}
     swapped = {t: own | {"lag": own["lag_0"], "lag_0": own["lag"]} for t, own in paper.items()}
-    found = downstream_claims(accuracies(swapped, items=10**6), HEADINGS)
+    found = claims_of(accuracies(swapped, items=10**6))
     assert {c.status for c in found if "lag_0" in c.item} == {"not shown"}
     table = downstream_table(accuracies(paper), HEADINGS)
     assert table["lambada, thesis"].tolist() == ["8.32", "7.6", "6.89", "6.9", "6.89"]
@@ -194,19 +201,19 @@ def test_networks_that_hardly_answer_show_nothing():
     # One right answer of 100 cannot be told from none, 30 and 80 can.
     for right, able in ((0.01, False), (0.3, True), (0.8, True)):
         own = {"quiz": {"lag": right, "stack_last": 0.0, "stack_random": 0.0}}
-        claims = downstream_claims(accuracies(own, items=100), HEADINGS)
+        claims = claims_of(accuracies(own, items=100))
         # The others are compared where they are there, lag_0 is not.
         assert len(claims) == 2
         assert {claim.note == "" and claim.status == "shown" for claim in claims} == {able}
         assert {"hardly anything is right" in claim.note for claim in claims} == {not able}
     # Five of 100 can, by the error of the seeds' mean.
     own = {"quiz": {"lag": 0.05, "stack_last": 0.0}}
-    (claim,) = downstream_claims(accuracies(own, items=100), HEADINGS)
+    (claim,) = claims_of(accuracies(own, items=100))
     assert "hardly anything is right" not in claim.note
 
 
 def test_a_difference_has_the_error_of_its_items():
     own = {"quiz": {"lag": 0.5, "stack_last": 0.4}}
-    (claim,) = downstream_claims(accuracies(own, items=50, seeds=1), HEADINGS)
+    (claim,) = claims_of(accuracies(own, items=50, seeds=1))
     reach = 1.96 * 100 * difference_error(0.5, 0.4, 50)
     np.testing.assert_allclose((claim.low, claim.high), 10 + reach * np.r_[-1, 1], rtol=1e-3)

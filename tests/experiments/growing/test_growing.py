@@ -12,8 +12,8 @@ from small_sweeps import maker
 from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import experiment, settings, tasks
+from lsa_jax.experiments.growing.claims import setting_claims
 from lsa_jax.experiments.growing.objectives import make_objective
-from lsa_jax.experiments.growing.report import setting_claims
 from lsa_jax.experiments.growing.stacking import stage_operators
 from lsa_jax.experiments.growing.tasks import OBJECTIVE, make_loss, make_schedule
 from lsa_jax.experiments.growing.text import Text
@@ -177,7 +177,7 @@ def test_the_thesis_numbers_stand_beside_those_of_the_same_step(kind, schedule, 
     names = ["initial_spearman", "lag_spearman", "relative_regret lag", "relative_regret lag_0"]
     names += ["early_spearman 200", "early_spearman 5000"]
     found = pd.DataFrame(dict.fromkeys([*names, "picks_random_top", "transition"], [0.5, 0.7]))
-    found["operators"] = 12
+    found = found.assign(operators=12, seed=[0, 1], base_loss=[3.0, 3.1], span=0.1, split=1.0)
     claims = setting_claims(config, kind, schedule, found)
     assert [claim.paper for claim in claims[1:4]] == numbers
 
