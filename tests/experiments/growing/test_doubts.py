@@ -41,6 +41,8 @@ def test_seeds_are_a_sample_where_they_differ_in_some_column():
     table = numbers(12, 12, 12)
     assert no_sample(table, ["span"]) == no_sample(table, ["span", "operators"]) == ""
     assert no_sample(table, ["operators"]) == "all of 3 seeds are equal"
+    assert no_sample(table[:2], ["span"]) == ""
+    assert no_sample(numbers(12, 12, 11), ["operators"]) == ""
     assert no_sample(table[:1], ["span"]) == "it would take 2 seeds or more"
     assert no_sample(table[:0], ["span"]) == ""
 
