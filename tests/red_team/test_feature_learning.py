@@ -7,7 +7,6 @@ import pytest
 from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_clouds
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
 from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
-from lsa_jax.experiments.feature_learning.input_structure import claims as input_structure
 from lsa_jax.experiments.feature_learning.learning import report as learning
 from lsa_jax.experiments.feature_learning.learning import settings as learning_settings
 from lsa_jax.experiments.feature_learning.learning.settings import rate_of
@@ -236,71 +235,3 @@ def test_neurons_of_equal_failed_or_few_runs_or_constant_answers_show_nothing(no
     # Of MNIST's 0 and 1 and of SVHN's, ones are 1135 of 2115 and 5099 of 6843.
     for data, constant in (("mnist", 0.537), ("svhn", 0.745)):
         nothing_shown(neurons({"data.dataset": data}, values, test_accuracy=constant))
-
-
-def students(labelled, injected, whole, direct):
-    rows = pd.DataFrame({"test_labelled_part": labelled, "test_injected_part": injected})
-    fixed = {"learner": "student", "teacher_size": 9, "share": 0.5, "size": 9}
-    fixed["injected"] = "gaussian"
-    rows = rows.assign(seed=range(len(rows)), test_accuracy=whole, **fixed)
-    own = pd.DataFrame({"size": 9, "test_accuracy": direct})
-    return input_structure.student_claims(rows, own, rows, 2000)
-
-
-@pytest.mark.parametrize(
-    ("labelled", "injected", "whole", "direct"),
-    [
-        ([0.1] * 3, [0.1] * 3, [0.1] * 3, [0.1] * 3),  # nothing is learned
-        ([0.1] * 3, [0.05] * 3, [0.05] * 3, [0.1] * 3),
-        ([0.9] * 3, [0.9] * 3, [0.9] * 3, [0.9] * 3),  # equal
-        ([0.6] * 3, [0.9] * 3, [0.95] * 3, [0.8] * 3),  # exchanged
-        ([0.85, 0.9, 0.95], [0.96, 0.84, 0.9], [0.86, 0.95, 0.9], [0.85, 0.96, 0.9]),  # noise
-        ([0.9], [0.89], [0.9], [0.9]),  # one seed
-    ],
-)
-def test_students_that_guess_are_equal_or_noise_show_nothing(
-    labelled, injected, whole, direct, nothing_shown
-):
-    nothing_shown(students(labelled, injected, whole, direct))
-
-
-@pytest.mark.parametrize(
-    ("tiny", "gaussian"),
-    [
-        ([0.1] * 3, [0.05] * 3),  # nothing is learned
-        ([0.1] * 3, [0.1] * 3),
-        ([0.7] * 3, [0.7] * 3),  # equal
-        ([0.5] * 3, [0.7] * 3),  # exchanged
-        ([0.6, 0.7, 0.5], [0.5, 0.55, 0.6]),  # noise
-        ([0.505], [0.5]),  # one seed, and fewer examples than would tell
-    ],
-)
-def test_pictures_that_are_learned_no_better_than_gaussian_inputs_show_nothing(
-    tiny, gaussian, nothing_shown
-):
-    rows = [
-        {"injected": kind, "test_injected_part": value, "seed": seed}
-        for kind, values in (("tiny_imagenet", tiny), ("gaussian", gaussian))
-        for seed, value in enumerate(values)
-    ]
-    students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
-    nothing_shown(input_structure._injected_claims(students, 2000))
-
-
-def sizes(losses):
-    """Returns the claims on losses (teacher, seed) of students of size 1 to 5."""
-    rows = [
-        {"learner": "student", "teacher_size": teacher, "share": 1.0, "size": size, "seed": seed}
-        | {"test_loss": loss}
-        for teacher in (10, 100, 500)
-        for seed in range(3)
-        for size, loss in enumerate(losses(teacher, seed), start=1)
-    ]
-    return input_structure.size_claims(pd.DataFrame(rows))
-
-
-def test_minima_of_noise_and_of_labels_that_nobody_learns_do_not_move(nothing_shown):
-    rng = np.random.default_rng(3)
-    nothing_shown(sizes(lambda teacher, seed: 2.3 + 0.02 * rng.normal(size=5)))
-    nothing_shown(sizes(lambda teacher, seed: 1.0 + 0.1 * rng.normal(size=5)))
-    nothing_shown(sizes(lambda teacher, seed: abs(np.arange(5) - 2.0)))

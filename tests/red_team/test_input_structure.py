@@ -1,0 +1,146 @@
+"""Made-up students on real and injected inputs: nothing in favour of the paper may read shown."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.experiments.feature_learning.input_structure import claims as input_structure
+from lsa_jax.experiments.feature_learning.input_structure import sizes as structure_sizes
+
+
+def test_a_curve_of_noise_has_its_minimum_early_and_chooses_no_teacher(nothing_shown):
+    """Of four losses in no order, the first minimum is the second in one case of three."""
+    rows = [
+        {"learner": "direct", "size": size, "seed": seed, "test_loss": 1 + 0.01 * seed + loss}
+        for seed in range(3)
+        for size, loss in zip((2, 5, 9, 18), (0.1, 0.0, 0.1, 0.05), strict=True)
+    ]
+    of_teacher = {"learner": "student", "teacher_size": 5, "size": 9, "seed": 0}
+    nothing_shown(structure_sizes.choice_claims(pd.DataFrame([*rows, of_teacher])))
+    more = [row | {"seed": row["seed"] + 3, "test_loss": row["test_loss"] + 0.03} for row in rows]
+    found = pd.DataFrame([*rows, *more, of_teacher])
+    assert structure_sizes.choice_claims(found)[0].status == "shown"
+    nothing_shown(structure_sizes.choice_claims(found.drop(index=2)))
+
+
+def test_students_are_held_against_direct_training_of_the_same_seed(nothing_shown):
+    noise = np.array([0.0, 0.002, -0.002, 0.001, -0.001])
+    labelled, injected = list(0.95 + noise), list(0.8 - noise)
+    whole = list(0.87 + noise)
+    shown = students(labelled, injected, whole, list(0.95 + noise))
+    assert [claim.status for claim in shown] == [*("shown",) * 2, "not run", *("shown",) * 2]
+    # Direct training whose seeds are further apart than it is from the student.
+    wide = [0.7, 0.99, 0.95, 0.8, 0.99]
+    claims = students(labelled, injected, whole, wide)
+    nothing_shown([claim for claim in claims if "direct training" in claim.item])
+    # A constant answer has 11.35 % of MNIST right.
+    labels = {"largest": 0.1135, "test": 10_000}
+    constant = [0.1135, 0.1134, 0.1135, 0.1136, 0.1135]
+    nothing_shown(students(constant, list(0.05 + noise), [0.08] * 5, constant, **labels))
+    # Equal seeds, too few seeds, too few test images, a teacher that guesses.
+    nothing_shown(students([0.95] * 5, [0.8] * 5, [0.87] * 5, [0.95] * 5))
+    nothing_shown(students(labelled, injected, whole, labelled, seeds=range(8)))
+    nothing_shown(students(labelled, injected, whole, labelled, test=20))
+    nothing_shown(students(labelled, injected, whole, labelled, teacher=0.1))
+    # None was trained directly: said, not left out.
+    claims = students(labelled, injected, whole, [])
+    of_direct = [claim for claim in claims if "direct training" in claim.item]
+    assert [claim.status for claim in of_direct] == ["not run"] * 2
+    assert all("not there" in claim.note for claim in of_direct)
+
+
+def test_of_fc_9_on_mnist_the_paper_sees_no_significant_trend():
+    found = students(
+        [0.95, 0.951, 0.952], [0.8, 0.801, 0.803], [0.87] * 3, [0.95] * 3, no_trend=(9,)
+    )
+    assert {claim.status for claim in found} == {"measured", "not run"}
+
+
+def test_a_gap_that_grows_counts_test_images_seeds_and_chance(nothing_shown):
+    def gaps(labelled, smaller, larger, **fields):
+        rows = [
+            {"teacher_size": 9, "share": 0.5, "size": size, "seed": seed}
+            | {"test_labelled_part": labelled + 0.001 * seed}
+            | {"test_injected_part": labelled + 0.001 * seed - gap}
+            for size, of in ((9, smaller), (50, larger))
+            for seed, gap in enumerate(of)
+        ]
+        labels = input_structure.Labels(**{"test": 2000, "seeds": range(3)} | fields)
+        return input_structure.size_gap_claims(pd.DataFrame(rows), labels)
+
+    least, most = (0.05, 0.051, 0.049), (0.2, 0.21, 0.19)
+    assert gaps(0.9, least, most)[0].status == "shown"
+    nothing_shown(gaps(0.9, least, most, test=20))
+    nothing_shown(gaps(0.9, least, (0.06, 0.061, 0.059), test=500))
+    nothing_shown(gaps(0.9, least, most, seeds=range(5)))
+    nothing_shown(gaps(0.1, (0.01, 0.011, 0.012), (0.08, 0.081, 0.079)))
+
+
+def students(labelled, injected, whole, direct, teacher=0.97, **fields):
+    rows = pd.DataFrame({"test_labelled_part": labelled, "test_injected_part": injected})
+    fixed = {"learner": "student", "teacher_size": 9, "share": 0.5, "size": 9}
+    fixed |= {"injected": "gaussian", "teacher_accuracy": teacher}
+    rows = rows.assign(seed=range(len(rows)), test_accuracy=whole, **fixed)
+    own = pd.DataFrame({"size": 9, "test_accuracy": direct, "seed": range(len(direct))})
+    labels = input_structure.Labels(**{"test": 2000, "seeds": range(len(rows))} | fields)
+    return input_structure.student_claims(rows, own, rows, labels)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "injected", "whole", "direct"),
+    [
+        ([0.1] * 3, [0.1] * 3, [0.1] * 3, [0.1] * 3),  # nothing is learned
+        ([0.1] * 3, [0.05] * 3, [0.05] * 3, [0.1] * 3),
+        ([0.9] * 3, [0.9] * 3, [0.9] * 3, [0.9] * 3),  # equal
+        ([0.6] * 3, [0.9] * 3, [0.95] * 3, [0.8] * 3),  # exchanged
+        ([0.85, 0.9, 0.95], [0.96, 0.84, 0.9], [0.86, 0.95, 0.9], [0.85, 0.96, 0.9]),  # noise
+        ([0.9], [0.89], [0.9], [0.9]),  # one seed
+    ],
+)
+def test_students_that_guess_are_equal_or_noise_show_nothing(
+    labelled, injected, whole, direct, nothing_shown
+):
+    nothing_shown(students(labelled, injected, whole, direct))
+
+
+@pytest.mark.parametrize(
+    ("tiny", "gaussian"),
+    [
+        ([0.1] * 3, [0.05] * 3),  # nothing is learned
+        ([0.1] * 3, [0.1] * 3),
+        ([0.7] * 3, [0.7] * 3),  # equal
+        ([0.5] * 3, [0.7] * 3),  # exchanged
+        ([0.6, 0.7, 0.5], [0.5, 0.55, 0.6]),  # noise
+        ([0.505], [0.5]),  # one seed, and fewer examples than would tell
+    ],
+)
+def test_pictures_that_are_learned_no_better_than_gaussian_inputs_show_nothing(
+    tiny, gaussian, nothing_shown
+):
+    rows = [
+        {"injected": kind, "test_injected_part": value, "seed": seed}
+        for kind, values in (("tiny_imagenet", tiny), ("gaussian", gaussian))
+        for seed, value in enumerate(values)
+    ]
+    students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
+    labels = input_structure.Labels(2000, seeds=range(len(tiny)))
+    nothing_shown(input_structure._injected_claims(students, labels))
+
+
+def sizes(losses):
+    """Returns the claims on losses (teacher, seed) of students of size 1 to 5."""
+    rows = [
+        {"learner": "student", "teacher_size": teacher, "share": 1.0, "size": size, "seed": seed}
+        | {"test_loss": loss}
+        for teacher in (10, 100, 500)
+        for seed in range(3)
+        for size, loss in enumerate(losses(teacher, seed), start=1)
+    ]
+    return structure_sizes.size_claims(pd.DataFrame(rows))
+
+
+def test_minima_of_noise_and_of_labels_that_nobody_learns_do_not_move(nothing_shown):
+    rng = np.random.default_rng(3)
+    nothing_shown(sizes(lambda teacher, seed: 2.3 + 0.02 * rng.normal(size=5)))
+    nothing_shown(sizes(lambda teacher, seed: 1.0 + 0.1 * rng.normal(size=5)))
+    nothing_shown(sizes(lambda teacher, seed: abs(np.arange(5) - 2.0)))
