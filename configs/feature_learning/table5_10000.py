@@ -22,4 +22,5 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "m": 50,
         "sweep.ntk_steps": (6000, 24_000),
     }
-    return table(variant, fields, {"data.num_train": 10_000, "m": 50})
+    small = {"data.num_train": 10_000, "m": 50, "sweep.ntk_steps": (6000, 24_000)}
+    return table(variant, fields, small)

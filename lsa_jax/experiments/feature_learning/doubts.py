@@ -1,0 +1,99 @@
+"""What speaks against any results: runs that failed, seeds that are one, few test examples.
+
+Nothing is decided from what is left of a sweep whose other runs failed, of seeds that did not draw
+anything, or of a handful of test examples, whose intervals do not hold.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from lsa_jax.reporting.intervals import REACH, binomial_error
+from lsa_jax.reporting.report import Claim
+
+# With fewer, an accuracy is not taken to be normal, and its interval is none.
+FEWEST_EXAMPLES = 30
+
+
+def missing_runs(rows: pd.DataFrame, seeds: Iterable[int]) -> str:
+    """Says how many of the seeds that a sweep asks for have no result; empty if all have one."""
+    asked = list(dict.fromkeys(seeds))
+    there = set(rows["seed"]) if "seed" in rows else set()
+    lost = sum(seed not in there for seed in asked)
+    return f"{lost} of {len(asked)} runs failed or are not there" if lost else ""
+
+
+def equal_seeds(rows: pd.DataFrame, measures: Sequence[str]) -> str:
+    """Says whether seeds agree in all that was measured; empty if they do not.
+
+    They have not been drawn then, or drew nothing that matters. Learners that are right on every
+    example may have nothing else in common: accuracies of 1 do not count.
+
+    Args:
+        rows: one a seed.
+        measures: columns; those that are not there, or hold no number, do not count.
+    """
+    values = rows.reindex(columns=list(measures)).astype(float).dropna(axis=1, how="all")
+    values = values.loc[:, ~(values == 1).all()]
+    if len(values) < 2 or values.empty or (values.nunique() > 1).any():
+        return ""
+    return f"all of {len(values)} seeds are equal"
+
+
+def few_examples(count: float) -> str:
+    """Says whether test examples are too few to decide anything; empty if they are not."""
+    return f"{count:g} test examples are too few" if count < FEWEST_EXAMPLES else ""
+
+
+def answers_a_constant(accuracies: pd.Series, constant: float, examples: int) -> str:
+    """Says whether some seed is not surely more accurate than a constant answer; empty if none is.
+
+    Args:
+        accuracies: one a seed.
+        constant: the accuracy of the best constant, that is the largest class's share.
+        examples: of the test.
+    """
+    ends = [value - REACH * binomial_error(value, examples) for value in accuracies]
+    near = sum(not end > constant for end in ends)
+    return f"{near} of {len(ends)} seeds may be no better than a constant answer" if near else ""
+
+
+def undecided(claim: Claim, why: str, when: bool | None = None) -> Claim:
+    """Returns a claim as undecided where there is something that speaks against it.
+
+    Args:
+        claim: to be doubted.
+        why: what speaks against it; empty if nothing does.
+        when: whether to; None means where it is shown.
+    """
+    doubted = claim.status == "shown" if when is None else when
+    if not why or not doubted or claim.status in ("not run", "measured"):
+        return claim
+    return claim._replace(status="undecided", note=why)
+
+
+def doubt(
+    claim: Claim,
+    rows: Iterable[pd.DataFrame],
+    seeds: Iterable[int],
+    measures: Sequence[str],
+    examples: float = np.inf,
+) -> Claim:
+    """Returns a claim as undecided where its runs are no sample that could decide it.
+
+    Runs that are missing speak against what is shown; seeds that are equal and few examples
+    against what is refuted as well.
+
+    Args:
+        claim: on some learners.
+        rows: of each of them, one a seed.
+        seeds: that the sweep asks for.
+        measures: as in `equal_seeds`.
+        examples: of the test; no limit where the claim is of nothing that is tested.
+    """
+    rows, seeds = list(rows), list(seeds)
+    lost = next(filter(None, (missing_runs(own, seeds) for own in rows)), "")
+    same = next(filter(None, (equal_seeds(own, measures) for own in rows)), "")
+    claim = undecided(claim, lost)
+    return undecided(claim, same or few_examples(examples), when=True)
