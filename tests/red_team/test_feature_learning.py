@@ -8,225 +8,46 @@ from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
 from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
 from lsa_jax.experiments.feature_learning.input_structure import claims as input_structure
-from lsa_jax.experiments.feature_learning.learning import report as learning
-from lsa_jax.experiments.feature_learning.learning import settings as learning_settings
-from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.experiments.feature_learning.numbers import (
+    FILTER_CLUSTERS,
+    GRADIENT_COSINES,
+)
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_settings
 from lsa_jax.sweep.variants import set_fields
 
-LEARNERS = (
-    *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
-    *("one_step_exact", "two_step_exact"),
-)
 
-
-def table(item, accuracy, cosine=0.1, balanced=None):
-    """Returns the claims on one table, of accuracies (learner, seed)."""
-    config = set_fields(
-        learning_settings.default_config(), {"paper_item": item, "sweep.learner": LEARNERS}
-    )
-    rows = [
-        {
-            "learner": learner,
-            "structured": structured,
-            "rate": rate_of(config, learner),
-            "id": f"{learner}{structured}{seed}",
-            "seed": seed,
-            "status": "ok",
-            "test_accuracy": accuracy(learner, seed),
-            "test_balanced_accuracy": accuracy(learner, seed) if balanced is None else balanced,
-            "cosine": cosine,
-        }
-        for learner in LEARNERS
-        for structured in (True, False)
-        for seed in range(5)
-    ]
-    return learning.make_claims(config, pd.DataFrame(rows))
-
-
-@pytest.mark.parametrize("item", FEATURE_LEARNING)
-def test_tables_of_learners_that_learn_nothing_are_equal_or_exchanged(item, nothing_shown):
-    paper = FEATURE_LEARNING[item]
-    rng = np.random.default_rng(0)
-    nothing_shown(table(item, lambda *point: rng.binomial(10_000, 0.5) / 10_000))
-    for constant in (0.41, 0.5, 0.58, 0.8, 0.9):
-        nothing_shown(table(item, lambda *point, c=constant: c, balanced=0.5))
-    nothing_shown(table(item, lambda *point: 0.95))
-    nothing_shown(table(item, lambda *point: paper["random_features"][1] / 100))
-    fixed = {"ntk", "random_features"}
-    nothing_shown(table(item, lambda learner, seed: 1.0 if learner in fixed else 0.7))
-
-
-def test_a_table_of_noise_shows_nothing(nothing_shown):
-    rng = np.random.default_rng(1)
-    for item in FEATURE_LEARNING:
-        nothing_shown(table(item, lambda *point: 0.75 + 0.15 * rng.uniform(-1, 1), cosine=0.0))
-
-
-def first_steps(best, two_step):
-    """Returns the claims on One Step's best classifier (rate, seed) beside the other learners."""
-    item, config = "feature_learning/table1", learning_settings.default_config()
-    kinds = [(rate, seed) for rate in (1e-6, 1.0, 10.0) for seed in range(5)]
-    rows = [
-        {"learner": "one_step_exact", "rate": rate, "first_rate": rate, "leftover": 0.045}
-        | {"seed": seed, "test_accuracy": best(rate, seed)}
-        for rate, seed in kinds
-    ]
-    own = {"first_rate": config.first_rate, "leftover": config.leftover}
-    others = [
-        {"learner": learner, "rate": rate_of(config, learner), "seed": seed, **own}
-        | {"test_accuracy": two_step(learner)}
-        for learner in LEARNERS
-        if learner != "one_step_exact"
-        for seed in range(5)
-    ]
-    results = pd.DataFrame(rows + others).assign(structured=True, status="ok", id="")
-    results["test_balanced_accuracy"] = results["test_accuracy"]
-    results["cosine"] = 0.1 + 0.01 * results["seed"]
-    return learning.make_claims(set_fields(config, {"paper_item": item}), results)
-
-
-def test_one_step_that_fails_where_every_learner_does_needs_no_second_step(nothing_shown):
-    rng = np.random.default_rng(4)
-    nothing_shown(first_steps(lambda *of: 0.5, lambda learner: 0.5))
-    nothing_shown(first_steps(lambda *of: rng.uniform(0.5, 0.9), lambda learner: 0.9))
-    fixed = {"ntk", "random_features"}
-    nothing_shown(first_steps(lambda *of: 0.9, lambda learner: 1.0 if learner in fixed else 0.7))
-    # The others are the paper's; one seed of one rate has it without a second step.
-    paper = FEATURE_LEARNING["feature_learning/table1"]
-
-    def near(learner):
-        return paper[{"memorise": "without_structure"}.get(learner, learner)][1] / 100
-
-    for least, status in ((0.5, "shown"), (1.0, "not shown")):
-        claims = first_steps(
-            lambda rate, seed, of=least: of if rate == 10 else 0.5,
-            lambda learner: near(learner.removesuffix("_exact")),
-        )
-        (second,) = [claim for claim in claims if "every rate" in claim.item]
-        assert second.status == status
-
-
-MEASURES = ("test_accuracy", "train_accuracy", "test_balanced_accuracy", "cosine")
-
-
-def near_paper(item, *, seeds=5, failed=(), same=False, num_test=10_000, swap=None):
-    """Returns the claims on a table that has the paper's numbers, up to noise from seed to seed."""
-    config = set_fields(
-        learning_settings.default_config(),
-        {"paper_item": item, "sweep.learner": LEARNERS, "data.num_test": num_test},
-    )
-    paper, rng = FEATURE_LEARNING[item], np.random.default_rng(7)
-    printed = {"memorise": "without_structure"}
-    rows = []
-    for learner, structured in [(name, True) for name in LEARNERS] + [
-        ("network", False),
-        ("memorise", False),
-    ]:
-        name = printed.get(learner, learner).removesuffix("_exact")
-        name = name if structured else "without_structure"
-        name = (swap or {}).get(name, name)
-        train, test, cosine = paper[name]
-        for seed in range(seeds):
-            noise = np.zeros(2) if same else rng.normal(scale=1e-3, size=2)
-            accuracy = min(test / 100 + noise[0], 1.0)
-            rows.append(
-                {"learner": learner, "structured": structured, "rate": rate_of(config, learner)}
-                | {"id": f"{learner}{structured}{seed}", "seed": seed, "test_accuracy": accuracy}
-                | {"train_accuracy": train / 100, "test_balanced_accuracy": accuracy - 0.1}
-                | {"cosine": np.nan if cosine is None else cosine + noise[1]}
-                | {"status": "failed" if (learner, seed) in failed else "ok"}
-            )
-    results = pd.DataFrame(rows)
-    results.loc[results["status"] == "failed", list(MEASURES)] = np.nan
-    return learning.make_claims(config, results)
-
-
-@pytest.mark.parametrize("item", FEATURE_LEARNING)
-def test_the_paper_s_own_tables_are_shown(item):
-    claims = near_paper(item, num_test=1_000_000)  # 75.0 and 74.3 are half a point of either
-    assert {claim.item: claim.status for claim in claims if claim.status != "shown"} == {}
-
-
-@pytest.mark.parametrize("item", FEATURE_LEARNING)
-def test_tables_of_seeds_that_are_one_show_nothing(item, nothing_shown):
-    nothing_shown(near_paper(item, same=True))
-
-
-@pytest.mark.parametrize("learner", ["network", "ntk", "random_features", "two_step"])
-def test_a_table_whose_runs_failed_shows_nothing_of_them(learner):
-    headings = {"network": "Network", "ntk": "NTK", "random_features": "random features"}
-    heading = headings.get(learner, "Two Step")
-    claims = near_paper("feature_learning/table1", failed={(learner, 1), (learner, 4)})
-    own = [c for c in claims if f", {heading}, within" in c.item or f"minus {heading}" in c.item]
-    own += [c for c in claims if learner == "network" and "Network minus" in c.item]
-    assert own and {claim.status for claim in own} == {"undecided"}
-    assert any("2 of 5 runs failed or are not there" in claim.note for claim in own)
-
-
-def test_a_table_of_few_test_examples_shows_nothing(nothing_shown):
-    nothing_shown(near_paper("feature_learning/table1", num_test=20))
-
-
-def test_an_answer_of_which_no_balanced_accuracy_is_known_may_be_a_constant(nothing_shown):
-    nothing_shown(table("feature_learning/table4_80", lambda *point: 0.8, balanced=np.nan))
-    claims = near_paper("feature_learning/table4_80")
-    assert any("One Step, within" in c.item and c.status == "shown" for c in claims)
-
-
-def two_learners(network, ntk):
-    """Returns the claim that the network is above the NTK, of accuracies by seed."""
-    config = learning_settings.default_config()
-    config = set_fields(config, {"sweep.seed": tuple(range(len(network)))})
-    rows = [
-        {"learner": learner, "structured": True, "rate": rate_of(config, learner), "seed": seed}
-        | {"id": "", "status": "ok", "test_accuracy": accuracy, "cosine": 0.1 * seed}
-        for learner, found in (("network", network), ("ntk", ntk), ("random_features", ntk))
-        for seed, accuracy in enumerate(found)
-    ]
-    config = set_fields(config, {"paper_item": "feature_learning/table1"})
-    claims = learning.make_claims(config, pd.DataFrame(rows))
-    return next(claim for claim in claims if "Network minus NTK" in claim.item)
-
-
-def test_differences_are_of_the_same_seed_and_few_seeds_have_a_wide_interval():
-    # Three seeds whose network varies by as much as it is ahead: Student's t, not the normal law's.
-    assert two_learners([0.85, 0.95, 1.0], [0.8, 0.801, 0.799]).status == "undecided"
-    # What a seed's problem does to both is not between them.
-    assert two_learners([0.65, 0.8, 0.98], [0.55, 0.7, 0.87]).status == "shown"
-    assert two_learners([0.65, 0.8, 0.98], [0.98, 0.65, 0.8]).status == "undecided"
-
-
-def test_one_step_that_suffices_in_some_seeds_is_undecided():
-    paper = FEATURE_LEARNING["feature_learning/table1"]
-
-    def near(learner):
-        return paper[{"memorise": "without_structure"}.get(learner, learner)][1] / 100
-
-    at_best = dict(enumerate([1.0, 1.0, 1.0, 0.98, 0.96]))
-    claims = first_steps(
-        lambda rate, seed: at_best[seed] if rate == 10 else 0.5 + 0.001 * seed,
-        lambda learner: near(learner.removesuffix("_exact")),
-    )
-    (second,) = [claim for claim in claims if "every rate" in claim.item]
-    assert second.status == "undecided"
-
-
-def models(linear, network, hinge=0.9, norm=1.0, bound=0.4):
+def models(linear, network, hinge=0.9, norm=1.0, bound=0.4, failed=0, num_test=10_000):
     columns = {"num_patterns": 100, "k": 5, "status": "ok"}
     rows = [{"learner": "neurons", "N": 10, "test_accuracy": accuracy} for accuracy in linear] + [
         {"learner": "network", "N": np.nan, "test_accuracy": accuracy} for accuracy in network
     ]
     found = pd.DataFrame(rows).assign(test_hinge=hinge, norm=norm, bound=bound, **columns)
-    return fixed_features.make_claims(found, 10_000)
+    found["seed"] = found.groupby("learner").cumcount()
+    found.loc[found.index[:failed], "status"] = "failed"
+    return fixed_features.make_claims(found, num_test)
 
 
 def test_zero_weights_show_no_lower_bound(nothing_shown):
     nothing_shown(models([0.5] * 3, [0.5] * 3, hinge=1.0, norm=0.0))
-    zero, gap = models([0.5] * 3, [0.99, 1.0, 0.99], hinge=1.0, norm=0.0)
-    assert zero.status == "not run" and gap.status == "shown"
+    chance, high = [0.5, 0.501, 0.499], [0.99, 1.0, 0.99]
+    # Weights that are hardly there are no better than none.
+    for norm in (0.0, 1e-9):
+        zero, gap = models(chance, high, hinge=1.0, norm=norm)
+        assert zero.status == "not run" and gap.status == "shown"
+
+
+def test_fixed_features_of_failed_equal_or_few_runs_show_nothing(nothing_shown):
+    linear, network = [0.78, 0.781, 0.779], [0.99, 1.0, 0.991]
+    assert [claim.status for claim in models(linear, network)] == ["shown"] * 2
+    nothing_shown(models(linear, [0.99] * 3))
+    nothing_shown(models([0.78] * 3, network))
+    nothing_shown(models(linear, network, failed=1))
+    nothing_shown(models(linear, network, num_test=20))
+    # Three seeds that differ by as much as they are ahead.
+    nothing_shown(models([0.8, 0.801, 0.799], [0.85, 0.95, 1.0]))
+    # What is the same in the problem of a seed is no difference.
+    assert models([0.6, 0.7, 0.8], [0.7, 0.81, 0.9])[1].status == "shown"
 
 
 @pytest.mark.parametrize(
@@ -242,9 +63,9 @@ def test_fixed_features_as_good_as_the_network_show_nothing(linear, network, not
     nothing_shown(models(linear, network))
 
 
-def filters(rng, accuracy=0.95, pairs=(0.0, 0.04), centres=(0.0, 0.04)):
+def filters(rng, accuracy=0.95, pairs=(0.0, 0.04), centres=(0.0, 0.04), **fields):
     """Returns the claims on filters whose cosines are noise (mean, deviation) of seeds."""
-    config = filter_settings.default_config()
+    config = set_fields(filter_settings.default_config(), {"sweep.seed": (0, 1, 2)} | fields)
     rows = []
     for _ in range(3):
         row = {"filters": 128, "status": "ok", "test_accuracy": accuracy}
@@ -267,6 +88,45 @@ def test_filters_that_did_not_part_and_gradients_that_barely_agree_show_nothing(
     weak = [c for c in filters(rng, pairs=(0.3, 0.01)) if "gradients" in c.item]
     nothing_shown(weak)
     nothing_shown(filters(rng, accuracy=0.5, pairs=(0.9, 0.0), centres=(0.6, 0.0)))
+
+
+def paper_filters(same=False, seeds=(0, 1, 2), start=0.0, accuracies=(0.957,) * 3, turn=0.5, **of):
+    """Returns the claims on filters with the paper's numbers at width 128, up to noise."""
+    config = set_fields(filter_settings.default_config(), {"sweep.seed": seeds} | of)
+    rng, rows = np.random.default_rng(8), []
+    for accuracy in accuracies:
+        noise = 0.0 if same else rng.normal(scale=0.01)
+        row = {"filters": 128, "status": "ok", "test_accuracy": accuracy}
+        for block, cosines in enumerate(FILTER_CLUSTERS[128], start=1):
+            row[f"block{block}_centres_cosine"] = cosines[2] + noise
+            row[f"block{block}_start_centres_cosine"] = start * cosines[2]
+            row |= {f"block{block}_moved_0_3": turn + noise, f"block{block}_moved_3_20": 0.0}
+        row |= {name: value + noise for name, value in GRADIENT_COSINES[128].items()}
+        rows.append(row)
+    return filter_clouds.make_claims(config, pd.DataFrame(rows))
+
+
+def test_the_paper_s_own_filters_are_shown():
+    claims = paper_filters()
+    assert {claim.item: claim.status for claim in claims if claim.status != "shown"} == {}
+
+
+def test_filters_of_equal_failed_or_few_runs_show_nothing(nothing_shown):
+    nothing_shown(paper_filters(same=True))
+    nothing_shown(paper_filters(seeds=(0, 1, 2, 3, 4)))
+    nothing_shown(paper_filters(**{"data.num_test": 20}))
+    of_few = paper_filters(**{"near_share": 0.01})  # a cluster is one filter
+    nothing_shown([claim for claim in of_few if "test accuracy" not in claim.item])
+    # In the mean above chance, one seed at it.
+    guessing = paper_filters(accuracies=(0.95, 0.96, 0.5))
+    nothing_shown([claim for claim in guessing if "test accuracy" not in claim.item])
+
+
+def test_filters_that_were_so_before_training_show_nothing(nothing_shown):
+    of_start = [claim for claim in paper_filters(start=1.0) if "centres" in claim.item]
+    nothing_shown(of_start)
+    assert len(of_start) == 5
+    nothing_shown([claim for claim in paper_filters(turn=0.03) if "turn" in claim.item])
 
 
 def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothing_shown):
@@ -294,13 +154,112 @@ def test_clusters_of_another_number_or_of_any_are_not_the_paper_s(nothing_shown)
         nothing_shown(claims[1:])
 
 
-def students(labelled, injected, whole, direct):
+def neurons(fields, values, seeds=5, **columns):
+    """Returns the claims on neurons of directions that cluster, by seed."""
+    config = set_fields(weight_settings.default_config(), fields)
+    name = "share_covered" if config.data.dataset == "gaussian_mixture" else "silhouette"
+    rows = pd.DataFrame({name: values, f"start_{name}": 0.1, "best_count": config.clusters})
+    rows = rows.assign(status="ok", test_accuracy=0.99, least_covered=0.9).assign(**columns)
+    return weight_clouds.make_claims(config, rows)
+
+
+MIXTURE = {"data.dataset": "gaussian_mixture", "data.d": 10, "data.k": 4, "clusters": 16}
+MIXTURE |= {"sweep.init_std": ()}
+
+
+def test_neurons_of_equal_failed_or_few_runs_or_constant_answers_show_nothing(nothing_shown):
+    least, values = [0.91, 0.92, 0.93, 0.94, 0.95], [0.8, 0.82, 0.81, 0.79, 0.83]
+    own = {"mnist": values, "svhn": values, "gaussian_mixture": [1.0] * 5}
+    for fields, data in ((MIXTURE, "gaussian_mixture"), ({}, "mnist"), ({}, "svhn")):
+        fields, found = fields | {"data.dataset": data}, own[data]
+        assert neurons(fields, found, least_covered=least)[0].status == "shown"
+        nothing_shown(neurons(fields, found[:1] * 5))
+        nothing_shown(neurons(fields, found[:3], least_covered=least[:3]))
+        nothing_shown(neurons(fields | {"data.num_test": 20}, found, least_covered=least))
+        # One seed of five guesses.
+        half = [0.99, 0.98, 0.5, 0.99, 0.97]
+        nothing_shown(neurons(fields, found, least_covered=least, test_accuracy=half))
+    # Of MNIST's 0 and 1 and of SVHN's, ones are 1135 of 2115 and 5099 of 6843.
+    for data, constant in (("mnist", 0.537), ("svhn", 0.745)):
+        nothing_shown(neurons({"data.dataset": data}, values, test_accuracy=constant))
+
+
+def test_a_curve_of_noise_has_its_minimum_early_and_chooses_no_teacher(nothing_shown):
+    """Of four losses in no order, the first minimum is the second in one case of three."""
+    rows = [
+        {"learner": "direct", "size": size, "seed": seed, "test_loss": 1 + 0.01 * seed + loss}
+        for seed in range(3)
+        for size, loss in zip((2, 5, 9, 18), (0.1, 0.0, 0.1, 0.05), strict=True)
+    ]
+    of_teacher = {"learner": "student", "teacher_size": 5, "size": 9, "seed": 0}
+    nothing_shown(input_structure.choice_claims(pd.DataFrame([*rows, of_teacher])))
+    more = [row | {"seed": row["seed"] + 3, "test_loss": row["test_loss"] + 0.03} for row in rows]
+    found = pd.DataFrame([*rows, *more, of_teacher])
+    assert input_structure.choice_claims(found)[0].status == "shown"
+    nothing_shown(input_structure.choice_claims(found.drop(index=2)))
+
+
+def test_students_are_held_against_direct_training_of_the_same_seed(nothing_shown):
+    noise = np.array([0.0, 0.002, -0.002, 0.001, -0.001])
+    labelled, injected = list(0.95 + noise), list(0.8 - noise)
+    whole = list(0.87 + noise)
+    shown = students(labelled, injected, whole, list(0.95 + noise))
+    assert [claim.status for claim in shown] == [*("shown",) * 2, "not run", *("shown",) * 2]
+    # Direct training whose seeds are further apart than it is from the student.
+    wide = [0.7, 0.99, 0.95, 0.8, 0.99]
+    claims = students(labelled, injected, whole, wide)
+    nothing_shown([claim for claim in claims if "direct training" in claim.item])
+    # A constant answer has 11.35 % of MNIST right.
+    labels = {"largest": 0.1135, "test": 10_000}
+    constant = [0.1135, 0.1134, 0.1135, 0.1136, 0.1135]
+    nothing_shown(students(constant, list(0.05 + noise), [0.08] * 5, constant, **labels))
+    # Equal seeds, too few seeds, too few test images, a teacher that guesses.
+    nothing_shown(students([0.95] * 5, [0.8] * 5, [0.87] * 5, [0.95] * 5))
+    nothing_shown(students(labelled, injected, whole, labelled, seeds=range(8)))
+    nothing_shown(students(labelled, injected, whole, labelled, test=20))
+    nothing_shown(students(labelled, injected, whole, labelled, teacher=0.1))
+    # None was trained directly: said, not left out.
+    claims = students(labelled, injected, whole, [])
+    of_direct = [claim for claim in claims if "direct training" in claim.item]
+    assert [claim.status for claim in of_direct] == ["not run"] * 2
+    assert all("not there" in claim.note for claim in of_direct)
+
+
+def test_of_fc_9_on_mnist_the_paper_sees_no_significant_trend():
+    found = students(
+        [0.95, 0.951, 0.952], [0.8, 0.801, 0.803], [0.87] * 3, [0.95] * 3, no_trend=(9,)
+    )
+    assert {claim.status for claim in found} == {"measured", "not run"}
+
+
+def test_a_gap_that_grows_counts_test_images_seeds_and_chance(nothing_shown):
+    def gaps(labelled, smaller, larger, **fields):
+        rows = [
+            {"teacher_size": 9, "share": 0.5, "size": size, "seed": seed}
+            | {"test_labelled_part": labelled + 0.001 * seed}
+            | {"test_injected_part": labelled + 0.001 * seed - gap}
+            for size, of in ((9, smaller), (50, larger))
+            for seed, gap in enumerate(of)
+        ]
+        labels = input_structure.Labels(**{"test": 2000, "seeds": range(3)} | fields)
+        return input_structure.size_gap_claims(pd.DataFrame(rows), labels)
+
+    least, most = (0.05, 0.051, 0.049), (0.2, 0.21, 0.19)
+    assert gaps(0.9, least, most)[0].status == "shown"
+    nothing_shown(gaps(0.9, least, most, test=20))
+    nothing_shown(gaps(0.9, least, (0.06, 0.061, 0.059), test=500))
+    nothing_shown(gaps(0.9, least, most, seeds=range(5)))
+    nothing_shown(gaps(0.1, (0.01, 0.011, 0.012), (0.08, 0.081, 0.079)))
+
+
+def students(labelled, injected, whole, direct, teacher=0.97, **fields):
     rows = pd.DataFrame({"test_labelled_part": labelled, "test_injected_part": injected})
     fixed = {"learner": "student", "teacher_size": 9, "share": 0.5, "size": 9}
-    fixed["injected"] = "gaussian"
+    fixed |= {"injected": "gaussian", "teacher_accuracy": teacher}
     rows = rows.assign(seed=range(len(rows)), test_accuracy=whole, **fixed)
-    own = pd.DataFrame({"size": 9, "test_accuracy": direct})
-    return input_structure.student_claims(rows, own, rows, 2000)
+    own = pd.DataFrame({"size": 9, "test_accuracy": direct, "seed": range(len(direct))})
+    labels = input_structure.Labels(**{"test": 2000, "seeds": range(len(rows))} | fields)
+    return input_structure.student_claims(rows, own, rows, labels)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +299,8 @@ def test_pictures_that_are_learned_no_better_than_gaussian_inputs_show_nothing(
         for seed, value in enumerate(values)
     ]
     students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
-    nothing_shown(input_structure._injected_claims(students, 2000))
+    labels = input_structure.Labels(2000, seeds=range(len(tiny)))
+    nothing_shown(input_structure._injected_claims(students, labels))
 
 
 def sizes(losses):

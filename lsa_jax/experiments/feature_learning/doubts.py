@@ -18,10 +18,9 @@ FEWEST_EXAMPLES = 30
 
 def missing_runs(rows: pd.DataFrame, seeds: Iterable[int]) -> str:
     """Says how many of the seeds that a sweep asks for have no result; empty if all have one."""
-    asked = list(dict.fromkeys(seeds))
-    there = set(rows["seed"]) if "seed" in rows else set()
-    lost = sum(seed not in there for seed in asked)
-    return f"{lost} of {len(asked)} runs failed or are not there" if lost else ""
+    asked = len(set(seeds))
+    lost = asked - (rows["seed"].nunique() if "seed" in rows else len(rows))
+    return f"{lost} of {asked} runs failed or are not there" if lost > 0 else ""
 
 
 def equal_seeds(rows: pd.DataFrame, measures: Sequence[str]) -> str:

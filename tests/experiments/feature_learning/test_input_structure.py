@@ -9,6 +9,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning import tables
 from lsa_jax.experiments.feature_learning.input_structure import settings, tasks
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
+    Labels,
     _injected_claims,
     _same_minimum_claims,
     choice_claims,
@@ -145,13 +146,20 @@ def test_differences_between_students_and_direct_training_count_beyond_their_spr
     )
     students["injected"] = "gaussian"
     students["test_accuracy"] = students["test_labelled_part"] + 0.009
-    direct = pd.DataFrame({"size": [9, 9], "test_accuracy": [0.969, 0.971]})
-    claims = student_claims(students, direct, students, 10**7)
+    direct = pd.DataFrame({"size": 9, "seed": (0, 1, 2), "test_accuracy": [0.9699, 0.97, 0.9701]})
+    labels = Labels(10**7, seeds=(0, 1, 2))
+    *claims, whole = student_claims(students, direct, students, labels)
+    names = ["minus direct training", "part at the end", "same labels alone", "over training"]
+    assert all(name in claim.item for name, claim in zip(names, claims, strict=True))
+    missing = claims.pop(2)
+    assert (missing.status, missing.note) == ("not run", "what it is held against is not there")
+    claims.append(whole)
     assert [claim.ours for claim in claims] == pytest.approx([-1.9, 1.0, 1.0, 1.0])
     assert [claim.status for claim in claims] == [status] * 4
     # The teacher's labels alone are half a point easier than the data set's.
-    control = students.assign(share=0.0, test_labelled_part=0.975, test_injected_part=np.nan)
-    with_control = student_claims(pd.concat([students, control]), direct, students, 10**7)
+    control = students.assign(share=0.0, test_injected_part=np.nan)
+    control["test_labelled_part"] = [0.9749, 0.975, 0.9751]
+    with_control = student_claims(pd.concat([students, control]), direct, students, labels)
     (alone,) = (claim for claim in with_control if "same labels alone" in claim.item)
     assert alone.ours == pytest.approx(-2.4)
     assert alone.status == ("not shown" if status == "shown" else status)
@@ -159,11 +167,12 @@ def test_differences_between_students_and_direct_training_count_beyond_their_spr
 
 
 @pytest.mark.parametrize(
-    ("least", "status"), [((9, 9, 9), "shown"), ((9, 9, 25), "not shown"), ((9,), "undecided")]
+    ("least", "status"), [((9,) * 4, "shown"), ((9, 9, 25), "not shown"), ((9,) * 3, "undecided")]
 )
 def test_the_teacher_s_size_is_what_algorithm_1_chooses_in_every_seed(least, status):
     rows = [
-        {"learner": "direct", "size": size, "seed": seed, "test_loss": 0.2 + 0.1 * (size != best)}
+        {"learner": "direct", "size": size, "seed": seed}
+        | {"test_loss": 0.2 + 0.1 * (size != best) + 1e-6 * seed}
         for seed, best in enumerate(least)
         for size in (2, 9, 25, 50)
     ]
@@ -201,9 +210,10 @@ def test_algorithm_1_has_resnets_on_either_side_of_the_teacher_to_choose_from(
 )
 def test_a_larger_student_parts_the_inputs_more_where_its_gap_is_larger_in_each_seed(gaps, status):
     # Of the smaller student's 10 points.
-    (claim,) = size_gap_claims(gap_rows((0.1, 0.1, 0.1), gaps))
+    labels = Labels(10**5, seeds=(0, 1, 2))
+    (claim,) = size_gap_claims(gap_rows((0.1, 0.1001, 0.1), gaps), labels)
     assert claim.status == status
-    (none,) = size_gap_claims(gap_rows((0.1, 0.1, 0.0), (0.2, 0.21, 0.1)))
+    (none,) = size_gap_claims(gap_rows((0.1, 0.1, 0.0), (0.2, 0.21, 0.1)), labels)
     assert (none.status, none.note) == ("undecided", "the injected part is not worse")
 
 
@@ -222,7 +232,7 @@ def of_sizes(best, learner="student", teacher=9, losses=(1.0, 0.5)):
     worse, least = losses
     return [
         {"learner": learner, "size": size, "seed": seed, "teacher_size": teacher, "share": 1.0}
-        | {"test_loss": least if size == where else worse}
+        | {"test_loss": (least if size == where else worse) + 1e-6 * seed}
         for seed, where in enumerate(best)
         for size in (2, 9, 25, 50)
     ]
@@ -287,7 +297,8 @@ def test_pictures_are_learned_better_than_gaussian_inputs_where_the_parts_say_so
         for seed, value in enumerate(values)
     ]
     students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
-    (claim,) = _injected_claims(students, 2000)
+    labels = Labels(2000, seeds=(0, 1, 2))
+    (claim,) = _injected_claims(students, labels)
     assert (claim.paper, claim.status) == ("above 0 (figure 23)", status)
     assert claim.ours == pytest.approx(100 * (np.mean(tiny) - np.mean(gaussian)), abs=0.01)
-    assert _injected_claims(students[students["injected"] == "gaussian"], 2000) == []
+    assert _injected_claims(students[students["injected"] == "gaussian"], labels) == []

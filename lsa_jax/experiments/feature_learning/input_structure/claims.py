@@ -1,17 +1,22 @@
 """What the paper says of students on real and injected inputs, beside what came out."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pandas as pd
 
+from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt, undecided
 from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
-from lsa_jax.reporting.claims import chance_warning, compare, every, measured
+from lsa_jax.reporting.claims import compare, every, measured
 from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
 AS_GOOD = 2.0
+
+# What seeds differ in.
+_MEASURES = ("test_accuracy", "test_labelled_part", "test_injected_part", "test_loss")
 
 # Students learn labels if some of them have a test loss below this share of a constant's.
 LEARNED, _CLASSES = 0.95, 10
@@ -39,54 +44,86 @@ def size_curves(fine: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: rows for name, rows in curves.items() if rows["size"].nunique() > 1}
 
 
+class Labels(NamedTuple):
+    """What a data set's labels are.
+
+    Attributes:
+        test: test images.
+        largest: share of the most frequent label, which a constant answer has right.
+        seeds: of the networks that a sweep asks for.
+        no_trend: sizes of the students of which the paper says that nothing is significant.
+    """
+
+    test: int
+    largest: float = 0.1
+    seeds: Sequence[int] = ()
+    no_trend: Sequence[int] = ()
+
+
+def _by_seed(rows: pd.DataFrame, column: str) -> pd.Series:
+    return rows.set_index("seed").reindex(columns=[column])[column].astype(float)
+
+
 def _panel_claims(
     name: str,
     rows: pd.DataFrame,
-    level: float,
+    direct: pd.DataFrame,
     control: pd.DataFrame,
     course: pd.DataFrame,
-    num_test: int,
+    labels: Labels,
 ) -> list[Claim]:
     """Returns what one panel of figures 22 and 23 shows of a student beside direct training.
 
     A student that is as good as direct training where both guess, or where it cannot tell the
     parts, says nothing. Direct training learns the data set's labels, the control the teacher's, as
-    the student does.
+    the student does. Seeds share data, and start from the same network: differences are of a seed.
     """
-    labelled, injected = rows["test_labelled_part"], rows["test_injected_part"]
+    labelled, injected = (_by_seed(rows, f"test_{part}_part") for part in ("labelled", "injected"))
+    level, alone = _by_seed(direct, "test_accuracy"), _by_seed(control, "test_labelled_part")
+    course = course.reindex(columns=["seed", "test_labelled_part", "test_injected_part"])
     slower = (course["test_labelled_part"] - course["test_injected_part"]).groupby(course["seed"])
-    guesses = chance_warning(level, _CLASSES, num_test)
-    fewest = max(min(mixture_parts(rows["share"].iloc[0], num_test)), 1)
-    error = difference_error(labelled.mean(), injected.mean(), fewest)
-    worse = compare(
-        f"points of test accuracy, labelled minus injected part at the end, {name}",
-        "above 0: worse",
-        100 * (labelled - injected),
-        above=0.0,
-        examples_error=100 * error,
-        unless=guesses,
-        digits=2,
-    )
-    same = guesses or ("" if worse.status == "shown" else "the injected part is not worse")
-    claims = [worse]
-    alone = control["test_labelled_part"].mean()
+    fewest = max(min(mixture_parts(rows["share"].iloc[0], labels.test)), 1)
+    error = 100 * difference_error(labelled.mean(), injected.mean(), fewest)
+    guesses = answers_a_constant(level, labels.largest, labels.test)
+    guesses = guesses or answers_a_constant(labelled, labels.largest, fewest)
+    if "teacher_accuracy" in rows:
+        of_teacher = answers_a_constant(rows["teacher_accuracy"], labels.largest, labels.test)
+        guesses = guesses or of_teacher and f"the teacher: {of_teacher}"
     as_good = f"not below by more than {AS_GOOD:g}"
-    for item, paper, gap, least in (
-        ("labelled part minus direct training", as_good, labelled - level, -AS_GOOD),
-        ("labelled part minus the same labels alone", as_good, labelled - alone, -AS_GOOD),
-        (
-            "labelled minus injected part, mean over training",
-            "above 0: slower",
-            slower.mean(),
-            0.0,
+
+    def claim(words: str, paper: str, gap: pd.Series, least: float, unless: str, *beside) -> Claim:
+        item = f"points of test accuracy, {words}, {name}"
+        options = {"above": least, "examples_error": error, "unless": unless, "digits": 2}
+        found = compare(item, paper, 100 * gap.dropna(), **options)
+        if found.status == "not run":
+            return found._replace(note="what it is held against is not there")
+        found = doubt(found, [rows, *beside], labels.seeds, _MEASURES, fewest)
+        if rows["size"].iloc[0] in labels.no_trend:
+            return found._replace(paper="no significant trend", status="measured", note="")
+        return found
+
+    ends = "labelled minus injected part at the end"
+    worse = claim(ends, "above 0: worse", labelled - injected, 0.0, guesses)
+    same = guesses or ("" if worse.status == "shown" else "the injected part is not worse")
+    mean = slower.mean()
+    whole = level - _by_seed(rows, "test_accuracy")
+    during = "labelled minus injected part, mean over training"
+    return [
+        claim(
+            "labelled part minus direct training", as_good, labelled - level, -AS_GOOD, same, direct
         ),
-        ("direct training minus whole mixture", "above 0", level - rows["test_accuracy"], 0.0),
-    ):
-        options = {"above": least, "examples_error": 100 * error, "unless": same, "digits": 2}
-        item = f"points of test accuracy, {item}, {name}"
-        claims.append(compare(item, paper, 100 * gap, **options))
-    claims = claims if len(control) else [*claims[:2], *claims[3:]]
-    return [claims[1], claims[0], *claims[2:]]
+        worse,
+        claim(
+            "labelled part minus the same labels alone",
+            as_good,
+            labelled - alone,
+            -AS_GOOD,
+            same,
+            control,
+        ),
+        claim(during, "above 0: slower", mean, 0.0, same),
+        claim("direct training minus whole mixture", "above 0", whole, 0.0, same, direct),
+    ]
 
 
 def panels(runs: pd.DataFrame) -> list[tuple[str, dict[str, Any], pd.DataFrame]]:
@@ -114,7 +151,7 @@ def _like(runs: pd.DataFrame, of: dict[str, Any]) -> pd.DataFrame:
 
 
 def student_claims(
-    students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame, num_test: int
+    students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame, labels: Labels
 ) -> list[Claim]:
     """Returns what figures 22, 24 and 25 say of each panel, then what figure 23 does of two.
 
@@ -122,20 +159,19 @@ def student_claims(
         students: their runs.
         direct: runs of networks on the data set directly.
         curves: one row an evaluation of all of them.
-        num_test: test images of the data set.
+        labels: of the data set.
     """
     claims = []
     for name, of, rows in panels(students):
-        own = direct[direct["size"] == of["size"]]
-        if of["share"] in (0, 1) or own.empty:
+        if of["share"] in (0, 1):
             continue
+        own = direct[direct["size"] == of["size"]]
         control, course = _like(students, of | {"share": 0.0}), _like(curves, of)
-        level = own["test_accuracy"].mean()
-        claims += _panel_claims(name, rows, level, control, course, num_test)
-    return claims + _injected_claims(students, num_test)
+        claims += _panel_claims(name, rows, own, control, course, labels)
+    return claims + _injected_claims(students, labels)
 
 
-def _injected_claims(students: pd.DataFrame, num_test: int) -> list[Claim]:
+def _injected_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
     """Returns whether Tiny ImageNet's inputs are learned better than Gaussian ones.
 
     Each has a teacher of its own, regularised on its inputs.
@@ -144,21 +180,23 @@ def _injected_claims(students: pd.DataFrame, num_test: int) -> list[Claim]:
     """
     claims = []
     for (teacher, share, size), rows in students.groupby(["teacher_size", "share", "size"]):
-        found = rows.pivot(index="seed", columns="injected", values="test_injected_part")
-        if share == 0 or not {"gaussian", "tiny_imagenet"} <= set(found):
+        kinds = [rows[rows["injected"] == kind] for kind in ("tiny_imagenet", "gaussian")]
+        if share == 0 or any(own.empty for own in kinds):
             continue
-        pictures, gaussian = found["tiny_imagenet"], found["gaussian"]
-        examples = mixture_parts(share, num_test)[1]
+        pictures, gaussian = (_by_seed(own, "test_injected_part") for own in kinds)
+        examples = mixture_parts(share, labels.test)[1]
         error = difference_error(pictures.mean(), gaussian.mean(), examples)
         item = "points of test accuracy, Tiny ImageNet part minus Gaussian part, "
         item += f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
         options = {"above": 0.0, "examples_error": 100 * error, "digits": 2}
-        options["unless"] = chance_warning(pictures.mean(), _CLASSES, examples)
-        claims.append(compare(item, "above 0 (figure 23)", 100 * (pictures - gaussian), **options))
+        options["unless"] = answers_a_constant(pictures, labels.largest, examples)
+        gap = 100 * (pictures - gaussian).dropna()
+        claim = compare(item, "above 0 (figure 23)", gap, **options)
+        claims.append(doubt(claim, kinds, labels.seeds, _MEASURES, examples))
     return claims
 
 
-def size_gap_claims(students: pd.DataFrame) -> list[Claim]:
+def size_gap_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
     """Returns whether the largest student parts labelled from injected inputs more than the least.
 
     Source: Shi, Wei and Liang (2022), appendix E.5.3: figure 25 beside figure 22 (a).
@@ -168,16 +206,23 @@ def size_gap_claims(students: pd.DataFrame) -> list[Claim]:
         least, most = int(rows["size"].min()), int(rows["size"].max())
         if share in (0, 1) or least == most:
             continue
-        gaps = rows.set_index("seed").assign(
-            gap=lambda of: 100 * (of["test_labelled_part"] - of["test_injected_part"])
-        )
-        more = gaps.loc[gaps["size"] == most, "gap"] - gaps.loc[gaps["size"] == least, "gap"]
+        both = [rows[rows["size"] == size] for size in (most, least)]
+        parts = [
+            [_by_seed(own, f"test_{part}_part") for part in ("labelled", "injected")]
+            for own in both
+        ]
+        gaps = [labelled - injected for labelled, injected in parts]
+        fewest = max(min(mixture_parts(share, labels.test)), 1)
+        error = math.hypot(*(difference_error(a.mean(), b.mean(), fewest) for a, b in parts))
         item = "points of test accuracy, labelled minus injected part at the end, "
         item += f"student {most} minus student {least}, teacher {int(teacher)}, share {share:g}"
-        unless = "" if (gaps["gap"] > 0).all() else "the injected part is not worse"
-        claims.append(
-            compare(item, "above 0 (figure 25)", more, above=0.0, unless=unless, digits=2)
-        )
+        unless = "" if all((gap > 0).all() for gap in gaps) else "the injected part is not worse"
+        for labelled, _ in parts:
+            unless = unless or answers_a_constant(labelled, labels.largest, fewest)
+        more = 100 * (gaps[0] - gaps[1]).dropna()
+        options = {"above": 0.0, "examples_error": 100 * error, "unless": unless, "digits": 2}
+        claim = compare(item, "above 0 (figure 25)", more, **options)
+        claims.append(doubt(claim, both, labels.seeds, _MEASURES, fewest))
     return claims
 
 
@@ -201,7 +246,21 @@ def choice_claims(fine: pd.DataFrame) -> list[Claim]:
     (teacher, *_) = sorted(fine.loc[fine["learner"] == "student", "teacher_size"].unique())
     item = "size of the teacher by algorithm 1: first minimum of the test loss on the data set"
     listed = ", ".join(f"{size:g}" for size in chosen)
-    return [every(item, f"{teacher:g}", chosen == teacher, listed, luck=1 / sizes)]
+    # Of losses in no order the first minimum is at place n with a chance of (n + 1) / (n + 2)!.
+    place = sum(direct["size"].unique() < teacher)
+    luck = max(1 / sizes, (place + 1) / math.factorial(place + 2))
+    claim = every(item, f"{teacher:g}", chosen == teacher, listed, luck=luck)
+    return [undecided(claim, _gaps(direct), when=claim.status != "not run")]
+
+
+def _gaps(rows: pd.DataFrame) -> str:
+    """Says how many losses a curve lacks, whose minimum may be elsewhere; and if seeds are one."""
+    losses = rows.pivot_table(index="size", columns="seed", values="test_loss")
+    lost = int(losses.isna().sum().sum())
+    if lost:
+        return f"{lost} of {losses.size} runs failed or are not there"
+    equal = losses.shape[1] > 1 and (losses.nunique(axis=1) == 1).all()
+    return f"all of {losses.shape[1]} seeds are equal" if equal else ""
 
 
 def size_claims(fine: pd.DataFrame) -> list[Claim]:
@@ -223,8 +282,15 @@ def size_claims(fine: pd.DataFrame) -> list[Claim]:
         for name, found in minima.items()
     )
     if steps.isna().any(axis=None) or (steps < 0).any(axis=None):
-        return [every(item, paper, [False], listed), *same, *losses]
-    return [compare(item, paper, steps.sum(), above=0.0)._replace(ours=listed), *same, *losses]
+        rises = every(item, paper, [False], listed)
+    else:
+        rises = compare(item, paper, steps.sum(min_count=1), above=0.0)._replace(ours=listed)
+    lacks = filter(None, (_gaps(rows) for rows in size_curves(fine).values()))
+    return [*_with_gaps([rises, *same], next(lacks, "")), *losses]
+
+
+def _with_gaps(claims: list[Claim], gaps: str) -> list[Claim]:
+    return [undecided(claim, gaps, when=claim.status != "not run") for claim in claims]
 
 
 def _least_losses(fine: pd.DataFrame) -> list[Claim]:
