@@ -8,6 +8,7 @@ from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
 from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
 from lsa_jax.experiments.feature_learning.input_structure import claims as input_structure
+from lsa_jax.experiments.feature_learning.input_structure import sizes as structure_sizes
 from lsa_jax.experiments.feature_learning.numbers import (
     FILTER_CLUSTERS,
     GRADIENT_COSINES,
@@ -192,11 +193,11 @@ def test_a_curve_of_noise_has_its_minimum_early_and_chooses_no_teacher(nothing_s
         for size, loss in zip((2, 5, 9, 18), (0.1, 0.0, 0.1, 0.05), strict=True)
     ]
     of_teacher = {"learner": "student", "teacher_size": 5, "size": 9, "seed": 0}
-    nothing_shown(input_structure.choice_claims(pd.DataFrame([*rows, of_teacher])))
+    nothing_shown(structure_sizes.choice_claims(pd.DataFrame([*rows, of_teacher])))
     more = [row | {"seed": row["seed"] + 3, "test_loss": row["test_loss"] + 0.03} for row in rows]
     found = pd.DataFrame([*rows, *more, of_teacher])
-    assert input_structure.choice_claims(found)[0].status == "shown"
-    nothing_shown(input_structure.choice_claims(found.drop(index=2)))
+    assert structure_sizes.choice_claims(found)[0].status == "shown"
+    nothing_shown(structure_sizes.choice_claims(found.drop(index=2)))
 
 
 def test_students_are_held_against_direct_training_of_the_same_seed(nothing_shown):
@@ -312,7 +313,7 @@ def sizes(losses):
         for seed in range(3)
         for size, loss in enumerate(losses(teacher, seed), start=1)
     ]
-    return input_structure.size_claims(pd.DataFrame(rows))
+    return structure_sizes.size_claims(pd.DataFrame(rows))
 
 
 def test_minima_of_noise_and_of_labels_that_nobody_learns_do_not_move(nothing_shown):

@@ -11,14 +11,16 @@ from lsa_jax.experiments.feature_learning.input_structure import settings, tasks
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
     Labels,
     _injected_claims,
-    _same_minimum_claims,
-    choice_claims,
-    local_minimum,
-    size_claims,
     size_gap_claims,
     student_claims,
 )
 from lsa_jax.experiments.feature_learning.input_structure.experiment import groups, teacher_loss
+from lsa_jax.experiments.feature_learning.input_structure.sizes import (
+    _same_minimum_claims,
+    choice_claims,
+    local_minimum,
+    size_claims,
+)
 from lsa_jax.experiments.feature_learning.input_structure.tasks import load, mix
 from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.variants import set_fields
@@ -302,3 +304,33 @@ def test_pictures_are_learned_better_than_gaussian_inputs_where_the_parts_say_so
     assert (claim.paper, claim.status) == ("above 0 (figure 23)", status)
     assert claim.ours == pytest.approx(100 * (np.mean(tiny) - np.mean(gaussian)), abs=0.01)
     assert _injected_claims(students[students["injected"] == "gaussian"], labels) == []
+
+
+def test_students_of_the_teacher_that_algorithm_1_chose_for_their_seed_have_claims_of_their_own():
+    chosen = (9, 15, 15, 9)
+    direct = pd.DataFrame(
+        {"learner": "direct", "size": size, "seed": seed, "test_accuracy": 0.9 + 0.001 * seed}
+        | {"test_loss": 0.5 - 0.2 * (size == best) + 0.001 * seed}
+        for seed, best in enumerate(chosen)
+        for size in (5, 9, 15, 25)
+    )
+    students = pd.DataFrame(
+        {"learner": "student", "size": 25, "seed": seed, "share": share, "injected": "gaussian"}
+        | {"teacher_size": teacher, "test_accuracy": 0.8, "teacher_accuracy": 0.9}
+        | {"test_labelled_part": teacher / 100 + 0.8, "test_injected_part": 0.7}
+        for seed in range(4)
+        for share in (0.0, 0.5)
+        for teacher in (9, 15)
+    )
+    labels = Labels(10**6, seeds=range(4))
+    claims = student_claims(students, direct, students, labels)
+    own = [claim for claim in claims if "teachers by algorithm 1, student 25" in claim.item]
+    assert [claim.paper for claim in own] == [claim.paper for claim in claims[:5]]
+    (parts,) = [claim for claim in own if "part at the end" in claim.item]
+    assert parts.ours == pytest.approx(100 * (np.mean(chosen) / 100 + 0.1))
+    # A teacher that was chosen and that none had, and one that is the same in every seed.
+    without = students[students["teacher_size"] == 9]
+    one = direct[direct["seed"].isin((0, 3))]
+    for some, of in ((without, direct), (students, one)):
+        found = student_claims(some, of, some, labels)
+        assert found and not any("algorithm" in claim.item for claim in found)

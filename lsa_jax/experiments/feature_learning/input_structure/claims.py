@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt, undecided
+from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt
+from lsa_jax.experiments.feature_learning.input_structure.sizes import chosen_sizes
 from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
-from lsa_jax.reporting.claims import compare, every, measured
+from lsa_jax.reporting.claims import compare
 from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim
 
@@ -17,31 +18,6 @@ AS_GOOD = 2.0
 
 # What seeds differ in.
 _MEASURES = ("test_accuracy", "test_labelled_part", "test_injected_part", "test_loss")
-
-# Students learn labels if some of them have a test loss below this share of a constant's.
-LEARNED, _CLASSES = 0.95, 10
-
-
-def local_minimum(sizes: list[int], losses: list[float]) -> int:
-    """Returns the size at the first minimum of a curve: where the next larger one is worse.
-
-    Source: Shi, Wei and Liang (2022), algorithm 1: the minimum in the classical regime.
-    """
-    for place in range(len(sizes) - 1):
-        if losses[place + 1] > losses[place]:
-            return sizes[place]
-    return sizes[-1]
-
-
-def size_curves(fine: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Returns the runs of each curve of loss against size: those with two sizes or more."""
-    curves = {"on the data set": fine[fine["learner"] == "direct"]}
-    students = fine[fine["learner"] == "student"]
-    for (teacher, share), rows in (
-        students.groupby(["teacher_size", "share"]) if len(students) else ()
-    ):
-        curves[f"teacher of size {int(teacher)}, share {share:g}"] = rows
-    return {name: rows for name, rows in curves.items() if rows["size"].nunique() > 1}
 
 
 class Labels(NamedTuple):
@@ -168,7 +144,33 @@ def student_claims(
         own = direct[direct["size"] == of["size"]]
         control, course = _like(students, of | {"share": 0.0}), _like(curves, of)
         claims += _panel_claims(name, rows, own, control, course, labels)
+    claims += _chosen_claims(students, direct, curves, labels)
     return claims + _injected_claims(students, labels)
+
+
+def _chosen_claims(
+    students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame, labels: Labels
+) -> list[Claim]:
+    """Returns the same of each seed's students whose teacher has the size algorithm 1 gave it.
+
+    None where it chose one size in every seed, or one that no teacher had.
+    """
+    chosen = chosen_sizes(direct)
+    if chosen.nunique() < 2 or not set(chosen) <= set(students["teacher_size"]):
+        return []
+    claims = []
+    own, course = (
+        rows[rows["teacher_size"] == rows["seed"].map(chosen)] for rows in (students, curves)
+    )
+    for name, of, rows in panels(own.assign(teacher_size=0)):
+        if of["share"] in (0, 1):
+            continue
+        of = {key: value for key, value in of.items() if key != "teacher_size"}
+        name = name.replace("teacher 0", "teachers by algorithm 1")
+        beside = direct[direct["size"] == of["size"]]
+        control = _like(own, of | {"share": 0.0})
+        claims += _panel_claims(name, rows, beside, control, _like(course, of), labels)
+    return claims
 
 
 def _injected_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
@@ -224,100 +226,3 @@ def size_gap_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
         claim = compare(item, "above 0 (figure 25)", more, **options)
         claims.append(doubt(claim, both, labels.seeds, _MEASURES, fewest))
     return claims
-
-
-def _minimum(rows: pd.DataFrame) -> float:
-    """Returns where one seed's curve has its first minimum; not-a-number if no labels are learned.
-
-    Of teachers whose labels no student learns the curve has no such minimum.
-    """
-    losses = rows.groupby("size")["test_loss"].mean()
-    learned = losses.min() < LEARNED * math.log(_CLASSES)
-    return float(local_minimum(list(losses.index), list(losses))) if learned else math.nan
-
-
-def choice_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns which size algorithm 1 gives the teacher, beside the sizes that teachers had."""
-    direct = fine[fine["learner"] == "direct"]
-    sizes = direct["size"].nunique()
-    if sizes < 3:  # no minimum between two others
-        return []
-    chosen = direct.groupby("seed")[["size", "test_loss"]].apply(_minimum)
-    (teacher, *_) = sorted(fine.loc[fine["learner"] == "student", "teacher_size"].unique())
-    item = "size of the teacher by algorithm 1: first minimum of the test loss on the data set"
-    listed = ", ".join(f"{size:g}" for size in chosen)
-    # Of losses in no order the first minimum is at place n with a chance of (n + 1) / (n + 2)!.
-    place = sum(direct["size"].unique() < teacher)
-    luck = max(1 / sizes, (place + 1) / math.factorial(place + 2))
-    claim = every(item, f"{teacher:g}", chosen == teacher, listed, luck=luck)
-    return [undecided(claim, _gaps(direct), when=claim.status != "not run")]
-
-
-def _gaps(rows: pd.DataFrame) -> str:
-    """Says how many losses a curve lacks, whose minimum may be elsewhere; and if seeds are one."""
-    losses = rows.pivot_table(index="size", columns="seed", values="test_loss")
-    lost = int(losses.isna().sum().sum())
-    if lost:
-        return f"{lost} of {losses.size} runs failed or are not there"
-    equal = losses.shape[1] > 1 and (losses.nunique(axis=1) == 1).all()
-    return f"all of {losses.shape[1]} seeds are equal" if equal else ""
-
-
-def size_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns where the curves have their first minimum: students' moves right with the teacher."""
-    minima = {
-        name: rows.groupby("seed")[["size", "test_loss"]].apply(_minimum)
-        for name, rows in size_curves(fine).items()
-    }
-    of_students = [found for name, found in minima.items() if name.endswith("share 1")]
-    if len(of_students) < 2:  # one teacher: nothing to move with
-        return []
-    item = "size of the student at the first minimum of the test loss, largest minus least teacher"
-    paper = "rises with the teacher's size (figure 26)"
-    steps = pd.DataFrame(of_students).diff().iloc[1:]
-    losses = _least_losses(fine)
-    same = _same_minimum_claims(minima.get("on the data set"), of_students[0], fine)
-    listed = ", ".join(
-        f"{name}: {found.mean():g}" if found.notna().all() else f"{name}: not learned"
-        for name, found in minima.items()
-    )
-    if steps.isna().any(axis=None) or (steps < 0).any(axis=None):
-        rises = every(item, paper, [False], listed)
-    else:
-        rises = compare(item, paper, steps.sum(min_count=1), above=0.0)._replace(ours=listed)
-    lacks = filter(None, (_gaps(rows) for rows in size_curves(fine).values()))
-    return [*_with_gaps([rises, *same], next(lacks, "")), *losses]
-
-
-def _with_gaps(claims: list[Claim], gaps: str) -> list[Claim]:
-    return [undecided(claim, gaps, when=claim.status != "not run") for claim in claims]
-
-
-def _least_losses(fine: pd.DataFrame) -> list[Claim]:
-    """Returns how well each curve's labels are learned: a constant has a loss of ln 10 = 2.3."""
-    claims = []
-    for name, rows in size_curves(fine).items():
-        least = rows.groupby("seed")["test_loss"].min()
-        item = f"least test loss over sizes, {name}"
-        claims.append(measured(item, "", round(least.mean(), 3), least))
-    return claims
-
-
-def _same_minimum_claims(
-    direct: pd.Series | None, students: pd.Series, fine: pd.DataFrame
-) -> list[Claim]:
-    """Returns whether networks on L and students of the least teacher have one best size.
-
-    "Roughly the same" (figure 26 a, b) are neighbours among the sizes that were run.
-    """
-    if direct is None:
-        return []
-    sizes = sorted(fine["size"].unique())
-    both = pd.DataFrame({"direct": direct, "students": students})
-    item = "first minima on the data set and of the least teacher's students, in each seed"
-    listed = "; ".join(f"{row.direct:g} and {row.students:g}" for row in both.itertuples())
-    place = both.map(lambda size: sizes.index(size) if size in sizes else math.nan)
-    near = (place["direct"] - place["students"]).abs() <= 1
-    # Of two sizes drawn at random from n, this share are neighbours or one.
-    luck = (3 * len(sizes) - 2) / len(sizes) ** 2
-    return [every(item, "roughly the same (figure 26 a, b)", near, listed, luck=luck)]

@@ -9,12 +9,14 @@ import pandas as pd
 
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
     Labels,
-    choice_claims,
     panels,
-    size_claims,
-    size_curves,
     size_gap_claims,
     student_claims,
+)
+from lsa_jax.experiments.feature_learning.input_structure.sizes import (
+    choice_claims,
+    size_claims,
+    size_curves,
 )
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import cell
