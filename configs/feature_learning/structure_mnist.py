@@ -36,7 +36,7 @@ _QUICK = {
 
 
 def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, chosen, quick."""
+    """Returns the comparison in one of the variants full, small, quick, chosen."""
     config = set_fields(
         settings.default_config(),
         {
@@ -48,4 +48,4 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.share": (0.0, 0.5),
         },
     )
-    return choose(config, variant, {"small": _SMALL, "chosen": _CHOSEN, "quick": _QUICK})
+    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "chosen": _CHOSEN})
