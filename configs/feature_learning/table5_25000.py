@@ -2,7 +2,8 @@
 
     python -m launch.sweep --config=configs/feature_learning/table5_25000.py --workdir=runs/n25000
 
-The same network, m = 300. Five seeds; ":small" has two. Both run on a CPU.
+The same network, m = 300. The NTK also has 6,000 and 24,000 updates at a rate of 1e-3, as in table
+1. Five seeds; ":small" has two. Both run on a CPU.
 """
 
 import ml_collections
@@ -18,5 +19,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "title": "Parity labels, 25,000 examples (table 5)",
         "paper_item": "feature_learning/table5_25000",
         "data.num_train": 25000,
+        "sweep.ntk_steps": (6000, 24_000),
+        "sweep.ntk_long_rate": 1e-3,
     }
     return table(variant, fields, {"data.num_train": 10_000})

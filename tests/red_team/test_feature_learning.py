@@ -7,104 +7,10 @@ import pytest
 from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_clouds
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
 from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
-from lsa_jax.experiments.feature_learning.learning import report as learning
-from lsa_jax.experiments.feature_learning.learning import settings as learning_settings
-from lsa_jax.experiments.feature_learning.learning.settings import rate_of
-from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_settings
 from lsa_jax.sweep.variants import set_fields
-
-LEARNERS = (
-    *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
-    *("one_step_exact", "two_step_exact"),
-)
-
-
-def table(item, accuracy, cosine=0.1, balanced=None):
-    """Returns the claims on one table, of accuracies (learner, seed)."""
-    config = set_fields(
-        learning_settings.default_config(), {"paper_item": item, "sweep.learner": LEARNERS}
-    )
-    rows = [
-        {
-            "learner": learner,
-            "structured": structured,
-            "rate": rate_of(config, learner),
-            "id": f"{learner}{structured}{seed}",
-            "seed": seed,
-            "status": "ok",
-            "test_accuracy": accuracy(learner, seed),
-            "test_balanced_accuracy": accuracy(learner, seed) if balanced is None else balanced,
-            "cosine": cosine,
-        }
-        for learner in LEARNERS
-        for structured in (True, False)
-        for seed in range(5)
-    ]
-    return learning.make_claims(config, pd.DataFrame(rows))
-
-
-@pytest.mark.parametrize("item", FEATURE_LEARNING)
-def test_tables_of_learners_that_learn_nothing_are_equal_or_exchanged(item, nothing_shown):
-    paper = FEATURE_LEARNING[item]
-    rng = np.random.default_rng(0)
-    nothing_shown(table(item, lambda *point: rng.binomial(10_000, 0.5) / 10_000))
-    for constant in (0.41, 0.5, 0.58, 0.8, 0.9):
-        nothing_shown(table(item, lambda *point, c=constant: c, balanced=0.5))
-    nothing_shown(table(item, lambda *point: 0.95))
-    nothing_shown(table(item, lambda *point: paper["random_features"][1] / 100))
-    fixed = {"ntk", "random_features"}
-    nothing_shown(table(item, lambda learner, seed: 1.0 if learner in fixed else 0.7))
-
-
-def test_a_table_of_noise_shows_nothing(nothing_shown):
-    rng = np.random.default_rng(1)
-    for item in FEATURE_LEARNING:
-        nothing_shown(table(item, lambda *point: 0.75 + 0.15 * rng.uniform(-1, 1), cosine=0.0))
-
-
-def first_steps(best, two_step):
-    """Returns the claims on One Step's best classifier (rate, seed) beside the other learners."""
-    item, config = "feature_learning/table1", learning_settings.default_config()
-    kinds = [(rate, seed) for rate in (1e-6, 1.0, 10.0) for seed in range(5)]
-    rows = [
-        {"learner": "one_step_exact", "rate": rate, "first_rate": rate, "leftover": 0.045}
-        | {"seed": seed, "test_accuracy": best(rate, seed)}
-        for rate, seed in kinds
-    ]
-    own = {"first_rate": config.first_rate, "leftover": config.leftover}
-    others = [
-        {"learner": learner, "rate": rate_of(config, learner), "seed": seed, **own}
-        | {"test_accuracy": two_step(learner)}
-        for learner in LEARNERS
-        if learner != "one_step_exact"
-        for seed in range(5)
-    ]
-    results = pd.DataFrame(rows + others).assign(structured=True, status="ok", cosine=0.1, id="")
-    results["test_balanced_accuracy"] = results["test_accuracy"]
-    return learning.make_claims(set_fields(config, {"paper_item": item}), results)
-
-
-def test_one_step_that_fails_where_every_learner_does_needs_no_second_step(nothing_shown):
-    rng = np.random.default_rng(4)
-    nothing_shown(first_steps(lambda *of: 0.5, lambda learner: 0.5))
-    nothing_shown(first_steps(lambda *of: rng.uniform(0.5, 0.9), lambda learner: 0.9))
-    fixed = {"ntk", "random_features"}
-    nothing_shown(first_steps(lambda *of: 0.9, lambda learner: 1.0 if learner in fixed else 0.7))
-    # The others are the paper's; one seed of one rate has it without a second step.
-    paper = FEATURE_LEARNING["feature_learning/table1"]
-
-    def near(learner):
-        return paper[{"memorise": "without_structure"}.get(learner, learner)][1] / 100
-
-    for least, status in ((0.5, "shown"), (1.0, "not shown")):
-        claims = first_steps(
-            lambda rate, seed, of=least: of if rate == 10 else 0.5,
-            lambda learner: near(learner.removesuffix("_exact")),
-        )
-        (second,) = [claim for claim in claims if "every rate" in claim.item]
-        assert second.status == status
 
 
 def models(linear, network, hinge=0.9, norm=1.0, bound=0.4, failed=0, num_test=10_000):
@@ -153,9 +59,9 @@ def test_fixed_features_as_good_as_the_network_show_nothing(linear, network, not
     nothing_shown(models(linear, network))
 
 
-def filters(rng, accuracy=0.95, pairs=(0.0, 0.04), centres=(0.0, 0.04)):
+def filters(rng, accuracy=0.95, pairs=(0.0, 0.04), centres=(0.0, 0.04), **fields):
     """Returns the claims on filters whose cosines are noise (mean, deviation) of seeds."""
-    config = filter_settings.default_config()
+    config = set_fields(filter_settings.default_config(), {"sweep.seed": (0, 1, 2)} | fields)
     rows = []
     for _ in range(3):
         row = {"filters": 128, "status": "ok", "test_accuracy": accuracy}
@@ -178,6 +84,45 @@ def test_filters_that_did_not_part_and_gradients_that_barely_agree_show_nothing(
     weak = [c for c in filters(rng, pairs=(0.3, 0.01)) if "gradients" in c.item]
     nothing_shown(weak)
     nothing_shown(filters(rng, accuracy=0.5, pairs=(0.9, 0.0), centres=(0.6, 0.0)))
+
+
+def paper_filters(same=False, seeds=(0, 1, 2), start=0.0, accuracies=(0.957,) * 3, turn=0.5, **of):
+    """Returns the claims on filters with the paper's numbers at width 128, up to noise."""
+    config = set_fields(filter_settings.default_config(), {"sweep.seed": seeds} | of)
+    rng, rows = np.random.default_rng(8), []
+    for accuracy in accuracies:
+        noise = 0.0 if same else rng.normal(scale=0.01)
+        row = {"filters": 128, "status": "ok", "test_accuracy": accuracy}
+        for block, cosines in enumerate(FILTER_CLUSTERS[128], start=1):
+            row[f"block{block}_centres_cosine"] = cosines[2] + noise
+            row[f"block{block}_start_centres_cosine"] = start * cosines[2]
+            row |= {f"block{block}_moved_0_3": turn + noise, f"block{block}_moved_3_20": 0.0}
+        row |= {name: value + noise for name, value in GRADIENT_COSINES[128].items()}
+        rows.append(row)
+    return filter_clouds.make_claims(config, pd.DataFrame(rows))
+
+
+def test_the_paper_s_own_filters_are_shown():
+    claims = paper_filters()
+    assert {claim.item: claim.status for claim in claims if claim.status != "shown"} == {}
+
+
+def test_filters_of_equal_failed_or_few_runs_show_nothing(nothing_shown):
+    nothing_shown(paper_filters(same=True))
+    nothing_shown(paper_filters(seeds=(0, 1, 2, 3, 4)))
+    nothing_shown(paper_filters(**{"data.num_test": 20}))
+    of_few = paper_filters(**{"near_share": 0.01})  # a cluster is one filter
+    nothing_shown([claim for claim in of_few if "test accuracy" not in claim.item])
+    # In the mean above chance, one seed at it.
+    guessing = paper_filters(accuracies=(0.95, 0.96, 0.5))
+    nothing_shown([claim for claim in guessing if "test accuracy" not in claim.item])
+
+
+def test_filters_that_were_so_before_training_show_nothing(nothing_shown):
+    of_start = [claim for claim in paper_filters(start=1.0) if "centres" in claim.item]
+    nothing_shown(of_start)
+    assert len(of_start) == 5
+    nothing_shown([claim for claim in paper_filters(turn=0.03) if "turn" in claim.item])
 
 
 def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothing_shown):

@@ -199,8 +199,10 @@ def draw_patterns(
     due = {-1: round(negative_share * num_examples)}
     due[1] = num_examples - due[-1]
     found: dict[int, list[np.ndarray]] = {-1: [], 1: []}
+    # Attempts have a stream to themselves: their numbers are those of other streams of the key.
+    attempts = jax.random.fold_in(key, Dictionary.ATTEMPTS)
     for attempt in range(100):
-        phi, y = map(np.asarray, law.draw(jax.random.fold_in(key, attempt), num_examples))
+        phi, y = map(np.asarray, law.draw(jax.random.fold_in(attempts, attempt), num_examples))
         for sign in found:
             found[sign].append(phi[y == sign])
         if all(sum(map(len, found[sign])) >= due[sign] for sign in found):

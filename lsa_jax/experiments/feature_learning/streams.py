@@ -38,7 +38,7 @@ class TruncatedRelu:
 class Dictionary:
     """Of the key of a draw."""
 
-    PATTERNS, MIXTURE, ALIKE, VECTORS, NOISE, ORDER, CENTRES = range(7)
+    PATTERNS, MIXTURE, ALIKE, VECTORS, NOISE, ORDER, CENTRES, ATTEMPTS = range(8)
 
 
 class WeightClouds:

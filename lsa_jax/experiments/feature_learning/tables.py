@@ -17,6 +17,8 @@ _SMALL = {
     "eval_every": 50,
     "sweep.seed": (0, 1),
     "sweep.ntk_rate": (),
+    "sweep.ntk_steps": (),
+    "sweep.ntk_long_rate": None,
     "sweep.random_features_rate": (),
 }
 
@@ -34,6 +36,7 @@ _QUICK = {
     "sweep.first_rate": (1.0,),
     "sweep.leftover": (),
     "sweep.ntk_steps": (),
+    "sweep.ntk_long_rate": None,
 }
 
 
@@ -68,6 +71,8 @@ def unbalanced(variant: str, percent: int) -> ml_collections.ConfigDict:
         "ntk_rate": 1e-4,
         "random_features_rate": 0.1,
         "sweep.ntk_rate": (1e-5, 1e-3),
+        "sweep.ntk_steps": (6000, 24_000),
+        "sweep.ntk_long_rate": 3e-4,
         "sweep.random_features_rate": (0.03, 0.3),
         "sweep.class_weights": ("first_steps",),
         "sweep.weighted_learner": ("network", "ntk", "random_features"),

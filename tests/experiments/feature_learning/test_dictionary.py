@@ -4,6 +4,7 @@ import pytest
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning import dictionary
+from lsa_jax.experiments.feature_learning.streams import Learning
 
 RELEVANT = np.array([1, 4, 6])
 
@@ -125,3 +126,47 @@ def test_gaussian_clusters_lie_around_the_corners(key):
 def test_what_is_not_accepted_is_named(make, accepted):
     with pytest.raises(InputError, match=accepted):
         make()
+
+
+def _law(draw):
+    return dictionary.PatternLaw(1, np.array([0]), draw, None)
+
+
+def test_the_order_of_a_share_is_independent_of_every_attempt():
+    """A law that draws from a child of its key, as any may, must not come out sorted by it."""
+    attempts = []
+
+    def draw(key, num_examples):
+        attempts.append(key)
+        # The first attempts give no example of the class that is asked for; one gives them all.
+        y = np.full(num_examples, -1.0 if len(attempts) == found_at else 1.0, np.float32)
+        return jax.random.uniform(jax.random.split(key)[1], (num_examples, 1)), y
+
+    for found_at in range(1, 20):
+        attempts.clear()
+        phi, _ = dictionary.draw_patterns(jax.random.key(0), 400, _law(draw), 1.0)
+        assert len(attempts) == found_at
+        place = np.corrcoef(np.arange(400), phi[:, 0])[0, 1]
+        assert abs(place) < 5 / 400**0.5, f"found at attempt {found_at}: {place}"
+
+
+def test_no_key_that_is_drawn_from_is_another_draws(monkeypatch):
+    """Attempts, their order and the noise of the same split."""
+    keys = []
+
+    def draw(key, num_examples):
+        keys.append(key)
+        return np.zeros((num_examples, 1), np.float32), np.ones(num_examples, np.float32)
+
+    key, permutation = jax.random.key(0), jax.random.permutation
+
+    def ordered(key, num_examples):
+        keys.append(key)
+        return permutation(key, num_examples)
+
+    monkeypatch.setattr(jax.random, "permutation", ordered)
+    dictionary.draw_patterns(key, 10, _law(draw), 0.0)
+    with pytest.raises(InputError, match="negative_share"):
+        dictionary.draw_patterns(key, 10, _law(draw), 1.0)
+    keys = [*keys[1:], jax.random.fold_in(key, Learning.NOISE)]
+    assert len({tuple(jax.random.key_data(own).tolist()) for own in keys}) == len(keys) == 102

@@ -31,7 +31,8 @@ def table_rows(config, accuracies, **columns):
         for seed, accuracy in enumerate(found)
     ]
     fixed = {"structured": True, "status": "ok", "cosine": 0.99, "test_balanced_accuracy": 0.9}
-    return pd.DataFrame(rows).assign(**fixed | columns)
+    rows = pd.DataFrame(rows).assign(**fixed | columns)
+    return rows.assign(cosine=rows["cosine"] + 1e-6 * rows["seed"])  # neurons' are never equal
 
 
 FIXED = {"ntk": [0.864, 0.863], "random_features": [0.76, 0.761]}
@@ -73,7 +74,8 @@ def one_step_rows(accuracy):
         for rate, leftover, exact, seed in kinds
     ]
     fixed = {"structured": True, "status": "ok", "cosine": 0.9, "test_balanced_accuracy": 0.9}
-    return pd.DataFrame(rows).assign(**fixed)
+    rows = pd.DataFrame(rows).assign(**fixed)
+    return rows.assign(cosine=rows["cosine"] + 1e-6 * rows["seed"])
 
 
 def one_step_claims(make, accuracy):
@@ -155,8 +157,34 @@ def test_longer_kernels_are_measured_as_often_and_are_not_the_table_s_row(make):
     found = {claim.item: claim for claim in make_claims(config, results)}
     assert found["test accuracy in %, NTK after 128 updates"].ours == 82.5
     assert found["test accuracy in %, NTK after 32 updates, first test examples"].ours == 60
-    gain = found["points of test accuracy, NTK after 128 updates minus after 32"]
+    gain = found["points of test accuracy, NTK after 128 updates minus after 32 updates"]
     assert (gain.ours, gain.status) == (2, "measured") and gain.spread == pytest.approx(0)
+    assert found["training accuracy in %, NTK after 32 updates"].ours == 80
+
+
+def test_kernels_at_a_rate_of_their_own_stand_in_the_order_of_rate_times_updates(make):
+    fields = {"sweep__learner": ("ntk",), "sweep__ntk_steps": (4, 32)}
+    config, points = make(**fields, sweep__ntk_long_rate=1e-3)
+    long = {(p.config.steps, p.config.ntk_rate) for p in points}
+    assert long == {(8, config.ntk_rate), (4, 1e-3), (32, 1e-3)} and config.ntk_rate == 1e-5
+    kinds = [(steps, 1e-3, 0.9) for steps in (4, 32)] + [(8, 1e-5, 0.7), (8, 1e-3, 0.1)]
+    rows = [
+        {"steps": steps, "rate": rate, "seed": seed, "test_accuracy": accuracy}
+        for steps, rate, accuracy in kinds
+        for seed in (0, 1)
+    ]
+    fixed = {"learner": "ntk", "structured": True, "status": "ok", "train_accuracy": 0.8}
+    results = pd.DataFrame(rows).assign(**fixed, id="", cosine=np.nan, test_balanced_accuracy=0.6)
+    items = [c.item for c in make_claims(config, results) if "NTK after" in c.item]
+    names = ["8 updates", "4 updates at 0.001", "32 updates at 0.001"]
+    assert [item.partition("after ")[2] for item in items if item.startswith("test")] == names
+    # Another rate for as many updates is a row of the table of rates.
+    assert [item for item in items if item.startswith("points")] == [
+        f"points of test accuracy, NTK after {after} minus after {before}"
+        for before, after in zip(names, names[1:], strict=False)
+    ]
+    table = dict(comparison_tables(config, results))["NTK by number of updates"]
+    assert table[""].tolist() == names
 
 
 def test_other_class_weights_are_measured_beside_the_papers_numbers_and_have_their_table(make):

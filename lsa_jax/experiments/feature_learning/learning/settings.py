@@ -107,6 +107,7 @@ FIELDS: dict[str, Field] = {
     "sweep.first_rate": Field((1.0, 10.0), tuple_of(_RATE), "One Step: other rates of step 1"),
     "sweep.leftover": Field((0.0,), tuple_of(number(0)), "One Step: other leftovers, at each rate"),
     "sweep.ntk_steps": Field((), tuple_of(integer(3)), "ntk: other numbers of updates, all seeds"),
+    "sweep.ntk_long_rate": Field(None, optional(_RATE), "ntk: rate of those; None: ntk_rate"),
     "sweep.class_weights": Field((), tuple_of(_WEIGHTS), "other weightings"),
     "sweep.weighted_learner": Field(
         ("network", "two_step"), tuple_of(_LEARNER), "with structure, at other weightings"
@@ -166,9 +167,11 @@ def _first_steps(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
 def _longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the NTK at other numbers of updates, measured as often as at its own."""
     axes = config.sweep
+    rate = {} if axes.ntk_long_rate is None else {"ntk_rate": axes.ntk_long_rate}
     return [
         {"learner": "ntk", "structured": True, "seed": seed, "steps": steps}
         | {"eval_every": max(config.eval_every * steps // config.steps, 1)}
+        | rate
         for steps in dict.fromkeys(axes.ntk_steps)
         if "ntk" in axes.learner and steps != config.steps
         for seed in axes.seed
