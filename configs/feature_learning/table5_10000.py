@@ -2,9 +2,9 @@
 
     python -m launch.sweep --config=configs/feature_learning/table5_10000.py --workdir=runs/n10000
 
-m = 50 (100 neurons), as in the paper. The NTK also has 6,000 and 24,000 updates at
-a rate of 1e-3, as its number is a matter of when it is stopped: one seed, looked at before, still
-falls after 24,000 at 1e-5.
+m = 50 (100 neurons), as in the paper. The NTK also has 6,000 and 24,000 updates at a rate of 1e-3,
+as its number is a matter of when it is stopped: one seed, looked at before, still falls after
+24,000 at 1e-5.
 
 Five seeds; ":small" has two. Both run on a CPU.
 """
