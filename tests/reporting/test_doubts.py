@@ -25,6 +25,8 @@ def test_runs_without_a_result_are_named_up_to_three():
     assert one == "1 of 6 runs have no result: width 2, seed 2"
     three = lost_runs(PLANNED, rows(3))
     assert three.endswith(": width 2, seed 0; width 2, seed 1; width 2, seed 2")
+    four = lost_runs(PLANNED, rows(2))
+    assert four.startswith("4 of 6") and four.endswith("width 2, seed 1; 1 more")
     five = lost_runs(PLANNED, rows(1))
     assert five.startswith("5 of 6") and five.endswith("width 2, seed 0; 2 more")
 
