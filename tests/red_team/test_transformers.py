@@ -147,6 +147,20 @@ def test_steps_that_pick_p_up_show_it_and_a_sample_alone_does_not():
     assert all("it would take 2 seeds or more" in claim.note for claim in one[2:])
 
 
+def test_what_attention_is_needed_for_says_the_exact_step_and_a_limit_below_one():
+    weak = [0.97, *[0.5, 0.6, 0.4][: len(SEEDS)]]
+    found = steps(correlation=weak[: 1 + len(SEEDS)])
+    assert found[3].status != "shown" and found[4].status == "shown"
+    assert steps(columns_right=[0.5] + [1.0] * len(SEEDS))[4].status == "undecided"
+    for limit, status in ((0.99, "shown"), (1.0, "not shown")):
+        assert steps(uniform_attention_limit=limit)[4].status == status
+
+
+def test_two_samples_that_are_equal_are_none():
+    found = steps(seeds=(0, 1), on_mean=7.0, off_max=0.7, correlation=0.97)
+    assert all("all seeds are equal" in claim.note for claim in found[2:4])
+
+
 def test_an_exact_step_that_its_draw_of_v_may_have_made_is_no_result():
     """The margin is 6.2; of 40,000 entries the largest is beyond 5 in 97.5 % of the cases."""
     for value_std, status in ((0.7, "undecided"), (0.6, "shown")):

@@ -60,7 +60,7 @@ def _no_sample(rows: pd.DataFrame, columns: Sequence[str], setting: Sequence[str
     if len(rows) < 2:
         return "it would take 2 runs or more" if len(rows) else ""
     drawn = [name for name in columns if name in rows and rows[name].notna().any()]
-    by_setting = rows.groupby(list(setting), dropna=False)
+    by_setting = rows.groupby(list(setting))
     several = by_setting.size().max() > 1
     differ = by_setting[drawn].nunique() if several else rows[drawn].nunique()
     if (differ <= 1).all(axis=None):
@@ -273,9 +273,7 @@ def _seeds_for(counts: Sequence[tuple[int, int]], seeds: int) -> str:
     if counts[0][0] / counts[0][1] <= counts[1][0] / counts[1][1]:
         return "no number of seeds, at these rates"
     for more in range(seeds + 1, _MOST_SEEDS):
-        scaled = [
-            (round(right * more / seeds), max(round(of * more / seeds), 1)) for right, of in counts
-        ]
+        scaled = [(round(right * more / seeds), round(of * more / seeds)) for right, of in counts]
         if _are_apart(*scaled):
             return f"about {more} seeds"
     return f"more than {_MOST_SEEDS} seeds"
