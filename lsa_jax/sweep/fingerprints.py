@@ -20,7 +20,8 @@ from lsa_jax.sweep.fields import flatten
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOM = Path("lsa_jax/experiments")
 # Of what papers share, these decide what a report says.
-_RULES = {Path(f"lsa_jax/reporting/{name}.py") for name in ("claims", "curves", "intervals")}
+_DECIDE = ("claims", "curves", "doubts", "intervals")
+_RULES = {Path(f"lsa_jax/reporting/{name}.py") for name in _DECIDE}
 
 CODE_OF_REPORT = "the code of the report"  # as one of the changes
 

@@ -60,10 +60,10 @@ def test_descents_that_stand_still_or_take_too_long_show_nothing(question, nothi
 def test_descents_that_ended_before_their_bound_are_named_and_refute_nothing(question):
     bound, short, *_ = descents(question, [3.0, np.nan, 3.0, 3.0, 3.0, 3.0])
     assert (bound.status, short.status) == ("undecided", "undecided")
-    assert "1 of 6 runs ended after 1000 steps, before their bound: L = 8, n = 3, M = 2" in (
+    assert "1 of 6 runs ended after 1000 steps, before their bound: vocabulary_size 8" in (
         bound.note
     )
-    assert "seed = 1" in bound.note
+    assert "seed 1" in bound.note
     # As many steps as the bound allows are enough to say that it was not kept.
     (kept, *_) = descents(question, [3.0, np.nan, 3.0, 3.0, 3.0, 3.0], bound=1000.0)
     assert kept.status == "not shown"
@@ -75,10 +75,10 @@ def test_descents_that_are_not_there_are_named_and_those_that_are_left_show_noth
 ):
     found = descents(question, lost=2)
     nothing_shown(found)
-    assert all("2 of 6 runs failed or are not there: L = 10" in claim.note for claim in found)
+    assert all("2 of 6 runs have no result: vocabulary_size 10" in claim.note for claim in found)
     lost = descents(question, status=["ok"] * 5 + ["failed"])
     nothing_shown(lost)
-    assert all("seed = 2" in claim.note and "1 of 6" in claim.note for claim in lost)
+    assert all("seed 2" in claim.note and "1 of 6" in claim.note for claim in lost)
     assert {claim.status for claim in lost} == {"undecided"}
     (bound, *_) = descents(question, [2e6] + [3.0] * 5, status=["ok"] * 5 + ["failed"])
     assert bound.status == "not shown"
@@ -147,6 +147,20 @@ def test_steps_that_pick_p_up_show_it_and_a_sample_alone_does_not():
     assert all("it would take 2 seeds or more" in claim.note for claim in one[2:])
 
 
+def test_what_attention_is_needed_for_says_the_exact_step_and_a_limit_below_one():
+    weak = [0.97, *[0.5, 0.6, 0.4][: len(SEEDS)]]
+    found = steps(correlation=weak[: 1 + len(SEEDS)])
+    assert found[3].status != "shown" and found[4].status == "shown"
+    assert steps(columns_right=[0.5] + [1.0] * len(SEEDS))[4].status == "undecided"
+    for limit, status in ((0.99, "shown"), (1.0, "not shown")):
+        assert steps(uniform_attention_limit=limit)[4].status == status
+
+
+def test_two_samples_that_are_equal_are_none():
+    found = steps(seeds=(0, 1), on_mean=7.0, off_max=0.7, correlation=0.97)
+    assert all("all seeds are equal" in claim.note for claim in found[2:4])
+
+
 def test_an_exact_step_that_its_draw_of_v_may_have_made_is_no_result():
     """The margin is 6.2; of 40,000 entries the largest is beyond 5 in 97.5 % of the cases."""
     for value_std, status in ((0.7, "undecided"), (0.6, "shown")):
@@ -176,7 +190,7 @@ def test_steps_that_are_equal_failed_absent_or_without_a_number_show_nothing(not
     assert all("all seeds are equal" in claim.note for claim in equal[2:4])
     for found in (steps(lost=1), steps(status=["ok", "ok", "failed", "ok"])):
         nothing_shown(found)
-        assert all("1 of 4 runs failed or are not there" in claim.note for claim in found)
+        assert all("1 of 4 runs have no result" in claim.note for claim in found)
     lost = steps(correlation=[0.97, 0.97, np.nan, 0.96], columns_right=[1, 1, np.nan, 1])
     assert [claim.status for claim in lost[2:4]] == ["undecided"] * 2
     assert all("1 of 3 runs have no number" in claim.note for claim in lost[2:4])
@@ -262,7 +276,7 @@ def test_starts_of_one_seed_equal_failed_or_absent_show_nothing(nothing_shown):
     assert equal[0].note == "all seeds are equal"
     for found in (starts(good, lost=1), starts(good, status=["failed"] + ["ok"] * 11)):
         nothing_shown(found)
-        assert "1 of 12 runs failed or are not there" in found[0].note
+        assert "1 of 12 runs have no result" in found[0].note
     lost = starts(lambda r, seed, size: np.nan if seed == 1 and r == 0 else r == 0)
     assert (lost[0].status, lost[0].ours) == ("undecided", "4 of 6")
     assert lost[0].note == "2 of 6 runs have no number"

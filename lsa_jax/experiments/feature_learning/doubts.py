@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from lsa_jax.reporting.doubts import few_examples, undecided
+from lsa_jax.reporting.doubts import doubted, few_examples
 from lsa_jax.reporting.intervals import REACH, binomial_error
 from lsa_jax.reporting.report import Claim
 
@@ -73,5 +73,4 @@ def doubt(
     rows, seeds = list(rows), list(seeds)
     lost = next(filter(None, (missing_runs(own, seeds) for own in rows)), "")
     same = next(filter(None, (equal_seeds(own, measures) for own in rows)), "")
-    claim = undecided(claim, lost)
-    return undecided(claim, same or few_examples(examples), when=True)
+    return doubted(claim, [lost], [same or few_examples(examples)])

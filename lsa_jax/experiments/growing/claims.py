@@ -7,16 +7,15 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.growing.doubts import (
-    doubted,
     few_operators,
     missing_operators,
     missing_seeds,
-    no_sample,
     without,
 )
 from lsa_jax.experiments.growing.families import EARLY_SPEARMAN
 from lsa_jax.experiments.growing.numbers import GROWING, GROWING_TRANSITION, STACKING_LOSS
 from lsa_jax.reporting.claims import compare, every, not_run, spread
+from lsa_jax.reporting.doubts import doubted, no_sample
 from lsa_jax.reporting.report import Claim
 
 # Fixed before anything was run: a mean rank correlation up to the first counts as uninformative,
@@ -222,7 +221,7 @@ def contrast_claims(config: ml_collections.ConfigDict, numbers: pd.DataFrame) ->
 
 
 def _sample_of(values: pd.Series) -> str:
-    return no_sample(values.dropna().to_frame("value"), ["value"])
+    return no_sample(values.dropna().rename("value").reset_index(), ["value"])
 
 
 def _lost_pairs(config: ml_collections.ConfigDict, values: pd.Series, what: str) -> Sequence[str]:
@@ -239,7 +238,7 @@ def stacking_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> li
             less = table["last"] - table["adaptive"]
             item = f"final loss of last minus that of adaptive stacking ({kind}, {schedule} rate)"
             claim = compare(item, paper, less, above=0.0)
-            sample = no_sample(table.dropna(), ["last", "adaptive"])
+            sample = no_sample(table.dropna().reset_index(), ["last", "adaptive"])
             lost = _lost_pairs(config, less, "loss of both strategies")
             claims.append(doubted(claim, lost, [sample]))
     return claims

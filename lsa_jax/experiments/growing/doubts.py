@@ -1,8 +1,8 @@
-"""What speaks against relying on the numbers of a few seeds and operators.
+"""What speaks against relying on the numbers of a few operators, beside what does of any seeds.
 
-One seed, seeds that are equal to the last bit and three operators or fewer decide nothing: any
-three are in the order of their final losses once in six times by luck. What is left where seeds or
-operators failed, or where equal losses have no order, shows nothing.
+Three operators or fewer decide nothing: any three are in the order of their final losses once in
+six times by luck. What is left where operators failed, or where equal losses have no order, shows
+nothing.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,7 @@ from collections.abc import Sequence
 import ml_collections
 import pandas as pd
 
-from lsa_jax.reporting.report import Claim
-
 FEWEST_OPERATORS = 4
-_ONE_SEED = "it would take 2 seeds or more"
 
 
 def missing_seeds(config: ml_collections.ConfigDict, seeds: Sequence[int] | pd.Series) -> str:
@@ -39,33 +36,7 @@ def few_operators(numbers: pd.DataFrame) -> str:
     return f"it would take {FEWEST_OPERATORS} operators or more" if few else ""
 
 
-def no_sample(rows: pd.DataFrame, columns: Sequence[str]) -> str:
-    """Says that there is one seed, or that seeds are equal in all columns; empty if neither."""
-    if len(rows) < 2:
-        return _ONE_SEED if len(rows) else ""
-    return f"all of {len(rows)} seeds are equal" if (rows[columns].nunique() <= 1).all() else ""
-
-
 def without(values: pd.Series, what: str) -> str:
     """Says in how many seeds something has no number; empty if in none."""
     lost = int(values.isna().sum())
     return f"{lost} of {len(values)} seeds have no {what}" if lost else ""
-
-
-def doubted(claim: Claim, against: Sequence[str] = (), refuted: Sequence[str] = ()) -> Claim:
-    """Returns a claim as undecided where something speaks against it.
-
-    Args:
-        claim: to be doubted; what was not run stays so, with the reasons in its note.
-        against: reasons not to take it as shown; those that are empty count for nothing.
-        refuted: reasons to take it neither as shown nor as refuted.
-    """
-    reasons = [why for why in refuted if why]
-    if claim.status != "not shown":
-        reasons = [why for why in against if why] + reasons
-    if not reasons:
-        return claim
-    known = claim.note.split("; ") if claim.note else []
-    note = "; ".join(dict.fromkeys([*reasons, *known]))
-    status = "not run" if claim.status == "not run" else "undecided"
-    return claim._replace(status=status, note=note)

@@ -4,15 +4,14 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.growing.doubts import (
-    doubted,
     missing_operators,
     missing_seeds,
-    no_sample,
     without,
 )
 from lsa_jax.experiments.growing.families import DOWNSTREAM, NUM_ITEMS
 from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY
 from lsa_jax.reporting.claims import cell, compare
+from lsa_jax.reporting.doubts import doubted, no_sample
 from lsa_jax.reporting.intervals import REACH, binomial_error, difference_error
 from lsa_jax.reporting.report import Claim
 

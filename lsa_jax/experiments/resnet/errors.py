@@ -12,7 +12,7 @@ import pandas as pd
 import scipy.stats
 
 from lsa_jax.reporting.claims import compare, not_run, spread
-from lsa_jax.reporting.doubts import few_examples, undecided
+from lsa_jax.reporting.doubts import doubted, few_examples
 from lsa_jax.reporting.intervals import REACH, TAIL
 from lsa_jax.reporting.report import Claim, Status
 
@@ -109,8 +109,8 @@ def errors_claim(
         ours=float(errors.median()), spread=spread(errors), low=ends[0], high=ends[1]
     )
     if claim.status == "not shown" and claim.low < refuted_from:
-        claim = undecided(claim, f"it may be below {refuted_from:g}, and not {below:g}", when=True)
-    return undecided(claim, no_sample(errors, num_test), when=True)
+        claim = doubted(claim, refuted=[f"it may be below {refuted_from:g}, and not {below:g}"])
+    return doubted(claim, refuted=[no_sample(errors, num_test)])
 
 
 def no_sample(values: pd.Series, num_test: int) -> str:
@@ -159,7 +159,8 @@ def errors_at(
     sign = -1 if at == "every" and below < np.inf else 1
     end = "high" if below < np.inf else "low"
     claim = min(ran, key=lambda c: (_FIRST[at].index(c.status), sign * (getattr(c, end) or 0.0)))
-    return undecided(claim, failed, when=at == "some" and claim.status == "not shown")
+    refuted = at == "some" and claim.status == "not shown"
+    return doubted(claim, refuted=[failed]) if refuted else claim
 
 
 def as_measured(claim: Claim) -> Claim:

@@ -5,7 +5,6 @@ that were asked for, at least two, which are not equal. A run without a number, 
 failed, refutes nothing, and those that are left without it show nothing.
 """
 
-import itertools
 from collections.abc import Sequence
 
 import ml_collections
@@ -16,6 +15,7 @@ import scipy.stats
 from lsa_jax.experiments.transformers.numbers import DECISION_LIST_CLAIMS
 from lsa_jax.experiments.transformers.settings import sweep
 from lsa_jax.reporting.claims import LUCK, compare, every, measured, not_run
+from lsa_jax.reporting.doubts import lost_runs, named_runs
 from lsa_jax.reporting.report import Claim
 
 # A correlation of V with P counts as "picked up" from here up.
@@ -23,8 +23,6 @@ PICKED_UP = 0.9
 
 CASE = {"vocabulary_size": "L", "sequence_length": "n", "list_length": "M"}
 
-_NAMES = CASE | {"value_scale": "c", "randomness": "r", "num_sequences": "sequences"}
-_MOST_NAMED = 3
 _MOST_SEEDS = 1000
 _UNIT = [*CASE, "seed"]
 
@@ -37,31 +35,12 @@ _DRAWN = {
 }
 
 
-def _told(point: dict[str, object]) -> str:
-    return ", ".join(f"{_NAMES.get(name, name)} = {value}" for name, value in point.items())
-
-
-def _named(what: str, points: Sequence[dict[str, object]], of: int) -> str:
-    """Returns which points something is said of; empty of none."""
-    if not points:
-        return ""
-    more = len(points) - _MOST_NAMED
-    told = [_told(point) for point in points[:_MOST_NAMED]] + [f"{more} more"] * (more > 0)
-    return f"{len(points)} of {of} runs {what}: {'; '.join(told)}"
-
-
 def gaps(config: ml_collections.ConfigDict, results: pd.DataFrame) -> str:
     """Names the runs that the sweep asks for and that failed or are not there; empty of none."""
-    fine, planned = results[results["status"] == "ok"], sweep(config)
-    lost = []
-    for names, points in itertools.groupby(planned, key=lambda point: tuple(point)):
-        there = set(fine.reindex(columns=list(names)).itertuples(index=False, name=None))
-        lost += [point for point in points if tuple(point.values()) not in there]
+    lost = lost_runs(sweep(config), results[results["status"] == "ok"])
     # Those that a sweep did not ask for have failed all the same.
     failed = int((results["status"] == "failed").sum())
-    if failed and not lost:
-        return f"{failed} of {len(results)} runs failed"
-    return _named("failed or are not there", lost, len(planned))
+    return lost or (f"{failed} of {len(results)} runs failed" if failed else "")
 
 
 def _fine(results: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
@@ -81,7 +60,7 @@ def _no_sample(rows: pd.DataFrame, columns: Sequence[str], setting: Sequence[str
     if len(rows) < 2:
         return "it would take 2 runs or more" if len(rows) else ""
     drawn = [name for name in columns if name in rows and rows[name].notna().any()]
-    by_setting = rows.groupby(list(setting), dropna=False)
+    by_setting = rows.groupby(list(setting))
     several = by_setting.size().max() > 1
     differ = by_setting[drawn].nunique() if several else rows[drawn].nunique()
     if (differ <= 1).all(axis=None):
@@ -152,7 +131,7 @@ def theorem_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> 
         {name: f"{value:g}" for name, value in row.items()} for row in ended.to_dict("records")
     ]
     short = f"ended after {config.max_steps} steps, before their bound"
-    doubts = [gaps(config, results), _named(short, ended, len(found))]
+    doubts = [gaps(config, results), named_runs(short, ended, len(found))]
     doubts.append(_no_sample(found, drawn, setting))
     ours = f"{_count(within)}; {perfect.max():g} steps at most, "
     ours += f"{(perfect / bound).max():.1g} of the bound at most"
@@ -294,9 +273,7 @@ def _seeds_for(counts: Sequence[tuple[int, int]], seeds: int) -> str:
     if counts[0][0] / counts[0][1] <= counts[1][0] / counts[1][1]:
         return "no number of seeds, at these rates"
     for more in range(seeds + 1, _MOST_SEEDS):
-        scaled = [
-            (round(right * more / seeds), max(round(of * more / seeds), 1)) for right, of in counts
-        ]
+        scaled = [(round(right * more / seeds), round(of * more / seeds)) for right, of in counts]
         if _are_apart(*scaled):
             return f"about {more} seeds"
     return f"more than {_MOST_SEEDS} seeds"

@@ -2,18 +2,14 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from lsa_jax.experiments.growing import settings
 from lsa_jax.experiments.growing.doubts import (
-    doubted,
     few_operators,
     missing_operators,
     missing_seeds,
-    no_sample,
     without,
 )
-from lsa_jax.reporting.report import Claim
 from lsa_jax.sweep.variants import set_fields
 
 CONFIG = set_fields(settings.default_config(), {"sweep.seed": (3, 5, 8)})  # of 12 operators
@@ -37,38 +33,6 @@ def test_three_operators_of_any_seed_are_too_few():
     assert few_operators(numbers(12, 3, 12)) == "it would take 4 operators or more"
 
 
-def test_seeds_are_a_sample_where_they_differ_in_some_column():
-    table = numbers(12, 12, 12)
-    assert no_sample(table, ["span"]) == no_sample(table, ["span", "operators"]) == ""
-    assert no_sample(table, ["operators"]) == "all of 3 seeds are equal"
-    assert no_sample(table[:2], ["span"]) == ""
-    assert no_sample(numbers(12, 12, 11), ["operators"]) == ""
-    assert no_sample(table[:1], ["span"]) == "it would take 2 seeds or more"
-    assert no_sample(table[:0], ["span"]) == ""
-
-
 def test_seeds_without_a_number_are_counted():
     assert without(pd.Series([0.0, 1.0]), "order") == ""
     assert without(pd.Series([0.0, np.nan, np.nan]), "order") == "2 of 3 seeds have no order"
-
-
-@pytest.mark.parametrize(
-    ("status", "with_against", "with_refuted"),
-    [
-        ("shown", "undecided", "undecided"),
-        ("undecided", "undecided", "undecided"),
-        ("not shown", "not shown", "undecided"),
-        ("not run", "not run", "not run"),
-    ],
-)
-def test_what_is_left_may_refute_and_what_is_no_sample_may_not(status, with_against, with_refuted):
-    claim = Claim("item", "paper", 1.0, None, status, note="known; other")
-    assert doubted(claim, ["", ""], [""]) == claim
-    left = doubted(claim, ["", "lost"])
-    assert left.status == with_against
-    kept = status == "not shown"
-    assert left.note == ("known; other" if kept else "lost; known; other")
-    both = doubted(claim, ["lost", "known"], ["", "equal"])
-    assert both.status == with_refuted
-    assert both.note == ("equal; known; other" if kept else "lost; known; equal; other")
-    assert doubted(claim._replace(note=""), ["lost"]).note == ("" if kept else "lost")

@@ -51,8 +51,10 @@ def _rows(seed, count):
 
 @pytest.fixture
 def found(tmp_path):
-    # Of the first seed two operators are left, too few to be told from each other.
-    fine = pd.concat([_rows(0, 2), _rows(1, 4)], ignore_index=True)
+    return made(tmp_path, pd.concat([_rows(0, 2), _rows(1, 4)], ignore_index=True))
+
+
+def made(tmp_path, fine):
     for run_id in fine["id"]:
         losses = RAW[:, int(run_id[-1])].tolist()
         history = [{"step": s, "loss": v} for s, v in zip(STEPS.tolist(), losses, strict=True)]
@@ -66,6 +68,17 @@ def test_a_family_is_the_operators_of_a_seed_if_there_are_three(found):
     np.testing.assert_array_equal(family.raw, RAW)
     np.testing.assert_array_equal(family.final, RAW[-1])
     np.testing.assert_array_equal(family.lag, RAW[2])
+
+
+def test_three_operators_are_a_family_and_two_are_none(tmp_path):
+    (three,) = made(tmp_path, pd.concat([_rows(0, 2), _rows(1, 3)], ignore_index=True))
+    assert three.operators == _operators()[:3]
+
+
+def test_a_task_that_an_operator_was_not_asked_is_left_out(tmp_path):
+    rows = _rows(1, 4).assign(downstream_other=[0.1, np.nan, 0.3, 0.4], items_other=7)
+    (family,) = made(tmp_path, rows)
+    assert set(family.downstream) == set(family.items) == {"quiz"}
 
 
 def test_strategies_take_the_least_loss_of_their_time(found):
@@ -84,6 +97,8 @@ def test_strategies_take_the_least_loss_of_their_time(found):
 
 def test_correlations_are_of_the_first_and_the_decided_loss_with_the_final_one(found):
     numbers = families.describe(CONFIG, found[0])
+    later = found[0]._replace(raw=np.concatenate([RAW[:1], RAW[:0:-1]]))
+    assert families.describe(CONFIG, later)["initial_spearman"] == numbers["initial_spearman"]
     for name, losses in (("initial", RAW[0]), ("lag", RAW[2])):
         expected = np.corrcoef(losses, RAW[-1])[0, 1]
         np.testing.assert_allclose(numbers[f"{name}_pearson"], expected)
@@ -106,6 +121,10 @@ def test_early_losses_are_correlated_after_as_many_steps_as_in_the_thesis(found)
     np.testing.assert_allclose(early(195, 200, 300, 400), [by_hand, np.nan])
     after = np.corrcoef([4, 3, 2, 1], [1, 4, 2, 3])[0, 1]
     np.testing.assert_allclose(early(195, 200, 5000, 10_000), [by_hand, after])
+    # Of 10,000 steps the final loss of a half is measured from 5,000 on.
+    half = ml_collections.ConfigDict(CONFIG.to_dict() | {"final_share": 0.5})
+    longest = family._replace(steps=np.array([0, 10, 195, 200, 5000, 10_000]))
+    assert np.isnan(families.describe(half, longest)["early_spearman 5000"])
     # No loss in the window up to it, and one that is part of the final loss.
     assert np.isnan(early(190, 210, 300, 400)).all() and np.isnan(early(195, 200, 230, 260)).all()
     numbers = families.describe(CONFIG, found[0])  # a decoder, of which the thesis has none

@@ -55,7 +55,7 @@ def test_searches_that_are_less_than_was_asked_for_or_than_the_paper_s_show_noth
         ({"num_test": 29}, "29 test examples are too few"),
     ):
         for claim in searched(FAR, **fields):
-            assert (claim.status, claim.note) == ("undecided", note)
+            assert claim.status == "undecided" and note in claim.note.split("; ")
     assert [claim.status for claim in searched(FAR, d=12, widths=(2000,))] == ["shown"] * 2
 
 

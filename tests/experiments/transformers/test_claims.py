@@ -68,9 +68,9 @@ def test_runs_that_a_sweep_asks_for_are_named_where_they_are_not_there():
     config, _ = make(question="value_near", sweep__epsilon=(0.5, 1.0), sweep__seed=(0, 1, 2))
     rows = pd.DataFrame(settings.sweep(config)).assign(status="ok")
     assert gaps(config, rows) == ""
-    assert gaps(config, rows.drop(index=4)) == (
-        "1 of 6 runs failed or are not there: L = 6, n = 3, M = 2, epsilon = 1.0, seed = 1"
-    )
+    one = gaps(config, rows.drop(index=4))
+    assert one.startswith("1 of 6 runs have no result: vocabulary_size 6, sequence_length 3, ")
+    assert one.endswith(", list_length 2, epsilon 1.0, seed 1")
     many = gaps(config, rows.iloc[:1])
     assert many.startswith("5 of 6 runs") and many.count("; ") == 3 and many.endswith("; 2 more")
     assert "more" not in gaps(config, rows.iloc[:3])
@@ -80,8 +80,8 @@ def test_runs_that_a_sweep_asks_for_are_named_where_they_are_not_there():
     config, _ = make(question="value_step", sweep__num_sequences=(10, 99), sweep__seed=(4, 5))
     rows = pd.DataFrame(settings.sweep(config)).assign(status="ok")
     assert gaps(config, rows) == "" and len(rows) == 5
-    assert gaps(config, rows.drop(index=0)).endswith("M = 2, gradient = exact, seed = 4")
-    assert gaps(config, rows.drop(index=2)).endswith("gradient = sampled, sequences = 10, seed = 5")
+    assert gaps(config, rows.drop(index=0)).endswith("list_length 2, gradient exact, seed 4")
+    assert gaps(config, rows.drop(index=2)).endswith("gradient sampled, num_sequences 10, seed 5")
 
 
 def near_and_random(near, random, seeds):

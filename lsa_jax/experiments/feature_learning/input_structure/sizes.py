@@ -4,8 +4,8 @@ import math
 
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.doubts import undecided
 from lsa_jax.reporting.claims import compare, every, measured
+from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.report import Claim
 
 # Students learn labels if some of them have a test loss below this share of a constant's.
@@ -64,7 +64,7 @@ def choice_claims(fine: pd.DataFrame) -> list[Claim]:
     place = sum(direct["size"].unique() < teacher)
     luck = max(1 / sizes, (place + 1) / math.factorial(place + 2))
     claim = every(item, f"{teacher:g}", chosen == teacher, listed, luck=luck)
-    return [undecided(claim, _gaps(direct), when=claim.status != "not run")]
+    return [doubted(claim, refuted=[_gaps(direct)])]
 
 
 def _gaps(rows: pd.DataFrame) -> str:
@@ -104,7 +104,7 @@ def size_claims(fine: pd.DataFrame) -> list[Claim]:
 
 
 def _with_gaps(claims: list[Claim], gaps: str) -> list[Claim]:
-    return [undecided(claim, gaps, when=claim.status != "not run") for claim in claims]
+    return [doubted(claim, refuted=[gaps]) for claim in claims]
 
 
 def _least_losses(fine: pd.DataFrame) -> list[Claim]:

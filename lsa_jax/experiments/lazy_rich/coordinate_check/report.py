@@ -14,9 +14,9 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich import doubts
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import sweep
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import doubts
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -65,7 +65,7 @@ def _doubts(config: ml_collections.ConfigDict, table: pd.DataFrame, rule: str, n
     widths = rows["width_factor"].nunique()
     few = f"it would take {FEWEST_WIDTHS} widths or more" if 0 < widths < FEWEST_WIDTHS else ""
     sample = doubts.no_sample(rows, layers(table), ["width_factor"])
-    lost = doubts.lost(wanted, moves, layers(table))
+    lost = doubts.lost_runs(wanted, moves, layers(table))
     return {"against": [lost], "refuted": [few, sample]}
 
 

@@ -21,11 +21,10 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich import doubts
 from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES, sweep
 from lsa_jax.experiments.lazy_rich.fields import PARAMETERIZATIONS
 from lsa_jax.reporting import claims as deciding
-from lsa_jax.reporting import intervals
+from lsa_jax.reporting import doubts, intervals
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -85,7 +84,10 @@ def _doubts(config: ml_collections.ConfigDict, rows: pd.DataFrame, **wanted: obj
     rows = rows[rows["seed"].isin(config.sweep.seed)]
     networks = [point for point in points if point["learner"] == "network"]
     linear = [point for point in points if point["learner"] == "linearized"]
-    lost = [doubts.lost(networks, rows, _NUMBERS), doubts.lost(linear, rows, _NUMBERS[:1])]
+    lost = [
+        doubts.lost_runs(networks, rows, _NUMBERS),
+        doubts.lost_runs(linear, rows, _NUMBERS[:1]),
+    ]
     sample = doubts.no_sample(rows, _NUMBERS, _SETTING)
     return {"against": lost, "refuted": [sample]}
 

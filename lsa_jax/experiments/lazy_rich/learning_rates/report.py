@@ -22,10 +22,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lsa_jax.experiments.lazy_rich import doubts
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import sweep
 from lsa_jax.reporting import claims as deciding
-from lsa_jax.reporting import intervals
+from lsa_jax.reporting import doubts, intervals
 from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Claim, Report
 
@@ -141,7 +140,7 @@ def _doubts(config: ml_collections.ConfigDict, table: pd.DataFrame, name: str) -
     ends += [_learns_not(own, width) for width, own in curves.items()]
     one = "it would take 2 widths or more" if widths[0] == widths[1] else ""
     sample = doubts.no_sample(rows, ["train_loss"], ["width_factor", "learning_rate"])
-    return {"against": [doubts.lost(wanted, rows)], "refuted": [one, *ends, sample]}
+    return {"against": [doubts.lost_runs(wanted, rows)], "refuted": [one, *ends, sample]}
 
 
 def make_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:

@@ -16,9 +16,9 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich import doubts
 from lsa_jax.experiments.lazy_rich.papers.settings import FIXED, LEARNERS, TASKS, sweep
 from lsa_jax.reporting import claims as deciding
+from lsa_jax.reporting import doubts
 from lsa_jax.reporting.curves import PALETTE, tidy
 from lsa_jax.reporting.intervals import REACH
 from lsa_jax.reporting.report import Claim, Report
@@ -117,7 +117,7 @@ def _doubts(
     ]
     rows = own[own["learner"].isin(learners)]
     sample = doubts.no_sample(rows, ["score"], ["learner"])
-    return {"against": [doubts.lost(wanted, rows, ["score"])], "refuted": [sample]}
+    return {"against": [doubts.lost_runs(wanted, rows, ["score"])], "refuted": [sample]}
 
 
 def make_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:

@@ -14,7 +14,7 @@ from lsa_jax.experiments.resnet.errors import (
 )
 from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
 from lsa_jax.experiments.resnet.numbers import HIERARCHY_CLAIMS
-from lsa_jax.reporting.doubts import undecided
+from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.report import Claim
 
 # From which width on the paper's ResNet learns (figure 2), by what of it is trained.
@@ -93,7 +93,7 @@ def _learns(
         chosen_of=candidates(rows),
     )
     if at == "some" and len(widths) > 1 and len(seeds) < 2:
-        claim = undecided(claim, f"one seed does not tell the best of {len(widths)} widths")
+        claim = doubted(claim, [f"one seed does not tell the best of {len(widths)} widths"])
     return claim
 
 
@@ -136,7 +136,7 @@ def _other_claim(
     claim = _does_not("others", config, rows, seeds, widths, series=name)
     if claim.status == "shown" and claim.high > LEARNED * answer_zero(config):
         control = control or "it does not learn the base signal either"
-    return undecided(claim, control)
+    return doubted(claim, [control])
 
 
 def _no_control(claims: Iterable[Claim]) -> str:
@@ -152,7 +152,7 @@ def _contrasted(claim: Claim, others: Iterable[Claim]) -> Claim:
     left of one, and k alpha^2 surely is of the other.
     """
     shown = any(other.status == "shown" for other in others)
-    return claim if shown else undecided(claim, _NO_CONTRAST)
+    return claim if shown else doubted(claim, [_NO_CONTRAST])
 
 
 def width_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
@@ -227,7 +227,7 @@ def _beta_claims(
             zero = threshold(config) * (1 + (beta / alpha) ** 2)
             diverged = claim.status == "shown" and claim.high > DIVERGED * zero
             why = control or ("it is far worse than the answer 0" if diverged else "")
-            found[beta] = undecided(claim, why)
+            found[beta] = doubted(claim, [why])
     below = [claim for beta, claim in found.items() if beta < alpha]
     found |= {beta: _contrasted(claim, below) for beta, claim in above.items()}
     return [found[beta] for beta in axes.beta]

@@ -14,7 +14,7 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
     words_of,
 )
 from lsa_jax.reporting.claims import compare, every
-from lsa_jax.reporting.doubts import undecided
+from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.intervals import REACH
 from lsa_jax.reporting.report import Claim
 
@@ -37,7 +37,7 @@ def _base_first(config: ml_collections.ConfigDict, rows: pd.DataFrame, series: s
     claim = compare(*names, later, above=0.0, examples_error=rounded, unless=failed)
     if claim.status == "not run":
         return claim._replace(note=failed)
-    return undecided(claim, no_sample(later, config.num_test), when=True)._replace(ours=ours)
+    return doubted(claim, refuted=[no_sample(later, config.num_test)])._replace(ours=ours)
 
 
 def epoch_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
@@ -68,5 +68,5 @@ def epoch_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[
         options = {"above": LEARNED, "examples_error": error, "unless": unless}
         claim = compare(*names, missed["composite_error"], **options)
         why = no_sample(missed["composite_error"].dropna(), config.num_test)
-        claims.append(undecided(claim, why, when=True))
+        claims.append(doubted(claim, refuted=[why]))
     return claims

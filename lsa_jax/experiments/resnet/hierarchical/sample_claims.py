@@ -27,7 +27,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import (
     solved_sizes,
 )
 from lsa_jax.reporting.claims import measured, not_run
-from lsa_jax.reporting.doubts import undecided
+from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.report import Claim, Status
 
 TASK = ["d", "base_degree", "composite_degree", "outputs"]
@@ -180,7 +180,7 @@ def _size_claims(
     of_nets = of_nets._replace(ours=_size(found), status=status, note=note)
     base = [one.decide(config, LEARNED * answer_zero(task)) for one in kernels]
     learned = "" if _reached(base) == "shown" else "no kernel learns the base signal either"
-    return [of_kernels, undecided(of_nets, learned)]
+    return [of_kernels, doubted(of_nets, [learned])]
 
 
 def most_samples(d: int, k: int) -> int:
@@ -256,4 +256,4 @@ def _above(
     claim = errors_at("every", names, errors, num_test=config.num_test, above=risk)
     if claim.status == "shown" and claim.high > LEARNED * answer_zero(task):
         unless = unless or "it does not learn the base signal either"
-    return undecided(claim, unless)
+    return doubted(claim, [unless])

@@ -12,7 +12,7 @@ from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS, 
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import compare, not_run
 from lsa_jax.reporting.curves import PALETTE, tidy
-from lsa_jax.reporting.doubts import undecided
+from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.report import Claim, Report
 
 # A norm is the paper's to within this factor: less than half of the way to its next one.
@@ -90,17 +90,17 @@ def search_claims(
     options = {"num_test": config.num_test, "chosen_of": len(runs), "unless": failed}
     bounds = [BEST_SGD_ERROR[d], GENERALISES] if d in BEST_SGD_ERROR else [GENERALISES]
     claims = [
-        undecided(errors_at("every", both, by_seed, above=bound, **options), why)
+        doubted(errors_at("every", both, by_seed, above=bound, **options), [why])
         for both, bound in zip(names, bounds, strict=True)
     ]
     if least.isna().all():
         return [*claims, Claim(*of_norm, "no such run", None, "undecided", note=failed or why)]
     if not hand or hand[0].status != "shown":
         why = why or f"no network of norm {norm:g} is shown to be there"
-    claim = undecided(compare(*of_norm, least, above=FAR * norm, unless=failed), why)
+    claim = doubted(compare(*of_norm, least, above=FAR * norm, unless=failed), [why])
     if least.min() <= FAR * norm:
         return [*claims, claim._replace(status="not shown", note="")]
-    return [*claims, undecided(claim, no_sample(least.dropna(), config.num_test), when=True)]
+    return [*claims, doubted(claim, refuted=[no_sample(least.dropna(), config.num_test)])]
 
 
 def _failed(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> str:
