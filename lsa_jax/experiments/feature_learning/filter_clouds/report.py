@@ -8,7 +8,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt, undecided
+from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt
 from lsa_jax.experiments.feature_learning.learning.pictures import draw_places
 from lsa_jax.experiments.feature_learning.numbers import (
     FILTER_CLUSTERS,
@@ -17,6 +17,7 @@ from lsa_jax.experiments.feature_learning.numbers import (
 )
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import agree, cell, compare, not_run
+from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.intervals import binomial_error
 from lsa_jax.reporting.report import Claim, Report
 
@@ -106,7 +107,7 @@ def _number_claims(name: str, filters: int, rows: pd.DataFrame, unless: str) -> 
             start = rows[column.replace("_centres", "_start_centres")]
             parted = compare("", "", start - rows[column], above=COSINE)
             why = "" if parted.status == "shown" else "training is not shown to part them"
-            claim = undecided(claim, why)
+            claim = doubted(claim, [why])
         claims.append(claim)
     return claims
 
@@ -135,7 +136,7 @@ def _claims_of(config: ml_collections.ConfigDict, filters: int, rows: pd.DataFra
         claim = compare(item + name, "above 0", early - late, above=0.0, unless=unless)
         turned = compare("", "", early, above=MARGIN).status == "shown"
         hardly = "" if turned else f"filters are not shown to turn by more than {MARGIN:g} early"
-        claims.append(undecided(claim, hardly))
+        claims.append(doubted(claim, [hardly]))
     printed = RESNET_TEST_ACCURACY.get(filters)
     if printed is not None:
         error = 100 * binomial_error(accuracy.mean(), examples)
