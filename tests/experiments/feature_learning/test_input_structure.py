@@ -1,6 +1,7 @@
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 from lsa_jax.data._image_set import ImageSet
