@@ -11,7 +11,7 @@ from lsa_jax.experiments.lsa.signal_dynamics import report as dynamics
 from lsa_jax.experiments.lsa.signal_scaling import report as scaling
 
 
-def activity(changes, accuracy=0.9):
+def activity(changes, accuracy=0.9, seeds=0):
     """Returns the claims on activity that changes by so much, by seed."""
     rows = [
         {"noise": 0.0, "seed": seed, "epoch": epoch, "layer": layer, "active_percent": 50 + of}
@@ -19,8 +19,9 @@ def activity(changes, accuracy=0.9):
         for seed, change in enumerate(changes)
         for epoch, of in ((1, 0.0), (2, change))
     ]
-    results = pd.DataFrame({"noise": 0.0, "test_accuracy": [accuracy], "status": "ok"})
-    return sparsity.make_claims(pd.DataFrame(rows), results)
+    results = pd.DataFrame({"noise": 0.0, "seed": range(len(changes)), "status": "ok"})
+    planned = [{"noise": 0.0, "seed": seed} for seed in range(seeds)]
+    return sparsity.make_claims(pd.DataFrame(rows), results.assign(test_accuracy=accuracy), planned)
 
 
 def test_activity_that_falls_by_noise_or_of_a_network_that_guesses_shows_nothing(nothing_shown):
@@ -29,6 +30,9 @@ def test_activity_that_falls_by_noise_or_of_a_network_that_guesses_shows_nothing
     nothing_shown(activity([0.0, 0.0, 0.0]))
     nothing_shown(activity([5.0, 5.5, 6.0]))
     nothing_shown(activity([-5.0, -5.5, -6.0], accuracy=0.1))
+    assert {claim.status for claim in activity([-5.0, -5.5, -6.0], seeds=3)} == {"shown"}
+    nothing_shown(activity([-5.0, -5.0, -5.0]))
+    nothing_shown(activity([-5.0, -5.5, -6.0], seeds=4))
 
 
 def errors(kernel, network, linear=()):
