@@ -11,7 +11,7 @@ from lsa_jax.experiments.lsa.signal_dynamics import report as dynamics
 from lsa_jax.experiments.lsa.signal_scaling import report as scaling
 
 
-def activity(changes, accuracy=0.9):
+def activity(changes, accuracy=0.9, seeds=0):
     """Returns the claims on activity that changes by so much, by seed."""
     rows = [
         {"noise": 0.0, "seed": seed, "epoch": epoch, "layer": layer, "active_percent": 50 + of}
@@ -19,8 +19,9 @@ def activity(changes, accuracy=0.9):
         for seed, change in enumerate(changes)
         for epoch, of in ((1, 0.0), (2, change))
     ]
-    results = pd.DataFrame({"noise": 0.0, "test_accuracy": [accuracy], "status": "ok"})
-    return sparsity.make_claims(pd.DataFrame(rows), results)
+    results = pd.DataFrame({"noise": 0.0, "seed": range(len(changes)), "status": "ok"})
+    planned = [{"noise": 0.0, "seed": seed} for seed in range(seeds)]
+    return sparsity.make_claims(pd.DataFrame(rows), results.assign(test_accuracy=accuracy), planned)
 
 
 def test_activity_that_falls_by_noise_or_of_a_network_that_guesses_shows_nothing(nothing_shown):
@@ -29,6 +30,9 @@ def test_activity_that_falls_by_noise_or_of_a_network_that_guesses_shows_nothing
     nothing_shown(activity([0.0, 0.0, 0.0]))
     nothing_shown(activity([5.0, 5.5, 6.0]))
     nothing_shown(activity([-5.0, -5.5, -6.0], accuracy=0.1))
+    assert {claim.status for claim in activity([-5.0, -5.5, -6.0], seeds=3)} == {"shown"}
+    nothing_shown(activity([-5.0, -5.0, -5.0]))
+    nothing_shown(activity([-5.0, -5.5, -6.0], seeds=4))
 
 
 def errors(kernel, network, linear=()):
@@ -152,12 +156,13 @@ def test_a_filter_that_learns_nothing_shows_nothing_of_figure_3(nothing_shown):
     nothing_shown(dynamics.make_claims(pd.concat(noise), 5000))
 
 
-def scaling_rows(steps, reached=True):
+def scaling_rows(steps, reached=True, differ=True):
     """Returns runs of minibatches: one column a k, one row a seed."""
     rows = [
         {"k": 4.0**place, "steps_taken": value, "reached": reached}
-        for seed in steps
-        for place, value in enumerate(seed)
+        | {"seed": seed, "test_error": 1e-3 * (1 + seed * differ)}
+        for seed, own in enumerate(steps)
+        for place, value in enumerate(own)
     ]
     return pd.DataFrame(rows).assign(learner="sgd", noise_scale=0.5, status="ok")
 
@@ -170,3 +175,41 @@ def test_runs_that_never_arrive_or_take_ever_longer_show_no_polynomial(nothing_s
     rng = np.random.default_rng(2)
     noise = 100 * np.exp(2 * rng.normal(size=(4, 5)))
     assert scaling.make_claims(scaling_rows(noise))[1].status != "shown"
+
+
+def test_growth_of_equal_seeds_and_of_what_failed_runs_leave_shows_nothing(nothing_shown):
+    polynomial = [[100.0, 200.0, 400.0]] * 3
+    found = scaling.make_claims(scaling_rows(polynomial, differ=False))
+    assert {(claim.status, claim.note) for claim in found} == {
+        ("undecided", "all of 3 seeds are equal")
+    }
+    rows = scaling_rows(polynomial)
+    planned = [
+        {"learner": "sgd", "noise_scale": 0.5, "k": k, "seed": seed}
+        for k in (1.0, 4.0, 16.0)
+        for seed in range(3)
+    ]
+    assert {c.status for c in scaling.make_claims(rows, planned)} == {"shown"}
+    found = scaling.make_claims(rows[:-1], planned)
+    nothing_shown(found)
+    assert "1 of 9 runs have no result: learner sgd" in found[0].note
+    # Of another noise scale nothing is missing here.
+    others = [point | {"noise_scale": 0.7} for point in planned]
+    assert {c.status for c in scaling.make_claims(rows, planned + others)} == {"shown"}
+
+
+def test_lemmas_of_two_sizes_and_of_what_failed_runs_leave_show_nothing(nothing_shown):
+    names = ["lemma1_least", "lemma1_most", "lemma1_proof_least", "lemma1_proof_most"]
+    rows = lemma_rows(**dict.fromkeys([*names, "lemma3_least"], 0.4), onset_ratio=1.0)
+    rows = rows.assign(lemma2_ratio=1.0, bias_ratio=1.0)
+    planned = [{"k": k} for k in rows["k"]]
+    statuses = [claim.status for claim in lemmas.make_claims(rows, planned)]
+    assert statuses == ["shown"] * 10 + ["measured"] * 3
+    for some in (rows[:-1], rows.drop(index=4)):
+        found = lemmas.make_claims(some, planned)
+        nothing_shown(found)
+        assert all("1 of 10 runs have no result" in claim.note for claim in found[:10])
+    few = lemmas.make_claims(rows[-2:])
+    nothing_shown(few)
+    assert {claim.note for claim in few[:1]} == {"it would take 3 k"}
+    assert {claim.status for claim in lemmas.make_claims(rows[-3:])[:3]} == {"shown"}

@@ -1,5 +1,7 @@
 import jax
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 
 from lsa_jax.data._image_set import ImageSet
@@ -7,6 +9,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.input_structure import settings, tasks
 from lsa_jax.experiments.feature_learning.input_structure.experiment import teacher_loss
+from lsa_jax.experiments.feature_learning.input_structure.report import draw_curves
 from lsa_jax.experiments.feature_learning.input_structure.tasks import load, mix
 from lsa_jax.sweep.points import Point, make_points
 from lsa_jax.sweep.variants import set_fields
@@ -114,3 +117,16 @@ def test_gaussian_inputs_are_standard_and_other_ones_for_the_test():
         error = 5 / part.size**0.5
         assert abs(part.mean()) < error and abs(part.std() - 1) < error
     assert (train[:30] != test).any()
+
+
+@pytest.mark.parametrize(("sizes", "shape"), [((5,), (1, 1)), (range(2, 8), (2, 4))])
+def test_panels_of_students_stand_four_in_a_row(sizes, shape):
+    rows = pd.DataFrame({"teacher_size": 5, "share": 0.5, "size": sizes, "injected": "gaussian"})
+    rows = rows.assign(learner="student", step=1, seed=0, test_accuracy=0.5)
+    rows = rows.assign(test_labelled_part=0.6, test_injected_part=0.4)
+    figure = draw_curves(rows)
+    assert figure.axes[0].get_gridspec().get_geometry() == shape
+    assert [axis.get_title() for axis in figure.axes if axis.axison] == [
+        f"teacher 5, student {size}, share 0.5" for size in sizes
+    ]
+    plt.close(figure)

@@ -140,7 +140,8 @@ def reported(workdir, ends, accuracies, layers=2):
     for noise, end in ends.items():
         for seed in (0, 1):
             fractions = [
-                {f"test_active_{i + 1}": at / (i + 1) for i in range(layers)} for at in (0.5, end)
+                {f"test_active_{i + 1}": at / (i + 1) for i in range(layers)}
+                for at in (0.5, end + 1e-9 * seed)
             ]
             history = [{"epoch": epoch} | found for epoch, found in enumerate(fractions)]
             row = {"id": f"{noise}-{seed}", "noise": noise, "seed": seed, "status": "ok"}
@@ -149,7 +150,9 @@ def reported(workdir, ends, accuracies, layers=2):
             rows.append(row)
     failed = rows[0] | {"id": "failed", "status": "failed", "test_accuracy": 0.0}
     results = pd.DataFrame([*rows, failed])
-    return activation_sparsity_report.make_report(settings.default_config(), results, workdir)
+    fields = {"sweep.noise": tuple(ends), "sweep.seed": (0, 1)}
+    config = set_fields(settings.default_config(), fields)
+    return activation_sparsity_report.make_report(config, results, workdir)
 
 
 def test_layers_are_in_the_network_s_order_and_their_mean_is_one_of_them(tmp_path):

@@ -183,7 +183,8 @@ def test_a_sweep_writes_table_trajectories_and_figure(tmp_path):
     assert results["reached"].all()
     assert results["test_error"].tolist() == pytest.approx([0.1, 0.1], abs=1e-5)
     claims = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert {claim["status"] for claim in claims[:3]} == {"shown"}
+    found = {(claim["status"], claim["note"]) for claim in claims[:3]}
+    assert found == {("undecided", "it would take 3 k")}
     table = pd.read_csv(tmp_path / "out" / "trajectories.csv")
     assert table.columns[0] == "k"
     for name in ("w_dot_wstar", "b", "time"):  # where the flow ends

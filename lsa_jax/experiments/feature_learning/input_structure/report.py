@@ -34,6 +34,7 @@ _LINES = {
     "test_accuracy": ("whole mixture", "#009E73"),
 }
 _DIRECT = ("trained on the data set directly", "#000000")
+_MOST_COLUMNS = 4
 
 
 def _cell(values: pd.Series) -> str:
@@ -76,18 +77,26 @@ def _size_table(fine: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def draw_curves(curves: pd.DataFrame) -> Any:
-    """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
+def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
+    """Returns a figure of so many panels, `_MOST_COLUMNS` a row, and their axes."""
     import matplotlib.pyplot as plt
 
+    columns = min(max(count, 1), _MOST_COLUMNS)
+    rows = max(-(-count // columns), 1)
+    size = (width * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axis in axes.flat[max(count, 1) :]:
+        axis.set_axis_off()
+    return figure, list(axes.flat[: max(count, 1)])
+
+
+def draw_curves(curves: pd.DataFrame) -> Any:
+    """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
     mixed = curves["share"].between(0, 1, inclusive="neither")
     students = curves[(curves["learner"] == "student") & mixed]
     drawn = panels(students)
-    count = max(len(drawn), 1)
-    figure, axes = plt.subplots(
-        1, count, figsize=(4.5 * count, 3.8), squeeze=False, layout="constrained"
-    )
-    for axis, (title, of, rows) in zip(axes[0], drawn, strict=False):
+    figure, axes = _grid(len(drawn), 4.5, 3.8)
+    for axis, (title, of, rows) in zip(axes, drawn, strict=False):
         lines = [(name, label, color, rows) for name, (label, color) in _LINES.items()]
         direct = curves[(curves["learner"] == "direct") & (curves["size"] == of["size"])]
         lines.append(("test_accuracy", *_DIRECT, direct))
@@ -98,7 +107,7 @@ def draw_curves(curves: pd.DataFrame) -> Any:
             draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
         axis.set(title=title, xlabel="steps", ylabel="test accuracy (%)")
         tidy(axis)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
+    handles, labels = axes[0].get_legend_handles_labels()
     if handles:  # below, as lines of small networks are anywhere in a panel
         figure.legend(
             handles, labels, frameon=False, fontsize="small", loc="outside lower center", ncols=2
@@ -108,14 +117,11 @@ def draw_curves(curves: pd.DataFrame) -> Any:
 
 def draw_sizes(fine: pd.DataFrame) -> Any:
     """Draws test loss against the number of parameters, one panel a curve."""
-    import matplotlib.pyplot as plt
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
     curves = size_curves(fine)
-    figure, axes = plt.subplots(
-        1, len(curves), figsize=(4 * len(curves), 3.6), squeeze=False, layout="constrained"
-    )
-    for axis, (name, rows) in zip(axes[0], curves.items(), strict=True):
+    figure, axes = _grid(len(curves), 4, 3.6)
+    for axis, (name, rows) in zip(axes, curves.items(), strict=True):
         for split, color in (("test", "#0072B2"), ("train", "#999999")):
             stats = rows.groupby("parameters")[f"{split}_loss"].agg(["mean", "std"])
             axis.errorbar(
@@ -132,7 +138,7 @@ def draw_sizes(fine: pd.DataFrame) -> Any:
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.xaxis.set_minor_formatter(NullFormatter())  # its labels would lie on each other
         tidy(axis)
-    axes[0, 0].legend(frameon=False, fontsize="small")
+    axes[0].legend(frameon=False, fontsize="small")
     return figure
 
 

@@ -1,6 +1,7 @@
 """The report on activity: percentage of active neurons by layer and epoch, and whether it falls."""
 
 import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lsa.activation_sparsity.settings import sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import chance_warning, compare
 from lsa_jax.reporting.curves import tidy
+from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
 from lsa_jax.reporting.report import Claim, Report
 
 _PREFIX = "test_active_"
@@ -58,24 +61,35 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
     return ends.assign(change=ends["last"] - ends["first"])
 
 
-def make_claims(table: pd.DataFrame, results: pd.DataFrame) -> list[Claim]:
+def make_claims(
+    table: pd.DataFrame, results: pd.DataFrame, planned: Sequence[Mapping[str, object]] = ()
+) -> list[Claim]:
     """Returns the paper's claim, for the mean of the layers and for each of them.
 
     The claim of figure 2: the percentage of active neurons falls during training, from before the
-    first epoch to after the last. Of a network that is near chance it says nothing.
+    first epoch to after the last. Of a network that is near chance it says nothing; nor do equal
+    seeds, and what is left where others failed shows nothing.
+
+    Args:
+        table: as `activity` returns it.
+        results: a row a run.
+        planned: settings of the runs that the sweep asks for.
     """
-    claims = []
-    accuracies = results[results["status"] == "ok"].groupby("noise")["test_accuracy"].mean()
+    claims, fine = [], results[results["status"] == "ok"]
+    accuracies = fine.groupby("noise")["test_accuracy"].mean()
     changes = _changes(table)
     layers = [_MEAN, *(layer for layer in changes["layer"].unique() if layer != _MEAN)]
     noises = changes["noise"].unique()
     for noise in noises:
+        lost = lost_runs([point for point in planned if point["noise"] == noise], fine)
+        same = no_sample(changes[changes["noise"] == noise], ["change"], ["layer"])
         for layer in layers:
             here = changes[(changes["noise"] == noise) & (changes["layer"] == layer)]["change"]
             where = f", noise {noise:g}" if len(noises) > 1 else ""
             item = f"change of the percentage of active neurons in training, {layer}{where}"
             warning = chance_warning(accuracies[noise], _CLASSES, _EXAMPLES)
-            claims.append(compare(item, "below 0", here, below=0.0, unless=warning, digits=2))
+            claim = compare(item, "below 0", here, below=0.0, unless=warning, digits=2)
+            claims.append(doubted(claim, [lost], [same]))
     return claims
 
 
@@ -118,7 +132,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=tables,
-        claims=make_claims(table, results),
+        claims=make_claims(table, results, sweep(config)),
         figures={"activation_sparsity": functools.partial(draw, table)},
         extra_tables={"activity": table},
         notes=notes,

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +10,9 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lsa.lemmas.settings import sweep
 from lsa_jax.experiments.lsa.signal_scaling.fits import (
+    LEAST_POINTS,
     describe,
     fit_power_law,
     reached_from,
@@ -18,6 +20,7 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide, every, measured, not_run
 from lsa_jax.reporting.curves import tidy
+from lsa_jax.reporting.doubts import doubted, lost_runs
 from lsa_jax.reporting.report import Claim, Report
 
 # "Theta(1)" counts as shown when a quantity varies by less than this factor while k grows.
@@ -180,20 +183,28 @@ def _upper_half(done: pd.DataFrame) -> pd.DataFrame:
     return done[done["k"].isin(sizes[len(sizes) // 2 :])]
 
 
-def make_claims(results: pd.DataFrame) -> list[Claim]:
+def make_claims(results: pd.DataFrame, planned: Sequence[Mapping[str, object]] = ()) -> list[Claim]:
     """Returns the lemmas' statements beside what came out, from one row a k.
 
-    They are about the way to a small error: a flow that does not get there shows none.
+    They are about the way to a small error: a flow that does not get there shows none. They are
+    about all k: what is left of them where some failed, or a few, show none.
+
+    Args:
+        results: those that failed too.
+        planned: settings of the runs that the sweep asks for.
     """
     done = results[results["status"] == "ok"]
+    lost, sizes = lost_runs(planned, done), done["k"].nunique() if len(done) else 0
+    few = f"it would take {LEAST_POINTS} k" if 0 < sizes < LEAST_POINTS else ""
     learned = len(done) and bool(done.loc[done["k"].idxmax(), "reached"])
     unless = "" if learned else "the largest k does not reach the error"
-    return [
+    claims = [
         s.judge(s.item, s.paper, _upper_half(done) if s.from_k0 else done, unless)
         if len(done)
         else not_run(s.item, s.paper)
         for s in _STATEMENTS
     ] + _starts(done)
+    return [doubted(claim, [lost, few]) for claim in claims]
 
 
 def _starts(done: pd.DataFrame) -> list[Claim]:
@@ -268,7 +279,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[("The gradient along its flow", done[shown].rename(columns=_SHOWN))],
-        claims=make_claims(results),
+        claims=make_claims(results, sweep(config)),
         figures={"lemmas": functools.partial(draw, table)},
         extra_tables={"trajectories": table},
         notes=[note],

@@ -7,6 +7,9 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float, Shaped
 
+# Nothing is shown of how a quantity grows over fewer k.
+LEAST_POINTS = 3
+
 
 class PowerLaw(NamedTuple):
     """quantity = factor k^exponent, by least squares on logarithms.

@@ -1,6 +1,7 @@
 """The report on theorem 1: steps to a small error against k, with fitted exponents."""
 
 import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,23 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.signal_scaling.fits import (
+    LEAST_POINTS,
     PowerLaw,
     describe,
     fit_power_law,
     local_exponents,
     reached_from,
 )
+from lsa_jax.experiments.lsa.signal_scaling.settings import sweep
 from lsa_jax.reporting.claims import cell, decide, every, not_run
 from lsa_jax.reporting.curves import PALETTE
+from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
 from lsa_jax.reporting.intervals import bootstrap
 from lsa_jax.reporting.report import Claim, Report
 
 # Theorem 1's "polynomial" counts as shown when steps never grow faster than linearly in k, between
-# neighbouring k, over at least so many of them.
+# neighbouring k, over at least `LEAST_POINTS` of them.
 LARGEST_EXPONENT = 1.0
-LEAST_POINTS = 3
 
 # An exponent is fitted to k from so many times k0 on: near k0 the steps diverge, whatever the
 # growth beyond.
@@ -121,11 +124,26 @@ def _claims_of(learner: str, name: str, rows: pd.DataFrame) -> list[Claim]:
     return [*claims, Claim(item, "poly(k)", ours, None, status, low, high, few)]
 
 
-def make_claims(done: pd.DataFrame) -> list[Claim]:
-    """Returns what theorem 1 says beside what came out, from the runs that did not fail."""
+def make_claims(done: pd.DataFrame, planned: Sequence[Mapping[str, object]] = ()) -> list[Claim]:
+    """Returns what theorem 1 says beside what came out.
+
+    Seeds that are equal decide nothing, and what is left where others failed shows nothing.
+
+    Args:
+        done: the runs that did not fail.
+        planned: settings of those that the sweep asks for.
+    """
     if done.empty:
         return [not_run("exponent in k of the steps", "poly(k)")]
-    return [c for key, rows in series(done).items() for c in _claims_of(key[0], _name(*key), rows)]
+    claims = []
+    for (learner, scale), rows in series(done).items():
+        asked = [p for p in planned if (p["learner"], p["noise_scale"]) == (learner, scale)]
+        lost, same = lost_runs(asked, rows), ""
+        if learner != "population":
+            same = no_sample(rows, ["steps_taken", "test_error"], ["k"])
+        own = _claims_of(learner, _name(learner, scale), rows)
+        claims += [doubted(claim, [lost], [same]) for claim in own]
+    return claims
 
 
 def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
@@ -179,7 +197,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[(_name(*key).capitalize(), table(rows)) for key, rows in series(done).items()],
-        claims=make_claims(done),
+        claims=make_claims(done, sweep(config)),
         figures={"signal_scaling": functools.partial(draw, done, config.batch_size)},
         notes=[note],
     )
