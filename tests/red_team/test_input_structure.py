@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from student_rows import injected_rows
 
 from lsa_jax.experiments.feature_learning.input_structure import claims as input_structure
 from lsa_jax.experiments.feature_learning.input_structure import sizes as structure_sizes
@@ -21,6 +22,11 @@ def test_a_curve_of_noise_has_its_minimum_early_and_chooses_no_teacher(nothing_s
     found = pd.DataFrame([*rows, *more, of_teacher])
     assert structure_sizes.choice_claims(found)[0].status == "shown"
     nothing_shown(structure_sizes.choice_claims(found.drop(index=2)))
+    # A seed that failed at every size is not seen in what is left.
+    assert structure_sizes.choice_claims(found, range(6))[0].status == "shown"
+    lost = structure_sizes.choice_claims(found, range(7))
+    nothing_shown(lost)
+    assert "4 of 28 runs have no result: size 2, seed 6" in lost[0].note
 
 
 def test_students_are_held_against_direct_training_of_the_same_seed(nothing_shown):
@@ -117,12 +123,7 @@ def test_students_that_guess_are_equal_or_noise_show_nothing(
 def test_pictures_that_are_learned_no_better_than_gaussian_inputs_show_nothing(
     tiny, gaussian, nothing_shown
 ):
-    rows = [
-        {"injected": kind, "test_injected_part": value, "seed": seed}
-        for kind, values in (("tiny_imagenet", tiny), ("gaussian", gaussian))
-        for seed, value in enumerate(values)
-    ]
-    students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
+    students = injected_rows(tiny, gaussian)
     labels = input_structure.Labels(2000, seeds=range(len(tiny)))
     nothing_shown(input_structure._injected_claims(students, labels))
 

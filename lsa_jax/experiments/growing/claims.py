@@ -7,13 +7,19 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.growing.doubts import (
+    DRAWN,
     few_operators,
     missing_operators,
     missing_seeds,
     without,
 )
 from lsa_jax.experiments.growing.families import EARLY_SPEARMAN
-from lsa_jax.experiments.growing.numbers import GROWING, GROWING_TRANSITION, STACKING_LOSS
+from lsa_jax.experiments.growing.numbers import (
+    GROWING,
+    GROWING_TRANSITION,
+    STACKING_LOSS,
+    GrowingNumbers,
+)
 from lsa_jax.reporting.claims import compare, every, not_run, spread
 from lsa_jax.reporting.doubts import doubted, no_sample
 from lsa_jax.reporting.report import Claim
@@ -28,8 +34,6 @@ LOW_REGRET = 0.25
 _SCHEDULE_OF_THESIS = {"encoder": "constant", "decoder": "cosine"}
 
 SETTING = ["kind", "schedule"]
-# What differs between seeds that drew anything; ranks may well be the same.
-_DRAWN = ["base_loss", "span"]
 
 
 def rank_error(operators: pd.Series) -> float:
@@ -100,7 +104,7 @@ def setting_claims(
     """
     where, k = f"{kind}, {schedule} rate", config.lag_steps
     paper = GROWING[kind] if schedule == _SCHEDULE_OF_THESIS[kind] else None
-    refuted = [few_operators(found), no_sample(found, _DRAWN)]
+    refuted = [few_operators(found), no_sample(found, DRAWN)]
     against = [missing_seeds(config, found["seed"]), missing_operators(config, found)]
 
     def decided(claim: Claim) -> Claim:
@@ -125,7 +129,7 @@ def setting_claims(
         unless=unless,
     )
     changes = _transition_claim(where, (paper and GROWING_TRANSITION[kind]) or "", found, unless)
-    claims = [initial, *_regret_claims(k, where, kind, paper is not None, found, unless), changes]
+    claims = [initial, *_regret_claims(k, where, paper, found, unless), changes]
     if "relative_regret stack_random" in found:
         claims.append(_top_claim(where, paper is not None, found, unless))
     others = {} if paper is None else {s: n for s, n in paper.early_spearman.items() if s != k}
@@ -135,10 +139,9 @@ def setting_claims(
 
 
 def _regret_claims(
-    k: int, where: str, kind: str, of_thesis: bool, found: pd.DataFrame, unless: str
+    k: int, where: str, paper: GrowingNumbers | None, found: pd.DataFrame, unless: str
 ) -> list[Claim]:
     """Returns what LAG@k costs, and what it costs less than LAG@0."""
-    paper = GROWING[kind] if of_thesis else None
     printed = paper.relative_regret if paper else {}
     same_k = paper is not None and paper.lag_steps == k
     left, first = found["relative_regret lag"], found["relative_regret lag_0"]

@@ -11,6 +11,8 @@ import ml_collections
 import pandas as pd
 
 FEWEST_OPERATORS = 4
+# What differs between seeds that drew anything; ranks may well be the same.
+DRAWN = ["base_loss", "span"]
 
 
 def missing_seeds(config: ml_collections.ConfigDict, seeds: Sequence[int] | pd.Series) -> str:

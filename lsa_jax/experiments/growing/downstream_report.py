@@ -4,6 +4,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.growing.doubts import (
+    DRAWN,
     missing_operators,
     missing_seeds,
     without,
@@ -48,7 +49,7 @@ def downstream_claims(
     """
     claims = []
     against = [missing_seeds(config, numbers["seed"]), missing_operators(config, numbers)]
-    sample = no_sample(numbers, ["base_loss", "span"])
+    sample = no_sample(numbers, DRAWN)
     for task in tasks_of(numbers):
         if f"{DOWNSTREAM}{task} lag" not in numbers:
             continue

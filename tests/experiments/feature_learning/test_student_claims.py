@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from student_rows import injected_rows
 
 from lsa_jax.experiments.feature_learning import tables
 from lsa_jax.experiments.feature_learning.input_structure import settings
@@ -213,12 +214,7 @@ def test_the_sweep_has_students_on_either_kind_and_one_reading_of_each():
 def test_pictures_are_learned_better_than_gaussian_inputs_where_the_parts_say_so(
     tiny, gaussian, status
 ):
-    rows = [
-        {"injected": kind, "test_injected_part": value, "seed": seed}
-        for kind, values in (("tiny_imagenet", tiny), ("gaussian", gaussian))
-        for seed, value in enumerate(values)
-    ]
-    students = pd.DataFrame(rows).assign(teacher_size=5, share=0.5, size=9)
+    students = injected_rows(tiny, gaussian)
     labels = Labels(2000, seeds=(0, 1, 2))
     (claim,) = _injected_claims(students, labels)
     assert (claim.paper, claim.status) == ("above 0 (figure 23)", status)
@@ -228,11 +224,7 @@ def test_pictures_are_learned_better_than_gaussian_inputs_where_the_parts_say_so
 
 def test_injected_parts_have_as_many_examples_as_their_share_makes_them():
     """A quarter of a mixture of 60 labelled images is 20 others, which are too few to decide."""
-    rows = pd.DataFrame(
-        {"injected": kind, "test_injected_part": value + 0.001 * seed, "seed": seed}
-        for kind, value in (("tiny_imagenet", 0.9), ("gaussian", 0.1))
-        for seed in range(3)
-    ).assign(teacher_size=5, size=9)
+    rows = injected_rows((0.9, 0.901, 0.902), (0.1, 0.101, 0.102))
     for count, share, status in ((60, 0.25, "undecided"), (60, 0.75, "shown"), (90, 0.25, "shown")):
         (claim,) = _injected_claims(rows.assign(share=share), Labels(count, seeds=(0, 1, 2)))
         assert claim.status == status

@@ -160,6 +160,8 @@ def test_the_first_k_of_the_proof_s_lemma_1_has_none_above_it_that_fails():
     leasts = (0.3, -1e-12, 0.12, 0.2, 0.3)
     rows = [numbers(4**i, lemma1_proof_least=least) for i, least in enumerate(leasts, start=2)]
     assert [claim.ours for claim in make_claims(pd.DataFrame(rows))[10:]] == [256, 256, 4096]
+    at_a_tenth = pd.DataFrame(rows).assign(lemma1_proof_least=0.1)
+    assert [claim.ours for claim in make_claims(at_a_tenth)[10:]] == [rows[0]["k"], "none", "none"]
 
 
 def test_what_was_not_reached_or_not_run_is_marked_so():

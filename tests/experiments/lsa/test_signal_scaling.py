@@ -119,6 +119,12 @@ def rows(steps, reached=None, learner="sgd", seed=0):
     )
 
 
+def test_flows_come_before_minibatches_however_runs_came_to_their_end():
+    both = pd.concat([rows([1.0, 2.0, 4.0]), rows([1.0, 2.0, 4.0], learner="population")])
+    names = [claim.item.split(", ")[1] for claim in make_claims(both)]
+    assert names == ["population"] * 2 + ["minibatches"] * 2
+
+
 def test_growth_is_judged_between_neighbours_from_k0_on():
     first, growth = make_claims(
         rows([5.0, 100.0, 200.0, 400.0], [False, True, True, True], "population")
@@ -160,8 +166,8 @@ def test_too_few_k_show_nothing():
     assert (first.status, growth.status) == ("undecided", "undecided")
     first, growth = make_claims(rows([100.0, 200.0, 300.0], [True, True, False]))
     assert (first.ours, growth.ours) == ("none up to 256", "no fit")
-    _, growth = make_claims(rows([100.0, 200.0], learner="population"))
-    assert (growth.status, growth.note) == ("undecided", "it would take 3 k")
+    for claim in make_claims(rows([100.0, 200.0], learner="population")):
+        assert (claim.status, claim.note) == ("undecided", "it would take 3 k")
     # But two are enough to refute it.
     assert make_claims(rows([1.0, 100.0], learner="population"))[1].status == "not shown"
     (claim,) = make_claims(rows([]))

@@ -81,13 +81,14 @@ def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     """Returns a figure of so many panels, `_MOST_COLUMNS` a row, and their axes."""
     import matplotlib.pyplot as plt
 
-    columns = min(max(count, 1), _MOST_COLUMNS)
-    rows = max(-(-count // columns), 1)
+    count = max(count, 1)
+    columns = min(count, _MOST_COLUMNS)
+    rows = -(-count // columns)
     size = (width * columns, height * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for axis in axes.flat[max(count, 1) :]:
+    for axis in axes.flat[count:]:
         axis.set_axis_off()
-    return figure, list(axes.flat[: max(count, 1)])
+    return figure, list(axes.flat[:count])
 
 
 def draw_curves(curves: pd.DataFrame) -> Any:
@@ -168,7 +169,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
             figures["curves"] = functools.partial(draw_curves, curves)
     if size_curves(fine):
         tables.append(("Test loss by size", _size_table(fine)))
-        claims += choice_claims(fine) if students["share"].lt(1).any() else size_claims(fine)
+        of_sizes = choice_claims if students["share"].lt(1).any() else size_claims
+        claims += of_sizes(fine, config.sweep.seed)
         figures["sizes"] = functools.partial(draw_sizes, fine)
     notes = [
         "Means over seeds ± their standard deviation. Students are measured against the teacher's "

@@ -1,11 +1,12 @@
 """Which sizes are best: of networks on the data set, of students, of the teacher by algorithm 1."""
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
 from lsa_jax.reporting.claims import compare, every, measured
-from lsa_jax.reporting.doubts import doubted
+from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
 from lsa_jax.reporting.report import Claim
 
 # Students learn labels if some of them have a test loss below this share of a constant's.
@@ -51,8 +52,13 @@ def chosen_sizes(direct: pd.DataFrame) -> pd.Series:
     return direct.groupby("seed")[["size", "test_loss"]].apply(first_minimum)
 
 
-def choice_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns which size algorithm 1 gives the teacher, beside the sizes that teachers had."""
+def choice_claims(fine: pd.DataFrame, seeds: Sequence[int] = ()) -> list[Claim]:
+    """Returns which size algorithm 1 gives the teacher, beside the sizes that teachers had.
+
+    Args:
+        fine: the runs that did not fail.
+        seeds: that the sweep asks for.
+    """
     direct = fine[fine["learner"] == "direct"]
     sizes, chosen = direct["size"].nunique(), chosen_sizes(direct)
     if chosen.empty:
@@ -64,24 +70,29 @@ def choice_claims(fine: pd.DataFrame) -> list[Claim]:
     place = sum(direct["size"].unique() < teacher)
     luck = max(1 / sizes, (place + 1) / math.factorial(place + 2))
     claim = every(item, f"{teacher:g}", chosen == teacher, listed, luck=luck)
-    return [doubted(claim, refuted=[_gaps(direct)])]
+    return [doubted(claim, refuted=_against(direct, seeds))]
 
 
-def _gaps(rows: pd.DataFrame) -> str:
-    """Says how many losses a curve lacks, whose minimum may be elsewhere; and if seeds are one."""
-    losses = rows.pivot_table(index="size", columns="seed", values="test_loss")
-    lost = int(losses.isna().sum().sum())
-    if lost:
-        return f"{lost} of {losses.size} runs failed or are not there"
-    equal = losses.shape[1] > 1 and (losses.nunique(axis=1) == 1).all()
-    return f"all of {losses.shape[1]} seeds are equal" if equal else ""
+def _against(rows: pd.DataFrame, seeds: Sequence[int]) -> list[str]:
+    """Returns what speaks against a curve's minimum: losses that it lacks, seeds that are one."""
+    planned = [
+        {"size": size, "seed": seed}
+        for size in rows["size"].unique()
+        for seed in sorted({*seeds, *rows["seed"]})
+    ]
+    lost = lost_runs(planned, rows, ["test_loss"])
+    return [lost, no_sample(rows, ["test_loss"], ["size"])]
 
 
-def size_claims(fine: pd.DataFrame) -> list[Claim]:
-    """Returns where the curves have their first minimum: students' moves right with the teacher."""
+def size_claims(fine: pd.DataFrame, seeds: Sequence[int] = ()) -> list[Claim]:
+    """Returns where the curves have their first minimum: students' moves right with the teacher.
+
+    Arguments as in `choice_claims`.
+    """
+    curves = size_curves(fine)
     minima = {
         name: rows.groupby("seed")[["size", "test_loss"]].apply(first_minimum)
-        for name, rows in size_curves(fine).items()
+        for name, rows in curves.items()
     }
     of_students = [found for name, found in minima.items() if name.endswith("share 1")]
     if len(of_students) < 2:  # one teacher: nothing to move with
@@ -99,12 +110,8 @@ def size_claims(fine: pd.DataFrame) -> list[Claim]:
         rises = every(item, paper, [False], listed)
     else:
         rises = compare(item, paper, steps.sum(min_count=1), above=0.0)._replace(ours=listed)
-    lacks = filter(None, (_gaps(rows) for rows in size_curves(fine).values()))
-    return [*_with_gaps([rises, *same], next(lacks, "")), *losses]
-
-
-def _with_gaps(claims: list[Claim], gaps: str) -> list[Claim]:
-    return [doubted(claim, refuted=[gaps]) for claim in claims]
+    against = [why for rows in curves.values() for why in _against(rows, seeds)]
+    return [*(doubted(claim, refuted=against) for claim in (rises, *same)), *losses]
 
 
 def _least_losses(fine: pd.DataFrame) -> list[Claim]:
