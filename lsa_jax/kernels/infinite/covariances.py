@@ -13,6 +13,7 @@ from functools import partial
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from lsa_jax.kernels.infinite.equal_inputs import Identity, exact_where_equal
 from lsa_jax.kernels.infinite.layouts import (
     EQUAL_POSITIONS,
     PAIRS_OF_POSITIONS,
@@ -67,11 +68,15 @@ class Covariances:
 
 
 def first_covariances(
-    steps: Sequence[Step], get: str, features1: Array, features2: Array
+    steps: Sequence[Step],
+    get: str,
+    features1: Array,
+    features2: Array,
+    identities: tuple[Identity | None, Identity | None] = (None, None),
 ) -> Covariances:
-    """Returns the covariances after the first affine step."""
+    """Returns the covariances after the first affine step, exact where features are equal."""
     layout = first_layout(steps, features1)
-    product = layout.covariances(features1, features2)
+    product = exact_where_equal(layout.covariances(features1, features2), *identities)
     return covariances_of_product(steps, get, layout, product, features1.shape[-2])
 
 

@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 
 from lsa_jax.kernels.infinite import recursion
 from lsa_jax.kernels.infinite.covariances import Place, covariances_of_product, first_layout, run
+from lsa_jax.kernels.infinite.equal_inputs import exact_where_equal
 from lsa_jax.kernels.infinite.recursion import Examples
 from lsa_jax.kernels.infinite.steps import Scale, Step
 
@@ -101,6 +102,7 @@ def _of_tile(
     """Returns the gradients that one tile makes."""
     layout = first_layout(steps, rows.features)
     product = layout.covariances(rows.features, columns.features)
+    product = exact_where_equal(product, rows.identity, columns.identity)
     size, width = columns.features.shape[-2:]
 
     def kernel(product: Array, scales: dict[Place, Scale]) -> Array:

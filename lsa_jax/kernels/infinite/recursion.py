@@ -24,8 +24,19 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from lsa_jax.kernels.infinite import tiles
-from lsa_jax.kernels.infinite.covariances import Covariances, Place, first_covariances, run
-from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, mean_over_positions
+from lsa_jax.kernels.infinite.covariances import (
+    Covariances,
+    Place,
+    first_covariances,
+    first_layout,
+    run,
+)
+from lsa_jax.kernels.infinite.equal_inputs import Identity, identify
+from lsa_jax.kernels.infinite.layouts import (
+    EQUAL_POSITIONS,
+    PAIRS_OF_POSITIONS,
+    mean_over_positions,
+)
 from lsa_jax.kernels.infinite.network_shape import pools, position_counts, uses_variances_of_pools
 from lsa_jax.kernels.infinite.steps import (
     Affine,
@@ -48,10 +59,12 @@ class Examples(NamedTuple):
     Attributes:
         features: [*positions, k, n], inputs to the first affine step, scaled so that their
             products over k are the covariances without biases.
+        identity: what tells equal features; None where nothing need.
         scales: [*positions, n] before each nonlinearity or normalisation, by its place.
     """
 
     features: Float[Array, "*positions k n"]
+    identity: Identity | None
     scales: dict[Place, Scale]
 
 
@@ -160,9 +173,10 @@ def _tile_kernel(
     steps: Sequence[Step], get: str, examples1: Examples, examples2: Examples
 ) -> Float[Array, "rows columns"]:
     """Runs the recursion for one tile."""
+    identities = examples1.identity, examples2.identity
     state = run(
         steps,
-        first_covariances(steps, get, examples1.features, examples2.features),
+        first_covariances(steps, get, examples1.features, examples2.features, identities),
         lambda place, _step, _state: (examples1.scales[place], examples2.scales[place]),
     )
     return state.nngp if get == "nngp" else state.ntk
@@ -179,7 +193,9 @@ def examples(
         highest = lax.Precision.HIGHEST
         features = jnp.einsum("...kn,kl->...ln", features, transform, precision=highest)
     features = patch_scale(steps, features.shape[-2]) * features
-    return Examples(features, scales_of(steps, features))
+    # Of the short sums over patches no nonlinearity needs it.
+    identity = None if first_layout(steps, features) is PAIRS_OF_POSITIONS else identify(features)
+    return Examples(features, identity, scales_of(steps, features))
 
 
 def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*positions k n"]:
