@@ -8,7 +8,7 @@ float64. Steps to perfect classification (strict rule) beside the bound 32 M lam
 the order of W's columns, and the gradient that a misclassification implies.
 
 Eight sizes (L, n, M) to (18, 6, 5) and three seeds; ":small" has seven, to (16, 5, 5), one seed.
-":largest" is (24, 5, 6), over half an hour a seed. All run on a CPU.
+":largest" is (24, 5, 6), some minutes a seed. All run on a CPU.
 """
 
 import ml_collections

@@ -16,6 +16,7 @@ from lsa_jax.experiments.transformers.theorems import (
     fixed_value_scale,
     list_weights,
     ordered_columns,
+    strict_accuracy,
     trained_value_descent,
     trained_value_scale,
 )
@@ -97,6 +98,18 @@ def test_descents_start_where_the_theorems_do():
     # Every set of 3 of the 6 tokens has probability 1 / 20; c = 4 n^2 log(L) / delta.
     assert near.delta == pytest.approx(1 / 20)
     assert fixed.c == pytest.approx(4 * 9 * math.log(6) / fixed.delta)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 49])
+def test_the_accuracy_is_1_where_every_token_is_right_whatever_their_number(wrong):
+    # The mean of 49 ones may be 49 * (1 / 49), which is 1 - 1e-16.
+    params = {"w": np.zeros((49, 49)), "v": 10 * np.eye(49)}
+    sequences = np.arange(49)[:, None]
+    labels = np.where(sequences < wrong, (sequences + 1) % 49, sequences)
+    with jax.enable_x64(True):
+        data = {"sequences": jax.numpy.asarray(sequences), "labels": jax.numpy.asarray(labels)}
+        params = jax.tree.map(jax.numpy.asarray, params)
+        assert strict_accuracy(params, data) == (49 - wrong) / 49
 
 
 def test_columns_are_in_order_when_weights_follow_the_list():
