@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.lsa.activation_sparsity import report as sparsity
-from lsa_jax.experiments.lsa.kernel_bound import report as kernel_bound
+from lsa_jax.experiments.lsa.kernel_bound import claims as kernel_bound
 from lsa_jax.experiments.lsa.lemmas import report as lemmas
 from lsa_jax.experiments.lsa.signal_dynamics import report as dynamics
 from lsa_jax.experiments.lsa.signal_scaling import report as scaling
@@ -35,14 +35,37 @@ def test_activity_that_falls_by_noise_or_of_a_network_that_guesses_shows_nothing
     nothing_shown(activity([-5.0, -5.5, -6.0], seeds=4))
 
 
-def errors(kernel, network, linear=()):
-    learners = (("kernel", kernel), ("network", network), ("linear", linear))
+def errors(kernel, network, linear=(), many=(0.0, 0.001), num_test=3000, seeds=0):
+    """Returns the claims on kernels of one filter, beside kernels of many, by seed."""
+    learners = (("kernel", 1, kernel), ("kernel", 64, many), ("network", 1, network))
     rows = [
-        {"learner": learner, "k": 100, "m": 1, "test_error": error, "status": "ok"}
-        for learner, found in learners
-        for error in found
+        {"learner": learner, "k": 100, "m": m, "seed": s, "test_error": error, "status": "ok"}
+        for learner, m, found in (*learners, ("linear", 1, linear))
+        for s, error in enumerate(found)
     ]
-    return kernel_bound.make_claims(pd.DataFrame(rows), 3000)
+    names = {"kernel": {"m": 1}, "network": {}, "linear": {}}
+    planned = [
+        {"learner": name, "k": 100, **at, "seed": s}
+        for name, at in names.items()
+        for s in range(seeds)
+    ]
+    return kernel_bound.make_claims(pd.DataFrame(rows), num_test, planned)
+
+
+def test_kernels_whose_search_fails_at_every_size_and_equal_draws_show_nothing():
+    fine = ([0.4, 0.41, 0.39], [0.001] * 3, [0.506, 0.507, 0.505])
+    assert {claim.status for claim in errors(*fine, seeds=3)} == {"shown"}
+    for claim in errors(*fine, seeds=4):
+        assert claim.status == "undecided" and "1 of 4 runs have no result" in claim.note
+    for claim in errors(*fine, num_test=29):
+        assert claim.status == "undecided" and "29 test examples are too few" in claim.note
+    for many in ([0.4, 0.41, 0.39], [0.099, 0.11], []):
+        found = errors(*fine, many=many)[0]
+        assert found.status == "undecided" and "no kernel of more filters" in found.note
+    for equal in ([0.5] * 3, [0.4] * 3, [0.4]):
+        assert errors(equal, *fine[1:])[0].status == "undecided"
+        assert errors(*fine[:2], [0.5] * len(equal))[-1].status == "undecided"
+    assert errors(fine[0], [0.001], fine[2])[1].status == "undecided"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.kernel_bound import experiment, settings
+from lsa_jax.experiments.lsa.kernel_bound.claims import make_claims
 from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, fit_logistic
-from lsa_jax.experiments.lsa.kernel_bound.report import make_claims, make_report
+from lsa_jax.experiments.lsa.kernel_bound.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.run import run_sweep
@@ -232,25 +233,23 @@ def test_the_linear_classifier_errs_as_often_as_noise_of_log_k_makes_it(monkeypa
     ],
 )
 def test_the_linear_classifier_fails_as_section_3_says_from_0_49_on(errors, network, status):
-    linear = {"learner": "linear", "k": 9, "m": 1, "test_error": errors, "status": "ok"}
-    rows = pd.concat([table({}, [network] * 3), pd.DataFrame(linear)])
-    claim = make_claims(rows, 30_000)[-1]
+    claim = make_claims(table({}, [network] * 3, errors), 30_000)[-1]
     assert (claim.paper, claim.status) == ("0.49 or more", status)
 
 
-def table(kernel_errors, network_errors):
+# Kernels of many filters, without which those of few would say nothing of their number.
+MANY = {64: [0.001, 0.002]}
+
+
+def table(kernel_errors, network_errors, linear_errors=()):
+    learners = [("kernel", m, errors) for m, errors in kernel_errors.items()]
+    learners += [("network", 1, network_errors), ("linear", 1, linear_errors)]
     rows = [
-        {"learner": "kernel", "k": 9, "m": m, "test_error": error, "status": "ok"}
-        for m, errors in kernel_errors.items()
-        for error in errors
+        {"learner": learner, "k": 9, "m": m, "seed": s, "test_error": error, "status": "ok"}
+        for learner, m, errors in learners
+        for s, error in enumerate(errors)
     ]
-    return pd.DataFrame(
-        rows
-        + [
-            {"learner": "network", "k": 9, "m": 1, "test_error": error, "status": "ok"}
-            for error in network_errors
-        ]
-    )
+    return pd.DataFrame(rows)
 
 
 def test_kernels_fail_in_the_mean_over_draws_and_a_draw_that_does_not_refutes_it():
@@ -270,12 +269,12 @@ def test_kernels_fail_in_the_mean_over_draws_and_a_draw_that_does_not_refutes_it
 
 
 def test_a_network_that_errs_or_was_not_run_shows_nothing():
-    assert [c.status for c in make_claims(table({1: [0.3]}, [0.001, 0.2]), 3000)] == [
+    assert [c.status for c in make_claims(table({1: [0.3, 0.31], **MANY}, [0.001, 0.2]), 3000)] == [
         "undecided",
         "not shown",
         "not run",
     ]
-    assert make_claims(table({1: [0.3]}, []), 3000)[1].status == "not run"
+    assert make_claims(table({1: [0.3, 0.31], **MANY}, []), 3000)[1].status == "not run"
 
 
 @pytest.mark.parametrize(
@@ -289,20 +288,20 @@ def test_a_network_that_errs_or_was_not_run_shows_nothing():
 def test_a_tenth_bounds_kernels_of_up_to_four_filters_and_a_hundredth_the_network(
     kernel, network, statuses
 ):
-    errors = table({4: [kernel] * 2, 5: [0.5]}, [network] * 2)
+    errors = table({4: [kernel, kernel + 1e-6], 5: [0.5], **MANY}, [network] * 2)
     found = make_claims(errors, 10**8)
     assert [claim.status for claim in found] == [*statuses, "not run"]
     assert found[0].item.endswith("m = 4")
 
 
 def test_errors_next_to_their_bounds_take_more_test_examples():
-    near = table({1: [0.105] * 2}, [0.008])
+    near = table({1: [0.105, 0.1051], **MANY}, [0.008] * 2)
     for num_test, statuses in ((500, ["undecided"] * 2), (100_000, ["shown"] * 2)):
         assert [claim.status for claim in make_claims(near, num_test)[:2]] == statuses
 
 
 def test_one_draw_below_its_bound_refutes_when_its_test_examples_are_sure_of_it():
-    draws = table({1: [0.095] * 3 + [0.4] * 9}, [0.001])
+    draws = table({1: [0.095] * 3 + [0.4] * 9, **MANY}, [0.001] * 2)
     for num_test, status in ((3000, "shown"), (10**6, "not shown")):
         assert make_claims(draws, num_test)[0].status == status
 
@@ -315,9 +314,7 @@ def test_one_network_next_to_its_bound_is_enough_to_take_more_test_examples():
 
 def test_a_linear_classifier_s_examples_count_once_a_seed():
     """Of 300 seeds' 1,000 examples each: REACH errors of 300,000 (and four) are 0.0018."""
-    errors = [0.492] * 300
-    rows = pd.DataFrame({"learner": "linear", "k": 9, "m": 1, "test_error": errors, "status": "ok"})
-    claim = make_claims(pd.concat([table({}, [0.001]), rows]), 1000)[-1]
+    claim = make_claims(table({}, [0.001] * 2, [0.492] * 300), 1000)[-1]
     assert claim.low == pytest.approx(0.492 - 1.96 * 0.5 / 300_000**0.5, abs=1e-4)
 
 

@@ -21,7 +21,11 @@ def configure(**fields):
 def course(seed=0, accuracies=(0.5, 0.6, 0.7, 0.8), **columns):
     step = 10 * np.arange(len(accuracies))
     table = {"seed": seed, "status": "ok", "step": step, "w_dot_wstar": 0.1 + 0.01 * step}
-    table |= {"b": -0.01 - 0.001 * step, "ratio": 0.1 + 0.002 * step, "test_accuracy": accuracies}
+    table |= {
+        "b": -0.01 - 0.001 * step - 1e-4 * seed,
+        "ratio": 0.1 + 0.002 * step,
+        "test_accuracy": accuracies,
+    }
     return pd.DataFrame(table).assign(**columns)
 
 
@@ -41,7 +45,8 @@ def test_what_grows_faster_and_faster_grows_together_with_the_step():
 
 
 def test_what_is_at_the_end_is_the_last_evaluation():
-    runs = [course(s, w_dot_wstar=[-1, -1, -1, 0.25], b=[1, 1, 1, -0.125]) for s in (0, 1)]
+    ends = {"w_dot_wstar": [-1, -1, -1, 0.25], "b": [1, 1, 1, -0.125]}
+    runs = [course(s, (0.5, 0.6, 0.7, 0.8 + s / 100), **ends) for s in (0, 1)]
     for item, ours in (("w.w* at the end", 0.25), ("b at the end", -0.125)):
         found = claim_of(item, runs)
         assert (found.ours, found.status) == (ours, "shown")
@@ -132,7 +137,7 @@ def told(seed, sign=1.0, status="ok"):
             "status": status,
             "step": step,
             "w_dot_wstar": sign * (0.1 + 0.01 * step),
-            "b": -sign * (0.01 + 0.001 * step),
+            "b": -sign * (0.01 + 0.001 * step) - 1e-5 * seed,
             "ratio": 0.1 + 0.002 * step,
             "test_accuracy": 0.5 + sign * (0.005 * step + 0.01 * seed * (step > 0)),
         }
@@ -158,22 +163,56 @@ def test_what_grows_has_a_rank_correlation_above_nine_tenths(count, status):
     grows = np.arange(count) / 100
     run = run.assign(w_dot_wstar=0.1 + grows[swapped], ratio=grows[swapped])
     run = run.assign(test_accuracy=0.5 + 10 * grows / 2)
-    found = report.make_claims(pd.concat([run, run.assign(seed=1)]), 5000)
+    other = run.assign(seed=1, b=run["b"] - 1e-5)
+    found = report.make_claims(pd.concat([run, other]), 5000)
     assert [found[0].status, found[3].status] == [status] * 2
 
 
 def test_claims_that_do_not_hold_are_marked_so():
     claims = report.make_claims(pd.concat([told(0, sign=-1.0), told(1, sign=-1.0)]), 5000)
     assert [claim.status for claim in claims] == ["not shown"] * 5
-    alone = report.make_claims(told(0), 5000)
-    assert [claim.status for claim in alone] == ["undecided"] * 4 + ["shown"]
-    assert all(claim.spread is None for claim in alone)
 
 
 def test_runs_that_contradict_each_other_decide_nothing():
     claims = report.make_claims(pd.concat([told(0), told(1, sign=-1.0)]), 5000)
     assert [claim.status for claim in claims] == ["undecided"] * 5
     assert [(claims[of].low, claims[of].high) for of in (0, 3)] == [(-1, 1)] * 2  # correlations
+
+
+@pytest.mark.parametrize(
+    ("runs", "num_test", "why"),
+    [
+        ([told(0)], 5000, "it would take 2 seeds or more"),
+        ([told(0), told(0).assign(seed=1)], 5000, "all of 2 seeds are equal"),
+        ([told(0), told(1)], 29, "29 test examples are too few"),
+        ([told(0, -1.0), told(0, -1.0).assign(seed=1)], 5000, "all of 2 seeds are equal"),
+    ],
+)
+def test_one_seed_equal_seeds_and_few_test_examples_decide_nothing(runs, num_test, why):
+    for claim in report.make_claims(pd.concat(runs), num_test):
+        assert claim.status == "undecided" and why in claim.note, claim
+
+
+def test_what_failed_runs_leave_shows_nothing_but_refutes(tmp_path):
+    left = pd.concat([told(0), told(1), told(2, status="failed")])
+    for claim in report.make_claims(left, 5000, (0, 1, 2)):
+        assert claim.status == "undecided"
+        assert claim.note.startswith("1 of 3 runs have no result: seed 2")
+    against = pd.concat([told(0, sign=-1.0), told(1, sign=-1.0)])
+    found = report.make_claims(against, 5000, (0, 1, 2))
+    assert [claim.status for claim in found] == ["not shown"] * 5
+    # A report asks for the sweep's seeds.
+    scales = reported(tmp_path, population=False, **{"sweep.seed": (0, 1)}).claims
+    assert all("1 of 2 runs have no result: seed 1" in claim.note for claim in scales[5:])
+    assert not any("no result" in claim.note for claim in scales[:5])
+
+
+def test_a_series_without_runs_was_not_run():
+    both = pd.concat([told(s).assign(noise_scale=0.5) for s in (0, 1)])
+    failed = told(0, status="failed").assign(noise_scale=1.0)
+    claims = report.make_claims(pd.concat([both, failed]), 5000)
+    assert [claim.status for claim in claims] == ["shown"] * 5 + ["not run"] * 5
+    assert all(claim.item.endswith("(noise scale 1)") for claim in claims[5:])
 
 
 def test_failed_runs_take_no_part_in_claims():

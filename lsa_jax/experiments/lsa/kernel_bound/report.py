@@ -7,19 +7,11 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.reporting.claims import cell, compare, every, spread
+from lsa_jax.experiments.lsa.kernel_bound import settings
+from lsa_jax.experiments.lsa.kernel_bound.claims import BOUND, make_claims
+from lsa_jax.reporting.claims import cell
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.intervals import REACH, binomial_error
-from lsa_jax.reporting.report import Claim, Report
-
-# Theorem 2's bound on a kernel's error, and what counts as an error next to zero.
-BOUND, NEXT_TO_ZERO = 0.1, 0.01
-
-# Section 3 of what sum_i <w*, X_i> errs on, at least, with sigma = log(k) / sqrt(k).
-LINEAR = 0.49
-
-# Theorem 2 is about a number of filters that stays fixed as k grows; claims are made up to here.
-FEW_FILTERS = 4
+from lsa_jax.reporting.report import Report
 
 # Columns of the last table and their headings.
 _SHOWN = {
@@ -48,69 +40,6 @@ def _fits(kernels: pd.DataFrame) -> pd.DataFrame:
     rows = kernels.groupby(["k", "m"])
     columns = {name: rows[m].apply(cell) for m, name in _SHOWN.items()}
     return pd.DataFrame(columns).reset_index()
-
-
-def _network_claim(item: str, errors: pd.Series, num_test: int) -> Claim:
-    """Tells whether the network's error is next to zero for every seed, by its test examples."""
-    reach = [REACH * binomial_error(error, num_test) for error in errors]
-    ours = round(float(errors.mean()), 5) if len(errors) else ""
-    near = "" if (errors + reach < NEXT_TO_ZERO).all() else "it would take more test examples"
-    holds = errors < NEXT_TO_ZERO
-    return every(item, "goes to 0", holds, ours, unless=near, spread=spread(errors))
-
-
-def _kernel_claim(item: str, errors: pd.Series, network: Claim, num_test: int) -> Claim:
-    """Tells whether kernels err as often as theorem 2 says, in the mean over draws of the filters.
-
-    It says so of all but one draw in a thousand, so one draw that surely errs less refutes it. A
-    kernel that fails says something of kernels where the network does not: else nothing can be
-    learned there.
-    """
-    paper = f"{BOUND:g} or more, with probability 0.999 for large k"
-    less = errors + [REACH * binomial_error(error, num_test) for error in errors] < BOUND
-    if less.any():
-        ours, note = round(float(errors.mean()), 4), f"draws with less: {less.sum()}"
-        return every(item, paper, ~less, ours, unless=note, spread=spread(errors))
-    unless = "" if len(errors) > 1 else "it would take 2 draws or more"
-    if network.status != "shown":
-        unless = "the network does not learn"
-    # Draws have test examples of their own.
-    error = binomial_error(float(errors.mean()), num_test * len(errors))
-    return compare(item, paper, errors, above=BOUND, examples_error=error, unless=unless)
-
-
-def _linear_claim(item: str, errors: pd.Series, network: Claim, num_test: int) -> Claim:
-    """Tells whether the linear classifier fails as often as section 3 says.
-
-    It says something of linear classifiers where a network learns.
-    """
-    unless = "" if network.status == "shown" else "the network does not learn"
-    # Seeds have test examples of their own.
-    error = binomial_error(float(errors.mean()), num_test * len(errors)) if len(errors) else 0.0
-    paper = f"{LINEAR:g} or more"
-    return compare(item, paper, errors, above=LINEAR, examples_error=error, unless=unless)
-
-
-def make_claims(results: pd.DataFrame, num_test: int) -> list[Claim]:
-    """Returns what theorems 1 and 2 and section 3 say beside what came out.
-
-    A network's claim is shown when its error is next to zero for every seed.
-    """
-    fine = results[results["status"] == "ok"]
-    claims = []
-    for k in results["k"].unique():
-        here = fine[fine["k"] == k]
-        errors = here.loc[here["learner"] == "network", "test_error"]
-        of_network = _network_claim(f"the network's test error, k = {k}", errors, num_test)
-        kernels = here[(here["learner"] == "kernel") & (here["m"] <= FEW_FILTERS)]
-        for m, errors in kernels.groupby("m")["test_error"]:
-            item = f"test error of the kernel, k = {k}, m = {m}"
-            claims.append(_kernel_claim(item, errors, of_network, num_test))
-        claims.append(of_network)
-        errors = here.loc[here["learner"] == "linear", "test_error"]
-        item = f"error of the linear classifier sum_i <w*, X_i>, k = {k}"
-        claims.append(_linear_claim(item, errors, of_network, num_test))
-    return claims
 
 
 def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
@@ -158,7 +87,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=tables,
-        claims=make_claims(results, config.num_test),
+        claims=make_claims(results, config.num_test, settings.sweep(config)),
         figures={"kernel_bound": functools.partial(draw, kernels, network)},
         notes=notes,
     )

@@ -1,7 +1,7 @@
 """The report on training dynamics: figure 3's three panels, with the claims made about it."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import cell, compare, every, not_run
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.doubts import doubted, few_examples, lost_runs, no_sample
 from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim, Report
 
@@ -80,16 +81,21 @@ def population(config: ml_collections.ConfigDict, table: pd.DataFrame) -> pd.Dat
 
 
 def _series(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Returns the runs that did not fail, by the values of what was swept beside the seed."""
-    table = table[table["status"] == "ok"]
+    """Returns the runs by the values of what was swept beside the seed."""
     swept = [axis for axis in _AXES if axis != "seed" and axis in table]
     if not swept:
-        return {"": table} if len(table) else {}
+        return {"": table}
     names = [axis.replace("_", " ") for axis in swept]
     return {
         ", ".join(f"{name} {value:g}" for name, value in zip(names, values, strict=True)): rows
         for values, rows in table.groupby(swept)
     }
+
+
+def _fine_series(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Returns the same of the runs that did not fail; nothing where all did."""
+    table = table[table["status"] == "ok"]
+    return _series(table) if len(table) else {}
 
 
 def _rank_correlation(first: str, second: str, rows: pd.DataFrame) -> float:
@@ -145,36 +151,51 @@ _STATEMENTS = (
 )
 
 
-def _claims_of(name: str, series: pd.DataFrame, num_test: int) -> list[Claim]:
+def _claims_of(name: str, series: pd.DataFrame, num_test: int, lost: str) -> list[Claim]:
     """Compares the statements with the runs of one series.
 
     Where the accuracy is not shown to rise nothing was learned, and nothing else is shown.
     """
     runs = [rows for _, rows in series.groupby("seed")]
+    ends = pd.concat([rows.tail(1) for rows in runs])
+    refuted = [few_examples(num_test), no_sample(ends, ["w_dot_wstar", "b", "test_accuracy"])]
     claims: list[Claim] = []
     for statement in reversed(_STATEMENTS):
         values = np.array([statement.number(rows) for rows in runs])
         found = {"above": statement.above, "below": statement.below}
         if not claims:
-            ends = [rows["test_accuracy"].iloc[[0, -1]] for rows in runs]
-            found["examples_error"] = difference_error(*np.mean(ends, axis=0), num_test)
+            accuracies = [rows["test_accuracy"].iloc[[0, -1]] for rows in runs]
+            found["examples_error"] = difference_error(*np.mean(accuracies, axis=0), num_test)
         elif claims[0].status != "shown":
             found["unless"] = "the accuracy is not shown to rise"
         item = f"{statement.item} ({name})" if name else statement.item
         if np.isnan(values).any():  # something never varies
-            claims.append(every(item, statement.paper, [False], "does not vary"))
+            claim = every(item, statement.paper, [False], "does not vary")
         else:
             claim = compare(item, statement.paper, values, **found)
-            claims.append(claim.within(-statement.most, statement.most))
+            claim = claim.within(-statement.most, statement.most)
+        claims.append(doubted(claim, [lost], refuted))
     return claims[::-1]
 
 
-def make_claims(table: pd.DataFrame, num_test: int) -> list[Claim]:
-    """Returns what the paper says of figure 3 beside what the trajectories show."""
-    series = _series(table)
-    if not series:
-        return [not_run(s.item, s.paper) for s in _STATEMENTS]
-    return [c for name, rows in series.items() for c in _claims_of(name, rows, num_test)]
+def make_claims(table: pd.DataFrame, num_test: int, seeds: Sequence[int] = ()) -> list[Claim]:
+    """Returns what the paper says of figure 3 beside what the trajectories show.
+
+    Args:
+        table: of `trajectories`.
+        num_test: test examples of each accuracy.
+        seeds: that the sweep asks for; where one has no trajectory, nothing is shown.
+    """
+    claims: list[Claim] = []
+    for name, rows in _series(table).items():
+        fine = rows[rows["status"] == "ok"]
+        lost = lost_runs([{"seed": seed} for seed in seeds], fine)
+        if len(fine):
+            claims += _claims_of(name, fine, num_test, lost)
+        else:
+            named = [f"{s.item} ({name})" if name else s.item for s in _STATEMENTS]
+            claims += [not_run(n, s.paper, lost) for n, s in zip(named, _STATEMENTS, strict=True)]
+    return claims
 
 
 def _course(series: pd.DataFrame) -> pd.DataFrame:
@@ -200,13 +221,13 @@ def draw(table: pd.DataFrame, population_table: pd.DataFrame) -> Any:
         (axes[1], "ratio", "-", ""),
         (axes[2], "test_accuracy", "-", ""),
     )
-    for place, (name, rows) in enumerate(_series(table).items()):
+    for place, (name, rows) in enumerate(_fine_series(table).items()):
         color = PALETTE[place % len(PALETTE)]
         for axis, measure, style, symbol in curves:
             label = ", ".join(filter(None, (symbol, name))) if axis is axes[0] else None
             values, steps = rows[measure], rows["step"]
             draw_mean(axis, values, steps, color=color, linestyle=style, label=label)
-    lines = _series(population_table) if len(population_table) else {}
+    lines = _fine_series(population_table) if len(population_table) else {}
     for rows in lines.values():
         for axis, measure, _, _ in curves:
             axis.plot(rows["step"], rows[measure], ":", color="black", linewidth=1)
@@ -225,7 +246,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     """Returns the trajectories, their table, the claims and the figure of a sweep."""
     table = trajectories(config, results, workdir)
     population_table = population(config, table)
-    series = _series(table)
+    series = _fine_series(table)
     notes = [
         "Means over seeds, ± their standard deviation; a claim is shown when all of its 95 % "
         "interval, over seeds and test examples, is where the paper says. A rank correlation "
@@ -240,13 +261,13 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         extra["population"] = population_table
         courses += [
             (f"On the population loss, {n}" if n else "On the population loss", rows)
-            for n, rows in _series(population_table).items()
+            for n, rows in _fine_series(population_table).items()
         ]
         notes.append(_POPULATION_NOTE)
     return Report(
         title=config.title,
         tables=[(heading, _course(rows)) for heading, rows in courses],
-        claims=make_claims(table, config.num_test),
+        claims=make_claims(table, config.num_test, config.sweep.seed),
         figures={"signal_dynamics": functools.partial(draw, table, population_table)},
         extra_tables=extra,
         notes=notes,
