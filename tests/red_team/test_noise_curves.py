@@ -13,7 +13,7 @@ ITEMS = [*numbers.RETAINED, "lsa/fig6_mnist", "lsa/table_b1"]
 TEST = HeldOut(1000, 10)
 
 
-def claims(item, accuracy, seeds=5):
+def claims(item, accuracy, seeds=5, planned=(), test=TEST, left=lambda **point: True):
     """Returns the claims of accuracies (learner, noise, seed) on the figure of an item."""
     keys = numbers.TEST_ACCURACY_PERCENT.get(item, {("random_location", 16, 32): None})
     paper = numbers.RETAINED.get(item)
@@ -35,7 +35,14 @@ def claims(item, accuracy, seeds=5):
         for noise in noises
         for seed in range(seeds)
     ]
-    return make_claims(curves(pd.DataFrame(rows)), item, test=TEST)
+    table = pd.DataFrame([row for row in rows if left(**row)])
+    return make_claims(curves(table), item, test=test, planned=planned)
+
+
+def parted(learner, noise, seed):
+    """Returns accuracies of the paper's claim: the network keeps nearly all, the NTK half."""
+    kept = 0.97 if learner == "network" else 0.5
+    return 0.8 * (kept if noise else 1.0) + 0.001 * seed
 
 
 @pytest.mark.parametrize("item", ITEMS)
@@ -56,6 +63,53 @@ def test_equal_and_exchanged_learners_show_nothing(item, nothing_shown):
     nothing_shown(
         claims(item, lambda learner, noise, seed: 0.7 - 0.3 * bool(noise) * (learner == "network"))
     )
+
+
+@pytest.mark.parametrize("learner", ["network", "ntk_finite"])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_what_failed_runs_leave_shows_nothing(learner, noise, nothing_shown):
+    asked = [
+        {"learner": of, "noise": at, "seed": seed, "data.placement": "random_location"}
+        for of in ("network", "ntk_finite")
+        for at in (0.0, 0.5, 1.0)
+        for seed in range(5)
+    ]
+    (whole,) = claims(None, parted, planned=[p for p in asked if p["noise"] != 0.5])
+    assert whole.status == "shown"
+    (between,) = claims(None, parted, planned=asked)
+    assert between.status == "shown"  # of runs at another noise nothing is said
+
+    def left(seed, **point):
+        return seed > 0 or (point["learner"], point["noise"]) != (learner, noise)
+
+    lost = claims(None, parted, planned=asked, left=left)
+    nothing_shown(lost)
+    place = "placement random_location"
+    assert f"1 of 10 runs have no result: learner {learner}, noise {noise:g}, seed 0, {place}" in (
+        lost[0].note.replace(f"noise {noise},", f"noise {noise:g},")
+    )
+    elsewhere = [p | {"data.placement": "fixed_corner"} for p in asked]
+    assert claims(None, parted, planned=elsewhere, left=left)[0].status == "shown"
+
+
+def test_the_papers_numbers_of_equal_seeds_and_few_test_images_show_nothing(nothing_shown):
+    item, few = "lsa/table_b1", HeldOut(29, 2)
+    percent = next(iter(numbers.TEST_ACCURACY_PERCENT[item].values()))
+
+    def papers(learner, noise, seed):
+        return percent[learner][noise] / 100
+
+    for found in (claims(item, papers), claims(item, papers, test=few)):
+        nothing_shown([claim for claim in found if "minus" not in claim.item])
+    nothing_shown(claims(item, parted, test=few))
+    assert "29 test examples are too few" in claims(item, parted, test=few)[0].note
+
+
+def test_equal_seeds_of_both_learners_decide_nothing_and_of_one_do():
+    (both,) = claims(None, lambda learner, noise, seed: parted(learner, noise, 0))
+    assert both.status == "undecided" and "all of 5 seeds are equal" in both.note
+    (one,) = claims(None, lambda of, noise, seed: parted(of, noise, seed * (of == "network")))
+    assert one.status == "shown"
 
 
 @pytest.mark.parametrize("item", ITEMS)

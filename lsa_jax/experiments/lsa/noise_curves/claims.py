@@ -8,8 +8,19 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
+from lsa_jax.experiments.lsa.noise_curves.series import (
+    NOTHING,
+    HeldOut,
+    Planned,
+    Series,
+    asked_for,
+    at_level,
+    equal_seeds,
+    lost_at,
+)
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting import intervals
+from lsa_jax.reporting.doubts import doubted, few_examples
 from lsa_jax.reporting.report import Claim
 
 # A percentage counts as the paper's when it is this near, in points, and nearer if the paper has
@@ -22,17 +33,6 @@ _TEST_IMAGES = {"vehicles": 4000, "digits": 360, "svhn": 26_032} | dict.fromkeys
 )
 
 _TIED = "the network is not shown to keep more"
-
-# The bootstrap of percentages retained draws from here.
-_KEY = 0
-
-
-class HeldOut(NamedTuple):
-    """The test that accuracies are of: how many examples, and how many labels to guess among."""
-
-    count: int
-    classes: int
-
 
 _USUAL = HeldOut(10_000, 10)
 
@@ -56,58 +56,49 @@ def arrangement_name(placement: str, image_size: float, background_size: float) 
     return f"{image_size:g} on {background_size:g}, {placement.replace('_', ' ')}"
 
 
-class _Series(NamedTuple):
-    """What a series retains at a level, in percent, seed by seed; and what may be said of it."""
-
-    retained: pd.Series
-    error: float = 0.0
-    warning: str = ""
-
-
-def _at_level(own: pd.DataFrame, level: float, test: HeldOut) -> _Series:
-    """Returns what one series retains at a level, with the error that its test examples make."""
-    here = own[own["level"] == level].set_index("seed")
-    retained = here["retained"].dropna()
-    if retained.empty:
-        return _Series(retained)
-    accuracy, start = (float(here[name].mean()) for name in ("test_accuracy", "start_accuracy"))
-    return _Series(
-        retained,
-        100 * intervals.ratio_error(accuracy, start, test.count, _KEY),
-        deciding.chance_warning(start, test.classes, test.count),
-    )
-
-
 def make_claims(
-    table: pd.DataFrame, paper_item: str | None, axis: str = "noise", test: HeldOut = _USUAL
+    table: pd.DataFrame,
+    paper_item: str | None,
+    axis: str = "noise",
+    test: HeldOut = _USUAL,
+    planned: Planned = (),
 ) -> list[Claim]:
     """Returns the paper's claims on a figure of this kind, and its numbers where it prints them.
 
     The claim of section 6: as noise (or the background) grows the network keeps more of its
     accuracy than the NTK. Where that was tried and is not shown, no number that agrees with the
     paper's is: learners that are all alike could have it.
+
+    Args:
+        table: of `report.curves`.
+        paper_item: the figure's, or None.
+        axis: what grows along the figure.
+        test: the test that accuracies are of.
+        planned: settings of the runs that the sweep asks for; what is left of a series without one
+            of them shows nothing.
     """
     cells = numbers.TEST_ACCURACY_PERCENT.get(paper_item, {})
     known = {arrangement_name(*key): _retained(of) for key, of in cells.items()}
     arrangements = [*table["arrangement"].unique()] or [""]
-    claims, ties = [], {}
+    claims, ties, planned = [], {}, asked_for(planned)
     for arrangement in arrangements:
         rows = table[table["arrangement"] == arrangement]
         paper = known.get(arrangement, numbers.RETAINED.get(paper_item))
         end, where = float(table["level"].max()), f" ({arrangement})" if arrangement else ""
         same = paper.percent if paper and paper.noise == end else {}
-        gaps = _gap_claims(_retained_at(rows, end, test), same, AXES[axis], where)
+        found = _retained_at(rows, end, test, axis, planned)
+        gaps = _gap_claims(found, same, AXES[axis], where, few_examples(test.count))
         claims += gaps.values()
         statuses = {claim.status for claim in gaps.values()} - {"not run"}
         tied = statuses and "shown" not in statuses
         ties[arrangement] = _TIED if tied else ""
         if paper:
-            found = _retained_at(rows, paper.noise, test)
-            claims += _retained_claims(found, paper, where, ties[arrangement])
+            found = _retained_at(rows, paper.noise, test, axis, planned)
+            claims += _retained_claims(found, paper, where, ties[arrangement], test)
         if paper_item in numbers.ON_PAR_AT_ZERO_NOISE:
             margin = numbers.ON_PAR_AT_ZERO_NOISE[paper_item]
-            claims += _on_par_claims(rows, gaps, margin, test)
-    return claims + _cell_claims(table, cells, ties, test)
+            claims += _on_par_claims(rows, gaps, margin, test, planned)
+    return claims + _cell_claims(table, cells, ties, test, planned)
 
 
 def _retained(accuracies: dict[str, dict[float, float]]) -> numbers.Retained:
@@ -118,44 +109,47 @@ def _retained(accuracies: dict[str, dict[float, float]]) -> numbers.Retained:
     return numbers.Retained(max(map(max, accuracies.values())), percent)
 
 
-_BySeries = dict[tuple[str, str], _Series]
-_NOTHING = _Series(pd.Series(dtype=float))
+_BySeries = dict[tuple[str, str], Series]
 
 
-def _retained_at(rows: pd.DataFrame, level: float, test: HeldOut) -> _BySeries:
+def _retained_at(
+    rows: pd.DataFrame, level: float, test: HeldOut, axis: str, planned: Planned
+) -> _BySeries:
     """Returns what is retained at a level, by learner and series."""
     return {
-        key: _at_level(own, level, test)
+        key: at_level(own, level, test, axis, planned)
         for key, own in rows.groupby(["learner", "series"], sort=False)
     }
 
 
 def _retained_claims(
-    found: _BySeries, paper: numbers.Retained, where: str, tied: str
+    found: _BySeries, paper: numbers.Retained, where: str, tied: str, test: HeldOut
 ) -> list[Claim]:
     """Compares what is retained at the paper's highest noise with the paper."""
     claims = []
     for learner, percent in paper.percent.items():
         ours = {name: series for (of, name), series in found.items() if of == learner}
         margin = deciding.margin_of(percent, list(paper.percent.values()), TOLERANCE)
-        for name, series in (ours or {LEARNERS[learner].label: _NOTHING}).items():
+        for name, series in (ours or {LEARNERS[learner].label: NOTHING}).items():
             item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
             unless = series.warning or tied
             options = {"examples_error": series.error, "unless": unless, "digits": 2}
-            claims.append(deciding.agree(item, percent, series.retained, margin, **options))
+            claim = deciding.agree(item, percent, series.retained, margin, **options)
+            refuted = [few_examples(test.count), series.equal]
+            claims.append(doubted(claim, [series.lost], refuted))
     return claims
 
 
 def _gap_claims(
-    found: _BySeries, percent: dict[str, float], axis: Axis, where: str
+    found: _BySeries, percent: dict[str, float], axis: Axis, where: str, few: str
 ) -> dict[str, Claim]:
     """Compares what network and NTKs retain at the end of the axis, seed by seed, by series.
 
     `percent` is the paper's by learner; empty where the axis does not end where the paper's does.
     """
-    network = found.get(("network", LEARNERS["network"].label), _NOTHING)
+    network = found.get(("network", LEARNERS["network"].label), NOTHING)
     missing = {
-        (of, LEARNERS[of].label): _NOTHING for of in percent if of not in {k for k, _ in found}
+        (of, LEARNERS[of].label): NOTHING for of in percent if of not in {k for k, _ in found}
     }
     claims = {}
     for (learner, name), series in (found | missing).items():
@@ -166,7 +160,7 @@ def _gap_claims(
         elif learner != "network":
             known = learner in percent
             paper = round(percent["network"] - percent[learner], 2) if known else "above 0"
-            claims[name] = deciding.compare(
+            claim = deciding.compare(
                 f"points of accuracy retained {axis.end}, network minus {name}{where}",
                 paper,
                 network.retained - series.retained,
@@ -175,11 +169,13 @@ def _gap_claims(
                 unless=network.warning or series.warning,
                 digits=2,
             )
+            equal = series.equal if network.equal else ""
+            claims[name] = doubted(claim, [network.lost, series.lost], [few, equal])
     return claims
 
 
 def _cell_claims(
-    table: pd.DataFrame, cells: dict, ties: dict[str, str], test: HeldOut
+    table: pd.DataFrame, cells: dict, ties: dict[str, str], test: HeldOut, planned: Planned
 ) -> list[Claim]:
     """Compares test accuracies with those that the paper prints, cell by cell."""
     claims = []
@@ -199,23 +195,26 @@ def _cell_claims(
                 error = intervals.binomial_error(accuracy.mean(), test.count)
                 unless = ties.get(arrangement, ties.get("", ""))
                 options = {"examples_error": 100 * error, "unless": unless, "digits": 2}
-                claims.append(deciding.agree(item, paper, 100 * accuracy, margin, **options))
+                claim = deciding.agree(item, paper, 100 * accuracy, margin, **options)
+                lost = lost_at(found, [noise], "noise", planned) if len(found) else ""
+                refuted = [few_examples(test.count), equal_seeds(found)]
+                claims.append(doubted(claim, [lost], refuted))
     return claims
 
 
 def _on_par_claims(
-    rows: pd.DataFrame, gaps: dict[str, Claim], margin: float, test: HeldOut
+    rows: pd.DataFrame, gaps: dict[str, Claim], margin: float, test: HeldOut, planned: Planned
 ) -> list[Claim]:
     """Compares accuracies at zero noise, which the paper finds on a par, or close by.
 
     That speaks for the paper where accuracies are above chance and noise parts them.
     """
     fixed = rows[~rows["learner"].map(lambda learner: LEARNERS[learner].is_learned_kernel)]
-    accuracy = {
-        series: own.set_index("seed")["test_accuracy"]
-        for series, own in fixed[fixed["level"] == 0].groupby("series", sort=False)
-    }
-    network = accuracy.pop(LEARNERS["network"].label, pd.Series(dtype=float))
+    quiet = dict([*fixed[fixed["level"] == 0].groupby("series", sort=False)])
+    lost = {series: lost_at(own, [0.0], "noise", planned) for series, own in quiet.items()}
+    accuracy = {s: own.set_index("seed")["test_accuracy"] for s, own in quiet.items()}
+    label = LEARNERS["network"].label
+    network = accuracy.pop(label, pd.Series(dtype=float))
     claims = []
     for series, own in accuracy.items():
         warning = deciding.chance_warning(own.mean(), test.classes, test.count)
@@ -224,7 +223,9 @@ def _on_par_claims(
         error = intervals.difference_error(network.mean(), own.mean(), test.count)
         item = f"points of accuracy at zero noise, network minus {series}, within {margin:g}"
         options = {"examples_error": 100 * error, "unless": warning, "digits": 2}
-        claims.append(deciding.agree(item, 0.0, 100 * (network - own), margin, **options))
+        claim = deciding.agree(item, 0.0, 100 * (network - own), margin, **options)
+        against = [lost.get(label, ""), lost[series]]
+        claims.append(doubted(claim, against, [few_examples(test.count)]))
     return claims
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves import learning_curves, updates
+from lsa_jax.experiments.lsa.noise_curves import learning_curves, settings, updates
 from lsa_jax.experiments.lsa.noise_curves.claims import (
     AXES,
     TOLERANCE,
@@ -154,7 +154,8 @@ def _claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Clai
     """Returns the paper's claims; without a network to compare with, the accuracies themselves."""
     test = examples_of(config.data)
     if config.paper_item or "network" in config.sweep.learner:
-        return make_claims(table, config.paper_item, config.figure_axis, test)
+        planned = settings.sweep(config)
+        return make_claims(table, config.paper_item, config.figure_axis, test, planned)
     return accuracies(table, test)
 
 
