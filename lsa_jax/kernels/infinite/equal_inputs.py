@@ -2,7 +2,7 @@
 
 In float32 a product of matrices may be off by 25 eps where most of the terms are one number, as of
 standardised digits, most of whose 784 pixels are background. The square root of what a cosine lacks
-to 1 follows in every nonlinearity: of such a product it would make an error of 3e-4, on the
+to 1 follows in every nonlinearity: of such a product it would make errors of up to 9e-4, on the
 diagonal above all. No tolerance tells that from inputs that differ a little; equal bits do.
 """
 
