@@ -13,7 +13,7 @@ from lsa_jax.reporting import files, papers, pictures, reproduction
 from lsa_jax.reporting.machine import cores
 from lsa_jax.reporting.reproduction import Sweep
 
-MOST_BYTES = 6_000_000  # of all figures
+MOST_BYTES = 7_000_000  # of all figures
 _FIGURES = (".svg", ".png")
 _RESULTS = ".results.json.xz"
 

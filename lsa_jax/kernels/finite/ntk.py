@@ -13,8 +13,9 @@ operations, for each pair of examples:
 All are exact, with products in full precision also on accelerators whose default is less (TF32).
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -34,6 +35,8 @@ _NTKS = {
     "layerwise": layerwise.layerwise_ntk,
 }
 _METHODS = ("auto", *_NTKS)
+
+_Leaves = list[Array | np.ndarray]
 
 # Forward passes that one column of the kernel takes by vector products: a linearised forward pass
 # and a backward one, each twice as long as a forward one.
@@ -78,7 +81,8 @@ def empirical_ntk(
     (batch normalisation) is not the function whose kernel this is.
 
     All methods are exact; "auto" takes the one with the fewest operations. To stay within a memory
-    limit, give `finite_kernel` to `kernels.gram`.
+    limit, give `finite_kernel` to `kernels.gram`. What was compiled is kept for the last networks,
+    so the kernel at other parameters takes no more than its operations.
 
     Args:
         apply: `(params, x [n, ...]) -> outputs [n, c]`, any pure function.
@@ -102,23 +106,49 @@ def empirical_ntk(
     """
     require("method", method, one_of(*_METHODS))
     _check_pair(x1, x2, diagonal=diagonal)
+    apply = _hashable(apply)
     outputs = _check_outputs(apply, params, x1)
-    some, chosen = _restricted(apply, params, selected)
+    network, chosen, rest = _select(apply, params, selected)
+    some = network.given(rest)
     if not len(x1) or (x2 is not None and not len(x2)):
         method = "jacobian"  # the layers' tiles hold one example or more
     if method == "auto":
         example = jax.ShapeDtypeStruct(x1.shape[1:], x1.dtype)
         method = _cheapest(apply, params, some, chosen, example, full=full)
-    ntk = _implementation(some, method, full=full)
-    if not diagonal:
-        _check_fits(ntk, chosen, x1, x2, outputs)
-        return ntk(chosen, x1, x2)
+    if diagonal:
+        batch = layerwise.examples_at_once(some, chosen, x1, outputs, on_cpu=2 * _DIAGONAL_BATCH)
+        pairs = max(1, batch // 2)  # both are in a batch
+        return _program(network, method, full, pairs)(chosen, x1, x1 if x2 is None else x2, rest)
+    ntk = functools.partial(_program(network, method, full, None), rest=rest)
+    _check_fits(ntk, chosen, x1, x2, outputs)
+    return ntk(chosen, x1, x2)
 
-    def of_one(pair: tuple[Array, Array]) -> Array:
-        return ntk(chosen, pair[0][None], pair[1][None])[0, 0]
 
-    in_both = layerwise.examples_at_once(some, chosen, x1, outputs, on_cpu=2 * _DIAGONAL_BATCH)
-    return lax.map(of_one, (x1, x1 if x2 is None else x2), batch_size=max(1, in_both // 2))
+@functools.lru_cache(maxsize=8)
+def _program(
+    network: "_Selected", method: str, full: bool, pairs: int | None
+) -> Callable[[_Leaves, Array, Array | None, _Leaves], Array]:
+    """Returns the kernel as a compiled function, kept for further parameters and inputs.
+
+    Args:
+        network: whose kernel it is.
+        method: by which it is computed.
+        full: as in `empirical_ntk`.
+        pairs: of the diagonal that are computed at a time; None computes all pairs.
+    """
+
+    @jax.jit
+    def ntk(chosen: _Leaves, x1: Array, x2: Array | None, rest: _Leaves) -> Array:
+        some = network.given(rest)
+        if pairs is None:
+            return _NTKS[method](some, chosen, x1, x2, full=full)
+
+        def of_one(pair: tuple[Array, Array]) -> Array:
+            return _NTKS[method](some, chosen, pair[0][None], pair[1][None], full=full)[0, 0]
+
+        return lax.map(of_one, (x1, x2), batch_size=pairs)
+
+    return ntk
 
 
 def finite_kernel(
@@ -144,6 +174,7 @@ def finite_kernel(
         `kernel(x1, x2=None, *, full=False, diagonal=False)`: `empirical_ntk` with these arguments.
         It raises what that raises.
     """
+    apply = _hashable(apply)
 
     def kernel(
         x1: Shaped[Array | np.ndarray, "n1 ..."],
@@ -161,8 +192,8 @@ def finite_kernel(
         if full or diagonal:
             return None
         _check_outputs(apply, params, jax.ShapeDtypeStruct((1, *example.shape), example.dtype))
-        some, chosen = _restricted(apply, params, selected)
-        taken = method
+        network, chosen, rest = _select(apply, params, selected)
+        some, taken = network.given(rest), method
         if method == "auto":
             taken = _cheapest(apply, params, some, chosen, example, full=False)
         if taken != "layerwise":
@@ -174,8 +205,8 @@ def finite_kernel(
 
 
 def _check_fits(
-    ntk: Callable[[Any, Array, Array | None], Array],
-    params: list[Array | np.ndarray],
+    ntk: Callable[[_Leaves, Array, Array | None], Array],
+    params: _Leaves,
     x1: Array | np.ndarray,
     x2: Array | np.ndarray | None,
     outputs: int,
@@ -208,10 +239,42 @@ def _check_outputs(apply: Callable, params: PyTree, x1: Any) -> int:
     return outputs.shape[1]
 
 
-def _restricted(
+def _hashable(apply: Callable[[Any, Array], Array]) -> Callable[[Any, Array], Array]:
+    try:
+        hash(apply)
+    except TypeError:  # a new one for each call: then its program is not found again
+        return functools.partial(apply)
+    return apply
+
+
+class _Selected(NamedTuple):
+    """A network whose parameters are in two parts: what is differentiated, and the rest.
+
+    Attributes:
+        apply: `(params, x) -> outputs`.
+        structure: of its parameters.
+        choices: which of their leaves are differentiated in.
+    """
+
+    apply: Callable[[Any, Array], Array]
+    structure: Any
+    choices: tuple[bool, ...]
+
+    def given(self, rest: _Leaves) -> Callable[[_Leaves, Array], Array]:
+        """Returns the network as a function of the parameters that are differentiated in."""
+
+        def restricted(chosen: _Leaves, x: Array) -> Array:
+            parts = {True: iter(chosen), False: iter(rest)}
+            leaves = [next(parts[choice]) for choice in self.choices]
+            return self.apply(jax.tree.unflatten(self.structure, leaves), x)
+
+        return restricted
+
+
+def _select(
     apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], selected: PyTree[bool]
-) -> tuple[Callable[[list[Array], Array], Array], list[Array | np.ndarray]]:
-    """Returns the network as a function of the selected parameters alone, and those."""
+) -> tuple[_Selected, _Leaves, _Leaves]:
+    """Returns the network of the selected parameters, these, and the others."""
     leaves, structure = jax.tree.flatten(params)
     try:
         choices = jax.tree.leaves(jax.tree.broadcast(selected, params))
@@ -222,21 +285,10 @@ def _restricted(
         ) from None
     if not all(isinstance(choice, bool) for choice in choices) or not any(choices):
         raise InputError(f"selected is {selected!r}; accepted: booleans, one True or more")
-
-    def restricted(some: list[Array | np.ndarray], x: Array) -> Array:
-        chosen = iter(some)
-        merged = [
-            next(chosen) if choice else leaf for leaf, choice in zip(leaves, choices, strict=True)
-        ]
-        return apply(jax.tree.unflatten(structure, merged), x)
-
-    return restricted, [leaf for leaf, choice in zip(leaves, choices, strict=True) if choice]
-
-
-def _implementation(
-    apply: Callable[[Any, Array], Array], method: str, *, full: bool
-) -> Callable[[Any, Array, Array | None], Array]:
-    return lambda params, x1, x2: _NTKS[method](apply, params, x1, x2, full=full)
+    parts: dict[bool, _Leaves] = {True: [], False: []}
+    for choice, leaf in zip(choices, leaves, strict=True):
+        parts[choice].append(leaf)
+    return _Selected(apply, structure, tuple(choices)), parts[True], parts[False]
 
 
 def _cheapest(

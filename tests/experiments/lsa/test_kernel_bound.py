@@ -312,6 +312,12 @@ def test_one_network_next_to_its_bound_is_enough_to_take_more_test_examples():
         assert make_claims(errors, num_test)[0].status == status
 
 
+def test_errors_are_told_to_four_digits_and_the_network_s_to_five():
+    errors = table({1: [0.30001, 0.30003], 2: [0.05, 0.04222], **MANY}, [0.001234, 0.001238])
+    kernel, refuted, network, _ = make_claims(errors, 10**6)
+    assert (kernel.ours, refuted.ours, network.ours) == (0.3, 0.0461, 0.00124)
+
+
 def test_a_linear_classifier_s_examples_count_once_a_seed():
     """Of 300 seeds' 1,000 examples each: REACH errors of 300,000 (and four) are 0.0018."""
     claim = make_claims(table({}, [0.001] * 2, [0.492] * 300), 1000)[-1]

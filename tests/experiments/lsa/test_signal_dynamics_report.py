@@ -44,6 +44,13 @@ def test_what_grows_faster_and_faster_grows_together_with_the_step():
         assert found.status == "shown" and found.ours == 1
 
 
+def test_two_evaluations_have_a_rank_correlation_and_one_has_none():
+    two = [course(seed, (0.5, 0.9)) for seed in (0, 1)]
+    assert claim_of("step and w.w*", two).ours == 1
+    one = [course(seed, (0.9,)) for seed in (0, 1)]
+    assert claim_of("step and w.w*", one).ours == "does not vary"
+
+
 def test_what_is_at_the_end_is_the_last_evaluation():
     ends = {"w_dot_wstar": [-1, -1, -1, 0.25], "b": [1, 1, 1, -0.125]}
     runs = [course(s, (0.5, 0.6, 0.7, 0.8 + s / 100), **ends) for s in (0, 1)]

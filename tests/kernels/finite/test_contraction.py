@@ -56,7 +56,8 @@ def test_a_cpu_computes_sixteen_pairs_of_the_diagonal_at_a_time():
     def ntk(x):
         return empirical_ntk(apply, WEIGHT, x, diagonal=True, method="jacobian")
 
-    (loop,) = [e for e in jax.make_jaxpr(ntk)(np.ones((48, 4))).eqns if e.primitive.name == "scan"]
+    (program,) = jax.make_jaxpr(ntk)(np.ones((48, 4))).eqns
+    (loop,) = [e for e in program.params["jaxpr"].eqns if e.primitive.name == "scan"]
     assert loop.params["length"] == 3
 
 
@@ -77,16 +78,46 @@ def test_what_is_refused():
 def test_a_method_is_taken_that_is_named_or_cheapest(method, monkeypatch):
     chosen = []
 
-    def implementation(apply, method, *, full):
+    def program(network, method, full, pairs):
         chosen.append(method)
-        return lambda params, x1, x2: jnp.zeros((len(x1), len(x1)))
+        return lambda params, x1, x2, rest: jnp.zeros((len(x1), len(x1)))
 
-    monkeypatch.setattr(finite, "_implementation", implementation)
+    monkeypatch.setattr(finite, "_program", program)
     empirical_ntk(apply, WEIGHT, X1, method=method)
     # Weights that act once, in products of few numbers; no examples have no layers.
     assert chosen == ["layerwise" if method == "auto" else method]
     empirical_ntk(apply, WEIGHT, X1[:0], method=method)
     assert chosen[1:] == ["jacobian"]
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_one_program_serves_all_parameters_those_that_are_not_selected_included(diagonal):
+    def product(params, x):
+        return x @ params["first"] @ params["last"]
+
+    def ntk(first, last):
+        params, selected = {"first": first, "last": last}, {"first": False, "last": True}
+        return empirical_ntk(product, params, X1, selected=selected, diagonal=diagonal)
+
+    finite._program.cache_clear()
+    for times in (1.0, 3.0):
+        first, last = times * np.ones((4, 2), np.float32), np.ones((2, 3), np.float32)
+        hidden = X1 @ first  # df_i / dlast_jk is h_j where i is k
+        expected = hidden @ hidden.T
+        found = ntk(first, last)
+        np.testing.assert_allclose(found, np.diag(expected) if diagonal else expected, rtol=1e-4)
+    assert finite._program.cache_info()[:2] == (1, 1)  # found again, and made once
+
+
+def test_a_network_that_cannot_be_looked_up_has_its_kernel_all_the_same():
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, weight, x):
+            return apply(weight, x)
+
+    found = empirical_ntk(Unhashable(), WEIGHT, X1)
+    np.testing.assert_allclose(found, empirical_ntk(apply, WEIGHT, X1), rtol=1e-6)
 
 
 def test_derivatives_of_examples_are_kept_where_layers_are_the_cheapest_way():

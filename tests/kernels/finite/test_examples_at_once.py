@@ -40,9 +40,10 @@ def test_a_diagonal_takes_as_many_pairs_at_a_time_as_an_accelerator_holds(key, w
         """Returns how often the loop over the pairs runs, and the examples at a time elsewhere."""
         ntk = partial(empirical_ntk, model.apply, method="jacobian", diagonal=True)
         with built_for(platform, memory=memory):
-            traced = jax.make_jaxpr(ntk)(params, x, others)
+            (program,) = jax.make_jaxpr(ntk)(params, x, others).eqns
             at_once = layerwise.examples_at_once(model.apply, params, x[:1], 10)
-        (loop,) = [eqn for eqn in traced.eqns if eqn.primitive.name == "scan"]
+        inner = program.params["jaxpr"].eqns
+        (loop,) = [eqn for eqn in inner if eqn.primitive.name == "scan"]
         return loop.params["length"], at_once
 
     assert steps("cpu", None)[0] == 500 // 16

@@ -313,11 +313,11 @@ def test_selections_that_do_not_fit_the_parameters_are_refused(key):
 
 def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(key, monkeypatch):
     chosen = []
-    original = finite._implementation
+    original = finite._program
     monkeypatch.setattr(
         finite,
-        "_implementation",
-        lambda apply, method, **s: chosen.append(method) or original(apply, method, **s),
+        "_program",
+        lambda network, method, *s: chosen.append(method) or original(network, method, *s),
     )
     apply, params, x = _left_multiplied(key)
     ntk(apply, params, x)

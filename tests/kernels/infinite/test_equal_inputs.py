@@ -41,11 +41,18 @@ def test_marks_tell_bits_and_their_order():
     changed = x.at[5, 1].set(jnp.nextafter(x[5, 1], jnp.float32(9)))
     assert identify(changed).marks[1] != marks[1]
     assert identify(x[::-1]).marks[0] != marks[0]
+    # Three steps up in one feature, one down in another: they cancel where factors are 1 and 3.
+    bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
+    for up, down in ((0, 1), (1, 4), (7, 22), (700, 701)):
+        near = bits.at[up, 0].add(3).at[down, 0].add(-1)
+        assert identify(jax.lax.bitcast_convert_type(near, jnp.float32)).marks[0] != marks[0]
     assert identify(x[:16]) is None
 
 
 def test_products_of_the_same_marks_stay_where_they_are_not_near():
     norms, marks = np.float32([1, 2, 1]), np.uint32([7, 7, 8])
+    small = Identity(jnp.float32([0.01]), jnp.uint32([7]))
+    assert exact_where_equal(jnp.float32([[5e-5]]), small, small) == jnp.float32(5e-5)
     identity = Identity(jnp.asarray(norms), jnp.asarray(marks))
     products = jnp.float32([[1.0001, 1.5, 0.9999], [1.5, 4.001, 1], [1, 1, 1.0005]])
     found = exact_where_equal(products, identity, identity)

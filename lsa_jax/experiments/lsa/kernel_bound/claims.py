@@ -73,7 +73,7 @@ def _linear_claim(item: str, errors: pd.Series, network: Claim, num_test: int) -
     """
     unless = "" if network.status == "shown" else "the network does not learn"
     # Seeds have test examples of their own.
-    error = binomial_error(float(errors.mean()), num_test * len(errors)) if len(errors) else 0.0
+    error = binomial_error(float(errors.mean()), num_test * len(errors))
     paper = f"{LINEAR:g} or more"
     return compare(item, paper, errors, above=LINEAR, examples_error=error, unless=unless)
 
