@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves import verdict
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, make_claims
-from lsa_jax.experiments.lsa.noise_curves.report import curves
+from lsa_jax.experiments.lsa.noise_curves.series import curves
 
 ITEMS = [*numbers.RETAINED, "lsa/fig6_mnist", "lsa/table_b1"]
 TEST = HeldOut(1000, 10)
@@ -36,7 +35,7 @@ def claims(item, accuracy, seeds=5, planned=(), test=TEST, left=lambda **point: 
         for seed in range(seeds)
     ]
     table = pd.DataFrame([row for row in rows if left(**row)])
-    return make_claims(curves(table), item, test=test, planned=planned)
+    return make_claims(curves(table, planned=planned), item, test=test, planned=planned)
 
 
 def parted(learner, noise, seed):
@@ -88,8 +87,87 @@ def test_what_failed_runs_leave_shows_nothing(learner, noise, nothing_shown):
     assert f"1 of 10 runs have no result: learner {learner}, noise {noise:g}, seed 0, {place}" in (
         lost[0].note.replace(f"noise {noise},", f"noise {noise:g},")
     )
+    # Of a placement of which nothing is left the others say nothing, nor it of them.
     elsewhere = [p | {"data.placement": "fixed_corner"} for p in asked]
-    assert claims(None, parted, planned=elsewhere, left=left)[0].status == "shown"
+    found = claims(None, parted, planned=asked + elsewhere)
+    assert [claim.status for claim in found] == ["shown", "not run"]
+    assert found[1].item.endswith("(16 on 32, fixed corner)")
+    assert "10 of 10 runs have no result" in found[1].note
+
+
+def asked_at(noises, widths=(1,), **more):
+    """Returns the points of a network and of NTKs of some widths, five seeds each."""
+    learners = [("network", 1), *(("ntk_finite", width) for width in widths)]
+    return [
+        {"learner": learner, "width_factor": width, "noise": noise, "seed": seed} | more
+        for learner, width in learners
+        for noise in noises
+        for seed in range(5)
+    ]
+
+
+def test_a_figure_ends_where_it_was_planned_to_and_not_where_its_runs_did():
+    planned = asked_at((0.0, 0.5, 1.0))
+    (whole,) = claims(None, parted, planned=planned)
+    assert whole.status == "shown"
+    (claim,) = claims(None, parted, planned=planned, left=lambda noise, **point: noise < 1)
+    assert (claim.status, claim.ours) == ("not run", "")
+    assert "5 of 10 runs have no result: learner network, width_factor 1, noise 1" in claim.note
+    # Nor is the paper's number, which is of noise 1, beside what was run at half of it.
+    item, planned = "lsa/table1/cifar_vehicles", asked_at((0.0, 0.5))
+    rows = [p | {"test_accuracy": parted(p["learner"], p["noise"], p["seed"])} for p in planned]
+    table = curves(pd.DataFrame(rows).assign(status="ok"), planned=asked_at((0.0, 0.5, 1.0)))
+    found = make_claims(table, item, test=TEST, planned=asked_at((0.0, 0.5, 1.0)))
+    assert {claim.status for claim in found} == {"not run"}
+    assert found[0].paper == round(97.25 - 76.37, 2)
+
+
+def test_the_largest_background_is_the_largest_that_was_planned():
+    planned = [
+        {"learner": learner, "width_factor": 1, "noise": 1.0, "seed": seed}
+        | {"data.image_size": 16, "data.background_size": side}
+        for side in (16, 24, 64)
+        for learner in ("network", "ntk_finite")
+        for seed in range(5)
+    ]
+    rows = [
+        {name.removeprefix("data."): value for name, value in point.items()}
+        | {"placement": "random_location", "status": "ok"}
+        | {"test_accuracy": parted(point["learner"], point["data.background_size"] > 16, 0.1 * s)}
+        for s, point in enumerate(planned)
+    ]
+    for left, status in ((64, "shown"), (24, "not run")):
+        done = pd.DataFrame(rows)
+        table = curves(done[done["background_size"] <= left], "background_size", planned)
+        (claim,) = make_claims(table, None, "background_size", TEST, planned)
+        assert claim.item.startswith("points of accuracy retained on the largest background")
+        assert claim.status == status
+
+
+def test_a_series_of_which_nothing_is_left_is_not_run_and_the_others_keep_their_names():
+    planned = asked_at((0.0, 1.0), widths=(1, 4))
+    rows = [p | {"test_accuracy": parted(p["learner"], p["noise"], p["seed"])} for p in planned]
+    results = pd.DataFrame(rows).assign(status="ok")
+    lost = (results["learner"] == "ntk_finite") & (results["width_factor"] == 4)
+    for fails in (results.assign(status=results["status"].mask(lost, "failed")), results[~lost]):
+        table = curves(fails, planned=planned)
+        found = make_claims(table, "lsa/fig6_mnist", test=TEST, planned=planned)
+        kept, gone, par, par_gone = found
+        assert kept.item.endswith("finite NTK, width 1") and kept.status == "shown"
+        assert gone.item.endswith("finite NTK, width 4") and gone.status == "not run"
+        assert "10 of 10 runs have no result: learner ntk_finite, width_factor 4" in gone.note
+        assert "finite NTK, width 1, within" in par.item and par.status != "not run"
+        assert par_gone.status == "not run" and "5 of 5 runs have no result" in par_gone.note
+
+
+def test_a_kernel_that_learns_and_of_which_nothing_is_left_is_not_measured():
+    planned = [p | {"learner": "rfm"} if p["learner"] != "network" else p for p in asked_at((0, 1))]
+    rows = [p | {"test_accuracy": parted(p["learner"], p["noise"], p["seed"])} for p in planned]
+    results = pd.DataFrame(rows).assign(status="ok")
+    for gone, status in (("none", "measured"), ("rfm", "not run"), ("network", "not run")):
+        table = curves(results[results["learner"] != gone], planned=planned)
+        (claim,) = make_claims(table, None, test=TEST, planned=planned)
+        assert claim.status == status and (claim.ours == "") == (status == "not run")
 
 
 def test_the_papers_numbers_of_equal_seeds_and_few_test_images_show_nothing(nothing_shown):
@@ -173,112 +251,3 @@ def test_kernels_that_learn_neither_make_nor_break_a_claim_of_fixed_ones(item):
     for kept in (0.1, 0.8, 1.0):
         accuracy = rows["test_accuracy"].where(~learned | (rows["noise"] == 0), kept)
         assert of_fixed_ones(rows.assign(test_accuracy=accuracy)) == alone
-
-
-LEARNERS = ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite")
-
-
-def judged(accuracy, seeds=5, num_test=500):
-    """Returns the verdict on accuracies (learner, seed) at the largest number of examples."""
-    sizes = {"num_train": 2000, "num_test": num_test, "num_classes": 5, "kernel_distance": 0.8}
-    rows = [
-        {"learner": learner, "seed": seed, "test_accuracy": accuracy(learner, seed)} | sizes
-        for learner in LEARNERS
-        for seed in range(seeds)
-    ]
-    return verdict.decide(pd.DataFrame(rows))
-
-
-def test_no_verdict_of_rich_where_all_are_equal_constant_exchanged_or_noise():
-    rng, spread = np.random.default_rng(0), (-0.08, -0.04, 0.0, 0.05, 0.08)
-    for accuracy in (
-        lambda learner, seed: 0.8,
-        lambda learner, seed: 0.2,
-        lambda learner, seed: rng.binomial(500, 0.2) / 500,
-        lambda learner, seed: rng.binomial(500, 0.7) / 500,
-        lambda learner, seed: 0.5 if learner == "network" else 0.8,
-        lambda learner, seed: 0.9 if learner.startswith("ntk_") else 0.5,
-        lambda learner, seed: 0.6 + (0.03 + spread[seed]) * (learner in LEARNERS[:2]),
-        # Above chance by less than can be told, and above kernels that are below it.
-        lambda learner, seed: 0.21 if learner in LEARNERS[:2] else 0.1,
-    ):
-        assert judged(accuracy).word != "rich"
-    # A network that is ahead although its kernel has not learned anything.
-    assert judged(lambda learner, seed: 0.7 + 0.2 * (learner == "network")).word == "undecided"
-    # A gain of 5 points that 30 test examples cannot tell.
-    small = judged(lambda learner, seed: 0.7 + 0.05 * (learner in LEARNERS[:2]), num_test=30)
-    assert small.word == "undecided"
-    taken = small.sentence.partition("it would take ")[2].split(" and ")
-    assert [words.split(" to ")[1] for words in taken] == [
-        "decide on the network",
-        "decide on the kernel",
-    ]
-    times = float(taken[0].split()[1])
-    assert taken[0].split()[2:6] == ["times", "as", "many", "test"]
-    again = judged(
-        lambda learner, seed: 0.7 + 0.05 * (learner in LEARNERS[:2]), num_test=int(35 * times)
-    )
-    assert again.word == "rich"
-
-
-@pytest.mark.parametrize(
-    ("network", "trained", "word"),
-    [
-        (0.719, 0.7, "lazy"),  # 1.9 points are no gain, 2.1 are undecided without a kernel's
-        (0.721, 0.7, "undecided"),
-        (0.7, 0.719, "lazy"),
-        (0.7, 0.721, "rich kernel, no gain"),
-        (0.719, 0.719, "rich"),
-        (0.719, 0.69, "lazy"),
-        (0.66, 0.721, "rich kernel, no gain"),
-    ],
-)
-def test_two_points_are_no_gain(network, trained, word):
-    of = {"network": network, "ntk_trained": trained, "rfm": 0.9, "ntk_infinite": 0.6}
-    found = judged(lambda learner, seed: of.get(learner, 0.7), num_test=10**8)
-    assert found.word == word
-    assert found.claims[0].ours == pytest.approx(100 * (network - 0.7))
-    assert found.claims[1].ours == pytest.approx(100 * (trained - 0.7))
-
-
-def test_verdicts_follow_their_rules_and_name_their_numbers():
-    rich = judged(lambda learner, seed: 0.9 if learner in LEARNERS[:2] else 0.7, num_test=2000)
-    assert rich.word == "rich"
-    assert "the kernel moved by 0.80" in rich.sentence
-    assert "the network is +20.0 ± " in rich.sentence and "at 2,000 examples" in rich.sentence
-    lazy = judged(lambda learner, seed: 0.7, num_test=10_000)
-    assert lazy.word == "lazy" and [c.status for c in lazy.claims] == ["undecided"] * 2
-    after = judged(lambda learner, seed: 0.7 + 0.2 * (learner == "ntk_trained"), num_test=10_000)
-    assert after.word == "rich kernel, no gain"
-    assert "its kernel after training is +20.0 points from the network" in after.sentence
-    assert "its kernel after training is +0.0 points from the network" in lazy.sentence
-    alone = pd.DataFrame([{"learner": "ntk_infinite", "seed": 0, "test_accuracy": 0.7}])
-    alone = alone.assign(num_train=10, num_test=10, num_classes=2)
-    assert verdict.decide(alone).sentence == "undecided: no network was trained"
-
-
-def test_a_verdict_without_learners_says_which():
-    """The best fixed kernel is one that was run, however badly it does."""
-
-    def table(*learners):
-        accuracies = {"network": 0.7, "ntk_finite": 0.0}
-        rows = [
-            {"learner": name, "seed": seed, "test_accuracy": accuracies[name], "num_train": 10}
-            for name in learners
-            for seed in range(3)
-        ]
-        return pd.DataFrame(rows).assign(num_test=10**6, num_classes=5)
-
-    finite = verdict.decide(table("network", "ntk_finite"))
-    assert finite.claims[0].ours == pytest.approx(70) and finite.claims[0].status == "shown"
-    assert finite.claims[1].status == "not run" and "after training" not in finite.sentence
-    assert "no fixed kernel was run" in verdict.decide(table("network")).sentence
-
-
-def test_what_a_verdict_would_take_parts_the_gain_from_the_nearer_of_the_two_answers_needed():
-    """Of 1 point, either a gain above 0 or one below 2: as many examples as tell 1 point apart."""
-    found = judged(lambda learner, seed: 0.7 + 0.01 * (learner == "network"), num_test=2000)
-    assert found.word == "undecided"
-    variance = 0.71 * 0.29 / 2000 + 0.7 * 0.3 / 2000
-    times = float(found.sentence.partition("it would take about ")[2].split()[0])
-    assert times == pytest.approx((1.96 / 0.01) ** 2 * variance, abs=0.1)

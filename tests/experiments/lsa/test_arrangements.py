@@ -13,7 +13,8 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa import numbers, protocol
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings, tasks
 from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
-from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
+from lsa_jax.experiments.lsa.noise_curves.report import make_report
+from lsa_jax.experiments.lsa.noise_curves.series import curves
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -52,11 +53,11 @@ def test_growing_backgrounds_take_one_noise_level():
         settings.validate(config)
 
 
-def _results(accuracy, arrangements, noises, seeds=(0,)):
+def _results(accuracy, arrangements, noises, seeds=(0,), width=1):
     rows = [
         {
             "learner": learner,
-            "width_factor": 1,
+            "width_factor": width,
             "noise": noise,
             "seed": seed,
             "placement": placement,
@@ -80,7 +81,7 @@ def test_the_papers_own_table_is_shown_cell_by_cell():
     def accuracy(learner, placement, image, side, noise):
         return cells[placement, image, side][learner][noise] / 100
 
-    results = _results(accuracy, cells, (0.0, 0.5, 1.0, 2.0))
+    results = _results(accuracy, cells, (0.0, 0.5, 1.0, 2.0), width=10)
     config = protocol.table_b1("full")
     report = make_report(config, results, Path())
     assert {claim.status for claim in report.claims} == {"shown"}
@@ -116,9 +117,8 @@ def test_growing_backgrounds_are_compared_with_the_bare_image():
         return 0.8 if learner == "network" else 0.8 * image / side
 
     sizes = [("random_location", 16, side) for side in (16, 32, 64)]
-    report = make_report(
-        protocol.growing_background("full"), _results(accuracy, sizes, (1.0,), (0, 1)), Path()
-    )
+    results = _results(accuracy, sizes, (1.0,), (0, 1), width=10)
+    report = make_report(protocol.growing_background("full"), results, Path())
     (claim,) = report.claims
     assert "on the largest background" in claim.item and claim.ours == 75.0
     assert "background 64" in report.tables[-1][1].columns

@@ -11,7 +11,8 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.report import curves, make_report
+from lsa_jax.experiments.lsa.noise_curves.report import make_report
+from lsa_jax.experiments.lsa.noise_curves.series import curves
 from lsa_jax.sweep.variants import set_fields
 
 
@@ -224,7 +225,7 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_th
         runs("ntk_finite", width, (0.8, width / 20), seeds) for width, seeds in ((10, 3), (2, 2))
     )
     network = runs("network", 1, (0.5, 0.25), seeds=1)
-    config = settings.default_config()
+    config = set_fields(settings.default_config(), {"sweep.ntk_width_factor": (10, 2)})
     found = make_report(config, pd.concat([wide, network, narrow]), Path())
     names = [f"{label}, width 10", LEARNERS["network"].label, f"{label}, width 2"]
     (_, accuracy), (heading, retained) = found.tables
@@ -233,7 +234,8 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_th
     assert retained["noise 1"].tolist() == ["62.50 ± 0.00", "50.00", "12.50 ± 0.00"]
     fewer = f"{names[1]} 1, {names[2]} 2"
     assert f"Means over 3 seed(s) ({fewer})," in found.notes[0]
-    one = make_report(config, wide, Path())
+    single = set_fields(settings.default_config(), {"sweep.ntk_width_factor": (10,)})
+    one = make_report(single, wide, Path())
     assert one.tables[0][1]["series"].tolist() == [label] and "3 seed(s)," in one.notes[0]
     none = make_report(config, wide.assign(status="failed"), Path())
     assert "Means over 0 seed(s)," in none.notes[0]

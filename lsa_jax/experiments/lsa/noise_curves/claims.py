@@ -12,11 +12,12 @@ from lsa_jax.experiments.lsa.noise_curves.series import (
     NOTHING,
     HeldOut,
     Planned,
+    Runs,
     Series,
-    asked_for,
+    arrangement_name,
     at_level,
     equal_seeds,
-    lost_at,
+    runs_of,
 )
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting import intervals
@@ -51,11 +52,6 @@ AXES = {
 }
 
 
-def arrangement_name(placement: str, image_size: float, background_size: float) -> str:
-    """Returns how images lie on their backgrounds, in words."""
-    return f"{image_size:g} on {background_size:g}, {placement.replace('_', ' ')}"
-
-
 def make_claims(
     table: pd.DataFrame,
     paper_item: str | None,
@@ -70,35 +66,33 @@ def make_claims(
     paper's is: learners that are all alike could have it.
 
     Args:
-        table: of `report.curves`.
+        table: of `series.curves`, made with the same `planned`.
         paper_item: the figure's, or None.
         axis: what grows along the figure.
         test: the test that accuracies are of.
-        planned: settings of the runs that the sweep asks for; what is left of a series without one
-            of them shows nothing.
+        planned: settings of the runs that the sweep asks for. The figure's end and its series are
+            theirs; what is left of a series without one of them shows nothing.
     """
     cells = numbers.TEST_ACCURACY_PERCENT.get(paper_item, {})
     known = {arrangement_name(*key): _retained(of) for key, of in cells.items()}
-    arrangements = [*table["arrangement"].unique()] or [""]
-    claims, ties, planned = [], {}, asked_for(planned)
-    for arrangement in arrangements:
-        rows = table[table["arrangement"] == arrangement]
+    runs, claims, ties = runs_of(table, axis, planned), [], {}
+    for arrangement in [*runs.asked["arrangement"].unique()] or [""]:
+        own = runs.where(arrangement=arrangement)
         paper = known.get(arrangement, numbers.RETAINED.get(paper_item))
-        end, where = float(table["level"].max()), f" ({arrangement})" if arrangement else ""
+        end, where = float(own.asked["level"].max()), f" ({arrangement})" if arrangement else ""
         same = paper.percent if paper and paper.noise == end else {}
-        found = _retained_at(rows, end, test, axis, planned)
-        gaps = _gap_claims(found, same, AXES[axis], where, few_examples(test.count))
+        gaps = _gap_claims(_retained_at(own, end, test), same, AXES[axis], where, test)
         claims += gaps.values()
         statuses = {claim.status for claim in gaps.values()} - {"not run"}
         tied = statuses and "shown" not in statuses
         ties[arrangement] = _TIED if tied else ""
         if paper:
-            found = _retained_at(rows, paper.noise, test, axis, planned)
+            found = _retained_at(own, paper.noise, test)
             claims += _retained_claims(found, paper, where, ties[arrangement], test)
         if paper_item in numbers.ON_PAR_AT_ZERO_NOISE:
             margin = numbers.ON_PAR_AT_ZERO_NOISE[paper_item]
-            claims += _on_par_claims(rows, gaps, margin, test, planned)
-    return claims + _cell_claims(table, cells, ties, test, planned)
+            claims += _on_par_claims(own, gaps, margin, test)
+    return claims + _cell_claims(runs, cells, ties, test)
 
 
 def _retained(accuracies: dict[str, dict[float, float]]) -> numbers.Retained:
@@ -112,13 +106,12 @@ def _retained(accuracies: dict[str, dict[float, float]]) -> numbers.Retained:
 _BySeries = dict[tuple[str, str], Series]
 
 
-def _retained_at(
-    rows: pd.DataFrame, level: float, test: HeldOut, axis: str, planned: Planned
-) -> _BySeries:
+def _retained_at(runs: Runs, level: float, test: HeldOut) -> _BySeries:
     """Returns what is retained at a level, by learner and series."""
+    names = runs.asked[["learner", "series"]].drop_duplicates().itertuples(index=False)
     return {
-        key: at_level(own, level, test, axis, planned)
-        for key, own in rows.groupby(["learner", "series"], sort=False)
+        (learner, series): at_level(runs.where(learner=learner, series=series), level, test)
+        for learner, series in names
     }
 
 
@@ -141,7 +134,7 @@ def _retained_claims(
 
 
 def _gap_claims(
-    found: _BySeries, percent: dict[str, float], axis: Axis, where: str, few: str
+    found: _BySeries, percent: dict[str, float], axis: Axis, where: str, test: HeldOut
 ) -> dict[str, Claim]:
     """Compares what network and NTKs retain at the end of the axis, seed by seed, by series.
 
@@ -153,79 +146,76 @@ def _gap_claims(
     }
     claims = {}
     for (learner, name), series in (found | missing).items():
+        item = f"points of accuracy retained {axis.end}, network minus {name}{where}"
+        gaps = network.retained - series.retained
         if LEARNERS[learner].is_learned_kernel:  # the papers' are fixed
-            gaps = network.retained - series.retained
-            item = f"points of accuracy retained {axis.end}, network minus {name}{where}"
-            claims[name] = deciding.measured(item, "-", round(float(gaps.mean()), 2), gaps)
+            claims[name] = deciding.not_run(item, "-", series.lost or network.lost)
+            if gaps.notna().any():
+                claims[name] = deciding.measured(item, "-", round(float(gaps.mean()), 2), gaps)
         elif learner != "network":
             known = learner in percent
             paper = round(percent["network"] - percent[learner], 2) if known else "above 0"
             claim = deciding.compare(
-                f"points of accuracy retained {axis.end}, network minus {name}{where}",
+                item,
                 paper,
-                network.retained - series.retained,
+                gaps,
                 above=0.0,
                 examples_error=float(np.hypot(network.error, series.error)),
                 unless=network.warning or series.warning,
                 digits=2,
             )
-            equal = series.equal if network.equal else ""
-            claims[name] = doubted(claim, [network.lost, series.lost], [few, equal])
+            refuted = [few_examples(test.count), series.equal if network.equal else ""]
+            claims[name] = doubted(claim, [network.lost, series.lost], refuted)
     return claims
 
 
-def _cell_claims(
-    table: pd.DataFrame, cells: dict, ties: dict[str, str], test: HeldOut, planned: Planned
-) -> list[Claim]:
+def _cell_claims(runs: Runs, cells: dict, ties: dict[str, str], test: HeldOut) -> list[Claim]:
     """Compares test accuracies with those that the paper prints, cell by cell."""
     claims = []
     for key, accuracies in cells.items():
+        names = ("placement", "image_size", "background_size")
+        here = runs.where(**dict(zip(names, key, strict=True)))
         arrangement = arrangement_name(*key)
-        here = table[table["arrangement"].isin((arrangement, ""))]
-        for name, value in zip(("placement", "image_size", "background_size"), key, strict=True):
-            here = here[here[name] == value]
+        unless = ties.get(arrangement, ties.get("", ""))
         for learner, of in accuracies.items():
             for noise, paper in of.items():
-                found = here[(here["learner"] == learner) & (here["noise"] == noise)]
+                found = here.where(learner=learner, noise=noise)
                 label = LEARNERS[learner].label
                 item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
                 rivals = [other[noise] for other in accuracies.values()]
                 margin = deciding.margin_of(paper, rivals, TOLERANCE)
-                accuracy = found["test_accuracy"]
+                accuracy = found.table["test_accuracy"]
                 error = intervals.binomial_error(accuracy.mean(), test.count)
-                unless = ties.get(arrangement, ties.get("", ""))
                 options = {"examples_error": 100 * error, "unless": unless, "digits": 2}
                 claim = deciding.agree(item, paper, 100 * accuracy, margin, **options)
-                lost = lost_at(found, [noise], "noise", planned) if len(found) else ""
-                refuted = [few_examples(test.count), equal_seeds(found)]
-                claims.append(doubted(claim, [lost], refuted))
+                refuted = [few_examples(test.count), equal_seeds(found.table)]
+                claims.append(doubted(claim, [found.lost], refuted))
     return claims
 
 
-def _on_par_claims(
-    rows: pd.DataFrame, gaps: dict[str, Claim], margin: float, test: HeldOut, planned: Planned
-) -> list[Claim]:
+def _on_par_claims(runs: Runs, gaps: dict[str, Claim], margin: float, test: HeldOut) -> list[Claim]:
     """Compares accuracies at zero noise, which the paper finds on a par, or close by.
 
     That speaks for the paper where accuracies are above chance and noise parts them.
     """
-    fixed = rows[~rows["learner"].map(lambda learner: LEARNERS[learner].is_learned_kernel)]
-    quiet = dict([*fixed[fixed["level"] == 0].groupby("series", sort=False)])
-    lost = {series: lost_at(own, [0.0], "noise", planned) for series, own in quiet.items()}
-    accuracy = {s: own.set_index("seed")["test_accuracy"] for s, own in quiet.items()}
+    quiet = runs.where(level=0)
     label = LEARNERS["network"].label
-    network = accuracy.pop(label, pd.Series(dtype=float))
+    network = quiet.where(series=label)
+    accuracy = network.table.set_index("seed")["test_accuracy"]
     claims = []
-    for series, own in accuracy.items():
+    for learner, series in runs.asked[["learner", "series"]].drop_duplicates().to_numpy():
+        if learner == "network" or LEARNERS[learner].is_learned_kernel:
+            continue
+        found = quiet.where(series=series)
+        own = found.table.set_index("seed")["test_accuracy"]
         warning = deciding.chance_warning(own.mean(), test.classes, test.count)
         if not warning and gaps[series].status != "shown":
             warning = _TIED
-        error = intervals.difference_error(network.mean(), own.mean(), test.count)
+        error = intervals.difference_error(accuracy.mean(), own.mean(), test.count)
         item = f"points of accuracy at zero noise, network minus {series}, within {margin:g}"
         options = {"examples_error": 100 * error, "unless": warning, "digits": 2}
-        claim = deciding.agree(item, 0.0, 100 * (network - own), margin, **options)
-        against = [lost.get(label, ""), lost[series]]
-        claims.append(doubted(claim, against, [few_examples(test.count)]))
+        claim = deciding.agree(item, 0.0, 100 * (accuracy - own), margin, **options)
+        claims.append(doubted(claim, [network.lost, found.lost], [few_examples(test.count)]))
     return claims
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import ml_collections
-import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
@@ -14,53 +13,14 @@ from lsa_jax.experiments.lsa.noise_curves.claims import (
     AXES,
     TOLERANCE,
     accuracies,
-    arrangement_name,
     examples_of,
     make_claims,
 )
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
+from lsa_jax.experiments.lsa.noise_curves.series import arrangement_name, curves
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.report import Claim, Report
-
-
-def _series_name(learner: str, width: float, all_widths: list[float]) -> str:
-    several = learner == "ntk_finite" and len(all_widths) > 1
-    return f"{LEARNERS[learner].label}, width {width:g}" if several else LEARNERS[learner].label
-
-
-def _arrangements(table: pd.DataFrame, axis: str) -> list[str]:
-    """Returns how each row's image lies on its background; empty where all rows do it alike."""
-    columns = ["placement", "image_size", *(["background_size"] if axis == "noise" else [])]
-    if not set(columns) <= set(table) or len(table[columns].drop_duplicates()) < 2:
-        return [""] * len(table)
-    if axis == "noise":
-        return [arrangement_name(*row) for row in table[columns].itertuples(index=False)]
-    return [f"{row.image_size:g}, {row.placement}" for row in table.itertuples()]
-
-
-def curves(results: pd.DataFrame, axis: str = "noise") -> pd.DataFrame:
-    """Returns the results that are finished, ready to be drawn against an axis of the sweep.
-
-    Beside what they have, rows get: `series`, who learns; `arrangement`, how images lie on their
-    backgrounds, if that differs; `level`, where on the axis; `start_accuracy`, at the start of the
-    axis (zero noise, or a background as small as the image) of the same series, arrangement and
-    seed, missing where there is no such run; and `retained`, test accuracy in percent of it.
-    """
-    table = results[results["status"] == "ok"].copy()
-    widths = sorted(table.loc[table["learner"] == "ntk_finite", "width_factor"].unique().tolist())
-    table["series"] = [
-        _series_name(row.learner, row.width_factor, widths) for row in table.itertuples()
-    ]
-    table["arrangement"] = _arrangements(table, axis)
-    table["level"] = table[axis]
-    start = 0 if axis == "noise" else table["image_size"]
-    same = ["series", "arrangement", "seed"]
-    quiet = table[table["level"] == start].set_index(same)["test_accuracy"]
-    reference = pd.MultiIndex.from_frame(table[same]).map(quiet.to_dict())
-    table["start_accuracy"] = np.asarray(reference, float)
-    table["retained"] = 100 * table["test_accuracy"] / table["start_accuracy"]
-    return table
 
 
 def _wide_table(table: pd.DataFrame, column: str, scale: float, unit: str) -> pd.DataFrame:
@@ -166,7 +126,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         return learning_curves.make_report(config, results)
     if config.figure_axis == "update":
         return updates.make_report(config, results)
-    table, axis = curves(results, config.figure_axis), AXES[config.figure_axis]
+    table = curves(results, config.figure_axis, settings.sweep(config))
+    axis = AXES[config.figure_axis]
     label = _axis_label(config)
     notes = [
         f"Means over {_seeds(table)}, ± their standard deviation. A difference counts as shown "
