@@ -93,7 +93,8 @@ def diagnose(
         params: pairs (at the start, trained) of networks that are there already: nothing is
             trained, and each pair is a seed.
         kernel: `(x1, x2=None) -> [n1, n2]` at infinite width, such as `model.ntk`.
-        seeds: how many networks are trained.
+        seeds: how many networks are trained; of one, test examples alone decide, and the verdict
+            says so.
         epochs: passes over the training examples.
         batch_size: examples a step.
         optimizer: None is Adam with a peak rate of 1e-3 and a cosine's half.

@@ -4,20 +4,27 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lsa.noise_curves import verdict
+from lsa_jax.experiments.lsa.noise_curves import learning_curves, settings, verdict
+from lsa_jax.sweep.variants import set_fields
 
 LEARNERS = ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite")
 
 
-def judged(accuracy, seeds=5, num_test=500):
-    """Returns the verdict on accuracies (learner, seed) at the largest number of examples."""
+def runs(accuracy, seeds=5, num_test=500, differ=True):
+    """Returns accuracies (learner, seed) at 2,000 examples; seeds differ by next to nothing."""
     sizes = {"num_train": 2000, "num_test": num_test, "num_classes": 5, "kernel_distance": 0.8}
     rows = [
         {"learner": learner, "seed": seed, "test_accuracy": accuracy(learner, seed)} | sizes
         for learner in LEARNERS
         for seed in range(seeds)
     ]
-    return verdict.decide(pd.DataFrame(rows))
+    table = pd.DataFrame(rows).assign(status="ok")
+    return table.assign(test_accuracy=table["test_accuracy"] + 1e-9 * table["seed"] * differ)
+
+
+def judged(accuracy, **options):
+    """Returns the verdict on accuracies (learner, seed)."""
+    return verdict.decide(runs(accuracy, **options))
 
 
 def test_no_verdict_of_rich_where_all_are_equal_constant_exchanged_or_noise():
@@ -84,7 +91,7 @@ def test_verdicts_follow_their_rules_and_name_their_numbers():
     assert "its kernel after training is +20.0 points from the network" in after.sentence
     assert "its kernel after training is +0.0 points from the network" in lazy.sentence
     alone = pd.DataFrame([{"learner": "ntk_infinite", "seed": 0, "test_accuracy": 0.7}])
-    alone = alone.assign(num_train=10, num_test=10, num_classes=2)
+    alone = alone.assign(num_train=10, num_test=100, num_classes=2)
     assert verdict.decide(alone).sentence == "undecided: no network was trained"
 
 
@@ -94,11 +101,11 @@ def test_a_verdict_without_learners_says_which():
     def table(*learners):
         accuracies = {"network": 0.7, "ntk_finite": 0.0}
         rows = [
-            {"learner": name, "seed": seed, "test_accuracy": accuracies[name], "num_train": 10}
+            {"learner": name, "seed": seed, "test_accuracy": accuracies[name] + 1e-9 * seed}
             for name in learners
             for seed in range(3)
         ]
-        return pd.DataFrame(rows).assign(num_test=10**6, num_classes=5)
+        return pd.DataFrame(rows).assign(num_train=10, num_test=10**6, num_classes=5)
 
     finite = verdict.decide(table("network", "ntk_finite"))
     assert finite.claims[0].ours == pytest.approx(70) and finite.claims[0].status == "shown"
@@ -113,3 +120,80 @@ def test_what_a_verdict_would_take_parts_the_gain_from_the_nearer_of_the_two_ans
     variance = 0.71 * 0.29 / 2000 + 0.7 * 0.3 / 2000
     times = float(found.sentence.partition("it would take about ")[2].split()[0])
     assert times == pytest.approx((1.96 / 0.01) ** 2 * variance, abs=0.1)
+
+
+def gains(learner, seed):
+    """Returns accuracies of a network and of its kernel that are 20 points above all others."""
+    return 0.7 + 0.2 * (learner in LEARNERS[:2]) + 0.001 * seed
+
+
+@pytest.mark.parametrize("learner", ["network", "ntk_trained", "ntk_infinite", "ntk_finite"])
+def test_no_verdict_of_what_failed_runs_leave(learner):
+    table = runs(gains)
+    assert verdict.decide(table).word == "rich"
+    for lost in ([1], [1, 2, 3, 4], [0, 1, 2, 3, 4]):
+        gone = (table["learner"] == learner) & table["seed"].isin(lost)
+        planned = table[["learner", "seed"]].to_dict("records")
+        found = verdict.decide(table[~gone], planned)
+        assert found.word == "undecided" and found.sentence.startswith("undecided")
+        assert f"{len(lost)} of 20 runs have no result: learner {learner}" in found.sentence
+        if len(lost) < 5:  # then the table itself tells that seeds are missing
+            assert verdict.decide(table[~gone]).word == "undecided"
+    # The feature machine's runs decide nothing, and may be fewer.
+    assert verdict.decide(table[table["learner"] != "rfm"]).word == "rich"
+    assert verdict.decide(table[(table["learner"] != "rfm") | (table["seed"] > 0)]).word == "rich"
+
+
+def test_claims_of_what_failed_runs_leave_are_not_shown():
+    table = runs(gains)
+    for learner, statuses in (
+        ("network", ["undecided", "shown"]),
+        ("ntk_infinite", ["undecided", "shown"]),
+        ("ntk_trained", ["shown", "undecided"]),
+        ("ntk_finite", ["undecided", "undecided"]),
+    ):
+        found = verdict.decide(table[(table["learner"] != learner) | (table["seed"] != 2)])
+        assert [claim.status for claim in found.claims] == statuses
+
+
+def test_no_verdict_of_equal_seeds_or_of_few_test_images():
+    equal = judged(lambda learner, seed: gains(learner, 0), differ=False)
+    assert equal.word == "undecided" and "all of 5 seeds are equal" in equal.sentence
+    assert {claim.status for claim in equal.claims} == {"undecided"}
+    lazy = judged(lambda learner, seed: 0.7, num_test=10**6, differ=False)
+    assert lazy.word == "undecided" and "all of 5 seeds are equal" in lazy.sentence
+    # A fixed kernel without anything random in it is the same in all seeds.
+    fixed = judged(lambda of, s: 0.7 if of == "ntk_infinite" else gains(of, s), differ=False)
+    assert fixed.word == "rich"
+    for count, word in ((29, "undecided"), (30, "rich")):
+        few = judged(lambda of, s: gains(of, s) - 0.4 * (of not in LEARNERS[:2]), num_test=count)
+        assert few.word == word
+        assert ("29 test examples are too few" in few.sentence) == (count == 29)
+
+
+def test_a_verdict_of_one_seed_says_that_it_is_and_is_the_test_images_alone():
+    one = judged(gains, seeds=1)
+    assert one.word == "rich" and one.sentence.startswith("rich, of one seed: ")
+    assert "of one seed" not in judged(gains, seeds=2).sentence
+    for count, word in ((500, "undecided"), (50_000, "rich")):
+        small = judged(lambda of, s: 0.7 + 0.05 * (of in LEARNERS[:2]), seeds=1, num_test=count)
+        assert small.word == word and small.sentence.startswith(f"{word}, of one seed: ")
+
+
+def test_the_verdict_is_at_the_largest_number_of_examples_that_was_asked_for():
+    fields = {"figure_axis": "num_train", "sweep.learner": LEARNERS, "sweep.noise": (0.0,)}
+    fields |= {"sweep.num_train": (1000, 2000), "sweep.seed": (0, 1, 2)}
+    config = set_fields(settings.default_config(), fields)
+    large = runs(gains, seeds=3)
+    whole = pd.concat([large, large.assign(num_train=1000)], ignore_index=True)
+    assert learning_curves.make_report(config, whole).claims[0].ours == "rich"
+    at_largest = whole["num_train"] == 2000
+    fixed = at_largest & (whole["learner"] == "ntk_infinite")
+    for lost, of in ((fixed, 3), (at_largest, 12)):
+        for left in (whole[~lost], whole.assign(status=whole["status"].mask(lost, "failed"))):
+            word, gap, _ = learning_curves.make_report(config, left).claims
+            assert word.ours == "undecided" and gap.status != "shown"
+            assert f"{of} of 12 runs have no result" in word.note
+    # Nor does a run that was asked for at fewer examples count.
+    fewer = ~at_largest & (whole["learner"] == "network")
+    assert learning_curves.make_report(config, whole[~fewer]).claims[0].ours == "rich"

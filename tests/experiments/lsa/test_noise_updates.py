@@ -137,6 +137,12 @@ def curve(learner, accuracies, num_train):
     )
 
 
+def curves_config(**fields):
+    """Returns the settings of learning curves; of 100 examples and two seeds."""
+    asked = {"figure_axis": "num_train", "sweep.num_train": (100,), "sweep.seed": (0, 1)}
+    return set_fields(settings.default_config(), asked | fields)
+
+
 def test_a_learning_curve_has_a_column_a_number_of_examples_and_the_verdict_of_the_largest():
     parts = [curve("network", (0.30, 0.32), 2000), curve("network", (0.90, 0.92), 10_000)]
     parts += [curve("ntk_infinite", (0.95, 0.96), 2000), curve("ntk_infinite", (0.5, 0.52), 10_000)]
@@ -145,7 +151,9 @@ def test_a_learning_curve_has_a_column_a_number_of_examples_and_the_verdict_of_t
     fine = pd.concat(parts[::-1], ignore_index=True)
     fine.loc[fine["learner"] == "network", "kernel_distance"] = [0.5, 0.25, 0.75, 0.25, 0.25]
     fine.loc[fine["status"] == "failed", "kernel_distance"] = 9.0
-    found = learning_curves.make_report(settings.default_config(), fine)
+    learners = ("network", "ntk_infinite", "ntk_finite", "ntk_trained")
+    fields = {"sweep.num_train": (2000, 10_000), "sweep.learner": learners}
+    found = learning_curves.make_report(curves_config(**fields), fine)
     (_, table), (_, measured) = found.tables
     assert list(table) == ["series", "2,000 examples", "10,000 examples"]
     rows = table.set_index("series")
@@ -171,7 +179,7 @@ def test_a_learning_curve_of_which_nothing_finished_says_so_and_names_the_folder
 
 
 def test_one_run_without_measures_is_a_learning_curve_in_percent_of_one_cell():
-    config = settings.default_config()
+    config = curves_config()
     found = learning_curves.make_report(config, curve("network", (0.625,), 100))
     ((_, table),) = found.tables
     assert table.to_dict("list") == {"series": [NETWORK], "100 examples": ["62.50"]}

@@ -6,8 +6,9 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.lsa.noise_curves import verdict
+from lsa_jax.experiments.lsa.noise_curves import settings, verdict
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
+from lsa_jax.experiments.lsa.noise_curves.series import swept
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.measure_names import is_measure
@@ -50,6 +51,17 @@ def _draw(fine: pd.DataFrame) -> Any:
     return figure
 
 
+def _verdict(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> verdict.Verdict:
+    """Returns the verdict at the largest number of examples that the sweep asks for."""
+    largest = max(config.sweep.num_train)
+    planned = [
+        {name: value for name, value in point.items() if name in fine}
+        for point in swept(settings.sweep(config))
+        if point["num_train"] == largest
+    ]
+    return verdict.decide(fine[fine["num_train"] == largest], planned)
+
+
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Report:
     """Returns table, verdict and figure of a sweep over the number of training examples."""
     fine = results[results["status"] == "ok"].reset_index(drop=True)
@@ -58,7 +70,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
     title = f"{config.title}: {config.data.folder}" if of_user else config.title
     if fine.empty:
         return Report(title, [], [], {}, notes=["No run has finished."])
-    found = verdict.decide(fine[fine["num_train"] == fine["num_train"].max()])
+    found = _verdict(config, fine)
     word = deciding.measured("verdict, at the largest number of examples", "-", found.word)
     return Report(
         title=title,
