@@ -14,18 +14,19 @@ ITEM = "conv_rfm/noisy_mnist"
 MACHINE, NETWORK = LEARNERS["rfm"].label, LEARNERS["network"].label
 
 
-def machine(accuracies, *, num_train=4000, seconds=(3.0, 5.0, 30.0)):
+def machine(accuracies, *, num_train=4000, num_test=4000, seconds=(3.0, 5.0, 30.0)):
     """Returns a row a seed of a machine, of accuracies after each update."""
     rows = []
     for seed, values in enumerate(accuracies):
-        row = {"learner": "rfm", "seed": seed, "num_train": num_train, "num_test": 4000}
+        row = {"learner": "rfm", "seed": seed, "num_train": num_train, "num_test": num_test}
         row |= {"num_classes": 10, "status": "ok", "matrix_seconds": seconds[seed]}
         rows.append(row | {f"test_accuracy_update_{i}": v for i, v in enumerate(values)})
     return pd.DataFrame(rows)
 
 
 def report(fine, item=ITEM):
-    config = set_fields(settings.default_config(), {"paper_item": item})
+    fields = {"paper_item": item, "sweep.learner": ("rfm",), "sweep.noise": (0.0,)}
+    config = set_fields(settings.default_config(), fields | {"sweep.seed": (0, 1)})
     return updates.make_report(config, fine)
 
 
@@ -51,7 +52,7 @@ def test_every_update_is_told_beside_the_published_one_and_others_at_update_0():
 
 
 def test_updates_are_ordered_by_their_number_and_not_by_their_letters():
-    fine = machine([np.linspace(0.3, 0.8, 11)] * 2)
+    fine = machine([np.linspace(0.3, 0.8, 11), np.linspace(0.3, 0.8, 11) + 1e-9])
     fine = fine[sorted(fine.columns)]  # update_10 before update_2
     table = report(fine, None).tables[0][1]
     assert [float(cell.split()[0]) for cell in table.iloc[0, 1:]] == pytest.approx(
@@ -75,6 +76,39 @@ def test_at_least_the_published_means_no_more_than_two_points_below():
     assert statuses == ["shown", "undecided", "not shown"]
 
 
+def test_updates_of_lost_or_equal_seeds_and_of_few_test_images_show_nothing():
+    fine = [(0.55, 0.6, 0.65, 0.7), (0.56, 0.61, 0.66, 0.71), (0.57, 0.62, 0.67, 0.72)]
+    planned = [{"learner": name, "seed": seed} for name in ("rfm", "network") for seed in range(3)]
+    found = updates.make_claims(machine(fine), ITEM, planned)
+    assert [claim.status for claim in found] == ["shown"] * 3
+    for claims, why in (
+        (updates.make_claims(machine(fine[:2]), ITEM, planned), "1 of 3 runs have no result"),
+        (updates.make_claims(machine(fine[:1] * 3), ITEM, planned), "all of 3 seeds are equal"),
+        (
+            updates.make_claims(machine([(0.1, 0.2, 0.3, 1.0)] * 3, num_test=29), None, planned),
+            "29 test examples are too few",
+        ),
+    ):
+        assert {claim.status for claim in claims} == {"undecided"}
+        assert all(why in claim.note for claim in claims)
+    gone = updates.make_claims(machine(fine).assign(learner="network"), ITEM, planned)
+    assert [claim.status for claim in gone] == ["not run"]
+    assert gone[0].note.startswith("3 of 3 runs have no result: learner rfm, seed 0")
+    # The report asks its configuration, whose seeds are 0 and 1.
+    for seeds, status in ((fine, "shown"), (fine[:1], "undecided")):
+        assert {claim.status for claim in report(machine(seeds)).claims} == {status}
+    # One seed is decided by its test images, unless more were asked for.
+    assert updates.make_claims(machine(fine[:1]), ITEM)[0].status == "shown"
+
+
+def test_an_accuracy_beside_the_published_one_states_its_margin():
+    _, first, after = report(machine([(0.55, 0.6, 0.65, 0.7), (0.56, 0.61, 0.66, 0.71)])).claims
+    words = ", no more than 2 points below the published"
+    assert first.item.endswith("before any update" + words)
+    assert after.item.endswith("after 3 update(s)" + words)
+    assert "at least" not in report(machine([(0.55, 0.6, 0.65, 0.7)])).notes[0]
+
+
 def test_nothing_is_claimed_of_a_machine_without_an_update_or_that_did_not_finish():
     (claim,) = updates.make_claims(machine([(0.5,)] * 3), ITEM)
     assert claim.status == "not run"
@@ -95,11 +129,14 @@ def test_intervals_count_the_test_images_of_both_and_say_so_of_one_seed():
     assert gain.low == pytest.approx(10.44 - 1.96 * error, abs=0.01) and gain.ours == 10.44
     error = 100 * np.sqrt(variance(0.551236, 4000) + variance(0.52, published.num_test))
     assert first.high == pytest.approx(55.12 + 1.96 * error, abs=0.01) and first.ours == 55.12
-    two = machine([(0.5, 0.62346)] * 2)  # one update: a gain, but nothing that was published
+    two = machine(
+        [(0.5, 0.62346), (0.5, 0.62347)]
+    )  # one update: a gain, but nothing that was published
     gain, first, after = updates.make_claims(two, ITEM)
     assert [gain.status, gain.ours, after.status] == ["shown", 12.35, "not run"]
     assert "published after 3 update(s)" in after.note and "before any update" in first.item
-    many = machine([(0.5, 0.55, 0.6, 0.65)] * 2, num_train=published.num_train + 1)
+    many = [(0.5, 0.55, 0.6, 0.65), (0.51, 0.55, 0.6, 0.66)]
+    many = machine(many, num_train=published.num_train + 1)
     assert [c.status for c in updates.make_claims(many, ITEM)] == ["shown", "not run", "not run"]
 
 
