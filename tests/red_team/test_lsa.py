@@ -52,20 +52,33 @@ def errors(kernel, network, linear=(), many=(0.0, 0.001), num_test=3000, seeds=0
     return kernel_bound.make_claims(pd.DataFrame(rows), num_test, planned)
 
 
+# As many draws as theorem 2's probability takes.
+DRAWS = [0.4 + 1e-6 * draw for draw in range(3688)]
+
+
 def test_kernels_whose_search_fails_at_every_size_and_equal_draws_show_nothing():
-    fine = ([0.4, 0.41, 0.39], [0.001] * 3, [0.506, 0.507, 0.505])
-    assert {claim.status for claim in errors(*fine, seeds=3)} == {"shown"}
-    for claim in errors(*fine, seeds=4):
-        assert claim.status == "undecided" and "1 of 4 runs have no result" in claim.note
-    for claim in errors(*fine, num_test=29):
+    fine = (DRAWS, [0.001] * 3, [0.506, 0.507, 0.505])
+    found = errors(*fine, seeds=3)
+    assert [claim.status for claim in found] == ["measured"] + ["shown"] * 3
+    for claim in errors(*fine, seeds=len(DRAWS) + 1)[1:]:
+        assert claim.status == "undecided" and "3689 runs have no result" in claim.note
+    for claim in errors(*fine, num_test=29)[1:]:
         assert claim.status == "undecided" and "29 test examples are too few" in claim.note
     for many in ([0.4, 0.41, 0.39], [0.099, 0.11], []):
-        found = errors(*fine, many=many)[0]
+        found = errors(*fine, many=many)[1]
         assert found.status == "undecided" and "no kernel of more filters" in found.note
-    for equal in ([0.5] * 3, [0.4] * 3, [0.4]):
-        assert errors(equal, *fine[1:])[0].status == "undecided"
-        assert errors(*fine[:2], [0.5] * len(equal))[-1].status == "undecided"
-    assert errors(fine[0], [0.001], fine[2])[1].status == "undecided"
+    for equal in ([0.5] * 3, [0.4] * len(DRAWS), [0.4]):
+        assert errors(equal, *fine[1:])[1].status == "undecided"
+    for equal in ([0.5] * 3, [0.5]):
+        assert errors(*fine[:2], equal)[-1].status == "undecided"
+    assert errors(fine[0], [0.001], fine[2])[2].status == "undecided"
+
+
+def test_a_handful_of_draws_shows_no_probability_of_one_in_a_thousand(nothing_shown):
+    for draws in (DRAWS[:3], DRAWS[:8], DRAWS[:20], DRAWS[:-1]):
+        _, share, *_ = errors(draws, [0.001] * 3)
+        nothing_shown([share])
+        assert share.note == "it would take 3,688 draws"
 
 
 @pytest.mark.parametrize(
@@ -87,12 +100,14 @@ def test_kernels_that_fail_where_the_network_does_show_nothing(kernel, network, 
     [
         [0.15, 0.1, 0.3],  # they spread as much as they err
         [0.3] * 50 + [0.05],  # one draw such as nearly none should be
+        [*DRAWS, 0.05],
         [0.3],  # says nothing of other draws
     ],
 )
 def test_kernels_that_may_err_less_elsewhere_show_nothing(kernel):
-    found = errors(np.array(kernel), np.array([0.001] * 5))
-    assert found[0].item.startswith("test error of the kernel") and found[0].status != "shown"
+    mean, share, *_ = errors(np.array(kernel), np.array([0.001] * 5))
+    assert mean.item.startswith("mean test error over draws") and mean.status == "measured"
+    assert share.item.startswith("share of draws") and share.status != "shown"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lsa.kernel_bound import settings
-from lsa_jax.experiments.lsa.kernel_bound.claims import BOUND, make_claims
+from lsa_jax.experiments.lsa.kernel_bound.claims import BOUND, PROBABILITY, make_claims
 from lsa_jax.reporting.claims import cell
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Report
@@ -80,7 +80,9 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         "of the fit that errs least on validation examples, on fresh examples. The least test "
         "error of all fits is chosen on the test examples themselves, so it is optimistic. The "
         "predicted error is the discriminant's, were its output normal. The theorem is about all "
-        "weights and thresholds; what is shown is the best that the search found. "
+        "weights and thresholds; what is shown is the best that the search found. Its probability "
+        f"of {PROBABILITY:g} is decided by how many draws err on {BOUND:g} or more, with the exact "
+        "binomial interval; their mean error is measured. "
         "The linear classifier adds up noise of standard deviation log(k), so it errs with the "
         "normal probability of -1 / log(k): section 3's 0.49 takes a k of e^39.9 or more."
     ]
