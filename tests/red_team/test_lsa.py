@@ -215,6 +215,26 @@ def test_runs_that_never_arrive_or_take_ever_longer_show_no_polynomial(nothing_s
     assert scaling.make_claims(scaling_rows(noise))[1].status != "shown"
 
 
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_growth_just_above_the_bound_is_seldom_shown_however_few_the_seeds(seeds):
+    """An interval of 95 % may miss the exponent on one side in 2.5 % of the draws."""
+    rng, exponents, shown, draws = np.random.default_rng(3), [0.2, 1.05], 0, 300
+    course = np.exp(np.log(4) * np.cumsum([0, *exponents]))
+    for _ in range(draws):
+        steps = 100 * course * np.exp(0.2 * rng.normal(size=(seeds, 3)))
+        shown += scaling.make_claims(scaling_rows(steps))[1].status == "shown"
+    assert shown / draws < 0.04
+
+
+def test_growth_that_steps_between_evaluations_could_make_is_not_shown():
+    # Between 60 and 80 steps, and between 300 and 320: an exponent of 0.95 to 1.2 in k.
+    found = scaling.make_claims(
+        scaling_rows([[80.0, 320.0, 400.0], [80.0, 320.0, 401.0]]), within=20
+    )[1]
+    assert found.status == "undecided" and found.high > 1.2 > found.low
+    assert found.note == "it would take evaluations more often"
+
+
 def test_growth_of_equal_seeds_and_of_what_failed_runs_leave_shows_nothing(nothing_shown):
     polynomial = [[100.0, 200.0, 400.0]] * 3
     found = scaling.make_claims(scaling_rows(polynomial, differ=False))

@@ -1,9 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.stats
 
 from lsa_jax.experiments.lsa.signal_scaling.fits import (
     describe,
     fit_power_law,
+    growths_of,
     local_exponents,
     reached_from,
 )
@@ -55,3 +58,49 @@ def test_k0_is_above_the_last_miss():
     assert reached_from(k, np.array([False, True, True, False, True, True])) == 8
     assert reached_from(k, np.ones(6, bool)) == 1
     assert reached_from(k, np.arange(6) < 5) is None
+
+
+def growths(steps, within=0.0):
+    """Returns the growths of one row a seed, one column at k = 4, 16, ..."""
+    seeds, places = np.indices(np.shape(steps)).reshape(2, -1)
+    values = np.ravel(steps)
+    kept = np.isfinite(values)
+    columns = (4.0 ** (1 + places), seeds, values)
+    return growths_of(*(pd.Series(column[kept]) for column in columns), within)
+
+
+def test_a_growth_is_that_of_each_seed_with_student_s_interval():
+    (first, second) = growths([[100.0, 200.0, 1600.0], [100.0, 400.0, np.nan]])
+    assert first.interval.mean == pytest.approx(0.75)
+    spread = 0.5 / 2**0.5
+    reach = scipy.stats.t.ppf(0.975, 1) * spread / 2**0.5
+    assert first.high == pytest.approx(0.75 + reach) and first.low(1) == pytest.approx(0.75 - reach)
+    # One of five growths to choose the largest from: 0.5 % are as likely as 2.5 % of one.
+    wide = scipy.stats.t.ppf(0.995, 1) * spread / 2**0.5
+    assert first.low(5) == pytest.approx(0.75 - wide)
+    # Only the first seed has the second growth, which has no interval.
+    assert (
+        second.interval.mean == pytest.approx(1.5) and np.isnan([second.low(1), second.high]).all()
+    )
+    assert second.would_take(1.0) == "2 seeds or more"
+    assert "seeds" in first.would_take(1.0)
+
+
+def test_a_growth_is_wider_by_the_steps_to_within_which_it_is_known():
+    (exact,), (known,) = (growths([[100.0, 400.0], [100.0, 400.0]], within) for within in (0, 20))
+    assert exact.low(1) == exact.high == pytest.approx(1)
+    assert known.high == pytest.approx(np.log(400 / 80) / np.log(4))
+    assert known.low(1) == pytest.approx(np.log(380 / 100) / np.log(4))
+    (none,) = growths([[20.0, 400.0], [20.0, 400.0]], 20)  # reached before it was looked at
+    assert none.high == np.inf and np.isfinite(none.low(1))
+    assert none.would_take(3.0) == "evaluations more often"
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.02, 0.2])
+def test_growths_cover_the_exponent_of_few_seeds_looked_at_every_so_many_steps(spread):
+    rng, covered = np.random.default_rng(4), 0
+    for _ in range(300):
+        steps = np.array([210.0, 310.0]) * np.exp(spread * rng.normal(size=(2, 2)))
+        (found,) = growths(20 * np.ceil(steps / 20), 20)
+        covered += found.low(1) <= np.log(310 / 210) / np.log(4) <= found.high
+    assert covered / 300 > 0.93

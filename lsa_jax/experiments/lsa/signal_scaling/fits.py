@@ -7,6 +7,9 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float, Shaped
 
+from lsa_jax.reporting.claims import LUCK, would_take
+from lsa_jax.reporting.intervals import Interval, over_seeds
+
 # Nothing is shown of how a quantity grows over fewer k.
 LEAST_POINTS = 3
 
@@ -67,6 +70,64 @@ def local_exponents(
 ) -> Float[np.ndarray, " m"]:
     """Returns the slopes between neighbouring k on logarithmic scales; k increasing."""
     return np.diff(np.log(quantity)) / np.diff(np.log(k))
+
+
+class Growth(NamedTuple):
+    """The exponent between two neighbouring k, of a quantity that is known to within some.
+
+    Attributes:
+        interval: over seeds.
+        below: by how much less it may be for that.
+        above: by how much more.
+    """
+
+    interval: Interval
+    below: float
+    above: float
+
+    def low(self, pairs: int) -> float:
+        """Returns the lower end, of the largest of so many exponents; NaN of one seed."""
+        seeds = self.interval.seeds
+        if seeds < 2:
+            return np.nan
+        reach = scipy.stats.t.ppf(1 - LUCK / pairs, seeds - 1) * self.interval.spread
+        return self.interval.mean - float(reach) / seeds**0.5 - self.below
+
+    @property
+    def high(self) -> float:
+        """The upper end; NaN of one seed."""
+        return self.interval.high + self.above
+
+    def would_take(self, bound: float) -> str:
+        """Returns what would part the exponent from a bound, in words."""
+        apart = bound - self.interval.mean
+        distance = abs(apart) - (self.above if apart > 0 else self.below)
+        return would_take(self.interval, distance) if distance > 0 else "evaluations more often"
+
+
+def growths_of(
+    k: Shaped[pd.Series, " n"],
+    seed: Shaped[pd.Series, " n"],
+    quantity: Shaped[pd.Series, " n"],
+    within: float,
+) -> list[Growth]:
+    """Returns the exponents between neighbouring k, over the seeds that both have.
+
+    Args:
+        k: of each value.
+        seed: of each value.
+        quantity: positive, and too large by less than `within`.
+        within: such as the steps between evaluations.
+    """
+    table = pd.DataFrame({"k": k, "seed": seed, "value": quantity})
+    table = table.pivot(index="seed", columns="k", values="value")
+    found = []
+    for low, high in zip(table.columns, table.columns[1:], strict=False):
+        both, apart = table[[low, high]].dropna(), np.log(high / low)
+        late = np.log(both / (both - within).clip(lower=0.0)).mean() / apart
+        values = np.log(both[high] / both[low]) / apart
+        found.append(Growth(over_seeds(values), float(late[high]), float(late[low])))
+    return found
 
 
 def reached_from(

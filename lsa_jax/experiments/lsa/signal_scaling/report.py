@@ -14,6 +14,7 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
     PowerLaw,
     describe,
     fit_power_law,
+    growths_of,
     local_exponents,
     reached_from,
 )
@@ -21,7 +22,6 @@ from lsa_jax.experiments.lsa.signal_scaling.settings import sweep
 from lsa_jax.reporting.claims import cell, decide, every, not_run
 from lsa_jax.reporting.curves import PALETTE
 from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
-from lsa_jax.reporting.intervals import bootstrap
 from lsa_jax.reporting.report import Claim, Report
 
 # Theorem 1's "polynomial" counts as shown when steps never grow faster than linearly in k, between
@@ -31,8 +31,6 @@ LARGEST_EXPONENT = 1.0
 # An exponent is fitted to k from so many times k0 on: near k0 the steps diverge, whatever the
 # growth beyond.
 PAST_K0 = 16
-
-_KEY = 0  # of the bootstrap
 
 _NAMES = {"sgd": "minibatches", "population": "population"}
 
@@ -46,8 +44,9 @@ _NOTE = (
     "{points}); the population's steps are exact, and their error only says how straight the line "
     "is. Samples are steps times the batch size: the same exponent. Polynomial growth counts as "
     "shown when the error is reached at {points} k or more from k0 on, and steps grow at most like "
-    "k^{largest:g} between neighbouring k: of minibatches, all of the 95 % interval (a bootstrap "
-    "over seeds)."
+    "k^{largest:g} between neighbouring k: of minibatches, the upper ends of all 95 % intervals "
+    "over seeds (Student's t), each wider by what {every} steps make of it. Refuting it takes a "
+    "lower end above that, of intervals as much wider as there are to choose from (Bonferroni)."
 )
 
 
@@ -96,12 +95,35 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(parts)
 
 
-def _largest(samples: list[np.ndarray], k: np.ndarray) -> float:
-    """Returns the largest exponent between neighbouring k, of the mean steps at each."""
-    return float(local_exponents(k, np.array([values.mean() for values in samples])).max())
+def _growth_claim(item: str, fit: PowerLaw, course: pd.DataFrame, within: float | None) -> Claim:
+    """Tells whether steps grow at most like the bound between all neighbouring k.
+
+    Args:
+        item: what is compared, in words.
+        fit: of all steps.
+        course: the rows from k0 on.
+        within: steps to within which those of minibatches are known; None of the population's,
+            which are exact.
+    """
+    take = ""
+    if within is None:
+        k, steps = (course[name].to_numpy(float) for name in ("k", "steps_taken"))
+        low = high = largest = float(local_exponents(k, steps).max())
+    else:
+        growths = growths_of(course["k"], course["seed"], course["steps_taken"], within)
+        largest = max(growth.interval.mean for growth in growths)
+        low = float(np.max([growth.low(len(growths)) for growth in growths]))
+        highs = [growth.high for growth in growths]
+        high, last = float(np.max(highs)), growths[int(np.argmax(highs))]
+        take = last.would_take(LARGEST_EXPONENT)
+    ours = f"{describe(fit, interval=True)}, between neighbours at most {largest:.2f}"
+    status = decide(low, high, -np.inf, np.nextafter(LARGEST_EXPONENT, np.inf))
+    ends = [None if np.isnan(end) else end for end in (low, high)]
+    note = f"it would take {take}" if status == "undecided" else ""
+    return Claim(item, "poly(k)", ours, None, status, *ends, note)
 
 
-def _claims_of(learner: str, name: str, rows: pd.DataFrame) -> list[Claim]:
+def _claims_of(learner: str, name: str, rows: pd.DataFrame, within: float) -> list[Claim]:
     course = _course(rows)
     first = f"{course['k'].min():g}" if len(course) else f"none up to {rows['k'].max():g}"
     enough = course["k"].nunique() >= LEAST_POINTS
@@ -111,20 +133,13 @@ def _claims_of(learner: str, name: str, rows: pd.DataFrame) -> list[Claim]:
     item, fit = f"exponent in k of the steps, {name}", _fit(course)
     if fit is None:
         return [*claims, every(item, "poly(k)", [False], "no fit")]
-    sizes = [(k, own.to_numpy(float)) for k, own in course.groupby("k")["steps_taken"]]
-    k, samples = np.array([k for k, _ in sizes], float), [own for _, own in sizes]
-    largest = _largest(samples, k)
-    ours = f"{describe(fit, interval=True)}, between neighbours at most {largest:.2f}"
-    low = high = largest  # the population's are exact
-    if learner != "population":
-        low, high = bootstrap(samples, functools.partial(_largest, k=k), _KEY)
-        few = few or ("it would take 2 seeds or more" if np.isnan(low) else "")
-    status = decide(low, high, -np.inf, np.nextafter(LARGEST_EXPONENT, np.inf))
-    status = "undecided" if status == "shown" and few else status
-    return [*claims, Claim(item, "poly(k)", ours, None, status, low, high, few)]
+    growth = _growth_claim(item, fit, course, None if learner == "population" else within)
+    return [*claims, doubted(growth, [few])]
 
 
-def make_claims(done: pd.DataFrame, planned: Sequence[Mapping[str, object]] = ()) -> list[Claim]:
+def make_claims(
+    done: pd.DataFrame, planned: Sequence[Mapping[str, object]] = (), within: float = 0.0
+) -> list[Claim]:
     """Returns what theorem 1 says beside what came out.
 
     Seeds that are equal decide nothing, and what is left where others failed shows nothing.
@@ -132,6 +147,7 @@ def make_claims(done: pd.DataFrame, planned: Sequence[Mapping[str, object]] = ()
     Args:
         done: the runs that did not fail.
         planned: settings of those that the sweep asks for.
+        within: steps between evaluations, to within which those of minibatches are known.
     """
     if done.empty:
         return [not_run("exponent in k of the steps", "poly(k)")]
@@ -141,7 +157,7 @@ def make_claims(done: pd.DataFrame, planned: Sequence[Mapping[str, object]] = ()
         lost, same = lost_runs(asked, rows), ""
         if learner != "population":
             same = no_sample(rows, ["steps_taken", "test_error"], ["k"])
-        own = _claims_of(learner, _name(learner, scale), rows)
+        own = _claims_of(learner, _name(learner, scale), rows, within)
         claims += [doubted(claim, [lost], [same]) for claim in own]
     return claims
 
@@ -197,7 +213,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[(_name(*key).capitalize(), table(rows)) for key, rows in series(done).items()],
-        claims=make_claims(done, sweep(config)),
+        claims=make_claims(done, sweep(config), config.eval_every),
         figures={"signal_scaling": functools.partial(draw, done, config.batch_size)},
         notes=[note],
     )
