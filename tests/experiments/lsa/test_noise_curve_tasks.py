@@ -10,6 +10,7 @@ from PIL import Image
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import settings, tasks
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -129,3 +130,24 @@ def test_a_folder_of_one_s_own_is_read_though_a_published_set_has_its_name(tmp_p
     task = tasks.task_of(point, tasks.load([point], tmp_path))
     assert task.train.targets.shape == (8, 2) and task.test.targets.shape == (2, 2)
     assert {round(255 * float(image.max())) for image in task.train.images} == {50, 200}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"figure_axis": "num_train", "sweep.num_train": (2000,)},
+            "config.sweep.num_train has 2000; accepted: 1 to 1437",
+        ),
+        ({"data.num_train": 2000}, "config.data.num_train is 2000; accepted: 1 to 1437, or None"),
+        ({"data.num_test": 999}, "config.data.num_test is 999; accepted: 1 to 360, or None"),
+        ({"data.classes": (3, 12)}, "config.data.classes holds 12; accepted: 0 to 9"),
+    ],
+)
+def test_what_a_data_set_does_not_have_is_refused_by_the_name_of_its_field(fields, message):
+    config = configure(
+        **{"data.dataset": "digits", "sweep.seed": (0,), "sweep.noise": (0.0,), **fields}
+    )
+    points = make_points(config, settings.sweep(config), settings.validate)
+    with pytest.raises(InputError, match=f"^{message}"):
+        tasks.load(points, None)

@@ -19,6 +19,7 @@ from lsa_jax import training
 from lsa_jax.data import backgrounds, images, stand_ins, synsets, tasks
 from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.images import ImageSet
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.streams import NoiseCurves
@@ -117,18 +118,34 @@ def _pools(
     return pools[0], pools[1]
 
 
+def _view(config: ml_collections.ConfigDict, image_set: ImageSet) -> TaskData:
+    """Returns the task that the settings make of a data set; errors name the field to change."""
+    data = config.data
+    try:
+        return tasks.task_view(
+            image_set,
+            data.task,
+            classes=data.classes,
+            num_train=data.num_train,
+            num_test=data.num_test,
+            subset_seed=data.subset_seed,
+        )
+    except InputError as error:
+        field, _, why = str(error).partition(" ")
+        if field == "num_train" and config.sweep.get("num_train"):
+            why = why.replace("is", "has", 1).removesuffix(", or None for all")
+            raise InputError(f"config.sweep.num_train {why}") from None
+        raise InputError(f"config.data.{field} {why}") from None
+
+
 def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> ImageTask:
     data = config.data
     from_folder = data.dataset == "folder"
-    task = tasks.task_view(
+    task = _view(
+        config,
         images.load_folder(data.folder, data_dir)
         if from_folder
         else images.load(data.dataset, data_dir),
-        data.task,
-        classes=data.classes,
-        num_train=data.num_train,
-        num_test=data.num_test,
-        subset_seed=data.subset_seed,
     )
 
     def split(dataset: Dataset, copies: int, pool: np.ndarray | None) -> Split:
