@@ -119,6 +119,29 @@ def test_without_an_optimizer_it_is_adam_warmed_up_for_a_tenth_and_ended_by_a_co
     assert (rows.loc["network", moved] == 0).all()
 
 
+def test_a_network_that_was_hardly_trained_is_undecided_and_takes_more_epochs(split):
+    short = lsa_jax.diagnose(*network(4), *split, epochs=1, ridge=1e-2)
+    fits = short.rows.set_index("learner").loc["network", "train_accuracy"]
+    assert len(fits) == 3 and fits.max() < 0.95
+    assert short.verdict.word == "undecided" and "it takes more epochs" in short.verdict.sentence
+
+
+@pytest.mark.parametrize(("count", "epochs"), [(100, 1000), (150, 667), (4000, 40)])
+def test_few_examples_are_trained_on_for_2000_steps_and_many_for_40_epochs(
+    count, epochs, monkeypatch
+):
+    class Asked(Exception):
+        pass
+
+    def ask(key, model, train, optimizer, epochs, batch_size):
+        raise Asked(epochs)
+
+    monkeypatch.setattr(diagnosis, "_train", ask)
+    train = Dataset(np.zeros((count, 2)), np.eye(2)[np.arange(count) % 2])
+    with pytest.raises(Asked, match=f"^{epochs}$"):
+        lsa_jax.diagnose(*network(), train, train)
+
+
 def test_a_table_has_percentages_by_learner_and_a_figure_a_point_a_seed():
     learners = ["network", "ntk_finite"] * 2
     rows = pd.DataFrame({"learner": learners, "test_accuracy": [0.5, 0.25, 0.75, 0.25]})

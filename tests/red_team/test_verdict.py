@@ -18,7 +18,7 @@ def runs(accuracy, seeds=5, num_test=500, differ=True):
         for learner in LEARNERS
         for seed in range(seeds)
     ]
-    table = pd.DataFrame(rows).assign(status="ok")
+    table = pd.DataFrame(rows).assign(status="ok", train_accuracy=1.0)
     return table.assign(test_accuracy=table["test_accuracy"] + 1e-9 * table["seed"] * differ)
 
 
@@ -197,3 +197,33 @@ def test_the_verdict_is_at_the_largest_number_of_examples_that_was_asked_for():
     # Nor does a run that was asked for at fewer examples count.
     fewer = ~at_largest & (whole["learner"] == "network")
     assert learning_curves.make_report(config, whole[~fewer]).claims[0].ours == "rich"
+
+
+def test_nothing_is_said_against_a_network_that_was_not_trained_to_the_end():
+    """One with half of its training images right is far below its kernels, and would be lazy."""
+    below = {"network": 0.405, "ntk_trained": 0.855}
+    kernel = {"network": 0.66, "ntk_trained": 0.9}
+    rich = {"network": 0.9, "ntk_trained": 0.9}
+    for of, word in ((below, "lazy"), (kernel, "rich kernel, no gain"), (rich, "rich")):
+        table = runs(lambda learner, seed, of=of: of.get(learner, 0.852), num_test=10_000, seeds=3)
+        assert verdict.decide(table.assign(train_accuracy=0.95)).word == word
+        short = (table["learner"] == "network") & (table["seed"] == 1)
+        fits = table["train_accuracy"].mask(short, 0.949)
+        found = verdict.decide(table.assign(train_accuracy=fits))
+        assert found.word == (word if word == "rich" else "undecided")
+        told = "94.9 % of its training examples right with seed 1" in found.sentence
+        assert told == (word != "rich")
+        # What a kernel fits does not count, and what is not known counts as not fitted.
+        own = table["train_accuracy"].where(table["learner"] == "network")
+        assert verdict.decide(table.assign(train_accuracy=own)).word == word
+        unknown = verdict.decide(table.drop(columns="train_accuracy"))
+        assert unknown.word == found.word
+
+
+def test_claims_are_not_refuted_by_a_network_that_was_not_trained_to_the_end():
+    of = {"network": 0.405, "ntk_trained": 0.9}
+    table = runs(lambda learner, seed: of.get(learner, 0.852), num_test=10_000, seeds=3)
+    fitted, short = (verdict.decide(table.assign(train_accuracy=fit)).claims for fit in (1, 0.55))
+    assert [claim.status for claim in fitted] == ["not shown", "shown"]
+    assert [claim.status for claim in short] == ["undecided", "shown"]
+    assert "55.0 % of its training examples right" in short[0].note

@@ -83,6 +83,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
             f"{fine['num_test'].iloc[0]:,.0f} test images of {fine['num_classes'].iloc[0]:.0f} "
             "classes. Rich: the network above its best fixed kernel, and its kernel after training "
             "above that at the start, by 95 % intervals over seeds and test images. Lazy: neither "
-            f"by more than {verdict.MARGIN:g} points.",
+            f"by more than {verdict.MARGIN:g} points. Whatever speaks against the network takes "
+            f"{100 * verdict.FITTED:g} % of its training examples right, with every seed.",
         ],
     )

@@ -11,6 +11,9 @@ At the largest number of examples, over seeds and test examples:
   a run has no result, all seeds are equal or there are few test examples. The sentence says which,
   and what it would take.
 
+What speaks against the network (all but rich) says something of a network that was trained to the
+end: with a seed that has fewer than `FITTED` of its training examples right it is undecided.
+
 With one seed the test examples alone decide, and the sentence says that it is of one.
 """
 
@@ -28,6 +31,9 @@ from lsa_jax.reporting.report import Claim
 
 # Points of accuracy that are no gain.
 MARGIN = 2.0
+
+# Of its training examples, the share that a network has right which was trained to the end.
+FITTED = 0.95
 
 FIXED = ("ntk_infinite", "ntk_finite")
 
@@ -85,9 +91,27 @@ def _missing(name: str, found: _Difference) -> str:
     return f"{deciding.would_take(found.interval, nearest)} to decide on {name}"
 
 
-def _word(gap: Claim, learned: Claim) -> str:
+def _unfitted(rows: pd.DataFrame) -> str:
+    """Says that a network was not trained to the end, by the worst seed; empty if all were."""
+    if rows.empty:
+        return ""
+    fits = rows.reindex(columns=["seed", "train_accuracy"]).set_index("seed")["train_accuracy"]
+    if fits.isna().any():
+        return "it is not known how many of its training examples the network has right"
+    if fits.min() >= FITTED - 1e-6:  # of means in single precision
+        return ""
+    return (
+        f"the network has {100 * fits.min():.1f} % of its training examples right with seed "
+        f"{fits.idxmin()} where {100 * FITTED:g} % are needed: it takes more epochs or a larger "
+        "rate"
+    )
+
+
+def _word(gap: Claim, learned: Claim, unfitted: str) -> str:
     if learned.status == "shown" and gap.status == "shown":
         return "rich"
+    if unfitted:
+        return "undecided"
     if _no_gain(gap) and _no_gain(learned):
         return "lazy"
     return "rich kernel, no gain" if learned.status == "shown" and _no_gain(gap) else "undecided"
@@ -107,7 +131,8 @@ def decide(table: pd.DataFrame, planned: Planned = ()) -> Verdict:
 
     Args:
         table: finished runs at one number of examples: `learner`, `seed`, `test_accuracy`,
-            `num_train`, `num_test`, `num_classes`, and of networks `kernel_distance`, if measured.
+            `num_train`, `num_test`, `num_classes`, and of networks `train_accuracy` and, if
+            measured, `kernel_distance`.
         planned: settings of the runs that are asked for at it, by the table's names; empty asks for
             every learner that the table has, with every seed that it has.
     """
@@ -119,8 +144,13 @@ def decide(table: pd.DataFrame, planned: Planned = ()) -> Verdict:
     item = "points of accuracy, NTK after training minus finite NTK"
     learned = _difference(item, of["ntk_trained"], of["ntk_finite"])
     few = few_examples(int(table["num_test"].iloc[0])) if len(table) else ""
+    unfitted = _unfitted(of["network"])
     claims = [
-        doubted(found.claim, [_lost(table, planned, learners)], [found.equal, few])
+        doubted(
+            found.claim,
+            [_lost(table, planned, learners)],
+            [found.equal, few, "" if found.claim.status == "shown" else unfitted],
+        )
         for found, learners in (
             (gap, ("network", *FIXED)),
             (learned, ("ntk_trained", "ntk_finite")),
@@ -133,7 +163,8 @@ def decide(table: pd.DataFrame, planned: Planned = ()) -> Verdict:
     first, accuracy = of["network"].iloc[0], of["network"]["test_accuracy"].mean()
     classes, count = int(first["num_classes"]), int(first["num_test"])
     doubts.append(deciding.chance_warning(accuracy, classes, count))
-    word = "undecided" if any(doubts) else _word(gap.claim, learned.claim)
+    word = "undecided" if any(doubts) else _word(gap.claim, learned.claim, unfitted)
+    doubts += [unfitted] * (word != "rich")
     parts = [_moved(of["network"]), _gap(gap, label, int(first["num_train"])), *doubts]
     if len(of["ntk_trained"]):
         away = 100 * (of["ntk_trained"]["test_accuracy"].mean() - accuracy)
