@@ -7,7 +7,6 @@ import pytest
 from lsa_jax.experiments.growing import claims as growing_claims
 from lsa_jax.experiments.growing import downstream_report, families, report, settings
 from lsa_jax.experiments.growing.families import Family
-from lsa_jax.experiments.growing.noise_claims import noise_claims
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.growth import Operator
 
@@ -71,22 +70,6 @@ def test_final_losses_that_differ_by_noise_show_nothing(nothing_shown):
             ]
             top = [float(of[0].argmin() == 0) for of in losses]
             nothing_shown(correlations(*spearman, regret[1], regret[0], top))
-
-
-def test_final_losses_that_are_noise_or_equal_are_not_told_apart(nothing_shown):
-    rng = np.random.default_rng(0)
-    for seeds in (1, 2, 5):
-        for noise in (*rng.normal(size=(20, seeds, OPERATORS)), np.zeros((seeds, OPERATORS))):
-            noise += 5 * rng.normal(size=(seeds, 1))
-            table = (
-                pd.DataFrame(noise)
-                .rename_axis("seed")
-                .melt(var_name="index", value_name="final_loss", ignore_index=False)
-            )
-            table = table.reset_index().assign(
-                kind="encoder", schedule="constant", block_size=1, source="copy"
-            )
-            nothing_shown(noise_claims(table))
 
 
 @pytest.mark.parametrize(

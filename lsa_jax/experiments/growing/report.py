@@ -130,7 +130,7 @@ def _operator_report(
             ("What each strategy costs", strategy_table(config, numbers)),
             ("Operators", operator_table(fine)),
         ]
-        claims += noise_claims(fine)
+        claims += noise_claims(config, fine)
         for (kind, schedule), found in numbers.groupby(SETTING, sort=False):
             claims += setting_claims(config, kind, schedule, found)
             if found.filter(like=DOWNSTREAM).notna().any(axis=None):
