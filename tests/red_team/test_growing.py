@@ -6,6 +6,7 @@ import pytest
 
 from lsa_jax.experiments.growing import claims as growing_claims
 from lsa_jax.experiments.growing import downstream_report, families, report, settings
+from lsa_jax.experiments.growing.correlations import rank_error
 from lsa_jax.experiments.growing.families import Family
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.growth import Operator
@@ -81,6 +82,32 @@ def test_exchanged_and_equal_early_losses_show_nothing(initial, early, nothing_s
     nothing_shown(correlations(initial, early, 0.0, 0.8))
 
 
+def test_losses_that_stay_as_they_were_on_growing_show_nothing(nothing_shown):
+    """A learning rate of 0: every loss is in the order of the final ones, the first one too."""
+    same = correlations([1.0] * 3, [1.0] * 3, 0.0, 0.0, 0.0, np.nan, operators=30)
+    nothing_shown(same)
+    early = [claim for claim in same if "steps" in claim.item]
+    assert len(early) == 3
+    for claim in early:
+        assert "the loss on growing tells less is undecided" in claim.note
+    (cost,) = (claim for claim in same if "LAG@100 (" in claim.item)
+    assert cost.note == "LAG@100 is not shown to cost less than LAG@0"
+    # Nearly as it was, and more so than later.
+    for initial in ([0.97, 0.96, 0.98], [0.999, 0.998, 0.999]):
+        found = correlations(initial, [0.98, 0.97, 0.97], 0.01, 0.01, 0.0, operators=30)
+        assert [c.item for c in found if c.status == "shown" and "two clear" not in c.item] == []
+    assert all("the loss on growing tells as much" in c.note for c in found if "steps" in c.item)
+
+
+@pytest.mark.parametrize("operators", [7, 12, 30])
+def test_what_the_thesis_prints_tells_early_losses_from_the_one_on_growing(operators):
+    """Figure 5.3: from -0.4 to 0.8 after 200 steps; of seven operators on they are apart."""
+    jitter = 1e-3 * np.arange(-1, 2)
+    for early in (0.8, 0.986):
+        found = correlations(-0.418 + jitter, early + jitter, 1e-3, operators=operators)
+        assert not any("the loss on growing tells" in claim.note for claim in found)
+
+
 def test_operators_of_equal_losses_show_nothing(nothing_shown):
     nothing_shown(correlations([np.nan] * 3, [np.nan] * 3, np.nan, np.nan, 0.0, np.nan))
 
@@ -140,9 +167,9 @@ def test_a_correlation_has_the_error_of_its_operators():
     ends = np.tanh(np.arctanh(0.1) + reach)
     np.testing.assert_allclose((initial.low, initial.high), ends, rtol=1e-3)
     # Seeds with fewer operators tell less: the fewest count.
-    few = growing_claims.rank_error(pd.Series([12.0, 9.0]))
+    few = rank_error(pd.Series([12.0, 9.0]))
     np.testing.assert_allclose(few, (1.06 / 6) ** 0.5)
-    assert growing_claims.rank_error(pd.Series([12.0, 3.0])) == np.inf
+    assert rank_error(pd.Series([12.0, 3.0])) == np.inf
 
 
 def test_an_order_that_agrees_in_full_is_not_without_an_error():
@@ -358,7 +385,10 @@ def test_how_much_more_a_decaying_rate_tells_is_a_difference_by_seed():
         for seed, number in enumerate(numbers)
     ]
     claims = growing_claims.contrast_claims(configure(3), pd.DataFrame(rows))
-    assert [claim.item[-9:] for claim in claims] == ["(encoder)", "(decoder)"]
+    assert [claim.item[-18:] for claim in claims] == [
+        "(encoder), above 0",
+        "(decoder), above 0",
+    ]
     differences = np.subtract(cosine, constant)
     reach = 4.3027 * differences.std(ddof=1) / 3**0.5  # Student's t of 2 degrees of freedom
     for claim in claims:

@@ -7,10 +7,8 @@ import pytest
 from lsa_jax.experiments.growing import measures, report, settings
 from lsa_jax.experiments.growing.claims import (
     contrast_claims,
-    rank_error,
     setting_claims,
     stacking_claims,
-    transformed,
 )
 from lsa_jax.experiments.growing.families import Family
 from lsa_jax.experiments.growing.noise_claims import noise_claims
@@ -166,6 +164,20 @@ def test_an_early_loss_that_tells_lets_the_other_claims_decide():
     assert {claims[name].note for name in wanted[2:]} == {"no early loss is shown to be predictive"}
 
 
+def test_claims_name_the_bounds_that_decide_them():
+    found = numbers([-0.2] * 3, [0.9] * 3, **{"early_spearman 200": [0.9] * 3})
+    claims = setting_claims(configure(lag_steps=100), "encoder", "constant", found)
+    where = "(encoder, constant rate)"
+    bounds = {claim.item.split(where)[0].strip(): claim.item.split(where)[1] for claim in claims}
+    spearman = "Spearman of the loss {} with the final one"
+    assert bounds[spearman.format("on growing")] == ", below 0.3"
+    for steps in (100, 200):
+        assert bounds[spearman.format(f"after {steps} steps")] == ", above 0.7"
+    assert bounds["relative regret of LAG@100"] == ", below 0.25"
+    phases = bounds["seeds in which the operators' order has two clear phases"]
+    assert phases == ", leaving 0.25 of the variance at most"
+
+
 def test_steps_of_the_thesis_are_judged_beside_those_that_decide():
     at = "Spearman of the loss after {} steps with the final one"
     for early, status in (([0.95, 0.96, 0.97], "shown"), ([0.1, 0.2, 0.15], "not shown")):
@@ -187,18 +199,6 @@ def test_a_random_block_that_is_always_chosen_is_luck_where_operators_are_few():
         assert [n for n in claim.note.split("; ") if n.startswith("it would")] == [note] * bool(
             note
         )
-
-
-def test_ranks_of_few_operators_have_a_large_error():
-    """Fieller, Hartley and Pearson (1957): the standard error of atanh(r) is 1.03 / (n - 3)^1/2."""
-    assert rank_error(pd.Series([28, 40])) == pytest.approx(np.sqrt(1.06 / 25))
-    assert rank_error(pd.Series([4])) == pytest.approx(np.sqrt(1.06))
-    counts = pd.Series([5, 6, 7])
-    found = transformed(pd.Series([1.0, -1.0, 0.5]), counts)
-    # The next order to the same has two neighbours exchanged.
-    steps = [1 - np.corrcoef(range(n), [1, 0, *range(2, n)])[0, 1] for n in (5, 6)]
-    expected = [np.arctanh(1 - steps[0] / 2), -np.arctanh(1 - steps[1] / 2), np.arctanh(0.5)]
-    np.testing.assert_allclose(found, expected)
 
 
 def test_a_correlation_lies_between_its_ends_and_asks_for_operators():
