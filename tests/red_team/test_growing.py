@@ -99,15 +99,6 @@ def test_losses_that_stay_as_they_were_on_growing_show_nothing(nothing_shown):
     assert all("the loss on growing tells as much" in c.note for c in found if "steps" in c.item)
 
 
-@pytest.mark.parametrize("operators", [7, 12, 30])
-def test_what_the_thesis_prints_tells_early_losses_from_the_one_on_growing(operators):
-    """Figure 5.3: from -0.4 to 0.8 after 200 steps; of seven operators on they are apart."""
-    jitter = 1e-3 * np.arange(-1, 2)
-    for early in (0.8, 0.986):
-        found = correlations(-0.418 + jitter, early + jitter, 1e-3, operators=operators)
-        assert not any("the loss on growing tells" in claim.note for claim in found)
-
-
 def test_operators_of_equal_losses_show_nothing(nothing_shown):
     nothing_shown(correlations([np.nan] * 3, [np.nan] * 3, np.nan, np.nan, 0.0, np.nan))
 

@@ -72,7 +72,7 @@ def setting_claims(
         others.append(_top_claim(where, paper is not None, found, unless))
     initial, *others = [decided(claim) for claim in (initial, *others)]
     first, *later = [
-        doubted(claim, [_contrast(k, steps, found)])
+        _beside_growing(claim, found, _early(k, steps))
         for steps, claim in zip(printed, early, strict=True)
     ]
     return [initial, first, *others, *later]
@@ -93,10 +93,12 @@ def _early_claim(
     return correlate(item, printed, values, found["operators"], above=PREDICTIVE)
 
 
-def _contrast(k: int, steps: int, found: pd.DataFrame) -> str:
-    """Says why the loss after as many steps foretells no more than the one on growing."""
-    values = found[_early(k, steps)]
-    return not_told_apart(values, found["initial_spearman"], found["operators"])
+def _beside_growing(claim: Claim, found: pd.DataFrame, early: str) -> Claim:
+    """Returns the claim, undecided where the loss on growing may foretell as much."""
+    if claim.status != "shown":
+        return claim
+    initial = found["initial_spearman"]
+    return doubted(claim, [not_told_apart(found[early], initial, found["operators"])])
 
 
 def _regret_claims(

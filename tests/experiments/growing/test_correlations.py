@@ -51,6 +51,12 @@ def test_differences_have_the_errors_of_both_correlations():
     assert told(0.0, np.tanh(1.02 * reach), 12) == "the loss on growing tells as much"
 
 
+@pytest.mark.parametrize("early", [0.8, 0.986])
+def test_what_the_thesis_prints_is_told_apart_from_seven_operators_on(early):
+    """Figures 5.2 and 5.3: -0.418 on growing, 0.8 after 200 and 0.986 after 5,000 steps, of 30."""
+    assert [told(early, -0.418, operators) for operators in (7, 12, 30)] == [""] * 3
+
+
 def test_losses_on_growing_that_are_equal_foretell_nothing():
     early, equal = pd.Series([0.97, 0.98, 0.96]), pd.Series([np.nan] * 3)
     assert not_told_apart(early, equal, pd.Series([12] * 3)) == ""
