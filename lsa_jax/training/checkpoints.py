@@ -3,8 +3,8 @@
 A checkpoint directory holds one folder a saved step, `step_00000040`. Orbax writes a folder under a
 temporary name and renames it; then the checksums of its files are added. A start looks for the
 highest step whose files have them: orbax itself would take a flipped bit for a number. The step
-before it is kept in case the disk damages the last; older folders and unfinished ones are removed
-after the next save.
+before it is kept in case the disk damages the last; older steps and unfinished ones are removed
+after the next save, and nothing else that lies there.
 
 Of several processes that run together, all call both functions. The first one alone reads and
 writes, so the others need not see its disk.
@@ -31,6 +31,10 @@ from lsa_jax.reporting import files
 Tree = TypeVar("Tree")
 
 _NAME = re.compile(r"step_(\d{8})")
+
+# What `save` makes: steps, and what orbax calls them until they are whole.
+_OWN = re.compile(rf"{_NAME.pattern}(\.orbax-checkpoint-tmp.*)?")
+
 _CHECKSUMS = "sha256.json"
 
 # What a leaf's entries in orbax's own files, and blocks that are not full, take at most.
@@ -56,7 +60,7 @@ def _checkpointer() -> ocp.Checkpointer:
 
 
 def save(directory: Path, step: int, tree: Tree) -> None:
-    """Saves a tree of arrays as the state after `step`, then removes what it replaces.
+    """Saves a tree of arrays as the state after `step`, then removes the steps that it replaces.
 
     Nothing is saved in a dry run.
 
@@ -114,7 +118,7 @@ def _save(directory: Path, step: int, tree: Tree) -> None:
     before = [saved for saved in _saved_steps(directory) if saved < step]
     kept = {target.name, *(_path(directory, last).name for last in before[-1:])}
     for entry in directory.iterdir():
-        if entry.name not in kept and entry.is_dir():
+        if _OWN.fullmatch(entry.name) and entry.name not in kept and entry.is_dir():
             shutil.rmtree(entry)
 
 
