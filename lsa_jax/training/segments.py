@@ -6,7 +6,6 @@ the state. A replica's compiled steps see to it that its state stays as it was b
 was not finite (`kept_if`); where all replicas have stopped, there is nothing to go on with.
 """
 
-import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.parallel import Layout
+from lsa_jax.parallel import Layout, kept_programs
 from lsa_jax.training import checkpoints
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def placed(layout: Layout, tree: Tree) -> Tree:
     return _placing(layout)(layout.spread(tree))
 
 
-@functools.lru_cache(maxsize=16)
+@kept_programs
 def _placing(layout: Layout) -> Callable[[Tree], Tree]:
     def place(tree: Tree) -> Tree:
         return tree

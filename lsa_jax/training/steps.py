@@ -4,7 +4,6 @@ For networks that begin anywhere, grown ones too, where `training.train` begins 
 and counts epochs. A run goes from checkpoint to checkpoint in segments, each one compiled scan.
 """
 
-import functools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
-from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout
+from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout, kept_programs
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 
@@ -91,7 +90,7 @@ def make_measure(loss: Callable, layout: Layout) -> Callable[[PyTree, PyTree], A
     return measure
 
 
-@functools.lru_cache(maxsize=16)
+@kept_programs
 def make_programs(
     loss: Callable, optimizer: optax.GradientTransformation, layout: Layout
 ) -> Programs:
@@ -250,7 +249,7 @@ class _Trainer:
             self.losses[self._rows[step]] = self._layout.gather(found)
 
 
-@functools.lru_cache(maxsize=16)  # programs are shared by layout
+@kept_programs  # which are shared by layout
 def _layout(batch_size: int | None, count: int) -> Layout:
     return BatchLayout(batch_size) if batch_size else ReplicaLayout(count)
 
