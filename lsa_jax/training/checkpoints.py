@@ -178,7 +178,16 @@ def _restore(directory: Path, expected: list[np.ndarray]) -> tuple[int, list[np.
     wanted = [(np.shape(leaf), np.dtype(leaf.dtype)) for leaf in expected]
     if found != wanted:
         raise InputError(
-            f"checkpoint {path} holds {len(found)} arrays that do not fit this run's "
-            f"{len(wanted)}; remove the folder to start the run again"
+            f"checkpoint {path} is of another run: {_difference(found, wanted)}; remove the folder "
+            f"{directory} to start the run again"
         )
     return step, leaves
+
+
+def _difference(found: list[tuple], wanted: list[tuple]) -> str:
+    """Says how shapes and types of a checkpoint's arrays first differ from those of the run."""
+    for place, forms in enumerate(zip(found, wanted, strict=False)):
+        its, own = (f"{dtype}{list(shape)}" for shape, dtype in forms)
+        if its != own:
+            return f"its array {place} is {its}, and this run's is {own}"
+    return f"it holds {len(found)} arrays, and this run's state has {len(wanted)}"

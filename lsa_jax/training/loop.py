@@ -8,6 +8,7 @@ filled up with examples of weight zero. Everything random is a function of (key,
 that goes on from a checkpoint ends with the same bits as one that was never stopped.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
+from lsa_jax.training import identities
 from lsa_jax.training.losses import is_correct
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.programs import (
@@ -228,6 +230,7 @@ def _go_through(
     evaluation: Evaluation,
     kept: Checkpoints,
     progress: Callable[[float], None] | None,
+    identity: Callable[[], dict[str, int]],
 ) -> tuple[PyTree, History]:
     """Trains from the last checkpoint to the end."""
     table = _Table(run, epochs, evaluation)
@@ -253,6 +256,7 @@ def _go_through(
         kept=kept,
         layout=run.layout,
         going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
+        identity=identity,
         progress=lambda done: progress and progress(done / epochs),
     )
     failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
@@ -300,7 +304,7 @@ def train(
         The parameters and the history. With keys [replicas] both have an axis of replicas.
 
     Raises:
-        InputError: a size below 1, or no examples.
+        InputError: a size below 1, no examples, or a checkpoint of another run.
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     single = key.ndim == 0
@@ -320,7 +324,10 @@ def train(
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     run = _Run(recipe, sources, key, replicas)
     run.watch(evaluation.measuring, epochs)
-    params, history = _go_through(run, epochs, evaluation, checkpoints, progress)
+    identity = functools.partial(
+        identities.of_training, recipe, sources, key, replicas, epochs, evaluation
+    )
+    params, history = _go_through(run, epochs, evaluation, checkpoints, progress, identity)
     return _single(params, history) if single else (params, history)
 
 

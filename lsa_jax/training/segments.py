@@ -69,15 +69,17 @@ def _write_into(table: Tree, saved: Tree) -> None:
 
 
 def _restore(
-    kept: Checkpoints, tree: tuple[Tree, ...], marks: Sequence[int], checksum: int | None
+    kept: Checkpoints, tree: tuple[Tree, ...], marks: Sequence[int], own: dict[str, int]
 ) -> tuple[int, tuple[Tree, ...] | None]:
     """Returns how many segments are done, and what was saved after the last of them."""
     if kept.directory is None or not (saved := checkpoints.restore(kept.directory, tree)):
         return 0, None
     mark, values = saved
     again = f"; remove the folder {kept.directory} to start the run again"
-    if checksum is not None and values[-1] != checksum:
-        raise InputError(f"the checkpoint is of other data than this run's{again}")
+    theirs = values[-1].tolist() if own else []
+    other = [name for name, number in zip(own, theirs, strict=True) if number != own[name]]
+    if other:
+        raise InputError(f"the checkpoint is of other {', '.join(other)} than this run's{again}")
     if mark not in marks:
         raise InputError(f"the checkpoint is of step {mark}, where this run does not stop{again}")
     return list(marks).index(mark) + 1, values
@@ -92,7 +94,7 @@ def run_segments(
     kept: Checkpoints = NOWHERE,
     layout: Layout | None = None,
     going: Callable[[Tree, int], bool] = lambda state, index: True,
-    checksum: int | None = None,
+    identity: Callable[[], dict[str, int]] = dict,
     lengths: Sequence[int] | None = None,
     progress: Callable[[int], None] = lambda mark: None,
 ) -> tuple[Tree, int]:
@@ -106,7 +108,8 @@ def run_segments(
         kept: where to save, and how often.
         layout: how the state lies on the devices between segments.
         going: `(state, segment)`: whether that segment is still to be trained.
-        checksum: tells data apart; a checkpoint of another is refused. None saves none.
+        identity: returns what tells the run from others, numbers of 32 bits by what they are of
+            (see `identities`); a checkpoint of others is refused. It is asked where one is kept.
         lengths: of the segments; in a dry run those of one length stand for each other.
         progress: called with a segment's mark after it.
 
@@ -116,12 +119,15 @@ def run_segments(
     Raises:
         InputError: the checkpoint is of another run.
     """
-    numbers = () if checksum is None else (np.asarray(checksum, np.uint32),)
+    if backend.dry_run() is not None:
+        kept = NOWHERE
+    own = {} if kept.directory is None else identity()
+    numbers = (np.array([*own.values()], np.uint32),) if own else ()
 
     def everything() -> tuple[Tree, ...]:
         return (layout.gather(state) if layout else state, table, *numbers)
 
-    done, saved = _restore(kept, everything(), marks, checksum)
+    done, saved = _restore(kept, everything(), marks, own)
     if saved is not None:
         state = placed(layout, saved[0]) if layout else saved[0]
         _write_into(table, saved[1])

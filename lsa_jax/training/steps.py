@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
 from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout, kept_programs
+from lsa_jax.training import identities
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 
@@ -41,7 +42,7 @@ class Problem(NamedTuple):
         optimizer: an optax transformation.
         batches: `(first step, steps) -> batches [steps, ...]`, the same whoever is trained on them.
         validation: batches [parts, ...] whose mean loss is measured.
-        checksum: a number that tells data apart; a checkpoint is refused where it differs.
+        checksum: tells data apart that differ beyond `validation` and the first batch.
     """
 
     loss: Callable[[PyTree, PyTree], tuple[Array, Array]]
@@ -180,7 +181,7 @@ def train_steps(
         measuring: of `OF_WEIGHTS`, what is measured since the start, between segments.
 
     Raises:
-        InputError: the checkpoint is of other data.
+        InputError: the checkpoint is of another run.
     """
     spans = _segments(start, stop, segment)
     marks = [0, *(last - start for _, last in spans)]
@@ -194,7 +195,7 @@ def train_steps(
         kept=Checkpoints(directory),
         layout=layout,
         going=lambda now, _: bool(layout.gather(now.finite).any()),
-        checksum=problem.checksum,
+        identity=lambda: identities.of_steps(problem, states, start, stop, measured),
         lengths=[last - first for first, last in spans],
         progress=lambda mark: progress((mark - start) / (stop - start)),
     )

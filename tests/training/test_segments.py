@@ -51,9 +51,9 @@ def test_a_run_ends_where_there_is_nothing_to_go_on_with():
 
 
 def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
-    doubled(Checkpoints(tmp_path), checksum=1)
+    doubled(Checkpoints(tmp_path), identity=lambda: {"data": 1})
     with pytest.raises(InputError, match="of other data than this run's; remove the folder"):
-        doubled(Checkpoints(tmp_path), checksum=2)
+        doubled(Checkpoints(tmp_path), identity=lambda: {"data": 2})
     with pytest.raises(InputError, match="of step 9, where this run does not stop"):
         run_segments(
             np.ones(1),
@@ -61,7 +61,7 @@ def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
             (3, 5, 8),
             lambda state, _: state,
             kept=Checkpoints(tmp_path),
-            checksum=1,
+            identity=lambda: {"data": 1},
         )
 
 
