@@ -67,7 +67,8 @@ class Evaluation(NamedTuple):
         test: examples to evaluate on, beside the training examples.
         metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy.
         every: epochs between evaluations; the last epoch is always evaluated.
-        batch_size: examples a step.
+        batch_size: examples a step; where devices share batches, rounded up to a multiple of their
+            number. With batch normalisation, results depend on it.
         measuring: how lazy or rich the run is, measured from the start on.
         start: measure before the first epoch too.
     """
@@ -286,7 +287,8 @@ def train(
 
     Args:
         key: one key for one run, or keys [replicas].
-        model: what is trained; its kernel is not used.
+        model: what is trained; its kernel is not used. Where `apply` takes a `key`, as that of a
+            network with `models.Dropout` does, each step draws with one of its own.
         data: the training examples.
         loss: `(outputs, targets) -> [n]`, the loss of each example; batches take the mean.
         optimizer: an optax transformation, or a function that makes one from a replica's values.

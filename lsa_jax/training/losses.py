@@ -62,8 +62,8 @@ def is_correct(
     """Returns 1 where an example is classified correctly, else 0, and NaN where an output is NaN.
 
     One-hot targets are compared with the largest output; signs, [n] or [n, 1], with the sign of the
-    only output. An output of zero is no correct sign. (argmax over NaN would return class 0, and the
-    accuracy would read as honest chance.)
+    only output. An output of zero is no correct sign. (argmax over NaN would return class 0, and
+    the accuracy would read as honest chance.)
     """
     if targets.size == len(targets):
         correct = outputs[:, 0] * targets.reshape(-1) > 0
