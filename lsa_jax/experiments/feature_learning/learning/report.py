@@ -12,6 +12,8 @@ from lsa_jax.experiments.feature_learning.doubts import doubt
 from lsa_jax.experiments.feature_learning.learning.comparisons import (
     comparison_claims,
     comparison_tables,
+)
+from lsa_jax.experiments.feature_learning.learning.measured import (
     measured_accuracy,
     measured_gain,
 )
