@@ -11,6 +11,7 @@ import pandas as pd
 
 from lsa_jax.experiments.feature_learning.doubts import doubt
 from lsa_jax.experiments.feature_learning.learning.measured import measured_gain
+from lsa_jax.experiments.feature_learning.learning.rows import rows_of
 from lsa_jax.reporting import claims as rule
 from lsa_jax.reporting import intervals
 from lsa_jax.reporting.report import Claim
@@ -76,6 +77,30 @@ def _changed_alone(
     return claims
 
 
+def _suffices(
+    config: ml_collections.ConfigDict, rows: pd.DataFrame, item: str, unless: str, **side: float
+) -> Claim:
+    """Returns the claim that features of some steps are above or below `SUFFICES`, in percent."""
+    percent, num_test = 100 * rows["test_accuracy"], config.data.num_test
+    error = 100 * intervals.binomial_error(percent.mean() / 100, num_test)
+    options = {"examples_error": error, "unless": unless, **side}
+    claim = rule.compare(item, "features need the second step", percent, **options)
+    claim = doubt(claim, [rows], config.sweep.seed, ("test_accuracy", "cosine"), num_test)
+    return claim.within(0.0, 100.0)
+
+
+def _no_second(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> str:
+    """Says that no classifier is shown to do with features of two steps; empty if one is.
+
+    Without it nothing tells that what one step lacks is a second one.
+    """
+    for name in ("two_step", "two_step_exact"):
+        rows = rows_of(config, fine, name)
+        if _suffices(config, rows, name, "", above=100 * SUFFICES).status == "shown":
+            return ""
+    return f"Two Step is not shown to be above {100 * SUFFICES:g} %"
+
+
 def _needs_second(
     config: ml_collections.ConfigDict, best: dict[FirstStep, pd.DataFrame], unless: str
 ) -> list[Claim]:
@@ -84,14 +109,8 @@ def _needs_second(
     The kind of step whose interval reaches furthest up decides.
     """
     item = f"best classifier after one step, at every rate run, below {100 * SUFFICES:g} %"
-    claims = []
-    for rows in best.values():
-        percent, num_test = 100 * rows["test_accuracy"], config.data.num_test
-        error = 100 * intervals.binomial_error(percent.mean() / 100, num_test)
-        options = {"below": 100 * SUFFICES, "examples_error": error, "unless": unless}
-        claim = rule.compare(item, "features need the second step", percent, **options)
-        claim = doubt(claim, [rows], config.sweep.seed, ("test_accuracy", "cosine"), num_test)
-        claims.append(claim.within(0.0, 100.0))
+    below = {"below": 100 * SUFFICES}
+    claims = [_suffices(config, rows, item, unless, **below) for rows in best.values()]
     ranks = {"not shown": 2, "undecided": 1}
     worst = max(claims, key=lambda claim: (ranks.get(claim.status, 0), claim.high or 0.0))
     return [worst._replace(ours=f"at most {worst.ours:.2f} %")]
@@ -105,6 +124,7 @@ def first_step_claims(
     if len(found) < 2:
         return []
     best = {of: rows for of, rows in found.items() if of.exact}
+    unless = unless or _no_second(config, fine)
     claims = _needs_second(config, best, unless) if best else []
     for leftover, exact in sorted({(of.leftover, of.exact) for of in found}):
         own = {of.rate: rows for of, rows in found.items() if of[1:] == (leftover, exact)}
