@@ -87,6 +87,8 @@ def guesses(rows: pd.DataFrame, labelled: Side, level: pd.Series, labels: Labels
     """Says whose answers may be a constant: direct training's, a student's, its teacher's."""
     of_direct = answers_a_constant(level, labels.largest, labels.test)
     own = answers_a_constant(labelled.accuracy, largest_label(rows, labels), labelled.examples)
+    if own and by_seed(rows, "largest_label").isna().any():
+        own += ": its teacher's most frequent label is not recorded"
     if of_direct or own or "teacher_accuracy" not in rows:
         return of_direct or own
     of_teacher = answers_a_constant(rows["teacher_accuracy"], labels.largest, labels.test)
