@@ -203,6 +203,31 @@ def test_a_verdict_on_a_network_of_another_library_runs():
     assert "points from its best fixed kernel" in verdict.sentence
 
 
+def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monkeypatch):
+    from lsa_jax.experiments.lsa.noise_curves import experiment
+    from lsa_jax.sweep.points import make_points
+    from lsa_jax.sweep.run import run_sweep
+
+    (code,) = (code for _, code in blocks("docs/running.md", "python") if "recorded_points" in code)
+    namespace, found, train = {}, [], experiment.train_group
+    exec(code, namespace)
+    monkeypatch.setattr(
+        experiment, "train_group", lambda *a, **k: found.append(train(*a, **k)) or found[-1]
+    )
+    changes = {"data.num_train": 60, "data.num_test": 50, "network.epochs": 2}
+    config = set_fields(settings.default_config(), changes | {"sweep.noise": (0.0, 1.0)})
+    config.sweep.learner = ("network",)
+    points = make_points(config, settings.sweep(config), settings.validate)
+    run_sweep(config, points, tmp_path, data_dir=None, command=[])
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*/*")}
+    group, model, params = namespace["trained_networks"](tmp_path)
+    assert [point.config.noise for point in group] == [0.0, 1.0] and len(found) == 2 and before
+    jax.tree.map(np.testing.assert_array_equal, params, found[0][0])
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*/*")}
+    one = jax.tree.map(lambda leaf: leaf[0], params)
+    assert model.apply(one, np.zeros((3, 16, 16, 1), np.float32)).shape == (3, 10)
+
+
 def test_an_output_scale_is_a_model_that_starts_at_nought():
     namespace = run_page("docs/lazy_rich.md")
     outputs = namespace["lazy"].apply(namespace["params"], np.ones((2, 16, 16, 1), np.float32))
