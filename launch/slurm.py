@@ -30,7 +30,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags
 
@@ -55,6 +55,9 @@ _GROUPS_PER_TASK = flags.DEFINE_integer(
 _ARRAY_PARALLELISM = flags.DEFINE_integer(
     "array_parallelism", 64, "Tasks that run at the same time.", lower_bound=1
 )
+_REPORT_PARTITION = flags.DEFINE_string(
+    "report_partition", None, "Partition of the job that writes the report; default: --partition."
+)
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the sbatch scripts and submit nothing.")
 _PREFLIGHT = flags.DEFINE_string(
     "preflight", None, "Machine of a task, as h100:1: submit only what launch.preflight says fits."
@@ -63,6 +66,32 @@ _PREFLIGHT = flags.DEFINE_string(
 _ROOT = Path(__file__).resolve().parents[1]
 _WARNING_SECONDS = 60  # before the time is over; SLURM looks only once in so many seconds
 _PROGRAMS = ("sbatch", "srun", "squeue")
+
+
+class _Resources(NamedTuple):
+    """What a job asks SLURM for; None is the cluster's own."""
+
+    partition: str | None
+    gpus: int
+    cpus: int
+    mem_gb: float | None
+    minutes: int
+
+
+def _of_task() -> _Resources:
+    return _Resources(_PARTITION.value, _GPUS.value, _CPUS.value, _MEM_GB.value, _TIME.value)
+
+
+def _of_report() -> _Resources:
+    """Returns what the report takes: it trains nothing, so no GPU, and never more than a task."""
+    task = _of_task()
+    return _Resources(
+        partition=_REPORT_PARTITION.value or task.partition,
+        gpus=0,
+        cpus=min(task.cpus, 2),
+        mem_gb=None if task.mem_gb is None else min(task.mem_gb, 8),
+        minutes=min(task.minutes, 30),
+    )
 
 
 def _check() -> None:
@@ -97,8 +126,10 @@ def _preflight(data_dir: Path | None) -> None:
         )
 
 
-def _executor(workdir: Path, dependency: str | None = None) -> "submitit.SlurmExecutor":
-    """Returns what submits jobs with the resources of the flags, and waits for others if asked."""
+def _executor(
+    workdir: Path, resources: _Resources, dependency: str | None = None
+) -> "submitit.SlurmExecutor":
+    """Returns what submits jobs with these resources, and waits for others if asked."""
     import submitit
 
     class Executor(submitit.SlurmExecutor):
@@ -108,22 +139,22 @@ def _executor(workdir: Path, dependency: str | None = None) -> "submitit.SlurmEx
 
     executor = Executor(workdir / "slurm", max_num_timeout=_REQUEUES.value)
     optional = {
-        "partition": _PARTITION.value,
-        "gpus_per_node": _GPUS.value or None,
-        "mem": None if _MEM_GB.value is None else f"{math.ceil(_MEM_GB.value * 1024)}MB",
+        "partition": resources.partition,
+        "gpus_per_node": resources.gpus or None,
+        "mem": None if resources.mem_gb is None else f"{math.ceil(resources.mem_gb * 1024)}MB",
         "dependency": dependency,
     }
     executor.update_parameters(
         job_name=f"lsa_jax-{workdir.name}",
-        time=_TIME.value,
+        time=resources.minutes,
         nodes=1,
         ntasks_per_node=1,
-        cpus_per_task=_CPUS.value,
+        cpus_per_task=resources.cpus,
         array_parallelism=_ARRAY_PARALLELISM.value,
         signal_delay_s=_WARNING_SECONDS,
         setup=[f"export PYTHONPATH={shlex.quote(str(_ROOT))}${{PYTHONPATH:+:$PYTHONPATH}}"],
         # Since SLURM 22.05 srun does not take this over from sbatch.
-        srun_args=[f"--cpus-per-task={_CPUS.value}"],
+        srun_args=[f"--cpus-per-task={resources.cpus}"],
         wckey=None,  # not submitit's own, which a cluster may refuse
         additional_parameters={"requeue": True, "chdir": str(Path.cwd())},
         **{name: value for name, value in optional.items() if value is not None},
@@ -210,8 +241,9 @@ def main() -> None:
     tasks, report = _commands(workdir, data_dir, numbers)
     if _DRY_RUN.value:
         if tasks:
-            _print_script(_executor(workdir), tasks)
-        _print_script(_executor(workdir, "afterany:ARRAY" if tasks else None), [report])
+            _print_script(_executor(workdir, _of_task()), tasks)
+        waiting = "afterany:ARRAY" if tasks else None
+        _print_script(_executor(workdir, _of_report(), waiting), [report])
         return
 
     experiment = load_experiment(config.experiment)
@@ -231,11 +263,12 @@ def main() -> None:
         dependency = None
         _refuse_twice(workdir)
         if tasks:
-            array = _submit(_executor(workdir), tasks)
+            array = _submit(_executor(workdir, _of_task()), tasks)
             files.write_json(_array_file(workdir), {"job": array})
             print(f"job {array}: {len(numbers)} group(s) in {len(tasks)} task(s)")
             dependency = f"afterany:{array}"
-        print(f"job {_submit(_executor(workdir, dependency), [report])}: the report")
+        job = _submit(_executor(workdir, _of_report(), dependency), [report])
+        print(f"job {job}: the report")
     print(f"logs: {workdir / 'slurm'}; results: {workdir}")
 
 

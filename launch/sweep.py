@@ -13,7 +13,10 @@ Examples:
     python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart \
         --tensorboard --wandb=quickstart --profile
 
-The report is also a page, `report.html`, which --open shows in a browser.
+    python -m launch.sweep --config=configs/quickstart.py --workdir=runs/quickstart --record_only
+
+The report is also a page, `report.html`, which --open shows in a browser. --record_only writes what
+the tasks of a scheduler need (launch.groups), and runs nothing.
 
 The same command again does only what is missing. With --distributed several processes share the
 work, on hosts of their own: each is started with the same command. Only process 0 needs to see the
@@ -25,16 +28,19 @@ done; both can also be given to the command of a sweep that is finished.
 """
 
 import contextlib
+import functools
 import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import ml_collections
 from absl import flags
 
 from launch import _browser, _cli, _distributed
 from lsa_jax.errors import InputError
+from lsa_jax.sweep.points import Point
 
 if TYPE_CHECKING:
     from lsa_jax.reporting.logs import Watch
@@ -50,6 +56,43 @@ _WANDB = flags.DEFINE_string(
 _PROFILE = flags.DEFINE_bool(
     "profile", False, "Write a JAX profile of some steps into the folder profile of workdir."
 )
+_RECORD_ONLY = flags.DEFINE_bool(
+    "record_only",
+    False,
+    "Write the sweep's config.json into workdir, say which groups there are, and run nothing: "
+    "launch.groups runs them.",
+)
+
+
+def _record(
+    config: ml_collections.ConfigDict, points: list[Point], workdir: Path, data_dir: Path | None
+) -> None:
+    """Records the sweep in its folder, once its data are found, and says how to run it."""
+    from lsa_jax.sweep.registry import load_experiment
+    from lsa_jax.sweep.run import missing_groups, recorded_sweep
+
+    experiment = load_experiment(config.experiment)
+    numbers = missing_groups(config, points, workdir)
+    load = functools.partial(experiment.load, points, data_dir)
+    devices = ["tasks of launch.groups"]
+    with recorded_sweep(config, points, workdir, load=load, command=sys.argv, devices=devices):
+        print(f"{workdir}: {len(points)} runs; groups that are missing: {_ranges(numbers)}")
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Returns sorted numbers as text, those that follow each other as first-last."""
+    starts = [n for n in numbers if n - 1 not in numbers]
+    ends = [n for n in numbers if n + 1 not in numbers]
+    pairs = zip(starts, ends, strict=True)
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in pairs) or "none"
+
+
+def _refuse_ignored() -> None:
+    """Raises where flags of running are given, and nothing is to be run."""
+    flag_names = ("tensorboard", "wandb", "profile", "distributed", "open")
+    for name in flag_names:
+        if _RECORD_ONLY.value and flags.FLAGS[name].value:
+            raise InputError(f"--record_only runs nothing; accepted: without --{name}")
 
 
 def _check_logs() -> None:
@@ -85,6 +128,10 @@ def main(*, sweep: bool = True) -> int:
     config, points = _cli.configured_points(sweep=sweep)
     workdir, data_dir = _cli.workdir(), _cli.data_dir()
     _check_logs()
+    _refuse_ignored()
+    if _RECORD_ONLY.value:
+        _record(config, points, workdir, data_dir)
+        return 0
 
     with _distributed.joined() as is_first:
         # Only now: jax takes seconds to import, and mistakes should not.

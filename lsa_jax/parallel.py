@@ -93,6 +93,20 @@ def map_devices(
     return call
 
 
+def kept_programs(make: Callable) -> Callable:
+    """Keeps the last 16 results of a function that makes mapped functions, or layouts for them.
+
+    None of a dry run, in which mapped functions give zeros, and devices may be of other machines.
+    """
+    kept = functools.lru_cache(maxsize=16)(make)
+
+    @functools.wraps(make)
+    def call(*arguments: Any) -> Any:
+        return (kept if backend.dry_run() is None else make)(*arguments)
+
+    return call
+
+
 def compile_function(function: Callable) -> Callable:
     """Compiles a function for one device; in a dry run it is noted, and gives zeros.
 

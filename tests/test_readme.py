@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from lsa_jax import experiments
-from lsa_jax.experiments.lsa.noise_curves import learners, settings
+from lsa_jax.experiments.lsa.noise_curves import families, learners, settings
 from lsa_jax.experiments.lsa.noise_curves.verdict import FITTED
 from lsa_jax.sweep.registry import load_settings
 from lsa_jax.sweep.variants import set_fields
@@ -69,6 +69,7 @@ def overlay(monkeypatch, tmp_path):
         sys.modules.pop(module, None)
     sys.modules.pop("lsa_jax.experiments.stripes", None)
     learners.LEARNERS.pop("last_layer", None)
+    families.FAMILIES.pop("strided_cnn", None)
     importlib.reload(settings)
 
 
@@ -123,6 +124,61 @@ def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report
     assert "last layer" in (tmp_path / "run" / "report.md").read_text()
 
 
+def test_the_model_that_one_adds_is_found_by_name_and_runs(overlay, tmp_path):
+    from lsa_jax.sweep.points import make_points
+    from lsa_jax.sweep.run import run_sweep
+
+    (entry,) = (code for _, code in blocks("docs/extend.md", "python") if 'FAMILIES["' in code)
+    exec(entry, {})
+    importlib.reload(settings)  # which reads the table once
+    config = set_fields(
+        settings.default_config(),
+        {
+            **{"data.num_train": 100, "data.num_test": 50, "data.placement": "fixed_corner"},
+            **{"model.name": "strided_cnn", "network.epochs": 2, "sweep.noise": (0.0,)},
+        },
+    )
+    config.sweep.learner = ("network", "ntk_infinite")
+    points = make_points(config, settings.sweep(config), settings.validate)
+    results = run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
+    assert len(results) == 2 and (results["status"] == "ok").all()
+
+
+def test_the_page_names_every_place_of_a_data_set_and_one_added_there_runs(
+    overlay, tmp_path, monkeypatch
+):
+    from lsa_jax.data.stripes import stripes
+
+    from lsa_jax.checks import one_of
+    from lsa_jax.data import Dataset, images
+    from lsa_jax.sweep.fields import Field
+    from lsa_jax.sweep.points import make_points
+    from lsa_jax.sweep.run import run_sweep
+
+    (recipe,) = re.findall(r"has five places:\n(.*?)\n## ", PAGES["docs/extend.md"], re.DOTALL)
+    files = re.findall(r"`((?:lsa_jax|launch)/[\w/]+\.py)`", recipe)
+    names = re.findall(r"`([\w.]+)`", recipe)
+    assert len(files) == 5 and len(names) == 6
+    text = "".join((ROOT / file).read_text() for file in files)
+    for name in names:
+        assert re.search(rf'^_?{name}\b.* = |^    "{name}": ', text, re.MULTILINE), name
+
+    def read(data_dir):
+        splits = (stripes(jax.random.key(seed), 60) for seed in (0, 1))
+        numbered = (Dataset(np.asarray(s.inputs), np.argmax(s.targets, 1)) for s in splits)
+        return images.ImageSet(*numbered, ("rows", "columns")), []
+
+    monkeypatch.setitem(images._READERS, "stripes", read)
+    monkeypatch.setattr(images, "NAMES", tuple(images._READERS))
+    named = Field("stripes", one_of("stripes"), "source of the images")
+    monkeypatch.setitem(settings.FIELDS, "data.dataset", named)
+    changes = {"sweep.learner": ("ntk_infinite",), "sweep.noise": (0.0,)}
+    config = set_fields(settings.default_config(), changes)
+    points = make_points(config, settings.sweep(config), settings.validate)
+    results = run_sweep(config, points, tmp_path / "run", data_dir=tmp_path, command=[])
+    assert list(results["status"]) == ["ok"]
+
+
 @pytest.mark.documents
 def test_kernels_at_scale_runs():
     namespace = run_page("docs/kernels.md")
@@ -158,6 +214,31 @@ def test_a_verdict_on_a_network_of_another_library_runs():
     means = [float(line.split()[-3]) for line in table[1:]]
     ours = 100 * found.rows.groupby("learner", sort=False)["test_accuracy"].mean()
     np.testing.assert_allclose(means, ours, atol=1.5)
+
+
+def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monkeypatch):
+    from lsa_jax.experiments.lsa.noise_curves import experiment
+    from lsa_jax.sweep.points import make_points
+    from lsa_jax.sweep.run import run_sweep
+
+    (code,) = (code for _, code in blocks("docs/running.md", "python") if "recorded_points" in code)
+    namespace, found, train = {}, [], experiment.train_group
+    exec(code, namespace)
+    monkeypatch.setattr(
+        experiment, "train_group", lambda *a, **k: found.append(train(*a, **k)) or found[-1]
+    )
+    changes = {"data.num_train": 60, "data.num_test": 50, "network.epochs": 2}
+    config = set_fields(settings.default_config(), changes | {"sweep.noise": (0.0, 1.0)})
+    config.sweep.learner = ("network",)
+    points = make_points(config, settings.sweep(config), settings.validate)
+    run_sweep(config, points, tmp_path, data_dir=None, command=[])
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*/*")}
+    group, model, params = namespace["trained_networks"](tmp_path)
+    assert [point.config.noise for point in group] == [0.0, 1.0] and len(found) == 2 and before
+    jax.tree.map(np.testing.assert_array_equal, params, found[0][0])
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("groups/*/step_*/*")}
+    one = jax.tree.map(lambda leaf: leaf[0], params)
+    assert model.apply(one, np.zeros((3, 16, 16, 1), np.float32)).shape == (3, 10)
 
 
 def test_an_output_scale_is_a_model_that_starts_at_nought():

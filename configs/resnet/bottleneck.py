@@ -3,8 +3,8 @@
     python -m launch.sweep --config=configs/resnet/bottleneck.py --workdir=runs/bottleneck
 
 The paper's ResNet has both a skip and, through U = V A, a bottleneck of the outputs' width. Here
-each is also there without the other, every layer trained, in the setting of figure 2 (a): with a
-bottleneck three seeds, without one seed.
+each is also there without the other, every layer trained, in the setting of figure 2 (a). Each has
+three seeds.
 
 ":small" has two widths, fewer candidates and five seeds. Both run on a CPU.
 """
@@ -18,7 +18,8 @@ _SMALL = settings.SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.002, 0.005, 0.01),
     "sweep.width": (100, 200),
-    "sweep.seed": (0, 1, 2, 3, 4),
+    "sweep.seed": tuple(range(5)),
+    "sweep.baseline_seed": tuple(range(5)),
 }
 
 _QUICK = settings.QUICK | {
@@ -41,6 +42,7 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "sweep.series": (("3resnet", "all"), ("3layer_bottleneck", "all")),
             "sweep.baselines": (("3resnet_full", "all"), ("3layer", "all"), ("2layer", "all")),
             "sweep.seed": (0, 1, 2),
+            "sweep.baseline_seed": (0, 1, 2),
             "sweep.width": (20, 50, 100, 200, 500),
         },
     )

@@ -7,7 +7,7 @@ The winner of a search as in figure 2 (a) is trained once more and looked at eve
 well the first layer's features give F by a linear read-out, and how much of F and of G(F) is in the
 outputs. ResNet, three-layer network and the ResNet's NTK at width 200.
 
-Three seeds of the ResNet, one of the others; ":small" has fewer candidates. Both run on a CPU.
+Three seeds of the networks, one of the NTK; ":small" has fewer candidates. Both run on a CPU.
 """
 
 import ml_collections
@@ -45,8 +45,8 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
             "search.weight_decays": (0.001, 0.002, 0.005, 0.01),
             "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
             "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
-            "sweep.series": (("3resnet", "all"),),
-            "sweep.baselines": (("3layer", "all"), ("3resnet", "ntk")),
+            "sweep.series": (("3resnet", "all"), ("3layer", "all")),
+            "sweep.baselines": (("3resnet", "ntk"),),
             "sweep.seed": (0, 1, 2),
             "sweep.width": (200,),
         },

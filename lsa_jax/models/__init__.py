@@ -1,7 +1,7 @@
 """Networks, each described once: how to draw it, how to run it, its infinite-width kernel.
 
-Ready-made are `cnn`, `wide_resnet` and `mlp`, the image classifiers that a configuration can name,
-listed in `MODELS`. Any other is a sequence of layers:
+Ready-made are `cnn`, `wide_resnet` and `mlp`, the image classifiers, listed in `MODELS`. Any other
+is a sequence of layers:
 
     model = network([Conv(32), Relu(), GlobalAvgPool(), Dense(10)])
     params = model.init(key, (28, 28, 1))

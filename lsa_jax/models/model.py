@@ -15,7 +15,8 @@ class Model(NamedTuple):
 
     Attributes:
         init: `(key, input_shape) -> params`, where `input_shape` leaves out the batch axis.
-        apply: `(params, inputs [n, ...]) -> outputs [n, c]`.
+        apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers take a third
+            argument, `key`: with it they draw masks (`Dropout`), as in training.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
             `method`: see `kernels.infinite_kernel`. None where there is no such limit.

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lsa_jax.checks import is_number
 from lsa_jax.errors import InputError, StorageError
 from lsa_jax.reporting.measure_names import is_measured_alone
 
@@ -199,6 +200,11 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
         raise InputError(
             f"{path} is damaged: status is {result.get('status')!r}; {_remedy(directory)}"
         )
+    for name, value in result.items():
+        if name.startswith(("test_", "train_")) and not (value is None or is_number(value)):
+            raise InputError(
+                f"{path} is damaged: {name} is {value!r}; expected a number; {_remedy(directory)}"
+            )
     return result
 
 

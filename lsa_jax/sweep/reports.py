@@ -71,7 +71,30 @@ def report_sweep(
         show(write_report(workdir, results, make_report(config, points, results, workdir)))
     if len(results) < len(points):
         show(f"{len(points) - len(results)} of {len(points)} runs are missing")
+    if lacking := _without_accuracy(points, results):
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        show(f"result.json of {lacking[0]}{more} has no test_accuracy, as others of its kind have")
     return results
+
+
+def _without_accuracy(points: list[Point], results: pd.DataFrame) -> list[str]:
+    """Returns runs that came to their end without an accuracy, where others of their kind have one.
+
+    Of one kind are those that differ in numbers alone: not every learner has a test, and a network
+    that diverged has none.
+    """
+    if "test_accuracy" not in results:
+        return []
+    kinds = {
+        point.id: str({name: v for name, v in point.settings.items() if isinstance(v, str)})
+        for point in points
+    }
+    done = results[results["status"] == "ok"]
+    if "diverged" in done:
+        done = done[done["diverged"] != True]  # noqa: E712, of a column with blanks
+    lacking = done["test_accuracy"].isna()
+    having = set(done["id"][~lacking].map(kinds))
+    return [run for run in done["id"][lacking] if kinds[run] in having]
 
 
 def remake(workdir: Path) -> None:

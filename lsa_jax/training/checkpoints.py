@@ -3,8 +3,8 @@
 A checkpoint directory holds one folder a saved step, `step_00000040`. Orbax writes a folder under a
 temporary name and renames it; then the checksums of its files are added. A start looks for the
 highest step whose files have them: orbax itself would take a flipped bit for a number. The step
-before it is kept in case the disk damages the last; older folders and unfinished ones are removed
-after the next save.
+before it is kept in case the disk damages the last; older steps and unfinished ones are removed
+after the next save, and nothing else that lies there.
 
 Of several processes that run together, all call both functions. The first one alone reads and
 writes, so the others need not see its disk.
@@ -31,6 +31,10 @@ from lsa_jax.reporting import files
 Tree = TypeVar("Tree")
 
 _NAME = re.compile(r"step_(\d{8})")
+
+# What `save` makes: steps, and what orbax calls them until they are whole.
+_OWN = re.compile(rf"{_NAME.pattern}(\.orbax-checkpoint-tmp.*)?")
+
 _CHECKSUMS = "sha256.json"
 
 # What a leaf's entries in orbax's own files, and blocks that are not full, take at most.
@@ -56,7 +60,7 @@ def _checkpointer() -> ocp.Checkpointer:
 
 
 def save(directory: Path, step: int, tree: Tree) -> None:
-    """Saves a tree of arrays as the state after `step`, then removes what it replaces.
+    """Saves a tree of arrays as the state after `step`, then removes the steps that it replaces.
 
     Nothing is saved in a dry run.
 
@@ -114,7 +118,7 @@ def _save(directory: Path, step: int, tree: Tree) -> None:
     before = [saved for saved in _saved_steps(directory) if saved < step]
     kept = {target.name, *(_path(directory, last).name for last in before[-1:])}
     for entry in directory.iterdir():
-        if entry.name not in kept and entry.is_dir():
+        if _OWN.fullmatch(entry.name) and entry.name not in kept and entry.is_dir():
             shutil.rmtree(entry)
 
 
@@ -174,7 +178,16 @@ def _restore(directory: Path, expected: list[np.ndarray]) -> tuple[int, list[np.
     wanted = [(np.shape(leaf), np.dtype(leaf.dtype)) for leaf in expected]
     if found != wanted:
         raise InputError(
-            f"checkpoint {path} holds {len(found)} arrays that do not fit this run's "
-            f"{len(wanted)}; remove the folder to start the run again"
+            f"checkpoint {path} is of another run: {_difference(found, wanted)}; remove the folder "
+            f"{directory} to start the run again"
         )
     return step, leaves
+
+
+def _difference(found: list[tuple], wanted: list[tuple]) -> str:
+    """Says how shapes and types of a checkpoint's arrays first differ from those of the run."""
+    for place, forms in enumerate(zip(found, wanted, strict=False)):
+        its, own = (f"{dtype}{list(shape)}" for shape, dtype in forms)
+        if its != own:
+            return f"its array {place} is {its}, and this run's is {own}"
+    return f"it holds {len(found)} arrays, and this run's state has {len(wanted)}"

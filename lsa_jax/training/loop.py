@@ -8,6 +8,7 @@ filled up with examples of weight zero. Everything random is a function of (key,
 that goes on from a checkpoint ends with the same bits as one that was never stopped.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
+from lsa_jax.training import identities
 from lsa_jax.training.losses import is_correct
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.programs import (
@@ -65,7 +67,8 @@ class Evaluation(NamedTuple):
         test: examples to evaluate on, beside the training examples.
         metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy.
         every: epochs between evaluations; the last epoch is always evaluated.
-        batch_size: examples a step.
+        batch_size: examples a step; where devices share batches, rounded up to a multiple of their
+            number. With batch normalisation, results depend on it.
         measuring: how lazy or rich the run is, measured from the start on.
         start: measure before the first epoch too.
     """
@@ -228,6 +231,7 @@ def _go_through(
     evaluation: Evaluation,
     kept: Checkpoints,
     progress: Callable[[float], None] | None,
+    identity: Callable[[], dict[str, int]],
 ) -> tuple[PyTree, History]:
     """Trains from the last checkpoint to the end."""
     table = _Table(run, epochs, evaluation)
@@ -253,6 +257,7 @@ def _go_through(
         kept=kept,
         layout=run.layout,
         going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
+        identity=identity,
         progress=lambda done: progress and progress(done / epochs),
     )
     failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
@@ -282,7 +287,8 @@ def train(
 
     Args:
         key: one key for one run, or keys [replicas].
-        model: what is trained; its kernel is not used.
+        model: what is trained; its kernel is not used. Where `apply` takes a `key`, as that of a
+            network with `models.Dropout` does, each step draws with one of its own.
         data: the training examples.
         loss: `(outputs, targets) -> [n]`, the loss of each example; batches take the mean.
         optimizer: an optax transformation, or a function that makes one from a replica's values.
@@ -300,7 +306,7 @@ def train(
         The parameters and the history. With keys [replicas] both have an axis of replicas.
 
     Raises:
-        InputError: a size below 1, or no examples.
+        InputError: a size below 1, no examples, or a checkpoint of another run.
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     single = key.ndim == 0
@@ -320,7 +326,10 @@ def train(
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     run = _Run(recipe, sources, key, replicas)
     run.watch(evaluation.measuring, epochs)
-    params, history = _go_through(run, epochs, evaluation, checkpoints, progress)
+    identity = functools.partial(
+        identities.of_training, recipe, sources, key, replicas, epochs, evaluation
+    )
+    params, history = _go_through(run, epochs, evaluation, checkpoints, progress, identity)
     return _single(params, history) if single else (params, history)
 
 

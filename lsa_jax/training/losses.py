@@ -61,12 +61,12 @@ def is_correct(
 ) -> Float[Array, " n"]:
     """Returns 1 where an example is classified correctly, else 0, and NaN where an output is NaN.
 
-    One-hot targets are compared with the largest output, signs with the sign of the only output.
-    An output of zero is no correct sign. (argmax over NaN would return class 0, and the accuracy
-    would read as honest chance.)
+    One-hot targets are compared with the largest output; signs, [n] or [n, 1], with the sign of the
+    only output. An output of zero is no correct sign. (argmax over NaN would return class 0, and
+    the accuracy would read as honest chance.)
     """
-    if targets.ndim == 1:
-        correct = outputs[:, 0] * targets > 0
+    if targets.size == len(targets):
+        correct = outputs[:, 0] * targets.reshape(-1) > 0
     else:
         correct = jnp.argmax(outputs, axis=-1) == jnp.argmax(targets, axis=-1)
     return jnp.where(jnp.isnan(outputs).any(axis=-1), jnp.nan, correct)

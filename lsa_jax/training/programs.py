@@ -3,6 +3,7 @@
 An epoch is one scan over its batches. Everything random is a function of (key, epoch).
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from lsa_jax.training.segments import kept_if
 PyTree = Any
 
 # Streams of a run's key, split by meaning.
-_INIT, _ORDER = 0, 1
+_INIT, _ORDER, _DRAWS = 0, 1, 2
 
 
 def _rows_of_dataset(dataset: Dataset, replica: PyTree, index: Array, epoch: Array) -> Dataset:
@@ -109,6 +110,19 @@ def epoch_order(
     return jax.random.permutation(order_key, num_examples)
 
 
+def draw_key(
+    key: Key[Array, ""], step: Int[ArrayLike, ""], first: Int[ArrayLike, ""]
+) -> Key[Array, ""]:
+    """Returns the key with which a run of this key draws masks (`models.Dropout`) in a step.
+
+    Args:
+        key: of the run.
+        step: how many were due before.
+        first: place in the batch of a device's first example: devices draw masks of their own.
+    """
+    return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, _DRAWS), step), first)
+
+
 def _padded_batches(index: Array, batch_size: int) -> tuple[Array, Array]:
     """Cuts [n] into [batches, batch_size], filled up from the front with examples of weight 0."""
     count = len(index)
@@ -148,10 +162,11 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
     """Returns `(state, key, replica, arrays) -> (state, mean loss over the epoch's batches)`.
 
     A step whose loss is not finite is not taken, nor is any after it: `state.step` then falls short
-    of the steps that are due.
+    of the steps that are due. A model whose `apply` takes a `key` is given one.
     """
     source = source.outline()
     model, loss, layout = recipe.model, recipe.loss, recipe.layout
+    draws = "key" in inspect.signature(model.apply).parameters
 
     def train_epoch(
         state: ReplicaState, key: Key[Array, ""], replica: PyTree, arrays: PyTree
@@ -170,9 +185,11 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
             index, weight = layout.part((index, weight))
             inputs, targets = source.fetch(arrays, replica, index, epoch)
             trained, fixed = split(state.params, recipe.frozen)
+            first = layout.part(jnp.arange(recipe.batch_size))[0]
+            given = {"key": draw_key(key, due, first)} if draws else {}
 
             def mean_loss(trained: PyTree) -> Array:
-                outputs = model.apply(join(trained, fixed), inputs)
+                outputs = model.apply(join(trained, fixed), inputs, **given)
                 return jnp.sum(weight * loss(outputs, targets)) / count
 
             value, gradient = layout.total(jax.value_and_grad(mean_loss)(trained))
@@ -193,7 +210,9 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
 
     Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch. They
     come in one fixed random order: data sets may lie class by class, and a batch of one class has
-    other statistics than those that batch normalisation was trained with.
+    other statistics than those that batch normalisation was trained with. Devices that share
+    batches have as many examples each, so that their number may make batches larger. No masks are
+    drawn.
     """
     source = source.outline()
     measures = {"loss": recipe.loss, **recipe.metrics}

@@ -6,7 +6,6 @@ the state. A replica's compiled steps see to it that its state stays as it was b
 was not finite (`kept_if`); where all replicas have stopped, there is nothing to go on with.
 """
 
-import functools
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from jaxtyping import Array, Bool, Float
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.parallel import Layout
+from lsa_jax.parallel import Layout, kept_programs
 from lsa_jax.training import checkpoints
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def placed(layout: Layout, tree: Tree) -> Tree:
     return _placing(layout)(layout.spread(tree))
 
 
-@functools.lru_cache(maxsize=16)
+@kept_programs
 def _placing(layout: Layout) -> Callable[[Tree], Tree]:
     def place(tree: Tree) -> Tree:
         return tree
@@ -70,15 +69,17 @@ def _write_into(table: Tree, saved: Tree) -> None:
 
 
 def _restore(
-    kept: Checkpoints, tree: tuple[Tree, ...], marks: Sequence[int], checksum: int | None
+    kept: Checkpoints, tree: tuple[Tree, ...], marks: Sequence[int], own: dict[str, int]
 ) -> tuple[int, tuple[Tree, ...] | None]:
     """Returns how many segments are done, and what was saved after the last of them."""
     if kept.directory is None or not (saved := checkpoints.restore(kept.directory, tree)):
         return 0, None
     mark, values = saved
     again = f"; remove the folder {kept.directory} to start the run again"
-    if checksum is not None and values[-1] != checksum:
-        raise InputError(f"the checkpoint is of other data than this run's{again}")
+    theirs = values[-1].tolist() if own else []
+    other = [name for name, number in zip(own, theirs, strict=True) if number != own[name]]
+    if other:
+        raise InputError(f"the checkpoint is of other {', '.join(other)} than this run's{again}")
     if mark not in marks:
         raise InputError(f"the checkpoint is of step {mark}, where this run does not stop{again}")
     return list(marks).index(mark) + 1, values
@@ -93,7 +94,7 @@ def run_segments(
     kept: Checkpoints = NOWHERE,
     layout: Layout | None = None,
     going: Callable[[Tree, int], bool] = lambda state, index: True,
-    checksum: int | None = None,
+    identity: Callable[[], dict[str, int]] = dict,
     lengths: Sequence[int] | None = None,
     progress: Callable[[int], None] = lambda mark: None,
 ) -> tuple[Tree, int]:
@@ -107,7 +108,8 @@ def run_segments(
         kept: where to save, and how often.
         layout: how the state lies on the devices between segments.
         going: `(state, segment)`: whether that segment is still to be trained.
-        checksum: tells data apart; a checkpoint of another is refused. None saves none.
+        identity: returns what tells the run from others, numbers of 32 bits by what they are of
+            (see `identities`); a checkpoint of others is refused. It is asked where one is kept.
         lengths: of the segments; in a dry run those of one length stand for each other.
         progress: called with a segment's mark after it.
 
@@ -117,12 +119,15 @@ def run_segments(
     Raises:
         InputError: the checkpoint is of another run.
     """
-    numbers = () if checksum is None else (np.asarray(checksum, np.uint32),)
+    if backend.dry_run() is not None:
+        kept = NOWHERE
+    own = {} if kept.directory is None else identity()
+    numbers = (np.array([*own.values()], np.uint32),) if own else ()
 
     def everything() -> tuple[Tree, ...]:
         return (layout.gather(state) if layout else state, table, *numbers)
 
-    done, saved = _restore(kept, everything(), marks, checksum)
+    done, saved = _restore(kept, everything(), marks, own)
     if saved is not None:
         state = placed(layout, saved[0]) if layout else saved[0]
         _write_into(table, saved[1])

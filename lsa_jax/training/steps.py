@@ -4,7 +4,6 @@ For networks that begin anywhere, grown ones too, where `training.train` begins 
 and counts epochs. A run goes from checkpoint to checkpoint in segments, each one compiled scan.
 """
 
-import functools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +17,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
-from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout
+from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout, kept_programs
+from lsa_jax.training import identities
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 
@@ -42,7 +42,7 @@ class Problem(NamedTuple):
         optimizer: an optax transformation.
         batches: `(first step, steps) -> batches [steps, ...]`, the same whoever is trained on them.
         validation: batches [parts, ...] whose mean loss is measured.
-        checksum: a number that tells data apart; a checkpoint is refused where it differs.
+        checksum: tells data apart that differ beyond `validation` and the first batch.
     """
 
     loss: Callable[[PyTree, PyTree], tuple[Array, Array]]
@@ -91,7 +91,7 @@ def make_measure(loss: Callable, layout: Layout) -> Callable[[PyTree, PyTree], A
     return measure
 
 
-@functools.lru_cache(maxsize=16)
+@kept_programs
 def make_programs(
     loss: Callable, optimizer: optax.GradientTransformation, layout: Layout
 ) -> Programs:
@@ -181,7 +181,7 @@ def train_steps(
         measuring: of `OF_WEIGHTS`, what is measured since the start, between segments.
 
     Raises:
-        InputError: the checkpoint is of other data.
+        InputError: the checkpoint is of another run.
     """
     spans = _segments(start, stop, segment)
     marks = [0, *(last - start for _, last in spans)]
@@ -195,7 +195,7 @@ def train_steps(
         kept=Checkpoints(directory),
         layout=layout,
         going=lambda now, _: bool(layout.gather(now.finite).any()),
-        checksum=problem.checksum,
+        identity=lambda: identities.of_steps(problem, states, start, stop, measured),
         lengths=[last - first for first, last in spans],
         progress=lambda mark: progress((mark - start) / (stop - start)),
     )
@@ -250,7 +250,7 @@ class _Trainer:
             self.losses[self._rows[step]] = self._layout.gather(found)
 
 
-@functools.lru_cache(maxsize=16)  # programs are shared by layout
+@kept_programs  # which are shared by layout
 def _layout(batch_size: int | None, count: int) -> Layout:
     return BatchLayout(batch_size) if batch_size else ReplicaLayout(count)
 

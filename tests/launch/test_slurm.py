@@ -97,9 +97,10 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     array, report = result.stdout.split("#!/bin/bash")[1:]
-    flags_of_both = ("partition=night", "gpus-per-node=2", "cpus-per-task=8", "mem=1536MB")
-    for flag in (*flags_of_both, "time=90", "requeue", f"chdir={tmp_path}", "signal=USR2@60"):
+    for flag in ("partition=night", "mem=1536MB", "requeue", f"chdir={tmp_path}", "signal=USR2@60"):
         assert f"#SBATCH --{flag}\n" in array and f"#SBATCH --{flag}\n" in report
+    for flag in ("gpus-per-node=2", "cpus-per-task=8", "time=90"):
+        assert f"#SBATCH --{flag}\n" in array and f"#SBATCH --{flag}\n" not in report
     assert "#SBATCH --array=0-1%1\n" in array and "--dependency=afterany:" in report
     task = f"{sys.executable} -m launch.groups --workdir={tmp_path / 'out'} --groups="
     for number in (0, 1):
@@ -109,6 +110,23 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
         f"export PYTHONPATH={ROOT}" in array and f"srun --unbuffered --output {tmp_path}" in array
     )
     assert not (tmp_path / "out").exists()
+
+
+def test_the_report_takes_no_gpu_and_no_more_than_a_task(tmp_path):
+    wide = ["--gpus=2", "--cpus=8", "--mem_gb=64", "--time=600", "--partition=gpu"]
+    result = launch("slurm", *SWEEP, f"--workdir={tmp_path}/out", *wide, "--dry_run", PATH="")
+    report = result.stdout.split("#!/bin/bash")[2]
+    assert "gpus" not in report
+    for flag in ("partition=gpu", "cpus-per-task=2", "mem=8192MB", "time=30"):
+        assert f"#SBATCH --{flag}\n" in report
+    with _flags(cpus=1, mem_gb=None, time=5, partition="gpu", report_partition="cpu"):
+        assert slurm._of_report() == ("cpu", 0, 1, None, 5)
+
+
+def _flags(**values):
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    return flagsaver.flagsaver(**values)
 
 
 @pytest.fixture

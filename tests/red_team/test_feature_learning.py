@@ -7,12 +7,18 @@ import pytest
 from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_clouds
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
 from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
+from lsa_jax.experiments.feature_learning.fixed_features import settings as fixed_settings
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_settings
 from lsa_jax.sweep.variants import set_fields
 
 
-def models(linear, network, hinge=0.9, norm=1.0, bound=0.4, failed=0, num_test=10_000):
+def models(linear, network, hinge=0.9, norm=1.0, bound=0.4, failed=0, num_test=10_000, **axes):
+    """Returns the claims on linear models and networks, by seed, of a sweep's axes."""
+    asked = {"cases": ((100, 5),), "features": ("neurons",), "N": (10,)}
+    asked |= {"seed": tuple(range(len(network)))} | axes
+    fields = {f"sweep.{name}": values for name, values in asked.items()}
+    config = set_fields(fixed_settings.default_config(), fields | {"num_test": num_test})
     columns = {"num_patterns": 100, "k": 5, "status": "ok"}
     rows = [{"learner": "neurons", "N": 10, "test_accuracy": accuracy} for accuracy in linear] + [
         {"learner": "network", "N": np.nan, "test_accuracy": accuracy} for accuracy in network
@@ -20,7 +26,7 @@ def models(linear, network, hinge=0.9, norm=1.0, bound=0.4, failed=0, num_test=1
     found = pd.DataFrame(rows).assign(test_hinge=hinge, norm=norm, bound=bound, **columns)
     found["seed"] = found.groupby("learner").cumcount()
     found.loc[found.index[:failed], "status"] = "failed"
-    return fixed_features.make_claims(found, num_test)
+    return fixed_features.make_claims(config, found)
 
 
 def test_zero_weights_show_no_lower_bound(nothing_shown):
@@ -43,6 +49,17 @@ def test_fixed_features_of_failed_equal_or_few_runs_show_nothing(nothing_shown):
     nothing_shown(models([0.8, 0.801, 0.799], [0.85, 0.95, 1.0]))
     # What is the same in the problem of a seed is no difference.
     assert models([0.6, 0.7, 0.8], [0.7, 0.81, 0.9])[1].status == "shown"
+
+
+def test_what_an_interrupted_sweep_of_fixed_features_leaves_shows_nothing(nothing_shown):
+    linear, network = [0.78, 0.781, 0.779], [0.99, 1.0, 0.991]
+    for axes in ({"seed": range(5)}, {"features": ("neurons", "rbf")}, {"N": (10, 30)}):
+        claims = models(linear, network, **{name: tuple(of) for name, of in axes.items()})
+        nothing_shown(claims)
+        assert all("runs failed or are not there" in claim.note for claim in claims)
+    # A case that was not begun is not left out.
+    claims = models(linear, network, cases=((100, 5), (30, 3)))
+    assert [claim.status for claim in claims] == ["shown"] * 2 + ["not run"] * 2
 
 
 @pytest.mark.parametrize(
@@ -137,6 +154,13 @@ def test_neurons_of_equal_failed_or_few_runs_or_constant_answers_show_nothing(no
         # One seed of five guesses.
         half = [0.99, 0.98, 0.5, 0.99, 0.97]
         nothing_shown(neurons(fields, found, least_covered=least, test_accuracy=half))
+        # Numbers that are none are not there, and no exception either.
+        none = [*found[:2], np.nan, np.nan, np.nan]
+        (first, *_) = neurons(fields, none, least_covered=least)
+        assert first.status == "undecided" and "3 of 5 runs failed" in first.note
     # Of MNIST's 0 and 1 and of SVHN's, ones are 1135 of 2115 and 5099 of 6843.
     for data, constant in (("mnist", 0.537), ("svhn", 0.745)):
         nothing_shown(neurons({"data.dataset": data}, values, test_accuracy=constant))
+    # Digits have 72 test images of both classes, on which 0.6 may be a constant's 0.5.
+    for data, status in (("digits", "undecided"), ("mnist", "shown")):
+        assert neurons({"data.dataset": data}, values, test_accuracy=0.6)[0].status == status

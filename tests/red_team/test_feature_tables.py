@@ -106,8 +106,11 @@ def test_one_step_that_fails_where_every_learner_does_needs_no_second_step(nothi
 MEASURES = ("test_accuracy", "train_accuracy", "test_balanced_accuracy", "cosine")
 
 
-def near_paper(item, *, seeds=5, failed=(), same=False, num_test=10_000, swap=None):
-    """Returns the claims on a table that has the paper's numbers, up to noise from seed to seed."""
+def near_paper(item, *, seeds=5, failed=(), same=False, num_test=10_000, swap=None, change=None):
+    """Returns the claims on a table that has the paper's numbers, up to noise from seed to seed.
+
+    `change` is what is done to its rows.
+    """
     config = set_fields(
         learning_settings.default_config(),
         {"paper_item": item, "sweep.learner": LEARNERS, "data.num_test": num_test},
@@ -135,7 +138,7 @@ def near_paper(item, *, seeds=5, failed=(), same=False, num_test=10_000, swap=No
             )
     results = pd.DataFrame(rows)
     results.loc[results["status"] == "failed", list(MEASURES)] = np.nan
-    return learning.make_claims(config, results)
+    return learning.make_claims(config, results if change is None else change(results))
 
 
 @pytest.mark.parametrize("item", FEATURE_LEARNING)
@@ -158,6 +161,46 @@ def test_a_table_whose_runs_failed_shows_nothing_of_them(learner):
     own += [c for c in claims if learner == "network" and "Network minus" in c.item]
     assert own and {claim.status for claim in own} == {"undecided"}
     assert any("2 of 5 runs failed or are not there" in claim.note for claim in own)
+
+
+@pytest.mark.parametrize(
+    ("least", "statuses"), [(0.99, {"shown"}), (0.989, {"undecided"}), (np.nan, {"undecided"})]
+)
+def test_networks_without_structure_are_the_paper_s_where_they_fit_in_every_seed(least, statuses):
+    def unfit(results):
+        one = (results["seed"] == 3) & ~results["structured"]
+        return results.assign(train_accuracy=results["train_accuracy"].mask(one, least))
+
+    for item in FEATURE_LEARNING:
+        claims = near_paper(item, num_test=1_000_000, change=unfit)
+        own = [claim for claim in claims if "Network w/o structure" in claim.item]
+        assert len(own) == 4 and {claim.status for claim in own} == statuses
+        note = "1 of 5 seeds do not fit their training examples"
+        assert all((note in claim.note) == (statuses != {"shown"}) for claim in own)
+
+
+def test_networks_without_structure_that_do_not_fit_refute_nothing():
+    def unfit(results):
+        own = ~results["structured"].astype(bool)
+        found = results.assign(cosine=results["cosine"].mask(own, 0.05 + 0.001 * results["seed"]))
+        return found.assign(train_accuracy=found["train_accuracy"].mask(own, 0.55))
+
+    for claim in near_paper("feature_learning/table1", change=unfit):
+        assert "w/o structure" not in claim.item or claim.status == "undecided"
+
+
+def test_numbers_that_are_none_are_no_runs(nothing_shown):
+    def lost(*columns):
+        def lose(results):
+            kept = results["seed"] < 2
+            return results.assign(**{name: results[name].where(kept) for name in columns})
+
+        return near_paper("feature_learning/table1", change=lose)
+
+    nothing_shown(lost("test_accuracy", "test_balanced_accuracy"))
+    own = [claim for claim in lost("cosine") if claim.item.startswith("cosine")]
+    nothing_shown(own)
+    assert all("3 of 5 runs failed or are not there" in claim.note for claim in own)
 
 
 def test_a_table_of_few_test_examples_shows_nothing(nothing_shown):

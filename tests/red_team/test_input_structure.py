@@ -6,6 +6,7 @@ import pytest
 from student_rows import injected_rows
 
 from lsa_jax.experiments.feature_learning.input_structure import claims as input_structure
+from lsa_jax.experiments.feature_learning.input_structure import differences
 from lsa_jax.experiments.feature_learning.input_structure import sizes as structure_sizes
 
 
@@ -71,7 +72,7 @@ def test_a_gap_that_grows_counts_test_images_seeds_and_chance(nothing_shown):
             for size, of in ((9, smaller), (50, larger))
             for seed, gap in enumerate(of)
         ]
-        labels = input_structure.Labels(**{"test": 2000, "seeds": range(3)} | fields)
+        labels = differences.Labels(**{"test": 2000, "seeds": range(3)} | fields)
         return input_structure.size_gap_claims(pd.DataFrame(rows), labels)
 
     least, most = (0.05, 0.051, 0.049), (0.2, 0.21, 0.19)
@@ -82,14 +83,71 @@ def test_a_gap_that_grows_counts_test_images_seeds_and_chance(nothing_shown):
     nothing_shown(gaps(0.1, (0.01, 0.011, 0.012), (0.08, 0.081, 0.079)))
 
 
-def students(labelled, injected, whole, direct, teacher=0.97, **fields):
+def students(labelled, injected, whole, direct, teacher=0.97, share=0.5, alone=(), **fields):
+    """Returns the claims on students of a share, by seed; `alone` is the control's labelled part.
+
+    `course` are the seeds whose evaluations are there, `largest_label` that of the teacher.
+    """
     rows = pd.DataFrame({"test_labelled_part": labelled, "test_injected_part": injected})
-    fixed = {"learner": "student", "teacher_size": 9, "share": 0.5, "size": 9}
-    fixed |= {"injected": "gaussian", "teacher_accuracy": teacher}
-    rows = rows.assign(seed=range(len(rows)), test_accuracy=whole, **fixed)
+    fixed = {"learner": "student", "teacher_size": 9, "size": 9, "injected": "gaussian"}
+    fixed |= {"teacher_accuracy": teacher, "largest_label": fields.pop("largest_label", np.nan)}
+    course = fields.pop("course", range(len(rows)))
+    rows = rows.assign(seed=range(len(rows)), test_accuracy=whole, share=share, **fixed)
     own = pd.DataFrame({"size": 9, "test_accuracy": direct, "seed": range(len(direct))})
-    labels = input_structure.Labels(**{"test": 2000, "seeds": range(len(rows))} | fields)
-    return input_structure.student_claims(rows, own, rows, labels)
+    control = pd.DataFrame({"test_labelled_part": alone, "seed": range(len(alone)), "share": 0.0})
+    labels = {"test": 2000, "seeds": range(len(rows))} | fields
+    return input_structure.student_claims(
+        pd.concat([rows, control.assign(**fixed)]) if len(alone) else rows,
+        own,
+        rows[rows["seed"].isin(course)],
+        differences.Labels(**labels),
+    )
+
+
+NOISE = np.array([0.0, 0.002, -0.002, 0.001, -0.001])
+
+
+def test_what_is_the_same_of_every_input_is_held_against_the_teacher_s_own_labels(nothing_shown):
+    """A constant has a fifth of a skewed teacher's labels right, where each class is a tenth."""
+
+    def constant(**fields):
+        parts = (list(0.2 + NOISE), list(0.1 - NOISE), list(0.15 + NOISE), list(0.2 + NOISE))
+        return students(*parts, **{"teacher": 0.35} | fields)
+
+    assert "shown" in {claim.status for claim in constant(largest_label=0.1)}
+    nothing_shown(constant(largest_label=0.2))
+    nothing_shown(constant(largest_label=[0.1, 0.1, 0.1, 0.1, 0.2]))
+    # Where it is not recorded: a teacher with nine tenths right has no label that is much larger.
+    for teacher in (0.35, 0.9):
+        nothing_shown(constant(teacher=teacher))
+        assert "label is not recorded" in constant(teacher=teacher)[0].note
+    assert "shown" in {claim.status for claim in constant(teacher=0.95)}
+
+
+def test_of_injected_inputs_a_constant_has_the_teacher_s_most_used_class_right(nothing_shown):
+    rows = injected_rows((0.3, 0.301, 0.302), (0.1, 0.101, 0.102))
+    labels = differences.Labels(2000, seeds=range(3))
+    for share, status in ((0.3, "undecided"), (0.15, "shown")):
+        found = input_structure._injected_claims(rows.assign(most_used_class=share), labels)
+        assert [claim.status for claim in found] == [status]
+
+
+def test_students_beside_networks_of_more_labelled_images_are_measured_alone():
+    """At three quarters a student has a third of the images that its control and direct have."""
+    parts = (list(0.95 + NOISE), list(0.8 - NOISE), list(0.85 + NOISE), list(0.96 + NOISE))
+    for share, statuses in ((0.5, ["shown"] * 5), (0.75, ["measured", "shown"] * 2 + ["measured"])):
+        claims = students(*parts, share=share, alone=list(0.951 + NOISE[::-1]), test=20_000)
+        assert [claim.status for claim in claims] == statuses
+        for claim in claims:
+            assert ("33 % of the labelled images" in claim.note) == (claim.status == "measured")
+
+
+def test_a_seed_without_its_course_is_no_seed_of_a_mean_over_it():
+    parts = (list(0.95 + NOISE), list(0.8 - NOISE), list(0.85 + NOISE), list(0.96 + NOISE))
+    for course, status in ((range(5), "shown"), (range(3), "undecided"), ((), "not run")):
+        (slower,) = (claim for claim in students(*parts, course=course) if "over" in claim.item)
+        assert slower.status == status
+        assert ("2 of 5 runs failed or are not there" in slower.note) == (status == "undecided")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +182,7 @@ def test_pictures_that_are_learned_no_better_than_gaussian_inputs_show_nothing(
     tiny, gaussian, nothing_shown
 ):
     students = injected_rows(tiny, gaussian)
-    labels = input_structure.Labels(2000, seeds=range(len(tiny)))
+    labels = differences.Labels(2000, seeds=range(len(tiny)))
     nothing_shown(input_structure._injected_claims(students, labels))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from lsa_jax.experiments.stability import settings
 from lsa_jax.experiments.stability.claims import make_claims
+from lsa_jax.experiments.stability.connectivity import connectivity_claims
 from lsa_jax.experiments.stability.fit_table import fit_all
 from lsa_jax.experiments.stability.measures import QUANTITIES
 from lsa_jax.experiments.stability.regions import region_claims
@@ -22,7 +23,7 @@ OF_THESIS = {
     "2a": {"loss_gap": -0.48, "stability": 0.02},
     "2b": {"loss_gap": -0.35, "stability": -0.17},
 }
-FALLS = {"fig2_1": 0.0, "1a": 0.0, "2a": 0.03, "2b": 0.3}
+FALLS = {"fig2_1": 0.0, "1a": 0.0, "2a": 0.035, "2b": 0.3}
 
 
 def configure(paper, **fields):
@@ -198,6 +199,55 @@ def test_models_that_guess_or_are_connected_otherwise(nothing_shown):
         nothing_shown(claims(paper, powers(OF_THESIS[paper]), fall)[-2:])
     for paper in ("1a", "2a", "2b"):
         nothing_shown(claims(paper, powers(OF_THESIS[paper]), accuracy=0.1, fitted=0.1)[-2:])
+
+
+def test_no_fall_is_shown_as_two_of_the_thesis_three():
+    """Nor is noise of 2e-4 between two models that fit, which is above 0, shown as a slight one."""
+    shown = {}
+    for fall in (0.0, 2e-4, 0.01, 0.019, 0.021, 0.035, 0.049, 0.051, 0.1, 0.3):
+        found = {p: claims(p, powers(OF_THESIS[p]), fall)[-2] for p in ("1a", "2a", "2b")}
+        shown[fall] = {paper for paper, claim in found.items() if claim.status == "shown"}
+    assert max(map(len, shown.values())) == 1
+    assert shown[2e-4] == {"1a"} and shown[0.035] == {"2a"} and shown[0.3] == {"2b"}
+
+
+@pytest.mark.parametrize("right", [0.7, 0.9, 0.999])
+@pytest.mark.parametrize("examples", [250, 1000, 10_000])
+def test_the_largest_fall_of_noise_is_no_slight_one(examples, right, nothing_shown):
+    """All places of a path have the same accuracy, on examples that are drawn for each anew."""
+    rng = np.random.default_rng(0)
+    config = configure("2a", data__num_test=examples, connectivity__num_train=examples)
+    for paths in (3, 60):
+        found = [
+            {"alpha": alpha, "test_accuracy": rng.binomial(examples, right) / examples}
+            | {"train_accuracy": rng.binomial(examples, max(right, 0.995)) / examples}
+            | {"pair": pair, "m": 10_000, "seed": 0, "step": 8}
+            for pair in range(paths)
+            for alpha in np.linspace(-1, 2, 76)
+        ]
+        table = pd.DataFrame(found).assign(learner="resnet", perturbation="swap")
+        nothing_shown(connectivity_claims(config, table))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_thesis_own_numbers_on_few_test_examples_show_nothing(paper, nothing_shown):
+    found = claims(paper, powers(OF_THESIS[paper]), FALLS[paper], data__num_test=29)
+    found = [claim for claim in found if "train accuracy" not in claim.item]
+    nothing_shown(found)
+    assert all("29 test examples are too few" in claim.note for claim in found)
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("paper", PAPERS)
+def test_one_pair_without_a_finite_number(paper, bad, nothing_shown):
+    """A gap of -inf is no maximum: the loss on S of a network that diverged is infinite."""
+    good = powers(OF_THESIS[paper])
+
+    def quantity(name, m, pair):
+        return bad if (m, pair) == (SIZES[1], 7) else good(name, m, pair)
+
+    found = claims(paper, quantity, FALLS[paper])
+    nothing_shown([claim for claim in found if "accuracy" not in claim.item])
 
 
 A1_SIZES = (1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 50_000)

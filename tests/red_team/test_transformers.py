@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.transformers import settings
-from lsa_jax.experiments.transformers.claims import step_claims, theorem_claims, training_claims
+from lsa_jax.experiments.transformers.claims import step_claims, theorem_claims
+from lsa_jax.experiments.transformers.starts import training_claims
 from lsa_jax.sweep.variants import set_fields
 
 SIZES = ((8, 3, 2), (10, 4, 3))
@@ -285,14 +286,27 @@ def test_starts_of_one_seed_equal_failed_or_absent_show_nothing(nothing_shown):
 def test_near_starts_without_random_ones_beside_them_show_nothing(nothing_shown):
     alone = starts(lambda *key: True, randomness=(0.0, 0.5))
     nothing_shown(alone)
-    assert alone[0].note == "no random start was run beside it"
-    assert alone[1].status == "not run"
+    assert all(claim.note == "no random start was run beside it" for claim in alone[:2])
+    assert alone[2].status == "not run"
     # A random start is not near, be it the nearest that was run.
     random = starts(lambda *key: True, randomness=(1.0,))
     assert [claim.status for claim in random] == ["not run", "measured"]
     lost = starts(lambda r, seed, size: 1.0 if r == 0 else np.nan if seed == 1 else 0.0)
     nothing_shown(lost)
     assert lost[0].note == "2 of 6 runs from a random V_0 have no number"
+
+
+def test_starts_that_are_told_apart_at_one_scale_do_not_hide_it():
+    """Random starts succeed at all scales but the largest, at which all of them fail."""
+    axes = {"sweep.randomness": (0.0, 0.25, 1.0), "sweep.value_scale": (0.1, 1.0, 10.0)}
+    config, rows = planned("value_random", **axes)
+    fails = (rows["randomness"] == 1) & (rows["value_scale"] == 10)
+    itself, near, random = training_claims(
+        config, rows.assign(success=1.0 - fails, loss=rows.index)
+    )
+    assert random.ours == "12 of 18: 6 of 6 at c = 0.1, 6 of 6 at c = 1, 0 of 6 at c = 10"
+    for claim in (itself, near):
+        assert claim.note == "random starts are shown to succeed less often at c = 10 alone"
 
 
 def test_one_near_start_that_fails_refutes_that_all_succeed():

@@ -5,11 +5,13 @@ import json
 import pandas as pd
 import pytest
 
+from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.lemmas import settings
+from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Claim, Report
 from lsa_jax.sweep import reports
 from lsa_jax.sweep.experiment import Experiment
-from lsa_jax.sweep.points import make_points
+from lsa_jax.sweep.points import Point, make_points
 
 CLAIMS = [
     Claim("a gap", "above 0", 1.0, None, "shown", 0.5, 1.5),
@@ -63,3 +65,27 @@ def test_what_is_decided_by_the_others_of_runs_that_failed_says_so(report):
 def test_where_all_runs_failed_nothing_is_claimed(report):
     found = report(["failed", "failed"])
     assert found.claims == [] and found.notes == ["All runs failed: nothing is claimed."]
+
+
+def test_runs_whose_accuracy_is_gone_are_named(tmp_path, monkeypatch):
+    """A file that was changed by hand; other kinds of learners need not have one."""
+    lines, config = [], settings.default_config()
+    net, risk = {"learner": "net"}, {"learner": "risk"}
+    runs = [
+        ("a", net, {"test_accuracy": 0.5}),
+        *[("b", net, {}), ("c", net, {"diverged": True}), ("d", risk, {})],
+    ]
+    points = [Point(run, {**kind, "seed": n}, config) for n, (run, kind, _) in enumerate(runs)]
+    for run, _, metrics in runs:
+        files.write_run(tmp_path, run, {"id": run, "status": "ok", **metrics}, [])
+    monkeypatch.setattr(reports, "make_report", lambda *given: Report("T", [], CLAIMS, {}))
+    reports.report_sweep(config, points, tmp_path, lines.append)
+    assert lines[-1] == "result.json of b has no test_accuracy, as others of its kind have"
+
+
+def test_a_text_in_the_place_of_an_accuracy_is_named_with_what_to_do(tmp_path):
+    result = {"id": "a", "status": "ok", "test_accuracy": "0.5"}
+    files.write_run(tmp_path, "a", result, [])
+    words = "result.json is damaged: test_accuracy is '0.5'; expected a number; remove the folder"
+    with pytest.raises(InputError, match=words):
+        files.read_results(tmp_path, ["a"])

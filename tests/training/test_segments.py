@@ -51,9 +51,9 @@ def test_a_run_ends_where_there_is_nothing_to_go_on_with():
 
 
 def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
-    doubled(Checkpoints(tmp_path), checksum=1)
+    doubled(Checkpoints(tmp_path), identity=lambda: {"data": 1})
     with pytest.raises(InputError, match="of other data than this run's; remove the folder"):
-        doubled(Checkpoints(tmp_path), checksum=2)
+        doubled(Checkpoints(tmp_path), identity=lambda: {"data": 2})
     with pytest.raises(InputError, match="of step 9, where this run does not stop"):
         run_segments(
             np.ones(1),
@@ -61,7 +61,7 @@ def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
             (3, 5, 8),
             lambda state, _: state,
             kept=Checkpoints(tmp_path),
-            checksum=1,
+            identity=lambda: {"data": 1},
         )
 
 
@@ -177,3 +177,15 @@ def test_a_file_of_the_system_s_beside_checkpoints_is_left_alone(tmp_path):
         segments.checkpoints.save(tmp_path, step, {"w": np.full(2, step)})
     step, tree = segments.checkpoints.restore(tmp_path, {"w": np.zeros(2, int)})
     assert step == 3 and tree["w"].tolist() == [3, 3] and (tmp_path / ".DS_Store").exists()
+
+
+def test_a_save_removes_steps_and_what_was_left_of_them_but_no_other_folder(tmp_path):
+    others = [".git", "thesis", "step_1", "step_00000001_of_mine", "old_step_00000001"]
+    for name in (*others, "step_00000001.orbax-checkpoint-tmp", "step_00000002"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "chapter.tex").write_text("mine")
+    for step in (3, 4, 5):
+        segments.checkpoints.save(tmp_path, step, {"w": np.full(2, step)})
+    steps = ["step_00000004", "step_00000005"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*others, *steps])
+    assert all((tmp_path / name / "chapter.tex").exists() for name in others)

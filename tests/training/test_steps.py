@@ -145,3 +145,22 @@ def test_a_dry_run_yields_every_part_once(problem):
         parts = list(train_parts(problem, begin, 7, Placement(at_once=2), **given))
     assert sorted((part.start, part.stop) for part in parts) == [(0, 2), (2, 4), (4, 6), (6, 7)]
     assert all(len(p.trained.states.params["w"]) == p.stop - p.start for p in parts)
+
+
+def test_programs_of_a_dry_run_are_not_those_of_a_run_nor_the_other_way_round(problem):
+    given = {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 4}
+
+    def ends():
+        parts = train_parts(problem, begin, 2, Placement(), **given)
+        return [part.trained.states.params["w"].tolist() for part in parts]
+
+    def noted():
+        recorder = DryRun(without_data=True)
+        with backend.noted_by(recorder):
+            ends()
+        return [program.name for program, _ in recorder.found]
+
+    dry = noted()
+    expected = [by_hand(w, 0, 4)[-1] for w in (0.0, 1.0)]
+    np.testing.assert_allclose(ends(), [expected], rtol=1e-6)
+    assert noted() == dry and "advance" in dry

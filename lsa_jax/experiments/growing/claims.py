@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import ml_collections
-import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.growing.correlations import correlate, not_told_apart
 from lsa_jax.experiments.growing.doubts import (
     DRAWN,
     few_operators,
@@ -14,6 +14,7 @@ from lsa_jax.experiments.growing.doubts import (
     without,
 )
 from lsa_jax.experiments.growing.families import EARLY_SPEARMAN
+from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
 from lsa_jax.experiments.growing.numbers import (
     GROWING,
     GROWING_TRANSITION,
@@ -36,71 +37,15 @@ _SCHEDULE_OF_THESIS = {"encoder": "constant", "decoder": "cosine"}
 SETTING = ["kind", "schedule"]
 
 
-def rank_error(operators: pd.Series) -> float:
-    """Returns the standard error of the inverse hyperbolic tangent of Spearman's correlation.
-
-    Over the fewest operators of any seed, n: its square is 1.06 / (n - 3); infinite of three.
-
-    Source: Fieller, Hartley and Pearson (1957).
-    """
-    spare = float(operators.min()) - 3
-    return float(np.sqrt(1.06 / spare)) if spare > 0 else np.inf
-
-
-def transformed(correlations: pd.Series, operators: pd.Series) -> pd.Series:
-    """Returns the inverse hyperbolic tangents of Spearman's correlations over so many operators.
-
-    An order that agrees in full has no finite one, and is taken as half a step away: without ties
-    the next lower correlation of n operators is 1 - 12 / (n^3 - n).
-    """
-    counts = operators.astype(float)
-    most = 1 - 6 / (counts**3 - counts)
-    return np.arctanh(correlations.astype(float).clip(-most, most))
-
-
-def _correlate(
-    item: str,
-    paper: str | float,
-    values: pd.Series,
-    operators: pd.Series,
-    *,
-    above: float = -1.0,
-    below: float = 1.0,
-    unless: str = "",
-) -> Claim:
-    """Returns a claim on rank correlations: what stands in for test examples are operators.
-
-    Its interval is one of Fisher's z, over seeds and operators, and its ends are those of the
-    correlation. Seeds that have none, as losses are equal, leave what would be shown undecided.
-    """
-    if values.isna().all() and len(values):
-        return Claim(item, paper, "", None, "undecided", note=without(values, "correlation"))
-    if operators.min() <= 3:
-        mean = round(float(values.mean()), 4)
-        return Claim(item, paper, mean, spread(values), "undecided")  # why is said by all claims
-    with np.errstate(divide="ignore"):
-        limits = {"above": float(np.arctanh(above)), "below": float(np.arctanh(below))}
-    found = transformed(values, operators)
-    claim = compare(
-        item, paper, found, examples_error=rank_error(operators), unless=unless, **limits
-    )
-    if claim.status == "not run":
-        return claim
-    ends = [None if end is None else float(f"{np.tanh(end):.4g}") for end in claim[5:7]]
-    claim = claim._replace(
-        ours=round(float(values.mean()), 4), spread=spread(values), low=ends[0], high=ends[1]
-    )
-    claim = claim._replace(note=claim.note.replace("test examples", "operators"))
-    return doubted(claim, [without(values, "correlation")])
-
-
 def setting_claims(
     config: ml_collections.ConfigDict, kind: str, schedule: str, found: pd.DataFrame
 ) -> list[Claim]:
     """Returns what the thesis says of growing beside one network and schedule, over seeds.
 
-    That a loss on growing tells nothing, or a choice costs little, says something where an early
-    loss does tell: else final losses may differ by their noise alone.
+    What foretells is an early loss, not the loss on growing: that the one is predictive is shown
+    where the other is shown to be less so. That a loss on growing tells nothing, or a choice costs
+    little, says something where an early loss does tell: else final losses may differ by their
+    noise alone.
     """
     where, k = f"{kind}, {schedule} rate", config.lag_steps
     paper = GROWING[kind] if schedule == _SCHEDULE_OF_THESIS[kind] else None
@@ -110,17 +55,10 @@ def setting_claims(
     def decided(claim: Claim) -> Claim:
         return doubted(claim, against, refuted)
 
-    predicts = decided(
-        _correlate(
-            f"Spearman of the loss after {k} steps with the final one ({where})",
-            (paper and paper.early_spearman.get(k, "strong")) or "",
-            found["lag_spearman"],
-            found["operators"],
-            above=PREDICTIVE,
-        )
-    )
-    unless = "" if predicts.status == "shown" else "no early loss is shown to be predictive"
-    initial = _correlate(
+    printed = {k: "strong", **paper.early_spearman} if paper else {k: ""}
+    early = [decided(_early_claim(where, k, steps, printed[steps], found)) for steps in printed]
+    unless = "" if early[0].status == "shown" else "no early loss is shown to be predictive"
+    initial = correlate(
         f"Spearman of the loss on growing with the final one ({where})",
         (paper and (paper.initial_spearman or "not predictive")) or "",
         found["initial_spearman"],
@@ -129,24 +67,52 @@ def setting_claims(
         unless=unless,
     )
     changes = _transition_claim(where, (paper and GROWING_TRANSITION[kind]) or "", found, unless)
-    claims = [initial, *_regret_claims(k, where, paper, found, unless), changes]
+    others = [*_regret_claims(k, where, paper, found, unless), changes]
     if "relative_regret stack_random" in found:
-        claims.append(_top_claim(where, paper is not None, found, unless))
-    others = {} if paper is None else {s: n for s, n in paper.early_spearman.items() if s != k}
-    claims += [_early_claim(where, steps, others[steps], found) for steps in others]
-    claims = [decided(claim) for claim in claims]
-    return [claims[0], predicts, *claims[1:]]
+        others.append(_top_claim(where, paper is not None, found, unless))
+    initial, *others = [decided(claim) for claim in (initial, *others)]
+    first, *later = [
+        _beside_growing(claim, found, _early(k, steps))
+        for steps, claim in zip(printed, early, strict=True)
+    ]
+    return [initial, first, *others, *later]
+
+
+def _early(k: int, steps: int) -> str:
+    return "lag_spearman" if steps == k else f"{EARLY_SPEARMAN}{steps}"
+
+
+def _early_claim(
+    where: str, k: int, steps: int, printed: str | float, found: pd.DataFrame
+) -> Claim:
+    """Returns the correlation after as many steps, where they were taken."""
+    item = f"Spearman of the loss after {steps} steps with the final one ({where})"
+    values = found[_early(k, steps)]
+    if steps != k and values.isna().all():
+        return not_run(item, printed, f"no loss after {steps} steps, before the final ones")
+    return correlate(item, printed, values, found["operators"], above=PREDICTIVE)
+
+
+def _beside_growing(claim: Claim, found: pd.DataFrame, early: str) -> Claim:
+    """Returns the claim, undecided where the loss on growing may foretell as much."""
+    if claim.status != "shown":
+        return claim
+    initial = found["initial_spearman"]
+    return doubted(claim, [not_told_apart(found[early], initial, found["operators"])])
 
 
 def _regret_claims(
     k: int, where: str, paper: GrowingNumbers | None, found: pd.DataFrame, unless: str
 ) -> list[Claim]:
-    """Returns what LAG@k costs, and what it costs less than LAG@0."""
+    """Returns what LAG@k costs, and what it costs less than LAG@0.
+
+    That it costs little says something where LAG@0 costs more.
+    """
     printed = paper.relative_regret if paper else {}
     same_k = paper is not None and paper.lag_steps == k
     left, first = found["relative_regret lag"], found["relative_regret lag_0"]
     cost = compare(
-        f"relative regret of LAG@{k} ({where})",
+        f"relative regret of LAG@{k} ({where}), below {LOW_REGRET:g}",
         printed["lag"] if same_k else (paper and "low") or "",
         left,
         below=LOW_REGRET,
@@ -162,8 +128,9 @@ def _regret_claims(
     alike = ((left - first).dropna() == 0).all() and less.status != "not run"
     same = f"LAG@{k} and LAG@0 cost the same in every seed" if alike else ""
     lost = without(left, f"operator that LAG@{k} takes")
+    no_more = f"LAG@{k} is not shown to cost less than LAG@0"
     return [
-        doubted(cost, [lost]),
+        doubted(cost, [lost, "" if unless or less.status == "shown" else no_more]),
         doubted(less, [lost, without(first, "operator that LAG@0 takes")], [same]),
     ]
 
@@ -180,15 +147,6 @@ def _top_claim(where: str, of_thesis: bool, found: pd.DataFrame, unless: str) ->
     return doubted(every(item, statement, known == 1, share, luck=luck, unless=unless), [lost])
 
 
-def _early_claim(where: str, steps: int, printed: str | float, found: pd.DataFrame) -> Claim:
-    """Returns the correlation after as many steps as the thesis has it, where they were taken."""
-    item = f"Spearman of the loss after {steps} steps with the final one ({where})"
-    early = found[f"{EARLY_SPEARMAN}{steps}"]
-    if early.isna().all():
-        return not_run(item, printed, f"no loss after {steps} steps, before the final ones")
-    return _correlate(item, printed, early, found["operators"], above=PREDICTIVE)
-
-
 def _transition_claim(where: str, paper: str, found: pd.DataFrame, unless: str) -> Claim:
     """Returns where the phases change, which is shown if they clearly do in every seed.
 
@@ -200,7 +158,8 @@ def _transition_claim(where: str, paper: str, found: pd.DataFrame, unless: str) 
     seen = changes.dropna()
     ours = f"in {len(seen)} of {len(changes)} seeds"
     ours += f", at {', '.join(f'{step:g}' for step in seen)}" if len(seen) else ""
-    item = f"seeds in which the operators' order has two clear phases ({where})"
+    item = f"seeds in which the operators' order has two clear phases ({where}), leaving "
+    item += f"{MOST_UNEXPLAINED:g} of the variance at most"
     lost = without(found["split"], "order of early steps to split")
     if changes.empty and len(found):
         return Claim(item, paper, "", None, "undecided", note=lost)
@@ -216,7 +175,7 @@ def contrast_claims(config: ml_collections.ConfigDict, numbers: pd.DataFrame) ->
         if {"constant", "cosine"} <= set(table):
             more = table["cosine"] - table["constant"]
             item = "Spearman of the loss on growing with the final one, cosine minus constant rate"
-            claim = compare(f"{item} ({kind})", "", more, above=0.0)
+            claim = compare(f"{item} ({kind}), above 0", "", more, above=0.0)
             reasons = [few_operators(found), _sample_of(more)]
             lost = _lost_pairs(config, more, "correlation at both rates")
             claims.append(doubted(claim, [*lost, missing_operators(config, found)], reasons))

@@ -5,11 +5,14 @@ Ours: the thesis has one run of each operator, which cannot tell.
 
 import bisect
 
+import ml_collections
 import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.growing import measures
+from lsa_jax.experiments.growing.doubts import few_operators, missing_operators, missing_seeds
 from lsa_jax.reporting.claims import decide
+from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.report import Claim
 
 # Operators that differ by no more than a seed's noise are not told apart by one run of each.
@@ -17,20 +20,30 @@ NOISE = 1.0
 _MOST_SEEDS = 1000
 
 
-def noise_claims(fine: pd.DataFrame) -> list[Claim]:
+def noise_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
     """Returns by how much operators' final losses differ, against the noise of one seed.
 
-    Where they do not, which operator is best is chance, and so is what foretells it.
+    Where they do not, which operator is best is chance, and so is what foretells it. Operators
+    that are missing in a seed are left out, and what is left then shows nothing.
+
+    Args:
+        config: of the sweep.
+        fine: its points that did not fail.
     """
     claims = []
     for (kind, schedule), found in fine.groupby(["kind", "schedule"], sort=False):
         losses = found.pivot_table(
             index="seed", columns=["index", "block_size", "source"], values="final_loss"
-        ).dropna(axis="columns")
+        )
+        counts = losses.notna().sum(axis=1).rename("operators").reset_index()
+        against = [missing_seeds(config, counts["seed"]), missing_operators(config, counts)]
+        losses = losses.dropna(axis="columns")
         differ = measures.spread_over_noise(losses.to_numpy(float))
         item = "how far operators' final losses differ, in standard deviations of a seed's noise "
-        item += f"({kind}, {schedule} rate)"
-        claims.append(_noise_claim(item, differ, *losses.shape))
+        item += f"({kind}, {schedule} rate), above {NOISE:g}"
+        claim = _noise_claim(item, differ, *losses.shape)
+        few = few_operators(counts.assign(operators=losses.shape[1]))
+        claims.append(doubted(claim, against, [few]))
     return claims
 
 

@@ -130,7 +130,7 @@ def _operator_report(
             ("What each strategy costs", strategy_table(config, numbers)),
             ("Operators", operator_table(fine)),
         ]
-        claims += noise_claims(fine)
+        claims += noise_claims(config, fine)
         for (kind, schedule), found in numbers.groupby(SETTING, sort=False):
             claims += setting_claims(config, kind, schedule, found)
             if found.filter(like=DOWNSTREAM).notna().any(axis=None):
@@ -146,7 +146,9 @@ def _operator_report(
         f"LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
         f"it. Uninformative means a mean rank correlation of {UNINFORMATIVE} or less, predictive "
         f"one of {PREDICTIVE} or more, a low relative regret one of {LOW_REGRET} or less; all "
-        "of an interval of 95 %, over seeds and operators (Fisher's z), has to be there. "
+        "of an interval of 95 %, over seeds and operators (Fisher's z), has to be there. An early "
+        "loss is shown to be predictive where that of the difference from the loss on growing is "
+        "above 0, and a regret to be low where LAG@0 is shown to cost more. "
         "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
         f"of ours, where they leave at most {MOST_UNEXPLAINED:g} of its variance. "
         "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "

@@ -6,6 +6,7 @@ import pandas as pd
 
 from lsa_jax.experiments.stability.fits import LEAST_PAIRS
 from lsa_jax.reporting.claims import would_take
+from lsa_jax.reporting.doubts import few_examples
 from lsa_jax.reporting.intervals import REACH, Interval, over_seeds
 
 # Maxima of fewer pairs than this say nothing of heavy-tailed quantities.
@@ -19,9 +20,10 @@ _HEAVY_TAILED = ("stability", "distance", "normalized_distance")
 
 
 def incomplete(config: ml_collections.ConfigDict, fits: pd.DataFrame) -> list[str]:
-    """Returns what is missing of one learner's runs: trials, sizes, pairs.
+    """Returns what is missing of one learner's runs: trials, sizes, pairs, test examples.
 
-    Pairs that are equal in every quantity count once.
+    Pairs that are equal in every quantity count once. All pairs have the same test examples, which
+    no interval counts.
     """
     notes = []
     for name, found, asked in (
@@ -31,7 +33,8 @@ def incomplete(config: ml_collections.ConfigDict, fits: pd.DataFrame) -> list[st
     ):
         if found < asked:
             notes.append(f"{found} of {asked} {name}")
-    return notes
+    few = few_examples(config.data.num_test or np.inf)
+    return [*notes, few] if few else notes
 
 
 def unfitted(learner: str, fits: pd.DataFrame) -> list[str]:

@@ -102,8 +102,11 @@ def fit_decay(
             `LEAST_PAIRS`, there is no interval.
 
     Returns:
-        The fit, or None where the maxima have none. Missing parts are not-a-number.
+        The fit, or None where the maxima have none, or where a pair has no finite number, which
+        may be the largest. Missing parts are not-a-number.
     """
+    if not all(np.isfinite(values).all() for values in samples):
+        return None
     maxima = np.array([values.max() for values in samples])
     fit = fit_power(m, maxima)
     if fit is None:

@@ -13,9 +13,10 @@ from lsa_jax.experiments.stability.conditions import ENOUGH_PAIRS, FITTED
 from lsa_jax.experiments.stability.fit_table import CURVE, DIFFERENCE_COLUMNS, fit_all, in_words
 from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
 from lsa_jax.experiments.stability.regions import region_claims
-from lsa_jax.experiments.stability.settings import report_step
+from lsa_jax.experiments.stability.settings import report_step, sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import measured, not_run
+from lsa_jax.reporting.doubts import lost_runs
 from lsa_jax.reporting.report import Report
 
 
@@ -47,10 +48,13 @@ def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
-    """Returns means over pairs by size, and the training accuracy of the pair with the least."""
+    """Returns means over pairs by size, and the training accuracy of the pair with the least.
+
+    A mean is not-a-number where a pair's number is.
+    """
     names = ["train_loss", "test_loss", "train_error", "test_error", *QUANTITIES]
     here = pairs[pairs["step"] == step].groupby(["learner", "perturbation", "m"], sort=False)
-    means = here[names].mean().map(lambda value: f"{value:.4g}")
+    means = here[names].agg(lambda values: values.mean(skipna=False)).map("{:.4g}".format)
     for column, errors in (
         ("train_accuracy", here["train_error"].mean()),
         ("least_train_accuracy", here["train_error"].max()),
@@ -113,9 +117,10 @@ def _influence_report(
     names = ["stability", "predicted_stability", "distance", "predicted_distance"]
     names += ["correlation", "relative_error"]
     item = "correlation of predicted with retrained stability, least over sizes"
-    claims = [not_run(item, "")]
+    lost = lost_runs(sweep(config), fine, ["correlation"])
+    claim = not_run(item, "")
     if len(fine):
-        claims = [measured(item, "", float(fine["correlation"].min()))]
+        claim = measured(item, "", float(fine["correlation"].min()))
     notes = [
         "One example is left out at a time; the logistic model has the ridge "
         f"{config.influence.ridge:g}. Relative error: median length of predicted minus retrained "
@@ -126,7 +131,7 @@ def _influence_report(
         tables=[("Largest over the examples left out", fine[["seed", "m", *names]])]
         if len(fine)
         else [],
-        claims=claims,
+        claims=[claim._replace(note=lost)],
         figures={"influence": functools.partial(figures.draw_influence, points)}
         if len(points)
         else {},

@@ -32,6 +32,7 @@ DECISION_LIST_CLAIMS: dict[str, tuple[str, str]] = {
         "share of tokens that any V can get right at W = 0",
         "below 1: attention is needed",
     ),
-    "near_success": ("runs that succeed from V_0 nearest to cP", "all where near enough"),
+    "cp_success": ("runs that succeed from cP itself", "all where near enough"),
+    "near_success": ("runs that succeed from V_0 near cP", "all where near enough"),
     "random_success": ("runs that succeed from a random V_0", "left open"),
 }

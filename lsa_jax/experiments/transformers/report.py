@@ -9,12 +9,9 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.transformers import figures
-from lsa_jax.experiments.transformers.claims import (
-    CASE,
-    step_claims,
-    theorem_claims,
-    training_claims,
-)
+from lsa_jax.experiments.transformers.claims import step_claims, theorem_claims
+from lsa_jax.experiments.transformers.runs import CASE
+from lsa_jax.experiments.transformers.starts import training_claims
 from lsa_jax.reporting import files
 from lsa_jax.reporting.report import Report
 
@@ -140,7 +137,10 @@ def _training_report(
         "V_0 = c ((1 - r) P + r U), the entries of U uniform on [-1, 1]; W_0 = 0. A run succeeds "
         f"where every token of every sequence is right after {config.steps} steps with eta = "
         f"{config.learning_rate:g}. Distance is the largest of an entry; steps are the median over "
-        f"the runs that were perfect at an evaluation, every {config.eval_every} steps."
+        f"the runs that were perfect at an evaluation, every {config.eval_every} steps. Starts are "
+        "told apart by Fisher's exact test of one side at 2.5 %, in which a size and seed count "
+        "once and succeed where they do at every c; a claim's note has the c at which the test "
+        "tells them apart with the runs of that c alone."
     )
     return Report(
         title=config.title,

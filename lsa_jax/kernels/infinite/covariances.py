@@ -76,7 +76,7 @@ def first_covariances(
 ) -> Covariances:
     """Returns the covariances after the first affine step, exact where features are equal."""
     layout = first_layout(steps, features1)
-    product = exact_where_equal(layout.covariances(features1, features2), *identities)
+    product = exact_where_equal(layout.covariances(features1, features2), *identities, layout)
     return covariances_of_product(steps, get, layout, product, features1.shape[-2])
 
 

@@ -6,12 +6,16 @@ to 1 follows in every nonlinearity: of such a product it would make errors of up
 diagonal above all. No tolerance tells that from inputs that differ a little; equal bits do.
 """
 
+import math
+import operator
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, UInt
+
+from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, Layout
 
 # Sums of up to so many terms stay within the tolerance that every nonlinearity has.
 _FEW = 16
@@ -51,6 +55,7 @@ def exact_where_equal(
     products: Float[Array, "*positions rows columns"],
     rows: Identity | None,
     columns: Identity | None,
+    layout: Layout = EQUAL_POSITIONS,
 ) -> Float[Array, "*positions rows columns"]:
     """Puts the product of the norms where both inputs are equal; derivatives stay the products'.
 
@@ -58,11 +63,12 @@ def exact_where_equal(
         products: of both sides' features, summed over k.
         rows: of the first side; None changes nothing.
         columns: of the second.
+        layout: how the products lie.
     """
     if rows is None or columns is None:
         return products
-    exact = rows.norms[..., None] * columns.norms[..., None, :]
-    equal = rows.marks[..., None] == columns.marks[..., None, :]
+    exact = math.prod(layout.side_by_side(rows.norms, columns.norms))
+    equal = operator.eq(*layout.side_by_side(rows.marks, columns.marks))
     # Of one pair in 2^32 that differs the marks are the same, but hardly of one that is near, too.
     near = jnp.abs(products - exact) <= 1e-3 * exact
     return products + lax.stop_gradient(jnp.where(equal & near, exact - products, 0))

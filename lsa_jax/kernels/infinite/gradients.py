@@ -102,7 +102,7 @@ def _of_tile(
     """Returns the gradients that one tile makes."""
     layout = first_layout(steps, rows.features)
     product = layout.covariances(rows.features, columns.features)
-    product = exact_where_equal(product, rows.identity, columns.identity)
+    product = exact_where_equal(product, rows.identity, columns.identity, layout)
     size, width = columns.features.shape[-2:]
 
     def kernel(product: Array, scales: dict[Place, Scale]) -> Array:

@@ -199,7 +199,9 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
                 raise InputError(
                     f"method is 'recursion', and {refusal}; accepted here: neural_tangents, auto"
                 )
-        by_theirs = functools.partial(_by_neural_tangents, kernel_fn, get=get)
+        else:
+            refusal = None
+        by_theirs = functools.partial(_by_neural_tangents, kernel_fn, get=get, why=refusal)
         _check_fits(by_theirs, x1, x2)
         values = by_theirs(x1, x2)
         if values.shape != (len(x1), len(x1 if x2 is None else x2)):
@@ -240,18 +242,23 @@ def _check_fits(
 
 @jax.default_matmul_precision("highest")
 def _by_neural_tangents(
-    kernel_fn: Callable, x1: Array | np.ndarray, x2: Array | np.ndarray | None, get: str
+    kernel_fn: Callable,
+    x1: Array | np.ndarray,
+    x2: Array | np.ndarray | None,
+    get: str,
+    why: str | None,
 ) -> Array:
+    """Computes the kernel by neural-tangents; `why` says what leaves it to that, if anything."""
     with warnings.catch_warnings():
         # models.Residual sees to the independence that this warning asks for.
         warnings.filterwarnings("ignore", "`FanIn` layers assume independent", UserWarning)
         try:
             return kernel_fn(x1, x2, get)
-        except InputError:  # it is not installed
-            raise
+        except InputError as error:  # it is not installed
+            raise InputError(f"{why}; {error}") if why else error from None
         except (NotImplementedError, ValueError) as error:
-            why = str(error).splitlines()[0]
-            raise InputError(f"neural-tangents has no kernel of these layers: {why}") from error
+            first = str(error).splitlines()[0]
+            raise InputError(f"neural-tangents has no kernel of these layers: {first}") from error
 
 
 def _why_not(

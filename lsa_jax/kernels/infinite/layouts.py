@@ -44,6 +44,10 @@ class Layout(abc.ABC):
         """Returns the covariances of equal positions."""
 
     @abc.abstractmethod
+    def side_by_side(self, one: Array, other: Array) -> tuple[Array, Array]:
+        """Returns what both sides have, [*positions, n], so that numpy's rules pair it off."""
+
+    @abc.abstractmethod
     def window_mean(self, x: Array, step: Affine) -> Array:
         """Averages over the windows of a convolution, zeros around the image."""
 
@@ -90,6 +94,9 @@ class _EqualPositions(Layout):
     def equal_positions(self, x: Array) -> Array:
         return x
 
+    def side_by_side(self, one: Array, other: Array) -> tuple[Array, Array]:
+        return one[..., None], other[..., None, :]
+
     def window_mean(self, x: Array, step: Affine) -> Array:
         return _window_mean(x, step, ([0], [1]))
 
@@ -114,6 +121,9 @@ class _PairsOfPositions(Layout):
         h, w = x.shape[:2]
         top, left = np.ogrid[:h, :w]
         return x[top, left, top, left]
+
+    def side_by_side(self, one: Array, other: Array) -> tuple[Array, Array]:
+        return one[:, :, None, None, :, None], other[None, None, :, :, None, :]
 
     def window_mean(self, x: Array, step: Affine) -> Array:
         return _window_mean(x, step, ([0, 2], [1, 3]))

@@ -24,19 +24,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from lsa_jax.kernels.infinite import tiles
-from lsa_jax.kernels.infinite.covariances import (
-    Covariances,
-    Place,
-    first_covariances,
-    first_layout,
-    run,
-)
+from lsa_jax.kernels.infinite.covariances import Covariances, Place, first_covariances, run
 from lsa_jax.kernels.infinite.equal_inputs import Identity, identify
-from lsa_jax.kernels.infinite.layouts import (
-    EQUAL_POSITIONS,
-    PAIRS_OF_POSITIONS,
-    mean_over_positions,
-)
+from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, mean_over_positions
 from lsa_jax.kernels.infinite.network_shape import pools, position_counts, uses_variances_of_pools
 from lsa_jax.kernels.infinite.steps import (
     Affine,
@@ -193,9 +183,7 @@ def examples(
         highest = lax.Precision.HIGHEST
         features = jnp.einsum("...kn,kl->...ln", features, transform, precision=highest)
     features = patch_scale(steps, features.shape[-2]) * features
-    # Of the short sums over patches no nonlinearity needs it.
-    identity = None if first_layout(steps, features) is PAIRS_OF_POSITIONS else identify(features)
-    return Examples(features, identity, scales_of(steps, features))
+    return Examples(features, identify(features), scales_of(steps, features))
 
 
 def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*positions k n"]:
@@ -294,7 +282,8 @@ def _scales_from_pairs(steps: Sequence[Step], features: Array) -> dict[Place, Sc
             return scales[place], scales[place]
 
         one = features[..., None]
-        run(steps, first_covariances(steps, "nngp", one, one), measured)
+        identity = identify(one)
+        run(steps, first_covariances(steps, "nngp", one, one, (identity, identity)), measured)
         return jax.tree.map(lambda a: a[..., 0], scales)
 
     scales = lax.map(of_one, jnp.moveaxis(features, -1, 0))

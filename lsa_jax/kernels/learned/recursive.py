@@ -120,7 +120,7 @@ def recursive_feature_machine(
     folder = Path(directory) if directory and backend.dry_run() is None else None
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
     if folder:
-        _claim(folder, kernel_of_transform(np.eye(size)), x, y, chosen, settings)
+        _claim(folder, _probe(kernel_of_transform, x, size), x, y, chosen, settings)
     machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
     transforms = [np.eye(size)]
     for done in range(updates):
@@ -222,19 +222,28 @@ def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, 
     return (vectors * values) @ vectors.T
 
 
+def _probe(
+    kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]], x: np.ndarray, size: int
+) -> Float[np.ndarray, "2 p p"]:
+    """Returns what tells a kernel: values for the first examples, as they come out on any machine.
+
+    By the identity, and by a transform that shows what the kernel makes of others.
+    """
+    direction = np.cos(np.arange(size))
+    other = (np.eye(size) + 2 * np.outer(direction, direction) / np.sum(direction**2)) / 2
+    some = x[:2]
+    return np.array([gram(kernel_of_transform(t), some) for t in (np.eye(size), other)], float)
+
+
 def _claim(
     folder: Path,
-    kernel: Callable[..., Array],
+    probe: np.ndarray,
     x: np.ndarray,
     y: np.ndarray,
     chosen: np.ndarray,
     settings: _Settings,
 ) -> None:
-    """Notes in a new directory whose it is; raises InputError in another machine's.
-
-    The kernel is told by its values for the first examples, as they come out on any machine.
-    """
-    probe = np.asarray(gram(kernel, x[:2]), float)
+    """Notes in a new directory whose it is; raises InputError in another machine's."""
     told = functools.partial(_claim_of, folder, probe, x, y, chosen, settings)
     processes.everyone().on_first(told)
 

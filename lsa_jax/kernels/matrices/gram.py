@@ -82,7 +82,8 @@ def gram(
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`, which jax can trace and
             compiles once for each function object.
-        x1: first inputs.
+        x1: first inputs; integers of 8 or 16 bits, as images are stored, are cast to `dtype`, while
+            wider ones (tokens) stay as they are.
         x2: second inputs; None means x1 against itself.
         memory_limit: bytes that computing may take on a device: a tile, by the compiled program's
             own account, and examples that are kept. None takes half of what an accelerator has
@@ -107,6 +108,9 @@ def gram(
             or tile do not fit memory, disk or limit; or the file is another's.
         NumericalError: the kernel of some pair is not finite.
     """
+    if not callable(kernel):
+        none = " (a network with batch normalisation has none)" if kernel is None else ""
+        raise InputError(f"kernel is {kernel!r}{none}; accepted: a function of two batches")
     if (recorder := backend.dry_run()) is not None:
         return recorder.gram(kernel, x1, x2, memory_limit, np.dtype(dtype))
     path = None if path is None else Path(path)

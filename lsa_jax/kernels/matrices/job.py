@@ -208,6 +208,8 @@ def _as_numpy(name: str, x: Any, dtype: str) -> np.ndarray:
         raise InputError(f"{name} is {x.shape}; accepted: [n, ...] with one example or more")
     if dtype == "float64" and np.issubdtype(x.dtype, np.floating):
         return x.astype(np.float64, copy=False)
+    if np.issubdtype(x.dtype, np.integer) and x.dtype.itemsize < 4:  # wider ones may be tokens
+        return x.astype(dtype)
     return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 
 

@@ -3,7 +3,9 @@
 import hashlib
 import io
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,23 +16,45 @@ from lsa_jax.reporting import files
 # Seconds between two states that are kept.
 _SAVE_EVERY = 60.0
 
+_REMEDY = "remove it to have the solution begin anew"
+
+
+def recorded(path: Path | str | None, name: str) -> int | None:
+    """Returns a setting with which a file was begun, of whichever system; None where there is none.
+
+    What was chosen by the memory that was free then belongs to the system: from here it stays.
+    """
+    if path is None or not Path(path).exists():
+        return None
+    content = files.read_array(Path(path), _REMEDY)
+    found = content.get(name) if isinstance(content, dict) else None
+    return None if found is None else int(found)
+
 
 class Checkpoint:
     """A file with the last state of one system alone."""
 
-    def __init__(self, path: Path | str | None, parts: str, *system: Any) -> None:
+    def __init__(
+        self,
+        path: Path | str | None,
+        parts: str,
+        *system: Any,
+        settings: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         """Takes where the state is kept, and of what.
 
         Args:
             path: a name that ends in .npz; None for nowhere.
             parts: what the system consists of, in words.
             system: the same as arrays and numbers, which tell it from others.
+            settings: what `recorded` shall give of it.
         """
         self._path = None if path is None else Path(path)
         told = hashlib.sha256()
         for part in system:
             told.update(np.ascontiguousarray(part).tobytes())
         self._parts, self._system, self._saved = parts, told.hexdigest(), time.monotonic()
+        self._settings = settings
 
     def read(self) -> dict[str, np.ndarray] | None:
         """Returns the arrays to go on from; None where there are none.
@@ -40,23 +64,23 @@ class Checkpoint:
         """
         if self._path is None or not self._path.exists():
             return None
-        content = files.read_array(self._path, "remove it to have the solution begin anew")
-        if not isinstance(content, dict) or str(content.pop("system", "")) != self._system:
-            raise self.other_system()
-        return content
+        content = files.read_array(self._path, _REMEDY)
+        self.check(isinstance(content, dict) and str(content.pop("system", "")) == self._system)
+        return {name: part for name, part in content.items() if name not in self._settings}
 
-    def other_system(self) -> InputError:
-        """Says that the file is of another system."""
-        return InputError(
-            f"checkpoint is {self._path}, of another {self._parts}; accepted: another path, or the "
-            "same system"
-        )
+    def check(self, same: bool) -> None:
+        """Raises InputError where the file is not of the same system."""
+        if not same:
+            raise InputError(
+                f"checkpoint is {self._path}, of another {self._parts}; accepted: another path, or "
+                "the same system"
+            )
 
     def write(self, state: dict[str, Any], *, now: bool = False) -> None:
         """Keeps a state, where the last one was kept long ago."""
         if self._path is None or not (now or time.monotonic() - self._saved > _SAVE_EVERY):
             return
         content = io.BytesIO()
-        np.savez(content, system=np.array(self._system), **state)
+        np.savez(content, system=np.array(self._system), **self._settings, **state)
         files.write_bytes(self._path, content.getvalue())
         self._saved = time.monotonic()

@@ -21,7 +21,7 @@ from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
 from lsa_jax.kernels.matrices.shards import Sharded, ShardedRows, by_first
 from lsa_jax.kernels.solve import blocks, disk_factor, preconditioner, problem
-from lsa_jax.kernels.solve.checkpoint import Checkpoint
+from lsa_jax.kernels.solve.checkpoint import Checkpoint, recorded
 
 # What a checkpoint is of.
 _SYSTEM = "matrix, targets, ridge or rank"
@@ -88,7 +88,8 @@ def regress_cg(
         ridge: ridge over the mean diagonal of K, 0 or more.
         tolerance: residual at which to stop, over the size of the target.
         max_iterations: after which to give up.
-        rank: of the preconditioner; 0 leaves it out, None chooses by examples and memory.
+        rank: of the preconditioner; 0 leaves it out, None chooses by examples and memory, and goes
+            on with that of the checkpoint.
         factor: file for a whole Cholesky factor instead, a name that ends in .npy. One that is
             there, of the same matrix and ridge, is used, and one that is not whole gone on with.
         checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
@@ -108,7 +109,7 @@ def regress_cg(
     gram_train, gram_test = map(blocks.as_matrix, (gram_train, gram_test))
     targets = np.asanyarray(targets)
     problem.check_ridge(ridge)
-    choice = _chosen(gram_train, rank, factor)
+    choice = _chosen(gram_train, rank, factor, checkpoint)
     check_options(tolerance, max_iterations, choice.rank)
     n, c = targets.shape
     needed = 8 * (n * 6 * c + len(gram_test) * c) + choice.held
@@ -136,6 +137,16 @@ class _Preconditioning(NamedTuple):
     factor: Path | None
     held: int
 
+    @property
+    def told(self) -> int | str:
+        """What tells it from others in a checkpoint."""
+        return self.rank if self.factor is None else "factor"
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """What a call that goes on with it takes from the checkpoint."""
+        return {"rank": self.rank} if self.factor is None else {}
+
     def make(
         self, gram_train: np.ndarray | PackedMatrix, shift: float
     ) -> Callable[[np.ndarray], np.ndarray]:
@@ -145,8 +156,17 @@ class _Preconditioning(NamedTuple):
         return disk_factor.make(gram_train, shift, self.factor)
 
 
+def find_rank(n: int, rank: int | None, checkpoint: Path | str | None) -> int:
+    """Returns the rank that is given, or that of the checkpoint, or one for n examples."""
+    rank = recorded(checkpoint, "rank") if rank is None else rank
+    return min(n, preconditioner.choose_rank(n) if rank is None else rank)
+
+
 def _chosen(
-    gram_train: np.ndarray | Sharded, rank: int | None, factor: Path | str | None
+    gram_train: np.ndarray | Sharded,
+    rank: int | None,
+    factor: Path | str | None,
+    checkpoint: Path | str | None,
 ) -> _Preconditioning:
     """Returns the preconditioner that the arguments ask for.
 
@@ -155,8 +175,8 @@ def _chosen(
     """
     n = len(gram_train)
     if factor is None:
-        rank = preconditioner.choose_rank(n) if rank is None else rank
-        return _Preconditioning(min(rank, n), None, 16 * n * min(rank, n))
+        rank = find_rank(n, rank, checkpoint)
+        return _Preconditioning(rank, None, 16 * n * rank)
     if rank is not None:
         raise InputError(f"rank is {rank} and factor is {factor}; accepted: one of them")
     if isinstance(gram_train, Sharded) and gram_train.group.size > 1:
@@ -181,13 +201,14 @@ def _solve(
     """Returns weights, iterations and the residual, which is within the tolerance."""
     shift = ridge * blocks.mean_diagonal(gram_train)
     ends = pick(gram_train, np.array([0, len(gram_train) - 1]))
+    system = gram_train.diagonal(), ends, targets, ridge, choice.told
     weights, iterations, residuals = solve_columns(
         functools.partial(blocks.multiply, gram_train),
         np.full(targets.shape[1], shift),
         targets,
         lambda: choice.make(gram_train, shift),
         limits,
-        Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, targets, ridge, choice.rank),
+        Checkpoint(checkpoint, _SYSTEM, *system, settings=choice.settings),
         progress,
     )
     residual = float(residuals.max())

@@ -27,6 +27,7 @@ from lsa_jax.kernels.solve.conjugate_gradients import (
     IterativeRegression,
     Limits,
     check_options,
+    find_rank,
     solve_columns,
     unsolved,
 )
@@ -87,7 +88,7 @@ def ridge_path_cg(
         ridges: ridges over the mean diagonal of K, each 0 or more.
         tolerance: residual at which to stop, over the size of the target.
         max_iterations: after which to give up.
-        rank: of the preconditioner; 0 leaves it out, None chooses by examples and memory.
+        rank: as in `regress_cg`.
         checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
         progress: called with the iterations that are done and the largest residual, after each.
 
@@ -144,7 +145,7 @@ def leave_one_out_cg(
         probes: how many vectors of signs, 2 or more.
         tolerance: residual at which to stop, over the size of each right-hand side.
         max_iterations: after which to give up.
-        rank: of the preconditioner; the larger, the smaller the standard errors.
+        rank: as in `regress_cg`; the larger, the smaller the standard errors.
         checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
         progress: called with the iterations that are done and the largest residual, after each.
 
@@ -248,12 +249,13 @@ def _solve(
     """Solves for all right-hand sides at all ridges, each within the tolerance."""
     n, width = right.shape
     problem.check_ridges(ridges)
-    rank = min(n, preconditioner.choose_rank(n) if rank is None else rank)
+    rank = find_rank(n, rank, checkpoint)
     check_options(limits.tolerance, limits.iterations, rank)
     needed = 8.0 * (2 * n * rank + 6 * n * width * len(ridges) + len(ridges) * rank**2)
     problem.check_memory(n, needed, "fewer ridges at a time, or a lower rank")
     shifts = np.asarray(ridges, float) * blocks.mean_diagonal(gram_train)
     ends = pick(gram_train, np.array([0, n - 1]))
+    system = gram_train.diagonal(), ends, right, shifts, rank
     make = functools.cache(lambda: preconditioner.make(gram_train, tuple(shifts), rank))
     solutions, iterations, residuals = solve_columns(
         functools.partial(blocks.multiply, gram_train),
@@ -261,7 +263,7 @@ def _solve(
         np.tile(right, len(ridges)),
         make,
         limits,
-        Checkpoint(checkpoint, _SYSTEM, gram_train.diagonal(), ends, right, shifts, rank),
+        Checkpoint(checkpoint, _SYSTEM, *system, settings={"rank": rank}),
         progress,
     )
     residuals = residuals.reshape(len(ridges), width)

@@ -35,7 +35,7 @@ from lsa_jax.kernels.matrices.job import EVERYWHERE, check_options, make_job
 from lsa_jax.kernels.matrices.rounds import make_program
 from lsa_jax.kernels.solve import blocks, cholesky, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
-from lsa_jax.kernels.solve.stream import Stream
+from lsa_jax.kernels.solve.stream import Stream, with_batch
 
 # What a checkpoint is of: no ridge, as one pass serves all.
 _SYSTEM = "kernel, centres, examples or dtype"
@@ -88,7 +88,8 @@ def regress_nystrom(
 
     With all examples as centres that is `regress`. With `checkpoint` a call that was killed goes on
     from a state of the last minute, and ends with the same bits on the same kind of machine; a pass
-    that is whole serves other ridges and test examples too.
+    that is whole serves other ridges and test examples too. Batches that are summed already are
+    asked for again, to tell the stream from others, but no kernel of them is computed.
 
     N m + m^2 / 2 pairs, and 2 N m^2 other operations; 8 (4 m^2 + 2 b m) bytes with batches of b,
     whatever N.
@@ -190,16 +191,18 @@ def _summed(
     Of the processes of a job, all of which go through all batches, the first one keeps it.
     """
     group, dtype = processes.everyone(), call.dtype
-    told = (call.centres, call.examples.count, *first, dtype == "float64")
-    store = Checkpoint(checkpoint, _SYSTEM, *told)
+    store = Checkpoint(checkpoint, _SYSTEM, call.centres, call.examples.count, dtype == "float64")
     kept = group.from_first(store.read)
+    if kept:
+        seen = call.examples.told(int(kept["batches"]), call.centres)
+        group.from_first(lambda: store.check(str(kept["seen"]) == seen))
     tile = int(kept.pop("tile")) if kept else _tile(call)
     pairs = functools.partial(
         gram, call.kernel, tile=tile, dtype=dtype, memory_limit=call.memory_limit
     )
     features = _features(pairs, call.centres)
-    if kept and kept.pop("kernel") != features.digest:
-        raise store.other_system()
+    if kept:
+        store.check(str(kept.pop("kernel")) == features.digest)
 
     def keep(sums: _Sums, *, now: bool) -> None:
         state = sums._asdict() | {"tile": tile, "kernel": features.digest}
@@ -261,6 +264,7 @@ class _Sums(NamedTuple):
 
     Attributes:
         batches: how many were seen.
+        seen: the SHA-256 that tells them from others.
         examples: N.
         inner: Phi Phi^T, [r, r], on and below the diagonal.
         right: Phi [Y, 1], [r, c + 1].
@@ -269,6 +273,7 @@ class _Sums(NamedTuple):
     """
 
     batches: int | np.ndarray
+    seen: str | np.ndarray
     examples: int | np.ndarray
     inner: np.ndarray
     right: np.ndarray
@@ -288,16 +293,18 @@ def _pass(
     rank, width = len(features.kept), first[1].shape[1]
     if sums is None:
         zeros = np.zeros((rank, rank), order="F"), np.zeros((rank, width + 1))
-        sums = _Sums(0, 0, *zeros, np.zeros(width), np.zeros(width))
+        sums = _Sums(0, "", 0, *zeros, np.zeros(width), np.zeros(width))
     for number in range(int(sums.batches), examples.count):
         inputs, targets = first if number == 0 else examples.checked(number, features.centres)
         if targets.shape[1] != width:
             raise InputError(
                 f"batch {number} has targets {targets.shape}; accepted: (b, {width}), as in batch 0"
             )
-        phi, targets = features.of(inputs), targets.astype(float)
+        told, phi = with_batch(str(sums.seen), inputs, targets), features.of(inputs)
+        targets = targets.astype(float)
         sums = _Sums(
             number + 1,
+            told,
             sums.examples + len(inputs),
             scipy.linalg.blas.dsyrk(1.0, phi, 1.0, sums.inner, lower=1, overwrite_c=1),
             sums.right + phi @ np.concatenate([targets, np.ones((len(targets), 1))], axis=1),

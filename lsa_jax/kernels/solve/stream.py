@@ -1,5 +1,6 @@
 """Examples that are never all in memory."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,10 +9,16 @@ from jaxtyping import Array, Float, Shaped
 
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError
+from lsa_jax.kernels.matrices.file import digest
 from lsa_jax.kernels.solve import problem
 
 # Examples of a batch of arrays: their features take 33 MB for 1,000 centres.
 _BATCH = 4096
+
+
+def with_batch(told: str, inputs: np.ndarray, targets: np.ndarray) -> str:
+    """Returns what tells some batches and one more from others, of what tells those before."""
+    return hashlib.sha256((told + digest(inputs) + digest(targets)).encode()).hexdigest()
 
 
 class Stream(NamedTuple):
@@ -65,3 +72,10 @@ class Stream(NamedTuple):
             )
         problem.check_targets(len(inputs), targets)
         return inputs, targets
+
+    def told(self, count: int, centres: np.ndarray) -> str:
+        """Returns what tells the first batches from others: a SHA-256 of all that is in them."""
+        told = ""
+        for number in range(count):
+            told = with_batch(told, *self.checked(number, centres))
+        return told

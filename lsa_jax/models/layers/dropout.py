@@ -15,10 +15,11 @@ from lsa_jax.models.layers.base import Layer, LayerModule
 class Dropout(Layer):
     """Keeps a share of the numbers, divided by it, and sets the others to 0; weights must follow.
 
-    A network with it draws masks where `Model.apply` is given a key, and is evaluated without
-    them where it is not. Its infinite-width kernel is that of two draws: each example, and also one
-    example twice, under masks of its own. Where two inputs are the same example, neural-tangents
-    has one mask for both.
+    A network with it draws masks where `Model.apply` is given a key, as `training.train` does in
+    each step, and is evaluated without them where it is not; a function made of it, such as
+    `models.scaled`, never has any. Its infinite-width kernel is that of two draws: each example,
+    and also one example twice, under masks of its own. Where two inputs are the same example,
+    neural-tangents has one mask for both.
 
     Attributes:
         keep: the share, above 0 and at most 1.

@@ -27,6 +27,17 @@ def test_seeds_without_a_result_are_counted():
     assert doubts.missing_runs(pd.DataFrame(), (0, 1)) == "2 of 2 runs failed or are not there"
 
 
+@pytest.mark.parametrize("lost", [np.nan, np.inf])
+def test_a_seed_without_a_finite_number_has_no_result(lost):
+    none = "1 of 2 runs failed or are not there"
+    assert doubts.missing_runs(rows(0.9, lost), (0, 1), MEASURES) == none
+    assert doubts.missing_runs(rows(0.9, 0.8, norm=[lost, 1.0]), (0, 1), MEASURES) == none
+    assert doubts.missing_runs(rows(0.9, 0.8, other=lost), (0, 1), MEASURES) == ""
+    # An NTK has no cosine in any seed.
+    assert doubts.missing_runs(rows(0.9, 0.8, norm=np.nan), (0, 1), MEASURES) == ""
+    assert doubts.doubt(claim("shown"), [rows(0.9, lost)], (0, 1), MEASURES).note == none
+
+
 @pytest.mark.parametrize(
     ("found", "said"),
     [
@@ -39,6 +50,7 @@ def test_seeds_without_a_result_are_counted():
         (rows(1, 1, norm=2.0), "all of 2 seeds are equal"),
         (rows(np.nan, np.nan, norm=2.0), "all of 2 seeds are equal"),
         (rows(np.nan, np.nan), ""),
+        (rows(0.9, np.nan), ""),
     ],
 )
 def test_seeds_are_equal_where_all_that_was_measured_is_but_for_accuracies_of_1(found, said):
@@ -53,6 +65,9 @@ def test_a_seed_may_answer_a_constant_unless_its_interval_is_above_it():
         assert said == ("2 of 2 seeds may be no better than a constant answer" if near else "")
     one = doubts.answers_a_constant(pd.Series([0.9, 0.5, 0.95]), 0.5, 1000)
     assert one == "1 of 3 seeds may be no better than a constant answer"
+    # Labels of a seed's own: what is 0.6 of them in one seed is 0.5 in the others.
+    own = pd.Series([0.5, 0.5, 0.6])
+    assert doubts.answers_a_constant(pd.Series([0.6] * 3), own, 1000) == one
 
 
 def test_missing_runs_speak_against_what_is_shown_and_equal_seeds_and_few_examples_against_all():

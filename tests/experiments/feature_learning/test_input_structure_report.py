@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.experiments.feature_learning.input_structure import report, settings
+from lsa_jax.sweep.variants import set_fields
 
 
 @pytest.fixture
@@ -39,6 +40,15 @@ def direct(sizes=(9,), seeds=2):
     own["id"] = "direct" + own["id"]
     empty = ["teacher_size", "share", "injected", "test_labelled_part", "test_injected_part"]
     return own.drop(columns=empty)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "asked", "images"),
+    [("digits", None, 360), ("mnist", None, 10_000), ("svhn", None, 26_032), ("mnist", 500, 500)],
+)
+def test_claims_count_the_test_images_of_the_data_set(dataset, asked, images):
+    fields = {"data.dataset": dataset, "data.num_test": asked}
+    assert report._labels(set_fields(settings.default_config(), fields)).test == images
 
 
 def test_the_table_of_students_has_their_parts_beside_direct_training(report_of):

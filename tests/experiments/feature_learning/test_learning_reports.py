@@ -137,6 +137,7 @@ def test_numbers_of_a_table_stand_beside_those_printed_with_their_margins():
         for name, number in (
             *(("Network", 0.997), ("random features", 0.114), ("One Step", 0.848)),
             *(("Two Step", 0.997), ("Network w/o structure", 0.253)),
+            ("Network w/o structure, to the end", 0.253),
         )
     }
     error = 100 * REACH * binomial_error(0.99, 10_000)

@@ -8,12 +8,12 @@ from student_rows import injected_rows
 from lsa_jax.experiments.feature_learning import tables
 from lsa_jax.experiments.feature_learning.input_structure import settings
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
-    Labels,
     _injected_claims,
     panels,
     size_gap_claims,
     student_claims,
 )
+from lsa_jax.experiments.feature_learning.input_structure.differences import Labels
 from lsa_jax.experiments.feature_learning.input_structure.experiment import groups
 from lsa_jax.experiments.feature_learning.input_structure.sizes import (
     _same_minimum_claims,
@@ -21,6 +21,7 @@ from lsa_jax.experiments.feature_learning.input_structure.sizes import (
     local_minimum,
     size_claims,
 )
+from lsa_jax.reporting.intervals import REACH, binomial_error
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -61,6 +62,31 @@ def test_differences_between_students_and_direct_training_count_beyond_their_spr
     assert alone.ours == pytest.approx(-2.4)
     assert alone.status == ("not shown" if status == "shown" else status)
     assert [c.ours for c in with_control if c is not alone] == [c.ours for c in claims]
+
+
+def test_each_difference_has_the_error_of_its_own_accuracies_and_test_inputs():
+    """Of 900 test images a mixture of a quarter has 900 and 300 others; at half, 900 of either."""
+    accuracies = {"labelled": 0.97, "injected": 0.6, "whole": 0.875, "direct": 0.98, "alone": 0.975}
+    parts = pd.DataFrame({"seed": (0, 1, 2), "learner": "student", "teacher_size": 9, "size": 9})
+    parts = parts.assign(injected="gaussian", test_accuracy=accuracies["whole"])
+    for share, others in ((0.25, 300), (0.5, 900)):
+        own = {f"test_{name}_part": accuracies[name] for name in ("labelled", "injected")}
+        rows = parts.assign(share=share, **own)
+        control = parts.assign(share=0.0, test_labelled_part=accuracies["alone"])
+        direct = parts[["seed", "size"]].assign(test_accuracy=accuracies["direct"])
+        course = rows.assign(test_labelled_part=0.9, test_injected_part=0.5)
+        claims = student_claims(pd.concat([rows, control]), direct, course, Labels(900))
+        errors = {
+            "minus direct training": [(0.97, 900), (0.98, 900)],
+            "part at the end": [(0.97, 900), (0.6, others)],
+            "same labels alone": [(0.97, 900), (0.975, 900)],
+            "over training": [(0.9, 900), (0.5, others)],
+            "minus whole mixture": [(0.98, 900), (0.875, 900 + others)],
+        }
+        for claim, (name, sides) in zip(claims, errors.items(), strict=True):
+            reach = 100 * REACH * np.hypot(*(binomial_error(*side) for side in sides))
+            assert name in claim.item
+            assert claim.high - claim.low == pytest.approx(2 * reach, rel=5e-3)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def test_a_teacher_is_right_on_labelled_test_inputs_and_uses_classes_of_injected
     found = experiment._teacher_measures({"train": train, "test": test}, material)
     assert found == {
         "teacher_accuracy": pytest.approx(4 / 6),
+        "largest_label": pytest.approx(3 / 6),
         "least_used_class": 0.0,  # no injected input is given the last one
         "most_used_class": pytest.approx(4 / 8),
     }

@@ -75,11 +75,25 @@ def test_base_comes_first_where_the_interval_is_above_no_epochs():
         (claim,) = epoch_claims(config, pd.DataFrame(rows))
         return claim.status, claim.ours
 
-    assert found((1, 8), (2, 10)) == ("shown", "1.5 / 9")
-    assert found((1, 7), (2, 9)) == ("undecided", "1.5 / 8")
-    assert found((9, 2), (9, 1)) == ("not shown", "9 / 1.5")
-    assert found((35, 15), (35, 15)) == ("undecided", "35 / 15")
-    assert found((1, 90), (2, 100), (30, 80)) == ("shown", "2 / 90")
+    assert found((1, 8), (2, 10)) == ("shown", "1.5 / 9; 7.5 later on average")
+    assert found((1, 7), (2, 9)) == ("undecided", "1.5 / 8; 6.5 later on average")
+    assert found((9, 2), (9, 1)) == ("not shown", "9 / 1.5; -7.5 later on average")
+    assert found((35, 15), (35, 15)) == ("undecided", "35 / 15; -20 later on average")
+    assert found((1, 90), (2, 100), (30, 80)) == ("shown", "2 / 90; 79 later on average")
+
+
+def test_what_the_interval_is_of_stands_beside_the_medians():
+    """Its ends are about the mean of 130, 130 and 60, and not about the medians' 130."""
+    fields = {"question": "epochs", "watch_every": 10, "sweep.baselines": ()}
+    config = configure(**fields | {"sweep.series": (("3resnet", "all"),), "sweep.seed": (0, 1, 2)})
+    seen = {"base_epoch": 10, "base_error": 0.1, "composite_error": 0.1}
+    rows = [
+        row("3resnet", "all", 0.1, seed=seed, composite_epoch=epoch, **seen)
+        for seed, epoch in enumerate((140, 140, 70))
+    ]
+    (claim,) = epoch_claims(config, pd.DataFrame(rows))
+    assert (claim.low + claim.high) / 2 == pytest.approx(106.67, abs=0.1)
+    assert claim.ours == "10 / 140; 107 later on average"
 
 
 def test_what_is_missed_at_the_end_is_claimed_of_all_but_the_resnet_and_of_every_seed():

@@ -70,6 +70,48 @@ def test_where_neither_gets_there_the_largest_number_of_examples_is_told():
     assert [claim.ours for claim in failed] == ["not surely to N = 50"] * 2
 
 
+def of_two_kernels(sizes, others, *, task=None, errors=(1.0, 1.0), lost=()):
+    """Returns the claims of one without a width and one with, each to an N of its own."""
+    task = task or {}
+    rows = [row("3resnet", "all", 1e-4, num_train=sizes[0], **task)]
+    for key, asked, error in zip(
+        (("none", "gaussian"), ("2layer", "ntk_exact")), (sizes, others), errors, strict=True
+    ):
+        width = np.nan if key[0] == "none" else 200
+        ran = [n for n in asked if (*key, n) not in lost]
+        rows += [row(*key, error, num_train=n, width=width, **task) for n in ran]
+    fields = {"sweep.limits": (("none", "gaussian"),), "sweep.exact": (("2layer", "ntk_exact"),)}
+    fields |= {"sweep.limit_num_train": sizes, "sweep.exact_num_train": others}
+    fields |= {"sweep.series": (("3resnet", "all"),), "sweep.num_train": sizes[:1]}
+    fields |= {"sweep.tasks": (tuple(task.values()),)} if task else {}
+    fields |= {"sweep.exact_width": (200,), "sweep.baselines": ()}
+    return sample_claims(configure(**fields), pd.DataFrame(rows))
+
+
+def test_no_kernel_learns_to_no_more_examples_than_all_of_them_were_run_with():
+    assert of_two_kernels((50, 400), (50, 800))[0].ours == "not surely to N = 400"
+    assert of_two_kernels((50, 800), (50, 400))[0].ours == "not surely to N = 400"
+    lost = [("2layer", "ntk_exact", 800)]
+    assert of_two_kernels((50, 400), (20, 50, 800), lost=lost)[0].ours == "not surely to N = 50"
+    assert of_two_kernels((50, 400), (50, 800), errors=(1.0, 0.1))[0].ours == "50"
+
+
+def test_theorem_2_is_of_no_more_examples_than_all_kernels_were_run_with():
+    """C(30, 4) / 1000 = 27: one kernel was run to 20."""
+    task = {"d": 30, "base_degree": 1, "composite_degree": 4, "outputs": 4}
+    found = of_two_kernels((10, 27), (10, 27), task=task)[0]
+    assert (found.status, found.note) == ("shown", "") and "N to 27," in found.item
+    for sizes in (((10, 20), (10, 27)), ((10, 27), (10, 20))):
+        found = of_two_kernels(*sizes, task=task)[0]
+        assert (found.status, found.note) == ("undecided", "kernels were run to N = 20 of 27")
+        assert "N to 20," in found.item
+
+
+def test_errors_that_are_not_finite_are_no_runs():
+    kernel, network = [(0, 50, np.inf)], [(0, 50, 0.1)]
+    assert [claim.status for claim in samples(kernel, network)] == ["not run"] * 2
+
+
 def test_a_kernel_that_gets_there_refutes_whatever_its_larger_sizes_do():
     network = [(0, 100, 1.0), (0, 500, 0.1)]
     for errors, status in (

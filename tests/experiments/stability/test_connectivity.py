@@ -30,9 +30,12 @@ def paths_of(ends, falls):
         ("1a", (0.001, 0.002), "shown"),
         ("1a", (0.04, 0.041), "not shown"),
         ("1a", (0.001, 0.05), "undecided"),
-        ("2a", (0.03, 0.031), "shown"),
+        ("2a", (0.035, 0.0351), "shown"),
+        ("2a", (0.015, 0.0151), "undecided"),
         ("2a", (0.0, 0.0), "undecided"),
+        ("2a", (0.3, 0.31), "not shown"),
         ("2b", (0.3, 0.31), "shown"),
+        ("2b", (0.035, 0.0351), "undecided"),
         ("2b", (0.0, 0.0), "not shown"),
     ],
 )
@@ -90,6 +93,12 @@ def test_falls_that_paths_do_not_decide_say_how_many_pairs_and_examples_would(ne
     [
         (lambda paths: paths[paths["pair"] == 0], "1 of 2 paths"),
         (lambda paths: paths.assign(test_accuracy=0.9, train_accuracy=1.0), "1 of 2 paths"),
+        (
+            lambda paths: paths.mask((paths["alpha"] == 0.5) & (paths["pair"] == 0), np.nan).assign(
+                **paths.drop(columns=["train_accuracy", "test_accuracy"])
+            ),
+            "an accuracy on a path is not a number",
+        ),
         (lambda paths: paths[paths["alpha"] != 0.5], "no place between the models"),
         (lambda paths: paths[paths["alpha"] != 1.0], "or not both of them, on a path"),
         (
@@ -106,6 +115,26 @@ def test_paths_that_say_nothing_show_nothing(networks, change, note):
         assert "undecided" not in {claim.status for claim in before}
         for claim in make_claims(config, fits, change(paths_of(0.9, falls)))[-2:]:
             assert claim.status == "undecided" and note in claim.note
+
+
+def test_what_the_thesis_leaves_open_is_decided_by_no_number_of_paths(networks):
+    """Of 1.5 points 2a's "slightly" is true, and so is its being connected."""
+    config = networks(paper="2a", connectivity__sizes=(12,))
+    fits = fits_of({"loss_gap": -0.48, "stability": 0.02})
+    train, _ = make_claims(config, fits, paths_of(0.9, [0.0, 0.03]))[-2:]
+    assert (train.status, train.ours) == ("undecided", 1.5)
+    assert train.note == "the thesis' words fit a fall of this size and do not ask for it"
+
+
+def test_few_examples_of_an_accuracy_decide_no_fall_of_it(networks):
+    config = networks(paper="2b", connectivity__sizes=(12,))
+    fits = fits_of({"loss_gap": -0.35, "stability": -0.17})
+    for count, status in ((29, "undecided"), (30, "shown")):
+        with config.unlocked():
+            config.connectivity.num_train, config.connectivity.num_test = count, None
+        train, test = make_claims(config, fits, paths_of(0.9, [0.5, 0.51]))[-2:]
+        assert (train.status, test.status) == (status, "shown")
+        assert train.note == ("29 examples of S are too few" if count < 30 else "")
 
 
 def test_paths_are_as_many_as_sizes_trials_and_pairs_ask_for(networks):

@@ -99,6 +99,17 @@ def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, ma
     assert exponents["b of maxima"].iloc[0] == "-1.00"
 
 
+def test_a_mean_is_no_number_where_a_pair_has_none(swept, make):
+    results, workdir = swept
+    file = workdir / "runs" / "m=200-pair=1" / "metrics.jsonl"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[1]["test_loss"] = np.nan
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = make(sweep__m=SIZES, fit__resamples=50)[0]
+    means = make_report(config, results.assign(status="ok"), workdir).tables[1][1]
+    assert means["test_loss"].tolist() == ["4", "nan", "4", "4"]
+
+
 def test_without_a_pair_that_was_trained_there_is_nothing_to_tell(swept, make):
     results, workdir = swept
     report = make_report(make()[0], results.assign(status="failed"), workdir)
@@ -124,5 +135,12 @@ def test_influence_is_told_by_its_least_correlation(make, tmp_path):
     assert claim.status == "measured" and float(claim.ours) == 0.7
     assert report.tables[0][1]["correlation"].tolist() == [0.9, 0.7]
     assert report.extra_tables["examples"]["removed"].tolist() == [0, 1, 2] * 2
+    assert claim.note == ""
+    more = make(question="influence", influence__removed=3, sweep__m=(12, 15))[0]
+    (claim,) = make_report(more, results, tmp_path).claims
+    assert claim.note == "1 of 2 runs have no result: seed 0, m 15"
+    constant = results.assign(m=[12, 15, 15], correlation=[0.9, np.nan, 0.1])
+    (claim,) = make_report(more, constant, tmp_path).claims
+    assert (float(claim.ours), claim.note) == (0.9, "1 of 2 runs have no result: seed 0, m 15")
     empty = make_report(config, results.assign(status="failed"), tmp_path)
     assert empty.claims[0].status == "not run" and empty.tables == [] and empty.figures == {}

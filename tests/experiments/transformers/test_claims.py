@@ -1,19 +1,14 @@
 """The claims on decision lists, at their bounds and in their words."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 from small_sweeps import maker
 
 from lsa_jax.experiments.transformers import settings
-from lsa_jax.experiments.transformers.claims import (
-    gaps,
-    step_claims,
-    theorem_claims,
-    training_claims,
-)
+from lsa_jax.experiments.transformers.claims import step_claims, theorem_claims
+from lsa_jax.experiments.transformers.runs import gaps
+from lsa_jax.experiments.transformers.starts import training_claims
 
 make = maker(settings, {"sweep.cases": ((6, 3, 2),)})
 
@@ -84,34 +79,13 @@ def test_runs_that_a_sweep_asks_for_are_named_where_they_are_not_there():
     assert gaps(config, rows.drop(index=2)).endswith("gradient sampled, num_sequences 10, seed 5")
 
 
-def near_and_random(near, random, seeds):
-    """Returns the first claim where so many of the seeds succeed from near and random starts."""
-    config, _ = make(
-        question="value_random", sweep__randomness=(0.0, 1.0), sweep__seed=tuple(range(seeds))
-    )
-    rows = pd.DataFrame(settings.sweep(config))
-    right = np.r_[np.arange(seeds) < near, np.arange(seeds) < random]
-    rows = rows.assign(status="ok", success=right.astype(float), loss=np.arange(2.0 * seeds))
-    return training_claims(config, rows)[0]
-
-
-def luck(seeds, random):
-    """Returns how likely it is that all that fail of two times `seeds` have a random start."""
-    failed = seeds - random
-    return math.comb(seeds, failed) / math.comb(2 * seeds, failed)
-
-
-@pytest.mark.parametrize(("seeds", "random"), [(3, 0), (4, 0), (4, 1), (5, 1), (8, 7), (8, 3)])
-def test_near_and_random_starts_are_told_apart_by_fishers_test(seeds, random):
-    claim = near_and_random(seeds, random, seeds)
-    if luck(seeds, random) <= 0.025:
-        assert (claim.status, claim.note) == ("shown", "")
-        return
-    more = range(seeds + 1, 99)
-    first = next(n for n in more if luck(n, round(random * n / seeds)) <= 0.025)
-    assert (claim.status, claim.note) == ("undecided", f"it would take about {first} seeds")
-
-
-def test_no_number_of_seeds_tells_equal_rates_apart():
-    assert near_and_random(5, 5, 5).note == "it would take no number of seeds, at these rates"
-    assert near_and_random(200, 199, 200).note == "it would take more than 1000 seeds"
+def test_correlations_are_claimed_with_the_bound_that_decides_them():
+    config, _ = make(question="value_step", sweep__seed=(0, 1))
+    rows = pd.DataFrame(settings.sweep(config)).assign(status="ok", on_min=7.0, off_max=0.0)
+    rows = rows.assign(columns_right=1.0, uniform_attention_limit=0.1, on_mean=np.arange(3))
+    for correlation, status in ((0.9, "not shown"), (0.901, "shown")):
+        found = step_claims(config, rows.assign(correlation=correlation))
+        exact, sampled = found[1], found[3]
+        assert exact.item == "correlation of V with P, exact step, above 0.9"
+        assert sampled.item == "correlation of V with P, largest sample, above 0.9"
+        assert exact.status == sampled.status == status

@@ -7,6 +7,7 @@ import pytest
 
 from lsa_jax import kernels, models
 from lsa_jax.kernels.infinite.equal_inputs import Identity, exact_where_equal, identify
+from lsa_jax.kernels.infinite.layouts import PAIRS_OF_POSITIONS
 
 
 def backgrounds(n=200, size=784):
@@ -76,3 +77,33 @@ def test_derivatives_are_those_of_the_products():
         return exact_where_equal(product(features), identity, identity)
 
     np.testing.assert_allclose(through(exact_product), through(product), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("window", "end"), [(16, []), (13, []), (13, [models.Dense(5), models.Relu()])]
+)
+def test_long_patches_before_pools_have_the_kernel_of_the_diagonal(window, end):
+    """Of one position or 16, and with variances that only pairs of positions give."""
+    conv = models.Conv(8, (window, window), (1, 1), "VALID")
+    layers = [conv, models.Relu(), models.GlobalAvgPool(), *end, models.Dense(3)]
+    model, x = models.network(layers), backgrounds(40, 256).reshape(40, 16, 16, 1)
+    exact = np.asarray(kernels.gram(model.ntk, x, dtype="float64"))
+    found = np.asarray(kernels.gram(model.ntk, x))
+    np.testing.assert_allclose(found.diagonal(), exact.diagonal(), rtol=2e-6)
+    np.testing.assert_allclose(found, exact, rtol=2e-5)
+
+
+def test_equal_patches_are_told_at_any_positions():
+    draw = np.random.default_rng(0).normal(size=(2, 1, 20, 3)).astype(np.float32)
+    draw[1, 0, :, 2] = draw[0, 0, :, 1]
+    identity = identify(jnp.asarray(draw))
+    products = PAIRS_OF_POSITIONS.covariances(jnp.asarray(draw), jnp.asarray(draw))
+    near = products * np.float32(1 + 1e-5)
+    found = exact_where_equal(near, identity, identity, PAIRS_OF_POSITIONS)
+    changed = np.asarray(found != near)
+    expected = np.zeros((2, 1, 2, 1, 3, 3), bool)
+    for position in range(2):
+        expected[position, 0, position, 0] = np.eye(3)
+    expected[0, 0, 1, 0, 1, 2] = expected[1, 0, 0, 0, 2, 1] = True
+    np.testing.assert_array_equal(changed, expected)
+    np.testing.assert_allclose(found[expected], products[expected], rtol=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lsa_jax import kernels
-from lsa_jax._neural_tangents import stax
+from lsa_jax._neural_tangents import Missing, stax
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
 from lsa_jax.kernels.infinite.steps import Affine, Flatten, NeuralTangents, Pool, Relu
@@ -32,6 +32,20 @@ def test_a_kernel_has_two_stages_where_the_recursion_has_it():
     assert OF_ROWS.stages(ROW, get="nngp", method="recursion") is not None
     assert OF_ROWS.stages(ROW, method="neural_tangents") is None
     assert BY_THEIRS.stages(ROW) is None
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16"])
+def test_without_neural_tangents_the_reason_to_need_it_comes_first(dtype, monkeypatch):
+    monkeypatch.setattr("lsa_jax.kernels.infinite.steps.stax", Missing("stax"))
+    kernel, x = kernel_of_steps([DENSE]), jnp.ones((2, 3), dtype)
+    with pytest.raises(InputError, match=f"^inputs are {dtype}, not float32 or float64; neural-"):
+        kernel(x)
+    if dtype == "bfloat16":  # bytes are cast
+        with pytest.raises(InputError, match=f"^inputs are {dtype}, not float32 or float64; neur"):
+            kernels.gram(kernel, x)
+    with pytest.raises(InputError, match="^neural-tangents is not installed"):
+        kernel(x, method="neural_tangents")
 
 
 def test_the_linear_kernel_is_the_product_by_either_method():

@@ -166,6 +166,7 @@ def test_another_machines_directory_is_refused(one_direction, tmp_path):
         ("ridge", {"ridge": 0.1}),
         ("examples", {"key": jax.random.key(1)}),
         ("kernel", {"kernel": lambda t: lambda x1, x2: of_gaussian(t)(x1, x2) ** 2}),
+        ("kernel", {"kernel": lambda t: of_gaussian(t @ t @ t)}),  # at T = I the same
     ):
         with pytest.raises(InputError, match=f"of a machine with other {others}; accepted: an"):
             machine(one_direction, directory=tmp_path, **settings)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lsa_jax import models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import Workers, gram
 from lsa_jax.kernels.matrices import memory
@@ -262,6 +263,20 @@ def test_whole_numbers_stay_whole():
         return jnp.sum(x1[:, None] == x2[None], axis=-1)
 
     np.testing.assert_array_equal(gram(matches, tokens, tile=3), 3 * np.eye(4))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bytes_of_images_do_not_wrap_around(dtype):
+    images = np.array([[200, 100], [0, 255]], np.uint8)
+    products = gram(lambda x1, x2: x1 @ x2.T, images, images.astype(np.int16), dtype=dtype)
+    np.testing.assert_array_equal(products, [[50_000, 25_500], [25_500, 65_025]])
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_missing_kernel_of_a_batch_normalised_network_is_refused():
+    kernel = models.wide_resnet(1, norm="batch").kernel
+    with pytest.raises(InputError, match=r"^kernel is None \(.*\); accepted: a function of two"):
+        gram(kernel, np.ones((2, 8, 8, 3), np.float32))
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)

@@ -98,6 +98,38 @@ def test_a_call_that_was_stopped_goes_on_with_the_same_bits(given, tmp_path, mon
         regress_cg(*given, **options, checkpoint=path)
 
 
+def test_a_stopped_call_goes_on_with_its_rank_where_less_memory_is_free(
+    given, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(checkpoint, "_SAVE_EVERY", -1.0)
+    free, path = [20.0], tmp_path / "state.npz"
+    monkeypatch.setattr(preconditioner, "choose_rank", lambda n: int(free[0]))
+    whole = regress_cg(*given, ridge=0.01)
+
+    def stop(iterations, residual):
+        if iterations == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        regress_cg(*given, ridge=0.01, checkpoint=path, progress=stop)
+    free[0] = 15.0
+    assert regress_cg(*given, ridge=0.01, rank=15).iterations != whole.iterations
+    again = regress_cg(*given, ridge=0.01, checkpoint=path)
+    np.testing.assert_array_equal(again.predictions, whole.predictions)
+    assert again.iterations == whole.iterations
+    for options in ({"rank": 15}, {"factor": tmp_path / "factor.npy"}):
+        with pytest.raises(InputError, match="of another matrix, targets, ridge or rank"):
+            regress_cg(*given, ridge=0.01, checkpoint=path, **options)
+
+
+def test_a_checkpoint_behind_a_whole_factor_is_not_gone_on_with_behind_a_rank(given, tmp_path):
+    path, n = tmp_path / "state.npz", len(given[0])
+    regress_cg(*given, ridge=0.1, factor=tmp_path / "factor.npy", checkpoint=path)
+    for rank in (None, n):
+        with pytest.raises(InputError, match="of another matrix"):
+            regress_cg(*given, ridge=0.1, rank=rank, checkpoint=path)
+
+
 def test_equal_examples_are_solved_with_a_ridge(given):
     gram_train, targets, gram_test = given
     twice = [*range(300), *range(10)]

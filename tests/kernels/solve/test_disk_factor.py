@@ -162,7 +162,7 @@ def test_bad_arguments_are_refused(given, half_of, tmp_path, monkeypatch):
     shared = half_of(given[0])
     shared.group = ProcessGroup(0, 2)
     with pytest.raises(InputError, match="2 processes share the matrix; accepted: None"):
-        conjugate_gradients._chosen(shared, None, path)
+        conjugate_gradients._chosen(shared, None, path, None)
     monkeypatch.setattr(memory.shutil, "disk_usage", lambda _: type("", (), {"free": 1e5}))
     with pytest.raises(InputError, match="its disk has 1e.05 left"):
         regress_cg(*given, ridge=0.1, factor=path)

@@ -15,7 +15,7 @@ from lsa_jax.kernels import (
     regress_cg,
     ridge_path_cg,
 )
-from lsa_jax.kernels.solve import checkpoint
+from lsa_jax.kernels.solve import checkpoint, preconditioner
 
 RIDGES = (3e-3, 0.1, 1.0)
 
@@ -64,6 +64,34 @@ def test_half_a_matrix_serves_and_a_stopped_call_goes_on_with_the_same_bits(
         np.testing.assert_array_equal(again.predictions, fit.predictions)
     with pytest.raises(InputError, match="of another matrix, targets, ridges"):
         ridge_path_cg(half, *others, RIDGES[:2], **options)
+
+
+def test_stopped_calls_go_on_with_their_rank_where_less_memory_is_free(
+    given, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(checkpoint, "_SAVE_EVERY", -1.0)
+    ranks, key = [20], jax.random.key(0)
+    monkeypatch.setattr(preconditioner, "choose_rank", lambda n: ranks[-1])
+    calls = {
+        "path": lambda **options: ridge_path_cg(*given, RIDGES, **options),
+        "left_out": lambda **options: [
+            leave_one_out_cg(*given[:2], RIDGES[1:], key=key, **options)
+        ],
+    }
+
+    def stop(iterations, residual):
+        if iterations == 4:
+            raise KeyboardInterrupt
+
+    for name, call in calls.items():
+        ranks.append(20)
+        whole, path = call(), tmp_path / f"{name}.npz"
+        with pytest.raises(KeyboardInterrupt):
+            call(checkpoint=path, progress=stop)
+        ranks.append(15)
+        for again, before in zip(call(checkpoint=path), whole, strict=True):
+            for part, other in zip(again, before, strict=True):
+                np.testing.assert_array_equal(part, other)
 
 
 def test_left_out_errors_are_exact_where_the_preconditioner_is(given):

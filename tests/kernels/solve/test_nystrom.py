@@ -95,10 +95,11 @@ def test_a_call_that_was_killed_goes_on_with_the_same_bits_and_serves_other_ridg
     with pytest.raises(KeyboardInterrupt):
         fit(Stream(batch, 6), ridge=1e-3, checkpoint=path)
     again = fit(Stream(batch, 6), ridge=1e-3, checkpoint=path)
-    assert asked == [0, 1, 2, 3, 0, 3, 4, 5]  # the first one tells which stream it is
+    # The first one is looked at before work; those in the sums tell which stream it is.
+    assert asked == [0, 1, 2, 3, 0, 0, 1, 2, 3, 4, 5]
     np.testing.assert_array_equal(again.predictions, whole.predictions)
     other = fit(Stream(batch, 6), ridge=0.1, checkpoint=path)
-    assert asked[8:] == [0]
+    assert asked[11:] == [0, 0, 1, 2, 3, 4, 5]
     direct = fit(Stream.of(x, targets, 40), ridge=0.1)
     np.testing.assert_array_equal(other.predictions, direct.predictions)
     with pytest.raises(InputError, match="of another kernel, centres, examples or dtype"):
@@ -112,6 +113,24 @@ def test_a_call_that_was_killed_goes_on_with_the_same_bits_and_serves_other_ridg
             ridge=1e-3,
             checkpoint=path,
         )
+
+
+def test_a_checkpoint_of_other_examples_is_refused_wherever_they_differ(given, tmp_path):
+    x, targets, test = given
+    changed = x.copy(), targets.copy()
+    for array in changed:
+        array[200:] += 1
+
+    def fit(x, targets, path=tmp_path / "sums.npz"):
+        stream = Stream.of(x, targets, 40)
+        return regress_nystrom(rbf, x[:30], stream, test, ridge=1e-3, checkpoint=path)
+
+    first = fit(x, targets)
+    fewer, type_alone = (x[:220], targets[:220]), (x, targets.astype(np.float32))
+    for other in (fewer, (changed[0], targets), (x, changed[1]), type_alone):
+        with pytest.raises(InputError, match="of another kernel, centres, examples or dtype"):
+            fit(*other)
+    np.testing.assert_array_equal(fit(x, targets).predictions, first.predictions)
 
 
 def test_what_is_kept_does_not_grow_with_the_examples(given, tmp_path):

@@ -18,6 +18,8 @@ _HEADINGS = {"neurons": "random neurons", "rbf": "random features of an RBF"}
 _CASE = ["num_patterns", "k"]
 # What seeds differ in.
 _MEASURES = ("test_accuracy", "train_accuracy", "test_hinge", "norm", "cosine")
+# What claims are made of, which runs that are not there have not written.
+_COLUMNS = (*_CASE, "learner", "N", "seed", "test_accuracy", "test_hinge", "norm", "bound")
 _BOUND = "bound of theorem 2"
 
 
@@ -77,28 +79,38 @@ def _bound_claim(where: str, linear: pd.DataFrame, has_bound: bool, gap: Claim) 
     return every(item, paper, ~below, f"{below.sum()} of {len(below)}", unless=unless)
 
 
-def make_claims(results: pd.DataFrame, num_test: int) -> list[Claim]:
+def _kinds(config: ml_collections.ConfigDict, of_case: pd.DataFrame) -> list[pd.DataFrame]:
+    """Returns a case's runs of the network and of all that a sweep asks for: features and N."""
+    axes = config.sweep
+    return [
+        of_case[of_case["learner"] == "network"],
+        *(
+            of_case[(of_case["learner"] == features) & (of_case["N"] == count)]
+            for features in axes.features
+            for count in axes.N
+        ),
+    ]
+
+
+def make_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> list[Claim]:
     """Returns what theorem 2 says beside what came out.
 
     The hinge loss is at least the bound for every model whose bound is above 0, in cases with
     3 < k <= D / 16; and the network's accuracy is above that of every linear model, whatever its N.
     """
     fine = results[results["status"] == "ok"]
-    claims = []
-    for d, k in results[_CASE].drop_duplicates().itertuples(index=False):
+    fine = fine.reindex(columns=list(dict.fromkeys([*fine.columns, *_COLUMNS])))
+    num_test, claims = config.num_test, []
+    for d, k in config.sweep.cases:
         of_case = fine[(fine["num_patterns"] == d) & (fine["k"] == k)]
         linear, network = (
             of_case[(of_case["learner"] == "network") == side] for side in (False, True)
         )
-        where, asked = f"D = {d}, k = {k}", results["seed"].unique().tolist()
-        gap = _gap_claim(where, linear, network, num_test)
-        case = results[(results["num_patterns"] == d) & (results["k"] == k)]
-        kinds = [
-            own[own["status"] == "ok"] for _, own in case.groupby(["learner", "N"], dropna=False)
-        ]
-        gap = doubt(gap, kinds, asked, _MEASURES, num_test)
+        where, kinds = f"D = {d}, k = {k}", _kinds(config, of_case)
+        runs = (kinds, config.sweep.seed, _MEASURES, num_test)
+        gap = doubt(_gap_claim(where, linear, network, num_test), *runs)
         bound = _bound_claim(where, linear, _has_bound(d, k), gap)
-        claims += [doubt(bound, kinds, asked, _MEASURES, num_test), gap]
+        claims += [doubt(bound, *runs), gap]
     return claims
 
 
@@ -155,7 +167,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=tables,
-        claims=make_claims(results, config.num_test),
+        claims=make_claims(config, results),
         figures={"fixed_features": functools.partial(draw, linear, network)},
         notes=notes,
     )

@@ -1,12 +1,21 @@
 """What the paper says of students on real and injected inputs, beside what came out."""
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt
+from lsa_jax.experiments.feature_learning.input_structure.differences import (
+    MEASURES,
+    Labels,
+    Side,
+    by_seed,
+    difference_claim,
+    guesses,
+    largest_label,
+    parts_of,
+)
 from lsa_jax.experiments.feature_learning.input_structure.sizes import chosen_sizes
 from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
 from lsa_jax.reporting.claims import compare
@@ -15,29 +24,6 @@ from lsa_jax.reporting.report import Claim
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
 AS_GOOD = 2.0
-
-# What seeds differ in.
-_MEASURES = ("test_accuracy", "test_labelled_part", "test_injected_part", "test_loss")
-
-
-class Labels(NamedTuple):
-    """What a data set's labels are.
-
-    Attributes:
-        test: test images.
-        largest: share of the most frequent label, which a constant answer has right.
-        seeds: of the networks that a sweep asks for.
-        no_trend: sizes of the students of which the paper says that nothing is significant.
-    """
-
-    test: int
-    largest: float = 0.1
-    seeds: Sequence[int] = ()
-    no_trend: Sequence[int] = ()
-
-
-def _by_seed(rows: pd.DataFrame, column: str) -> pd.Series:
-    return rows.set_index("seed").reindex(columns=[column])[column].astype(float)
 
 
 def _panel_claims(
@@ -52,53 +38,35 @@ def _panel_claims(
 
     A student that is as good as direct training where both guess, or where it cannot tell the
     parts, says nothing. Direct training learns the data set's labels, the control the teacher's, as
-    the student does. Seeds share data, and start from the same network: differences are of a seed.
+    the student does. Above a share of a half either has more labelled images than the student.
     """
-    labelled, injected = (_by_seed(rows, f"test_{part}_part") for part in ("labelled", "injected"))
-    level, alone = _by_seed(direct, "test_accuracy"), _by_seed(control, "test_labelled_part")
-    course = course.reindex(columns=["seed", "test_labelled_part", "test_injected_part"])
-    slower = (course["test_labelled_part"] - course["test_injected_part"]).groupby(course["seed"])
-    fewest = max(min(mixture_parts(rows["share"].iloc[0], labels.test)), 1)
-    error = 100 * difference_error(labelled.mean(), injected.mean(), fewest)
-    guesses = answers_a_constant(level, labels.largest, labels.test)
-    guesses = guesses or answers_a_constant(labelled, labels.largest, fewest)
-    if "teacher_accuracy" in rows:
-        of_teacher = answers_a_constant(rows["teacher_accuracy"], labels.largest, labels.test)
-        guesses = guesses or of_teacher and f"the teacher: {of_teacher}"
-    as_good = f"not below by more than {AS_GOOD:g}"
+    labelled, injected = parts_of(rows, rows, labels.test)
+    columns = ["seed", "test_labelled_part", "test_injected_part"]
+    means = course.reindex(columns=columns).groupby("seed", as_index=False).mean()
+    during = parts_of(rows, means, labels.test)
+    examples = labelled.examples + injected.examples
+    whole = Side(by_seed(rows, "test_accuracy"), examples, rows, labelled.seen)
+    level = Side(by_seed(direct, "test_accuracy"), labels.test, direct)
+    alone = Side(by_seed(control, "test_labelled_part"), labels.test, control)
+    guess = guesses(rows, labelled, level.accuracy, labels)
 
-    def claim(words: str, paper: str, gap: pd.Series, least: float, unless: str, *beside) -> Claim:
+    def claim(
+        words: str, paper: str, first: Side, second: Side, least: float, unless: str
+    ) -> Claim:
         item = f"points of test accuracy, {words}, {name}"
-        options = {"above": least, "examples_error": error, "unless": unless, "digits": 2}
-        found = compare(item, paper, 100 * gap.dropna(), **options)
-        if found.status == "not run":
-            return found._replace(note="what it is held against is not there")
-        found = doubt(found, [rows, *beside], labels.seeds, _MEASURES, fewest)
-        if rows["size"].iloc[0] in labels.no_trend:
-            return found._replace(paper="no significant trend", status="measured", note="")
-        return found
+        return difference_claim(item, paper, (first, second), least, unless, labels)
 
     ends = "labelled minus injected part at the end"
-    worse = claim(ends, "above 0: worse", labelled - injected, 0.0, guesses)
-    same = guesses or ("" if worse.status == "shown" else "the injected part is not worse")
-    mean = slower.mean()
-    whole = level - _by_seed(rows, "test_accuracy")
-    during = "labelled minus injected part, mean over training"
+    worse = claim(ends, "above 0: worse", labelled, injected, 0.0, guess)
+    same = guess or ("" if worse.status == "shown" else "the injected part is not worse")
+    as_good = (f"not below by more than {AS_GOOD:g}", labelled)
+    course_words = "labelled minus injected part, mean over training"
     return [
-        claim(
-            "labelled part minus direct training", as_good, labelled - level, -AS_GOOD, same, direct
-        ),
+        claim("labelled part minus direct training", *as_good, level, -AS_GOOD, same),
         worse,
-        claim(
-            "labelled part minus the same labels alone",
-            as_good,
-            labelled - alone,
-            -AS_GOOD,
-            same,
-            control,
-        ),
-        claim(during, "above 0: slower", mean, 0.0, same),
-        claim("direct training minus whole mixture", "above 0", whole, 0.0, same, direct),
+        claim("labelled part minus the same labels alone", *as_good, alone, -AS_GOOD, same),
+        claim(course_words, "above 0: slower", *during, 0.0, same),
+        claim("direct training minus whole mixture", "above 0", level, whole, 0.0, same),
     ]
 
 
@@ -185,16 +153,17 @@ def _injected_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
         kinds = [rows[rows["injected"] == kind] for kind in ("tiny_imagenet", "gaussian")]
         if share == 0 or any(own.empty for own in kinds):
             continue
-        pictures, gaussian = (_by_seed(own, "test_injected_part") for own in kinds)
+        pictures, gaussian = (by_seed(own, "test_injected_part") for own in kinds)
         examples = mixture_parts(share, labels.test)[1]
         error = difference_error(pictures.mean(), gaussian.mean(), examples)
         item = "points of test accuracy, Tiny ImageNet part minus Gaussian part, "
         item += f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
         options = {"above": 0.0, "examples_error": 100 * error, "digits": 2}
-        options["unless"] = answers_a_constant(pictures, labels.largest, examples)
+        constant = by_seed(kinds[0], "most_used_class").fillna(labels.largest)
+        options["unless"] = answers_a_constant(pictures, constant, examples)
         gap = 100 * (pictures - gaussian).dropna()
         claim = compare(item, "above 0 (figure 23)", gap, **options)
-        claims.append(doubt(claim, kinds, labels.seeds, _MEASURES, examples))
+        claims.append(doubt(claim, kinds, labels.seeds, MEASURES, examples))
     return claims
 
 
@@ -209,20 +178,18 @@ def size_gap_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
         if share in (0, 1) or least == most:
             continue
         both = [rows[rows["size"] == size] for size in (most, least)]
-        parts = [
-            [_by_seed(own, f"test_{part}_part") for part in ("labelled", "injected")]
-            for own in both
-        ]
-        gaps = [labelled - injected for labelled, injected in parts]
-        fewest = max(min(mixture_parts(share, labels.test)), 1)
-        error = math.hypot(*(difference_error(a.mean(), b.mean(), fewest) for a, b in parts))
+        parts = [parts_of(own, own, labels.test) for own in both]
+        gaps = [labelled.accuracy - injected.accuracy for labelled, injected in parts]
+        sides = [side for of_size in parts for side in of_size]
+        fewest, error = min(side.examples for side in sides), math.hypot(*map(Side.error, sides))
         item = "points of test accuracy, labelled minus injected part at the end, "
         item += f"student {most} minus student {least}, teacher {int(teacher)}, share {share:g}"
         unless = "" if all((gap > 0).all() for gap in gaps) else "the injected part is not worse"
         for labelled, _ in parts:
-            unless = unless or answers_a_constant(labelled, labels.largest, fewest)
+            constant = largest_label(labelled.runs, labels)
+            unless = unless or answers_a_constant(labelled.accuracy, constant, labelled.examples)
         more = 100 * (gaps[0] - gaps[1]).dropna()
-        options = {"above": 0.0, "examples_error": 100 * error, "unless": unless, "digits": 2}
+        options = {"above": 0.0, "examples_error": error, "unless": unless, "digits": 2}
         claim = compare(item, "above 0 (figure 25)", more, **options)
-        claims.append(doubt(claim, both, labels.seeds, _MEASURES, fewest))
+        claims.append(doubt(claim, both, labels.seeds, MEASURES, fewest))
     return claims

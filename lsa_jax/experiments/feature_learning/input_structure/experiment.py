@@ -149,13 +149,18 @@ def _teach(
 
 
 def _teacher_measures(labels: dict[str, Int[np.ndarray, " n"]], data: Material) -> dict[str, float]:
-    """Returns how often a teacher is right, and how it spreads the injected inputs over classes."""
+    """Returns how often a teacher is right, and how it spreads either kind of inputs over classes.
+
+    `largest_label` is the share of the test images of the class that it gives to most of them.
+    """
     truth = data.test.targets[: len(data.test.targets) // 2].argmax(axis=1)
+    own = labels["test"][: len(truth)]
     counts = np.bincount(labels["train"][len(data.train.inputs) // 2 :], minlength=1)
     used = np.zeros(data.train.targets.shape[1])
     used[: len(counts)] = counts / counts.sum()
     return {
-        "teacher_accuracy": float(np.mean(labels["test"][: len(truth)] == truth)),
+        "teacher_accuracy": float(np.mean(own == truth)),
+        "largest_label": float(np.bincount(own).max() / len(own)),
         "least_used_class": float(used.min()),
         "most_used_class": float(used.max()),
     }

@@ -7,12 +7,13 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
+from lsa_jax.experiments.feature_learning.held_out import held_out
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
-    Labels,
     panels,
     size_gap_claims,
     student_claims,
 )
+from lsa_jax.experiments.feature_learning.input_structure.differences import Labels
 from lsa_jax.experiments.feature_learning.input_structure.sizes import (
     choice_claims,
     size_claims,
@@ -23,8 +24,6 @@ from lsa_jax.reporting.claims import cell
 from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.report import Report
 
-# Test images and the share of the most frequent label.
-_LABELS = {"mnist": (10_000, 0.1135), "cifar10": (10_000, 0.1), "svhn": (26_032, 0.196)}
 # Of students FC(9) on MNIST "the results do not show a significant trend" (appendix E.5.2).
 _NO_TREND = {"mnist": (9,)}
 
@@ -144,9 +143,9 @@ def draw_sizes(fine: pd.DataFrame) -> Any:
 
 
 def _labels(config: ml_collections.ConfigDict) -> Labels:
-    images, largest = _LABELS.get(config.data.dataset, (10_000, 0.1))
+    test = held_out(config.data.dataset, most=config.data.num_test)
     no_trend = _NO_TREND.get(config.data.dataset, ())
-    return Labels(config.data.num_test or images, largest, config.sweep.seed, no_trend)
+    return Labels(test.images, test.largest, config.sweep.seed, no_trend)
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:

@@ -8,6 +8,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt
+from lsa_jax.experiments.feature_learning.held_out import HeldOut, held_out
 from lsa_jax.experiments.feature_learning.learning.pictures import (
     NEAR,
     draw_pictures,
@@ -31,9 +32,6 @@ STRUCTURE = 0.5
 # Numbers of clusters among which the best one is looked for.
 COUNTS = (2, 3, 4, 5, 6)
 
-# Share of the larger of the first two classes, and test images of both: what is right on so many
-# may be a constant.
-_LARGEST, _IMAGES = {"mnist": 1135 / 2115, "svhn": 5099 / 6843}, {"mnist": 2115, "svhn": 6843}
 # What seeds differ in, if only in the directions of their neurons.
 _MEASURES = ("test_accuracy", "silhouette", "share_covered", "covered", "least_covered")
 _MEASURES += ("own_centre_cosine", "centres_cosine", "same_sign_cosine", "cosine_with_start")
@@ -87,7 +85,7 @@ def _claims(config: ml_collections.ConfigDict, fine: pd.DataFrame, of: str) -> l
     item = f"number of clusters, {COUNTS[0]} to {COUNTS[-1]}, with the largest silhouette{of}"
     if fine.empty:
         return [clusters, not_run(item, config.clusters)]
-    counts = fine["best_count"]
+    counts = fine["best_count"].dropna()
     unless = "" if clusters.status == "shown" else "weights are not shown to form clusters"
     holds, listed = counts == config.clusters, ", ".join(f"{count:g}" for count in counts)
     claim = every(item, config.clusters, holds, listed, luck=1 / len(COUNTS), unless=unless)
@@ -106,20 +104,19 @@ def _claim(config: ml_collections.ConfigDict, fine: pd.DataFrame, of: str) -> Cl
     if fine.empty:
         return not_run(item, paper)
     data = config.data
-    largest = _LARGEST.get(data.dataset, 0.5) if tuple(data.classes) == (0, 1) else 0.5
-    examples = min(data.num_test, _IMAGES.get(data.dataset, 2000))
-    if data.dataset == "gaussian_mixture":
-        examples = data.num_test
-    unless = answers_a_constant(fine["test_accuracy"], largest, examples)
+    test = HeldOut(data.num_test, 0.5)
+    if data.dataset != "gaussian_mixture":
+        test = held_out(data.dataset, data.classes, data.num_test)
+    unless = answers_a_constant(fine["test_accuracy"], test.largest, test.images)
     if not unless and (fine[name] <= fine[f"start_{name}"]).any():
         unless = "no more than before training"
-    values = fine[name]
+    values = fine[name].dropna()  # a number that is not there is no exception
     if name == "silhouette":
         claim = compare(item, paper, values, above=STRUCTURE, unless=unless)
     else:
         ours = round(float(values.mean()), 4)
         claim = every(item, paper, values == 1, ours, unless=unless, spread=spread(values))
-    return doubt(claim, [fine], config.sweep.seed, _MEASURES, examples)
+    return doubt(claim, [fine], config.sweep.seed, _MEASURES, test.images)
 
 
 def _draw(rows: list[dict[str, Any]]) -> Any:

@@ -16,8 +16,8 @@ import numpy as np
 import optax
 from jaxtyping import Array
 
-from lsa_jax import kernels, models, parallel, training
-from lsa_jax.experiments.lsa.noise_curves import exact, tasks
+from lsa_jax import kernels, parallel, training
+from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
@@ -81,36 +81,22 @@ def build_model(config: ml_collections.ConfigDict, learner: str, num_classes: in
 
     Equal settings give the same functions, so that what jax compiled for them is found again.
     """
-    model = config.model
-    own = {
-        "cnn": {
-            "channels": model.channels,
-            "window": model.window,
-            "stride": model.stride,
-        },
-        "mlp": {"widths": model.widths},
-        "wide_resnet": {
-            "depth": model.depth,
-            "norm": model.norm,
-            "pool_window": model.pool_window,
-            "batch_axis": parallel.BATCH_AXIS if config.parallel == "data" else None,
-        },
-    }
+    model, family = config.model, families.FAMILIES[config.model.name]
+    own = {field: model[field] for field in (*family.fields, "dtype", "w_std", "b_std")}
+    if family.batch_axis:
+        own["batch_axis"] = parallel.BATCH_AXIS if config.parallel == "data" else None
     return _build(
         model.name,
         width_factor=config.width_factor,
         num_classes=num_classes,
         parameterization=config[learner].parameterization,
-        dtype=model.dtype,
-        w_std=model.w_std,
-        b_std=model.b_std,
-        **own[model.name],
+        **own,
     )
 
 
 @functools.cache
 def _build(name: str, **settings: Any) -> Model:
-    return models.MODELS[name](**settings)
+    return families.function(name)(**settings)
 
 
 def _make_optimizer(

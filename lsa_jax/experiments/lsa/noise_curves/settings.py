@@ -7,6 +7,7 @@ import ml_collections
 
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
 from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
@@ -89,7 +90,7 @@ FIELDS: dict[str, Field] = {
         "photographs: keep the nXXXXXXXX folders of this WordNet synset; None keeps all",
     ),
     # The network, described once for all learners.
-    "model.name": Field("cnn", one_of("cnn", "mlp", "wide_resnet"), "family"),
+    "model.name": Field("cnn", one_of(*FAMILIES), "family"),
     "model.channels": Field(
         (8, 16), tuple_of(integer(1)), "cnn: channels of each convolution at width factor 1"
     ),

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import ml_collections
+import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.resnet.errors import (
@@ -92,9 +93,15 @@ def _first(decided: list[dict[int, Claim]]) -> int | None:
 
 
 def _size(decided: list[dict[int, Claim]]) -> str:
+    """Says at which N a learner surely is below the bound, or up to which N none is.
+
+    That is as far as all went that were run: one that stops earlier says nothing of larger N.
+    """
     first = _first(decided)
-    most = max(n for course in decided for n in course)
-    return f"not surely to N = {most:,}" if first is None else f"{first:g}"
+    if first is not None:
+        return f"{first:g}"
+    ran = [[n for n, claim in one.items() if claim.status != "not run"] for one in decided]
+    return f"not surely to N = {min(max(sizes) for sizes in ran if sizes):,}"
 
 
 def _reached(decided: list[dict[int, Claim]]) -> Status:
@@ -131,7 +138,7 @@ def _fewer(nets: list[dict[int, Claim]], kernels: list[dict[int, Claim]]) -> tup
 
 
 def _ran(courses: list[Course]) -> bool:
-    return any(errors.notna().any() for one in courses for errors in one.errors.values())
+    return any(np.isfinite(e.astype(float)).any() for one in courses for e in one.errors.values())
 
 
 def sample_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
@@ -218,7 +225,7 @@ def _bound_claims(
 
     fixed = [one for one in courses if one.learner not in (*NETWORK_LEARNERS, "last_exact")]
     kernels = _up_to(fixed, most)
-    examples = max((n for one in kernels for n in one.errors), default=most)
+    examples = min((max(one.errors) for one in kernels), default=most)
     short = f"kernels were run to N = {examples:,} of {most:,}" if examples < most else ""
     names = words_of("kernel_risk", words | {"examples": examples})
     claims = [_above(config, task, names, kernels, risk, control or short)]

@@ -289,7 +289,7 @@ def figure3(
     """Returns one panel: the ResNet's error on beta F + alpha G(F) against beta.
 
     Args:
-        variant: "full", "small" (one width and seed) or "quick" (tests).
+        variant: "full", "small" (one width) or "quick" (tests).
         panel: "a" or "b".
         trained: which layers: "all" or "hidden".
         num_train: N, one or more.
@@ -318,7 +318,6 @@ def figure3(
     )
     small = SMALL_RUNGS | {
         "search.learning_rates": small_rates,
-        "sweep.seed": (0,),
         "sweep.width": (200,),
     }
     quick = QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)}

@@ -1,0 +1,56 @@
+"""What the page on other schedulers says: the record, then groups anywhere, then the report."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from launch import sweep
+from lsa_jax.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+SWEEP = [
+    "--config=configs/quickstart.py:quick",
+    *("--config.sweep.learner=('ntk_infinite',)", "--config.sweep.noise=(0.0, 1.0)"),
+    "--config.sweep.seed=(0,)",
+]
+
+
+def _launch(script, *arguments):
+    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", f"launch.{script}", *map(str, arguments)]
+    result = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_a_sweep_that_is_only_recorded_is_run_by_its_groups(tmp_path):
+    workdir = tmp_path / "out"
+    told = _launch("sweep", *SWEEP, f"--workdir={workdir}", "--record_only")
+    assert told == f"{workdir}: 2 runs; groups that are missing: 0-1\n"
+    assert (workdir / "config.json").exists() and not (workdir / "runs").exists()
+    _launch("groups", f"--workdir={workdir}", "--groups=0,1")
+    assert "are missing" not in _launch("report", f"--workdir={workdir}")
+    assert len(list(workdir.glob("runs/*/result.json"))) == 2
+
+
+def test_what_only_running_would_heed_is_refused():
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    for given in ({"tensorboard": True}, {"wandb": "p"}, {"distributed": True}, {"open": True}):
+        (name,) = given
+        with flagsaver.flagsaver(record_only=True, **given):
+            with pytest.raises(InputError, match=f"accepted: without --{name}"):
+                sweep._refuse_ignored()
+        sweep._refuse_ignored()
+
+
+def test_numbers_in_a_row_are_told_by_their_ends():
+    assert sweep._ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+    assert sweep._ranges([]) == "none"
