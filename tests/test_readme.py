@@ -228,6 +228,7 @@ def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monk
         experiment, "train_group", lambda *a, **k: found.append(train(*a, **k)) or found[-1]
     )
     changes = {"data.num_train": 60, "data.num_test": 50, "network.epochs": 2}
+    changes["measures"] = ("weight_movement",)
     config = set_fields(settings.default_config(), changes | {"sweep.noise": (0.0, 1.0)})
     config.sweep.learner = ("network",)
     points = make_points(config, settings.sweep(config), settings.validate)
