@@ -92,7 +92,7 @@ def make_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[
         against = _doubts(config, table, rule, "mup")
         for layer, own in by_name.get("mup", nothing).groupby("layer", sort=False):
             values = own.set_index("seed")["slope"]
-            name = f"{item}, muP, {rule}, {layer.removeprefix('change/')}"
+            name = f"{item}, muP, {rule}, {layer.removeprefix('change/')}, within {FLAT:g}"
             claim = deciding.agree(name, 0.0, values, FLAT, unless=unless)
             claims.append(doubts.doubted(claim, **against))
         if rule == "sgd":

@@ -128,7 +128,8 @@ def scale_claims(config: ml_collections.ConfigDict, table: pd.DataFrame, name: s
     moved = (rich["kernel_distance"] - lazy["kernel_distance"]).dropna()
     claims = [
         deciding.agree(
-            f"points of accuracy at alpha {most:g}, network minus its linearisation{where}",
+            f"points of accuracy at alpha {most:g}, network minus its linearisation, within "
+            f"{MARGIN:g}{where}",
             0.0,
             near,
             MARGIN,
@@ -159,7 +160,8 @@ def _lazy_slope(networks: pd.DataFrame, where: str, tied: str, against: dict) ->
     """Returns the claim that parameters move as 1 / alpha from `LAZY_FROM` up."""
     large = networks[networks["output_scale"] >= LAZY_FROM]
     claim = deciding.agree(
-        f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up{where}",
+        f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up, within "
+        f"{SLOPE_MARGIN:g}{where}",
         -1.0,
         _slopes(large, "output_scale"),
         SLOPE_MARGIN,

@@ -162,7 +162,8 @@ def make_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[
     falls = doubts.doubted(falls, **_doubts(config, table, "standard"))
     unless = "" if falls.status == "shown" else "the standard one's is not shown to fall"
     shifts = _shift([curve(table, "mup", width) for width in ends])
-    stays = deciding.agree(f"{item}, muP", 0.0, shifts, STEADY, unless=unless, digits=2)
+    steady = f"{item}, muP, within {STEADY:g}"
+    stays = deciding.agree(steady, 0.0, shifts, STEADY, unless=unless, digits=2)
     return [falls, doubts.doubted(stays, **_doubts(config, table, "mup"))]
 
 
