@@ -124,7 +124,8 @@ def _retained_claims(
         ours = {name: series for (of, name), series in found.items() if of == learner}
         margin = deciding.margin_of(percent, list(paper.percent.values()), TOLERANCE)
         for name, series in (ours or {LEARNERS[learner].label: NOTHING}).items():
-            item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}{where}"
+            within = f"within {margin:.3g}{where}"
+            item = f"% of zero-noise accuracy retained at noise {paper.noise:g}, {name}, {within}"
             unless = series.warning or tied
             options = {"examples_error": series.error, "unless": unless, "digits": 2}
             claim = deciding.agree(item, percent, series.retained, margin, **options)
@@ -181,9 +182,10 @@ def _cell_claims(runs: Runs, cells: dict, ties: dict[str, str], test: HeldOut) -
             for noise, paper in of.items():
                 found = here.where(learner=learner, noise=noise)
                 label = LEARNERS[learner].label
-                item = f"test accuracy (%) of the {label}, noise {noise:g} ({arrangement})"
                 rivals = [other[noise] for other in accuracies.values()]
                 margin = deciding.margin_of(paper, rivals, TOLERANCE)
+                within = f"within {margin:.3g} ({arrangement})"
+                item = f"test accuracy (%) of the {label}, noise {noise:g}, {within}"
                 accuracy = found.table["test_accuracy"]
                 error = intervals.binomial_error(accuracy.mean(), test.count)
                 options = {"examples_error": 100 * error, "unless": unless, "digits": 2}
