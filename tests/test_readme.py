@@ -124,6 +124,7 @@ def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report
     assert "last layer" in (tmp_path / "run" / "report.md").read_text()
 
 
+@pytest.mark.documents
 def test_the_model_that_one_adds_is_found_by_name_and_runs(overlay, tmp_path):
     from lsa_jax.sweep.points import make_points
     from lsa_jax.sweep.run import run_sweep
@@ -144,6 +145,7 @@ def test_the_model_that_one_adds_is_found_by_name_and_runs(overlay, tmp_path):
     assert len(results) == 2 and (results["status"] == "ok").all()
 
 
+@pytest.mark.documents
 def test_the_page_names_every_place_of_a_data_set_and_one_added_there_runs(
     overlay, tmp_path, monkeypatch
 ):
@@ -216,6 +218,7 @@ def test_a_verdict_on_a_network_of_another_library_runs():
     np.testing.assert_allclose(means, ours, atol=1.5)
 
 
+@pytest.mark.documents
 def test_trained_parameters_of_a_sweep_come_back_without_training(tmp_path, monkeypatch):
     from lsa_jax.experiments.lsa.noise_curves import experiment
     from lsa_jax.sweep.points import make_points
