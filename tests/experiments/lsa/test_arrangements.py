@@ -102,7 +102,7 @@ def test_cells_that_were_not_run_are_marked_so():
     corner = [("fixed_corner", 16, 32)]
     table = curves(_results(lambda *point: 0.9, corner, (0.0, 2.0)))
     claims = {c.item: c for c in make_claims(table, "lsa/table_b1")}
-    cell = "test accuracy (%) of the network, noise {} ({})"
+    cell = "test accuracy (%) of the network, noise {}, within 3 ({})"
     found = claims[cell.format(2, "16 on 32, fixed corner")]
     assert found.ours == 90.0
     # One seed and 10,000 test images: 1.96 standard errors, in points.
