@@ -101,23 +101,24 @@ def test_the_experiment_that_one_adds_runs_and_reports(overlay, tmp_path):
     assert (tmp_path / "run" / "stripes.png").stat().st_size > 0
 
 
-def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report(overlay, tmp_path):
+def run_added(table, changes, learners_run, workdir):
+    """Runs a short sweep of noise curves with what the page adds to a table of theirs."""
     from lsa_jax.sweep.points import make_points
     from lsa_jax.sweep.run import run_sweep
 
-    (entry,) = (code for _, code in blocks("docs/extend.md", "python") if 'LEARNERS["' in code)
+    (entry,) = (code for _, code in blocks("docs/extend.md", "python") if f'{table}["' in code)
     exec(entry, {})
     importlib.reload(settings)  # which reads the table once
-    config = set_fields(
-        settings.default_config(),
-        {
-            **{"data.num_train": 100, "data.num_test": 50, "data.placement": "fixed_corner"},
-            "sweep.noise": (0.0, 1.0),
-        },
-    )
-    config.sweep.learner = ("ntk_infinite", "last_layer")
+    short = {"data.num_train": 100, "data.num_test": 50, "data.placement": "fixed_corner"}
+    config = set_fields(settings.default_config(), short | changes)
+    config.sweep.learner = learners_run
     points = make_points(config, settings.sweep(config), settings.validate)
-    results = run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
+    return run_sweep(config, points, workdir, data_dir=None, command=[])
+
+
+def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report(overlay, tmp_path):
+    changes, two = {"sweep.noise": (0.0, 1.0)}, ("ntk_infinite", "last_layer")
+    results = run_added("LEARNERS", changes, two, tmp_path / "run")
     assert len(results) == 4 and (results["status"] == "ok").all()
     noiseless = results[results["noise"] == 0].set_index("learner")["test_accuracy"]
     assert noiseless["last_layer"] > 0.3 and noiseless["last_layer"] != noiseless["ntk_infinite"]
@@ -126,22 +127,8 @@ def test_the_learner_that_one_adds_to_the_noise_curves_runs_and_is_in_the_report
 
 @pytest.mark.documents
 def test_the_model_that_one_adds_is_found_by_name_and_runs(overlay, tmp_path):
-    from lsa_jax.sweep.points import make_points
-    from lsa_jax.sweep.run import run_sweep
-
-    (entry,) = (code for _, code in blocks("docs/extend.md", "python") if 'FAMILIES["' in code)
-    exec(entry, {})
-    importlib.reload(settings)  # which reads the table once
-    config = set_fields(
-        settings.default_config(),
-        {
-            **{"data.num_train": 100, "data.num_test": 50, "data.placement": "fixed_corner"},
-            **{"model.name": "strided_cnn", "network.epochs": 2, "sweep.noise": (0.0,)},
-        },
-    )
-    config.sweep.learner = ("network", "ntk_infinite")
-    points = make_points(config, settings.sweep(config), settings.validate)
-    results = run_sweep(config, points, tmp_path / "run", data_dir=None, command=[])
+    changes = {"model.name": "strided_cnn", "network.epochs": 2, "sweep.noise": (0.0,)}
+    results = run_added("FAMILIES", changes, ("network", "ntk_infinite"), tmp_path / "run")
     assert len(results) == 2 and (results["status"] == "ok").all()
 
 

@@ -103,6 +103,12 @@ def test_one_step_that_fails_where_every_learner_does_needs_no_second_step(nothi
         assert second.status == status
 
 
+def test_one_step_without_any_number_was_not_run():
+    claims = first_steps(lambda *of: np.nan, lambda learner: 0.9)
+    (second,) = [claim for claim in claims if "every rate" in claim.item]
+    assert (second.status, second.ours) == ("not run", "")
+
+
 MEASURES = ("test_accuracy", "train_accuracy", "test_balanced_accuracy", "cosine")
 
 

@@ -113,6 +113,8 @@ def _needs_second(
     claims = [_suffices(config, rows, item, unless, **below) for rows in best.values()]
     ranks = {"not shown": 2, "undecided": 1}
     worst = max(claims, key=lambda claim: (ranks.get(claim.status, 0), claim.high or 0.0))
+    if worst.status == "not run":
+        return [worst]
     return [worst._replace(ours=f"at most {worst.ours:.2f} %")]
 
 
