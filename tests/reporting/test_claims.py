@@ -181,17 +181,6 @@ def test_one_seed_is_decided_by_its_test_examples_alone():
     assert claims.compare("", "", [-3.77], above=0.0, examples_error=1.0).status == "not shown"
 
 
-def test_what_one_seed_decides_says_that_it_is_one():
-    def notes(*values):
-        decided = [claims.compare("", "", values, above=at, examples_error=0.01) for at in (0, 2)]
-        assert [claim.status for claim in decided] == ["shown", "not shown"]
-        return {claim.note for claim in decided}
-
-    assert notes(1.0) == {claims.ONE_SEED}
-    assert notes(1.0, 1.01) == {""}
-    assert claims.ONE_SEED not in claims.compare("", "", [1.0], above=1.0, examples_error=0.01).note
-
-
 def test_what_speaks_against_a_claim_keeps_it_from_being_shown_and_nothing_else():
     for values, status in (([2.0, 2.1], "undecided"), ([-2.0, -2.1], "not shown")):
         claim = claims.compare("", "", values, above=0.0, unless="the control failed")
