@@ -109,8 +109,47 @@ def test_a_verdict_without_learners_says_which():
 
     finite = verdict.decide(table("network", "ntk_finite"))
     assert finite.claims[0].ours == pytest.approx(70) and finite.claims[0].status == "shown"
-    assert finite.claims[1].status == "not run" and "after training" not in finite.sentence
-    assert "no fixed kernel was run" in verdict.decide(table("network")).sentence
+    assert finite.claims[1].status == "not run"
+    assert finite.word == "undecided" and "there is no NTK after training" in finite.sentence
+    alone = verdict.decide(table("network"))
+    assert "there is no fixed kernel, there is no NTK after training and no finite NTK" in (
+        alone.sentence
+    )
+
+
+def test_what_has_no_seed_in_common_is_not_compared():
+    """A network without its kernel's seeds, a kernel without a finite accuracy: no number."""
+    table = runs(gains)
+    network, odd = table["learner"] == "network", table["seed"] % 2 == 1
+    apart = verdict.decide(table[network == odd])
+    assert apart.word == "undecided" and apart.claims[0].status == "not run"
+    assert "network and infinite NTK have no seed in common" in apart.sentence
+    for learner, word in (("network", "undecided"), ("ntk_infinite", "undecided")):
+        lost = table["test_accuracy"].mask(table["learner"] == learner)
+        found = verdict.decide(table.assign(test_accuracy=lost))
+        assert found.word == word and f"5 of 20 runs have no result: learner {learner}" in (
+            found.sentence
+        )
+        assert "nan" not in found.sentence
+
+
+def test_a_kernel_that_learns_with_one_seed_of_several_is_told():
+    table = runs(gains)
+    one = table[(table["learner"] != "ntk_trained") | (table["seed"] == 0)]
+    planned = one[["learner", "seed"]].to_dict("records")
+    found = verdict.decide(one, planned)
+    assert found.word == "rich" and found.sentence.startswith("rich, in part of one seed: ")
+    other = one.assign(seed=one["seed"].mask(one["learner"] == "ntk_trained", 7))
+    elsewhere = verdict.decide(other, other[["learner", "seed"]].to_dict("records"))
+    assert elsewhere.word == "undecided"
+    assert "NTK after training and finite NTK have no seed in common" in elsewhere.sentence
+
+
+def test_networks_that_have_all_test_images_right_are_told_apart_by_their_losses():
+    right = runs(lambda of, seed: 1.0 if of in LEARNERS[:2] else 0.7, num_test=5000, differ=False)
+    assert verdict.decide(right).word == "undecided"
+    told = verdict.decide(right.assign(test_loss=0.01 + 0.001 * right["seed"]))
+    assert told.word == "rich"
 
 
 def test_what_a_verdict_would_take_parts_the_gain_from_the_nearer_of_the_two_answers_needed():

@@ -104,7 +104,7 @@ def test_a_tenth_bounds_kernels_of_up_to_four_filters_and_a_hundredth_the_networ
     kernel, network, statuses
 ):
     draws = [kernel + 1e-9 * draw for draw in range(ENOUGH)]
-    found = make_claims(table({4: draws, 5: [0.5], **MANY}, [network] * 2), 10**8)
+    found = make_claims(table({4: draws, 5: [0.5], **MANY}, [network] * 2), 10**10)
     assert [claim.status for claim in found] == ["measured", *statuses, "not run"]
     assert found[0].item.endswith("m = 4") and found[1].item.endswith("m = 4")
 
@@ -132,6 +132,35 @@ def test_one_draw_below_its_bound_refutes_when_its_test_examples_are_sure_of_it(
     draws = table({1: [0.095] + [0.4] * 9, **MANY}, [0.001] * 2)
     for num_test, status in ((3000, "undecided"), (10**6, "not shown")):
         assert shares(make_claims(draws, num_test))[0].status == status
+
+
+def test_draws_above_the_bound_do_not_refute_it_by_the_luck_of_one_of_them():
+    """Of 25 draws that all err on a little more than the bound, the worst is often below it."""
+    rng, refuted = np.random.default_rng(0), 0
+    for _ in range(200):
+        draws = rng.binomial(3000, 0.101, size=25) / 3000
+        claims = make_claims(table({1: draws.tolist(), **MANY}, [0.001] * 2), 3000)
+        refuted += shares(claims)[0].status == "not shown"
+    assert refuted / 200 < 0.06
+
+
+def test_draws_without_an_error_refute_nothing():
+    claims = make_claims(table({1: [0.3, 0.28, np.nan], **MANY}, [0.001] * 2), 3000)
+    assert shares(claims)[0].status == "undecided"
+
+
+def test_enough_draws_take_no_more_of_them():
+    errors = [0.101 + 1e-6 * draw for draw in range(ENOUGH)]
+    (claim,) = shares(make_claims(table({1: errors, **MANY}, [0.001] * 2), 3000))
+    assert (claim.status, claim.note) == ("undecided", "it would take more test examples")
+
+
+def test_a_number_of_patches_of_which_nothing_is_left_is_not_run():
+    planned = [{"learner": "network", "k": k, "m": 1, "seed": s} for k in (9, 25) for s in (0, 1)]
+    claims = make_claims(table({}, [0.001, 0.0012]), 3000, planned)
+    status = {claim.item: claim.status for claim in claims}
+    assert status["the network's test error, k = 9"] == "shown"
+    assert status["the network's test error, k = 25"] == "not run"
 
 
 def test_kernels_of_which_nothing_is_left_are_not_run():

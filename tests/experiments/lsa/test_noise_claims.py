@@ -9,7 +9,12 @@ import scipy.stats
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.experiments.lsa.noise_curves.claims import HeldOut, accuracies, make_claims
+from lsa_jax.experiments.lsa.noise_curves.claims import (
+    HeldOut,
+    accuracies,
+    examples_of,
+    make_claims,
+)
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.series import curves
@@ -28,7 +33,7 @@ def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
                         "width_factor": 1,
                         "noise": noise,
                         "seed": seed,
-                        "test_accuracy": accuracy + jitter,
+                        "test_accuracy": accuracy + jitter + 1e-9 * seed,  # never equal
                         "status": "ok",
                     }
                 )
@@ -121,6 +126,14 @@ def test_a_sweep_without_the_network_measures_accuracies_within_what_its_test_im
     assert (claim.ours, claim.status) == (98.0, "measured")
     exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
     np.testing.assert_allclose([claim.low, claim.high], [100 * end for end in exact], atol=0.03)
+
+
+def test_the_test_is_as_its_runs_have_counted_it_or_by_its_settings():
+    data = settings.default_config().data
+    assert examples_of(data, pd.DataFrame({"seed": [0]})) == (360, 10)  # of scikit-learn's digits
+    counted = pd.DataFrame({"num_test": [np.nan, 24.0], "num_classes": [np.nan, 5.0]})
+    assert examples_of(data, counted) == (24, 5)
+    assert examples_of(data, counted.assign(num_test=np.nan)) == (360, 10)
 
 
 def test_an_unknown_item_of_the_paper_is_refused():

@@ -151,3 +151,10 @@ def test_what_a_data_set_does_not_have_is_refused_by_the_name_of_its_field(field
     points = make_points(config, settings.sweep(config), settings.validate)
     with pytest.raises(InputError, match=f"^{message}"):
         tasks.load(points, None)
+
+
+def test_what_another_experiment_makes_of_its_own_fields_is_refused_by_their_names():
+    config = configure(**{"data.dataset": "digits", "data.num_train": 2000})
+    points = make_points(config, [{"seed": 0}], settings.validate)
+    with pytest.raises(InputError, match="^config.mnist.num_train is 2000; accepted: 1 to 1437"):
+        tasks.load(points, None, section="mnist")

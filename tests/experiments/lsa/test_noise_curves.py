@@ -296,6 +296,35 @@ def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
         settings.validate(set_fields(config, {"sweep.num_train": ()}))
 
 
+def test_an_image_counts_once_on_however_many_backgrounds_and_a_star_for_each(tmp_path):
+    copies = {"data.copies": 2, "data.test_copies": 3, "sweep.noise": (0.5,), "sweep.seed": (0,)}
+    of_images = {"figure_axis": "num_train", "sweep.num_train": (20,)}
+    of_stars = {"data.dataset": "stars", "data.image_size": 15, "data.num_train": 20}
+    for fields, num_test, classes in ((of_images, 12, 10), (of_stars, 36, 2)):
+        fields = SMALL | copies | fields | {"sweep.learner": ("ntk_infinite",)}
+        config = set_fields(settings.default_config(), fields)
+        points = make_points(config, settings.sweep(config), settings.validate)
+        (outcome,) = run(points, tmp_path / config.data.dataset).values()
+        sizes = (outcome.metrics[name] for name in ("num_train", "num_test", "num_classes"))
+        assert tuple(sizes) == (20, num_test, classes)
+
+
+@pytest.mark.parametrize("axis", ["num_train", "update"])
+def test_learning_curves_and_updates_are_of_one_series_a_learner(axis):
+    fields = {"figure_axis": axis, "sweep.noise": (0.5,), "rfm.every_update": True}
+    fields |= {"sweep.num_train": (12,) if axis == "num_train" else ()}
+    config = set_fields(settings.default_config(), SMALL | fields)
+    settings.validate(config)
+    for name, values in (
+        ("placement", ("random_corner", "fixed_corner")),
+        ("size", ((8, 16), (8, 8))),
+        ("ntk_width_factor", (1, 4)),
+    ):
+        settings.validate(set_fields(config, {f"sweep.{name}": values[:1]}))
+        with pytest.raises(InputError, match=rf"^config.sweep.{name} is .*{axis}; accepted: one"):
+            settings.validate(set_fields(config, {f"sweep.{name}": values}))
+
+
 def test_a_batch_that_the_devices_cannot_share_is_refused_as_the_data_are_read():
     devices = len(backend.devices())
     fields = {"parallel": "data", "network.batch_size": devices + 1}

@@ -78,12 +78,20 @@ def test_a_growth_is_that_of_each_seed_with_student_s_interval():
     # One of five growths to choose the largest from: 0.5 % are as likely as 2.5 % of one.
     wide = scipy.stats.t.ppf(0.995, 1) * spread / 2**0.5
     assert first.low(5) == pytest.approx(0.75 - wide)
-    # Only the first seed has the second growth, which has no interval.
-    assert (
-        second.interval.mean == pytest.approx(1.5) and np.isnan([second.low(1), second.high]).all()
-    )
-    assert second.would_take(1.0) == "2 seeds or more"
-    assert "seeds" in first.would_take(1.0)
+    # Only the first seed has the second growth, of which nothing is known.
+    assert second.interval.mean == pytest.approx(1.5)
+    assert (second.low(1), second.high) == (-np.inf, np.inf)
+    assert second.would_take(1.0, 2) == "2 seeds or more of each k"
+
+
+@pytest.mark.parametrize(("pairs", "bound"), [(1, 0.6), (8, 0.6), (1, 1.0), (8, 1.0)])
+def test_as_many_seeds_as_a_growth_would_take_part_it_from_the_bound(pairs, bound):
+    """Of seeds that spread alike; refuting takes more where there are more to choose from."""
+    (few,) = growths([[100.0, 100 * 4 ** (0.75 + 0.25 * sign)] for sign in (1, -1, 1, -1)], 1.0)
+    taken = int(few.would_take(bound, pairs).split()[1])
+    for seeds, parted in ((4, False), (taken - 1, False), (taken, True)):
+        found = few._replace(interval=few.interval._replace(seeds=seeds))
+        assert (found.high < bound or found.low(pairs) > bound) == parted
 
 
 def test_a_growth_is_wider_by_the_steps_to_within_which_it_is_known():
@@ -93,7 +101,7 @@ def test_a_growth_is_wider_by_the_steps_to_within_which_it_is_known():
     assert known.low(1) == pytest.approx(np.log(380 / 100) / np.log(4))
     (none,) = growths([[20.0, 400.0], [20.0, 400.0]], 20)  # reached before it was looked at
     assert none.high == np.inf and np.isfinite(none.low(1))
-    assert none.would_take(3.0) == "evaluations more often"
+    assert none.would_take(3.0, 1) == "evaluations more often"
 
 
 @pytest.mark.parametrize("spread", [0.001, 0.02, 0.2])

@@ -194,7 +194,7 @@ def _noise_point(config: ml_collections.ConfigDict) -> Point:
 def load(points: list[Point], data_dir: Path | None) -> Any:
     """Reads the images of figure 6, if a point needs them; all else is drawn."""
     needed = [_noise_point(point.config) for point in points if point.config.task == "figure6"]
-    return noise_tasks.load(needed, data_dir)
+    return noise_tasks.load(needed, data_dir, section="mnist")
 
 
 def _figure6(config: ml_collections.ConfigDict, data: Any) -> PaperTask:

@@ -62,8 +62,8 @@ def make_claims(
     """Returns the paper's claims on a figure of this kind, and its numbers where it prints them.
 
     The claim of section 6: as noise (or the background) grows the network keeps more of its
-    accuracy than the NTK. Where that was tried and is not shown, no number that agrees with the
-    paper's is: learners that are all alike could have it.
+    accuracy than the NTK. Where a fixed kernel is asked for and that is not shown, no number that
+    agrees with the paper's is: learners that are all alike could have it.
 
     Args:
         table: of `series.curves`, made with the same `planned`.
@@ -83,9 +83,8 @@ def make_claims(
         same = paper.percent if paper and paper.noise == end else {}
         gaps = _gap_claims(_retained_at(own, end, test), same, AXES[axis], where, test)
         claims += gaps.values()
-        statuses = {claim.status for claim in gaps.values()} - {"not run"}
-        tied = statuses and "shown" not in statuses
-        ties[arrangement] = _TIED if tied else ""
+        statuses = {gaps[series].status for series in _fixed_kernels(own)}
+        ties[arrangement] = _TIED if statuses and "shown" not in statuses else ""
         if paper:
             found = _retained_at(own, paper.noise, test)
             claims += _retained_claims(found, paper, where, ties[arrangement], test)
@@ -104,6 +103,13 @@ def _retained(accuracies: dict[str, dict[float, float]]) -> numbers.Retained:
 
 
 _BySeries = dict[tuple[str, str], Series]
+
+
+def _fixed_kernels(runs: Runs) -> list[str]:
+    """Returns the series, of those asked for, of kernels that do not learn."""
+    pairs = runs.asked[["learner", "series"]].drop_duplicates().to_numpy()
+    learned = {learner for learner, known in LEARNERS.items() if known.is_learned_kernel}
+    return [series for learner, series in pairs if learner not in {"network", *learned}]
 
 
 def _retained_at(runs: Runs, level: float, test: HeldOut) -> _BySeries:
@@ -205,9 +211,7 @@ def _on_par_claims(runs: Runs, gaps: dict[str, Claim], margin: float, test: Held
     network = quiet.where(series=label)
     accuracy = network.table.set_index("seed")["test_accuracy"]
     claims = []
-    for learner, series in runs.asked[["learner", "series"]].drop_duplicates().to_numpy():
-        if learner == "network" or LEARNERS[learner].is_learned_kernel:
-            continue
+    for series in _fixed_kernels(runs):
         found = quiet.where(series=series)
         own = found.table.set_index("seed")["test_accuracy"]
         warning = deciding.chance_warning(own.mean(), test.classes, test.count)
@@ -217,7 +221,9 @@ def _on_par_claims(runs: Runs, gaps: dict[str, Claim], margin: float, test: Held
         item = f"points of accuracy at zero noise, network minus {series}, within {margin:g}"
         options = {"examples_error": 100 * error, "unless": warning, "digits": 2}
         claim = deciding.agree(item, 0.0, 100 * (accuracy - own), margin, **options)
-        claims.append(doubted(claim, [network.lost, found.lost], [few_examples(test.count)]))
+        equal = equal_seeds(found.table) if equal_seeds(network.table) else ""
+        refuted = [few_examples(test.count), equal]
+        claims.append(doubted(claim, [network.lost, found.lost], refuted))
     return claims
 
 
@@ -232,8 +238,17 @@ def accuracies(table: pd.DataFrame, test: HeldOut) -> list[Claim]:
     return claims
 
 
-def examples_of(data: ml_collections.ConfigDict) -> HeldOut:
-    """Returns the test of a sweep; that of a data set without a number is taken whole."""
+def examples_of(data: ml_collections.ConfigDict, table: pd.DataFrame) -> HeldOut:
+    """Returns the test of a sweep: as its runs have counted it, or by its settings.
+
+    That of a data set without a number is taken whole.
+
+    Args:
+        data: the settings of the data.
+        table: a row a run.
+    """
+    if {"num_test", "num_classes"} <= set(table) and table["num_test"].notna().any():
+        return HeldOut(*(int(table[name].dropna().iloc[0]) for name in ("num_test", "num_classes")))
     classes = len(data.classes) or _CLASSES.get(data.task) or _CLASSES.get(data.dataset, 10)
     count = data.num_test or _TEST_IMAGES.get(data.task) or _TEST_IMAGES.get(data.dataset, 500)
     return HeldOut(count, classes)

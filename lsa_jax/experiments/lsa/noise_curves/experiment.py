@@ -286,11 +286,17 @@ def run(
 
 
 def _sizes(point: Point, task: ImageTask) -> dict[str, int]:
-    """Returns the sizes of a task for reports that count its examples."""
-    if point.config.figure_axis not in ("num_train", "update"):
-        return {}
-    num_test, classes = task.test.targets.shape
-    return {"num_train": len(task.train.targets), "num_test": num_test, "num_classes": classes}
+    """Returns the sizes of a task for reports that count its examples.
+
+    An image counts once, on however many backgrounds it is; stars differ in these alone.
+    """
+    of_test = task.test.targets if point.config.data.dataset == "stars" else task.test.images
+    classes = task.test.targets.shape[1]
+    return {
+        "num_train": len(task.train.images),
+        "num_test": len(of_test),
+        "num_classes": classes,
+    }
 
 
 def describe(config: ml_collections.ConfigDict) -> dict[str, Any]:

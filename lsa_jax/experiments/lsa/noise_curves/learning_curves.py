@@ -8,7 +8,7 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves import settings, verdict
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.series import swept
+from lsa_jax.experiments.lsa.noise_curves.series import told_by
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting.curves import draw_mean, tidy
 from lsa_jax.reporting.measure_names import is_measure
@@ -54,11 +54,8 @@ def _draw(fine: pd.DataFrame) -> Any:
 def _verdict(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> verdict.Verdict:
     """Returns the verdict at the largest number of examples that the sweep asks for."""
     largest = max(config.sweep.num_train)
-    planned = [
-        {name: value for name, value in point.items() if name in fine}
-        for point in swept(settings.sweep(config))
-        if point["num_train"] == largest
-    ]
+    asked = told_by(fine, settings.sweep(config))
+    planned = [point for point in asked if point["num_train"] == largest]
     return verdict.decide(fine[fine["num_train"] == largest], planned)
 
 

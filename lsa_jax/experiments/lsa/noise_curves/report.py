@@ -112,7 +112,7 @@ def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 def _claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
     """Returns the paper's claims; without a network to compare with, the accuracies themselves."""
-    test = examples_of(config.data)
+    test = examples_of(config.data, table)
     if config.paper_item or "network" in config.sweep.learner:
         planned = settings.sweep(config)
         return make_claims(table, config.paper_item, config.figure_axis, test, planned)

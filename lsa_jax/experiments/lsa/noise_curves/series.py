@@ -14,6 +14,9 @@ from lsa_jax.reporting.doubts import lost_runs, no_sample
 # The bootstrap of percentages retained draws from here.
 _KEY = 0
 
+# What differs between seeds wherever anything was drawn, even where all test examples are right.
+_DRAWN = ("test_accuracy", "test_loss", "train_loss", "kernel_distance")
+
 # What names a run's series, its arrangement and its level.
 _SETTINGS = ("learner", "width_factor", "noise", "placement", "image_size", "background_size")
 
@@ -35,7 +38,7 @@ class Series(NamedTuple):
         error: that the test examples make of it.
         warning: that its start is near chance; empty if it is not.
         lost: names the runs at the start and at the level that have no result; empty of none.
-        equal: says that all seeds have the same accuracies; empty if they do not.
+        equal: says that all seeds have the same results; empty if they do not.
     """
 
     retained: pd.Series
@@ -56,6 +59,11 @@ def arrangement_name(placement: str, image_size: float, background_size: float) 
 def swept(points: Planned) -> list[dict[str, object]]:
     """Returns swept settings under the names that they have in the results."""
     return [{name.removeprefix("data."): v for name, v in p.items()} for p in points]
+
+
+def told_by(table: pd.DataFrame, points: Planned) -> list[dict[str, object]]:
+    """Returns swept settings as `swept` does, without those that a table of results lacks."""
+    return [{name: v for name, v in point.items() if name in table} for point in swept(points)]
 
 
 def _series_name(learner: str, width: float, all_widths: list[float]) -> str:
@@ -126,19 +134,19 @@ def curves(results: pd.DataFrame, axis: str = "noise", planned: Planned = ()) ->
 
 def equal_seeds(
     rows: pd.DataFrame,
-    columns: Sequence[str] = ("test_accuracy",),
+    columns: Sequence[str] = _DRAWN,
     setting: Sequence[str] = ("level",),
 ) -> str:
-    """Says that two seeds or more have the same accuracies; empty if not.
+    """Says that two seeds or more have the same results; empty if not.
 
     Args:
         rows: of what is compared, with a column `seed`.
-        columns: of accuracies.
+        columns: of results; those that there are count.
         setting: what differs between the runs of a seed.
     """
     if rows["seed"].nunique() < 2:  # then the test examples decide
         return ""
-    return no_sample(rows, columns, setting)
+    return no_sample(rows, [name for name in columns if name in rows], setting)
 
 
 class Runs(NamedTuple):

@@ -303,6 +303,11 @@ def validate(config: ml_collections.ConfigDict) -> None:
         why = f"accuracy is drawn against {config.figure_axis}"
         accepted = "one number or more" if config.figure_axis == "num_train" else "()"
         raise _refuse(config, "sweep.num_train", f"{why}; accepted: {accepted}")
+    if config.figure_axis in ("num_train", "update"):
+        for name in ("placement", "size", "ntk_width_factor"):
+            if len(config.sweep[name]) > 1:
+                why = f"accuracy is drawn against {config.figure_axis}; accepted: one, or ()"
+                raise _refuse(config, f"sweep.{name}", why)
     if config.figure_axis == "update" and not config.rfm.every_update:
         raise _refuse(config, "rfm.every_update", "each update is drawn; accepted: True")
     check_network(config)

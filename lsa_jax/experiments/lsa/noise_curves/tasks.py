@@ -118,7 +118,7 @@ def _pools(
     return pools[0], pools[1]
 
 
-def _view(config: ml_collections.ConfigDict, image_set: ImageSet) -> TaskData:
+def _view(config: ml_collections.ConfigDict, image_set: ImageSet, section: str) -> TaskData:
     """Returns the task that the settings make of a data set; errors name the field to change."""
     data = config.data
     try:
@@ -135,10 +135,10 @@ def _view(config: ml_collections.ConfigDict, image_set: ImageSet) -> TaskData:
         if field == "num_train" and config.sweep.get("num_train"):
             why = why.replace("is", "has", 1).removesuffix(", or None for all")
             raise InputError(f"config.sweep.num_train {why}") from None
-        raise InputError(f"config.data.{field} {why}") from None
+        raise InputError(f"config.{section}.{field} {why}") from None
 
 
-def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> ImageTask:
+def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None, section: str) -> ImageTask:
     data = config.data
     from_folder = data.dataset == "folder"
     task = _view(
@@ -146,6 +146,7 @@ def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> Imag
         images.load_folder(data.folder, data_dir)
         if from_folder
         else images.load(data.dataset, data_dir),
+        section,
     )
 
     def split(dataset: Dataset, copies: int, pool: np.ndarray | None) -> Split:
@@ -158,13 +159,20 @@ def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None) -> Imag
     )
 
 
-def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
-    """Reads the images that the points need, once for each way of preparing them."""
+def load(points: list[Point], data_dir: Path | None, section: str = "data") -> dict[str, ImageTask]:
+    """Reads the images that the points need, once for each way of preparing them.
+
+    Args:
+        points: of one sweep.
+        data_dir: the data folder.
+        section: of the user's configuration, which errors name; experiments that make these points
+            of their own fields have another.
+    """
     tasks_by_key: dict[str, ImageTask] = {}
     for point in points:
         key = _data_key(point.config)
         if key not in tasks_by_key:
-            tasks_by_key[key] = _load_task(point.config, data_dir)
+            tasks_by_key[key] = _load_task(point.config, data_dir, section)
     return tasks_by_key
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.series import Planned, equal_seeds, swept
+from lsa_jax.experiments.lsa.noise_curves.series import Planned, equal_seeds, told_by
 from lsa_jax.experiments.lsa.numbers import PUBLISHED, Published
 from lsa_jax.reporting import claims as deciding
 from lsa_jax.reporting import intervals
@@ -59,11 +59,7 @@ def make_claims(fine: pd.DataFrame, item: str | None, planned: Planned = ()) -> 
             one of them shows nothing.
     """
     machine, columns = fine[fine["learner"] == "rfm"], _columns(fine)
-    asked = [
-        {name: value for name, value in point.items() if name in fine}
-        for point in swept(planned)
-        if point["learner"] == "rfm"
-    ]
+    asked = [point for point in told_by(fine, planned) if point["learner"] == "rfm"]
     lost = lost_runs(asked, machine, columns)
     if machine.empty or len(columns) < 2:
         return [deciding.not_run("points of test accuracy that the updates gain", "above 0", lost)]

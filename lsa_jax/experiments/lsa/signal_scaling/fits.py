@@ -7,11 +7,12 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float, Shaped
 
-from lsa_jax.reporting.claims import LUCK, would_take
+from lsa_jax.reporting.claims import LUCK
 from lsa_jax.reporting.intervals import Interval, over_seeds
 
 # Nothing is shown of how a quantity grows over fewer k.
 LEAST_POINTS = 3
+_MOST_SEEDS = 1000
 
 
 class PowerLaw(NamedTuple):
@@ -85,24 +86,37 @@ class Growth(NamedTuple):
     below: float
     above: float
 
+    def _reach(self, seeds: int, pairs: int) -> float:
+        """Returns half of an interval over seeds (Student's t), of one of so many exponents."""
+        return float(
+            scipy.stats.t.ppf(1 - LUCK / pairs, seeds - 1) * self.interval.spread / seeds**0.5
+        )
+
     def low(self, pairs: int) -> float:
-        """Returns the lower end, of the largest of so many exponents; NaN of one seed."""
+        """Returns the lower end, of the largest of so many exponents; -inf of one seed."""
         seeds = self.interval.seeds
         if seeds < 2:
-            return np.nan
-        reach = scipy.stats.t.ppf(1 - LUCK / pairs, seeds - 1) * self.interval.spread
-        return self.interval.mean - float(reach) / seeds**0.5 - self.below
+            return -np.inf
+        return self.interval.mean - self._reach(seeds, pairs) - self.below
 
     @property
     def high(self) -> float:
-        """The upper end; NaN of one seed."""
-        return self.interval.high + self.above
+        """The upper end; inf of one seed."""
+        seeds = self.interval.seeds
+        return self.interval.mean + self._reach(seeds, 1) + self.above if seeds > 1 else np.inf
 
-    def would_take(self, bound: float) -> str:
-        """Returns what would part the exponent from a bound, in words."""
-        apart = bound - self.interval.mean
-        distance = abs(apart) - (self.above if apart > 0 else self.below)
-        return would_take(self.interval, distance) if distance > 0 else "evaluations more often"
+    def would_take(self, bound: float, pairs: int) -> str:
+        """Returns what would part the exponent, one of so many, from a bound, in words."""
+        seeds, apart = self.interval.seeds, bound - self.interval.mean
+        if seeds < 2:
+            return "2 seeds or more of each k"
+        beside, of = (self.above, 1) if apart > 0 else (self.below, pairs)
+        if abs(apart) <= beside:
+            return "evaluations more often"
+        for more in range(seeds, _MOST_SEEDS):
+            if self._reach(more, of) + beside < abs(apart):
+                return f"about {more} seeds"
+        return f"more than {_MOST_SEEDS} seeds"
 
 
 def growths_of(

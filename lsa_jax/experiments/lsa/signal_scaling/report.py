@@ -111,14 +111,16 @@ def _growth_claim(item: str, fit: PowerLaw, course: pd.DataFrame, within: float 
         low = high = largest = float(local_exponents(k, steps).max())
     else:
         growths = growths_of(course["k"], course["seed"], course["steps_taken"], within)
-        largest = max(growth.interval.mean for growth in growths)
-        low = float(np.max([growth.low(len(growths)) for growth in growths]))
-        highs = [growth.high for growth in growths]
-        high, last = float(np.max(highs)), growths[int(np.argmax(highs))]
-        take = last.would_take(LARGEST_EXPONENT)
-    ours = f"{describe(fit, interval=True)}, between neighbours at most {largest:.2f}"
+        pairs = len(growths)
+        largest = np.nanmax([-np.inf, *(growth.interval.mean for growth in growths)])
+        low = max(growth.low(pairs) for growth in growths)
+        last = max(growths, key=lambda growth: growth.high)
+        high, take = last.high, last.would_take(LARGEST_EXPONENT, pairs)
+    ours = describe(fit, interval=True)
+    if np.isfinite(largest):  # where neighbours have a seed in common
+        ours += f", between neighbours at most {largest:.2f}"
     status = decide(low, high, -np.inf, np.nextafter(LARGEST_EXPONENT, np.inf))
-    ends = [None if np.isnan(end) else end for end in (low, high)]
+    ends = [round(end, 4) if np.isfinite(end) else None for end in (low, high)]
     note = f"it would take {take}" if status == "undecided" else ""
     return Claim(item, "poly(k)", ours, None, status, *ends, note)
 
