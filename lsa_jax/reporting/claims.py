@@ -24,6 +24,9 @@ from lsa_jax.reporting.report import Claim, Status
 
 # That a statement holds in every run by luck alone is at most as likely as one end of an interval.
 LUCK = (1 - LEVEL) / 2
+
+# Of what is decided from one seed: others may tell otherwise.
+ONE_SEED = "one seed: its test examples alone decide"
 _MOST_SEEDS = 1000
 
 
@@ -121,6 +124,8 @@ def compare(
         notes.append("it would take " + would_take(interval, nearest))
     if status == "shown" and unless:
         status = "undecided"
+    if status != "undecided" and interval.seeds == 1:
+        notes.append(ONE_SEED)
     ours = round(interval.mean, digits)
     return _claim(item, paper, ours, interval, status, "; ".join(notes))
 

@@ -101,28 +101,6 @@ def ratio_error(top: float, bottom: float, examples: int, key: int) -> float:
     return float(np.std(drawn[0] / np.maximum(drawn[1], 1)))
 
 
-def bootstrap(
-    samples: Sequence[Float[np.ndarray, " _"]],
-    statistic: Callable[[list[np.ndarray]], float],
-    key: int,
-    resamples: int = _RESAMPLES,
-) -> tuple[float, float]:
-    """Returns the percentile interval of a statistic of several samples, each resampled by itself.
-
-    Efron (1979). Not-a-number where a sample has fewer than two values: they cannot be resampled.
-    """
-    samples = [np.asarray(values, float) for values in samples]
-    if min(map(len, samples), default=0) < 2:
-        return np.nan, np.nan
-    rng = np.random.default_rng(key)
-    found = [
-        statistic([values[rng.integers(len(values), size=len(values))] for values in samples])
-        for _ in range(resamples)
-    ]
-    low, high = np.nanquantile(found, [1 - TAIL, TAIL])
-    return float(low), float(high)
-
-
 def jackknife(
     seeds: Sequence[Any] | np.ndarray, statistic: Callable[[list[Any]], float]
 ) -> Float[np.ndarray, " seeds"]:

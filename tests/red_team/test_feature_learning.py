@@ -8,6 +8,7 @@ from lsa_jax.experiments.feature_learning.filter_clouds import report as filter_
 from lsa_jax.experiments.feature_learning.filter_clouds import settings as filter_settings
 from lsa_jax.experiments.feature_learning.fixed_features import report as fixed_features
 from lsa_jax.experiments.feature_learning.fixed_features import settings as fixed_settings
+from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
 from lsa_jax.experiments.feature_learning.weight_clouds import report as weight_clouds
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as weight_settings
 from lsa_jax.sweep.variants import set_fields
@@ -75,9 +76,9 @@ def test_fixed_features_as_good_as_the_network_show_nothing(linear, network, not
     nothing_shown(models(linear, network))
 
 
-def filters(rng, accuracy=0.95, pairs=(0.0, 0.04), centres=(0.0, 0.04)):
+def filters(rng, accuracy=0.95, pairs=(0.0, 0.04), centres=(0.0, 0.04), **fields):
     """Returns the claims on filters whose cosines are noise (mean, deviation) of seeds."""
-    config = filter_settings.default_config()
+    config = set_fields(filter_settings.default_config(), {"sweep.seed": (0, 1, 2)} | fields)
     rows = []
     for _ in range(3):
         row = {"filters": 128, "status": "ok", "test_accuracy": accuracy}
@@ -100,6 +101,45 @@ def test_filters_that_did_not_part_and_gradients_that_barely_agree_show_nothing(
     weak = [c for c in filters(rng, pairs=(0.3, 0.01)) if "gradients" in c.item]
     nothing_shown(weak)
     nothing_shown(filters(rng, accuracy=0.5, pairs=(0.9, 0.0), centres=(0.6, 0.0)))
+
+
+def paper_filters(same=False, seeds=(0, 1, 2), start=0.0, accuracies=(0.957,) * 3, turn=0.5, **of):
+    """Returns the claims on filters with the paper's numbers at width 128, up to noise."""
+    config = set_fields(filter_settings.default_config(), {"sweep.seed": seeds} | of)
+    rng, rows = np.random.default_rng(8), []
+    for accuracy in accuracies:
+        noise = 0.0 if same else rng.normal(scale=0.01)
+        row = {"filters": 128, "status": "ok", "test_accuracy": accuracy}
+        for block, cosines in enumerate(FILTER_CLUSTERS[128], start=1):
+            row[f"block{block}_centres_cosine"] = cosines[2] + noise
+            row[f"block{block}_start_centres_cosine"] = start * cosines[2]
+            row |= {f"block{block}_moved_0_3": turn + noise, f"block{block}_moved_3_20": 0.0}
+        row |= {name: value + noise for name, value in GRADIENT_COSINES[128].items()}
+        rows.append(row)
+    return filter_clouds.make_claims(config, pd.DataFrame(rows))
+
+
+def test_the_paper_s_own_filters_are_shown():
+    claims = paper_filters()
+    assert {claim.item: claim.status for claim in claims if claim.status != "shown"} == {}
+
+
+def test_filters_of_equal_failed_or_few_runs_show_nothing(nothing_shown):
+    nothing_shown(paper_filters(same=True))
+    nothing_shown(paper_filters(seeds=(0, 1, 2, 3, 4)))
+    nothing_shown(paper_filters(**{"data.num_test": 20}))
+    of_few = paper_filters(**{"near_share": 0.01})  # a cluster is one filter
+    nothing_shown([claim for claim in of_few if "test accuracy" not in claim.item])
+    # In the mean above chance, one seed at it.
+    guessing = paper_filters(accuracies=(0.95, 0.96, 0.5))
+    nothing_shown([claim for claim in guessing if "test accuracy" not in claim.item])
+
+
+def test_filters_that_were_so_before_training_show_nothing(nothing_shown):
+    of_start = [claim for claim in paper_filters(start=1.0) if "centres" in claim.item]
+    nothing_shown(of_start)
+    assert len(of_start) == 5
+    nothing_shown([claim for claim in paper_filters(turn=0.03) if "turn" in claim.item])
 
 
 def test_directions_that_training_does_not_change_or_scatters_show_nothing(nothing_shown):

@@ -93,22 +93,6 @@ def test_the_error_of_a_ratio_is_that_of_its_linearisation():
     assert found != intervals.ratio_error(top, bottom, examples, key=1)
 
 
-def test_the_bootstrap_of_an_exponent_covers():
-    rng, k = np.random.default_rng(3), np.array([1.0, 2, 4, 8])
-
-    def slope(samples):
-        return np.polyfit(np.log(k), [np.log(values.mean()) for values in samples], 1)[0]
-
-    covered = 0
-    for _ in range(200):
-        samples = [size**-0.5 * np.exp(0.2 * rng.normal(size=20)) for size in k]
-        low, high = intervals.bootstrap(samples, slope, key=0, resamples=200)
-        covered += low <= -0.5 <= high
-    assert 0.88 <= covered / 200 <= 0.99
-    for samples in ([np.ones(1)], [np.arange(3.0), np.ones(1)], []):
-        assert np.isnan(intervals.bootstrap(samples, np.mean, key=0)).all()
-
-
 @pytest.mark.parametrize(
     ("low", "high", "status"),
     [
@@ -179,6 +163,17 @@ def test_one_seed_is_decided_by_its_test_examples_alone():
     assert claims.compare("", "", [3.77], above=0.0, examples_error=2.3).status == "undecided"
     assert claims.compare("", "", [3.77], above=0.0, examples_error=1.0).status == "shown"
     assert claims.compare("", "", [-3.77], above=0.0, examples_error=1.0).status == "not shown"
+
+
+def test_what_one_seed_decides_says_that_it_is_one():
+    def notes(*values):
+        decided = [claims.compare("", "", values, above=at, examples_error=0.01) for at in (0, 2)]
+        assert [claim.status for claim in decided] == ["shown", "not shown"]
+        return {claim.note for claim in decided}
+
+    assert notes(1.0) == {claims.ONE_SEED}
+    assert notes(1.0, 1.01) == {""}
+    assert claims.ONE_SEED not in claims.compare("", "", [1.0], above=1.0, examples_error=0.01).note
 
 
 def test_what_speaks_against_a_claim_keeps_it_from_being_shown_and_nothing_else():

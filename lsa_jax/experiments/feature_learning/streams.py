@@ -18,9 +18,9 @@ class FixedFeatures:
 
 
 class FilterClouds:
-    """Of a seed's key: the network and its training, the examples that gradients are of."""
+    """Of a seed's key: the network and its training."""
 
-    RUN, GRADIENTS = range(2)
+    RUN = 0
 
 
 class InputStructure:

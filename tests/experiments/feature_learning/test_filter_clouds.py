@@ -11,6 +11,7 @@ import scipy.special
 
 from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment, settings
 from lsa_jax.models import Model
 from lsa_jax.sweep.points import Point
@@ -54,7 +55,7 @@ def test_directions_turn_by_one_minus_their_mean_cosine_from_picture_to_picture(
     ]
 
 
-def test_clusters_are_those_of_the_end_and_the_gradients_those_of_their_nearest_filter(network):
+def test_clusters_are_those_of_the_end(network):
     stages, gradients = network
     metrics, pictures = experiment._measure(configure(near_share=0.25), stages, gradients)
     rows = stages[2][3].reshape(5, 8).T
@@ -62,12 +63,21 @@ def test_clusters_are_those_of_the_end_and_the_gradients_those_of_their_nearest_
     _, _, untrained = experiment.nearest_clusters(stages[0][3].reshape(5, 8).T, 0.25)
     assert metrics["block4_centres_cosine"] == measured["centres_cosine"]
     assert metrics["block4_start_centres_cosine"] == untrained["centres_cosine"]
-    own = experiment.gradient_cosines(gradients[3][:, :, members[0][0]])
-    assert {name: metrics[name] for name in own} == own
     nearest = pictures[-1]["nearest"]
     assert sorted(np.flatnonzero(nearest == 0)) == sorted(members[0])
     assert sorted(np.flatnonzero(nearest == 1)) == sorted(members[1])
     assert (nearest == -1).sum() == 8 - len(set(members[0]) | set(members[1]))
+
+
+def test_gradients_are_those_of_the_filter_nearest_to_its_cluster_s_mean(network):
+    stages, gradients = network
+    metrics, _ = experiment._measure(configure(near_share=0.375), stages, gradients)
+    rows = stages[2][3].reshape(5, 8).T
+    centres, members, _ = experiment.nearest_clusters(rows, 0.375)
+    of_mean = np.argmax([centres[0] @ row / np.linalg.norm(row) for row in rows])
+    assert of_mean != members[0][0]  # which is nearest to what the clusters were found around
+    own = experiment.gradient_cosines(gradients[3][:, :, of_mean])
+    assert {name: metrics[name] for name in own} == own
 
 
 def _cosine(a, b):
@@ -221,13 +231,24 @@ def test_mean_gradients_are_those_of_thirds_of_heavy_ball_steps(linear):
         np.testing.assert_allclose(gradients, block * np.array(thirds), rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_are_of_batches_of_different_images(linear):
-    """Of each image there is one gradient: a batch's mean tells which images are in it."""
-    model, _, seen = linear
-    x = np.eye(3, dtype=np.float32)[:, None, None]
-    data = Dataset(x, np.eye(2, dtype=np.float32)[[0, 0, 0]])
-    config = configure(gradient_steps=3, batch_size=2, learning_rate=1e-6, seed=3)
+def test_gradients_are_those_of_the_training_whose_filters_are_measured(linear, tmp_path):
+    """Of plain descent the steps of an epoch add up to what its training moves the weights by."""
+    model, start, seen = linear
+    rng = np.random.default_rng(2)
+    x, y = np.float32(rng.normal(size=(5, 1, 1, 3))), np.eye(2, dtype=np.float32)[[0, 1, 1, 0, 1]]
+    data = Dataset(x, y)
+    plain = {"learning_rate": 0.5, "momentum": 0.0, "weight_decay": 0.0, "seed": 3}
+    config = configure(gradient_steps=3, batch_size=2, **plain)
     first, *_ = experiment.mean_gradients(config, model, data)
-    drawn = [tuple(np.flatnonzero(np.abs(third).sum(axis=1))) for third in first]
-    assert set(seen) == {2} and {len(images) for images in drawn} == {2}
-    assert len(set(drawn)) > 1
+    assert seen == [2, 1]  # three batches, of which the last is one example, in two programs
+    task = TaskData(data, data, ("cat", "dog"), None, None)
+    trained, _ = experiment._train_to(
+        [Point("", {}, config)], model, task, 1, tmp_path, lambda fraction: None
+    )
+    moved = start - np.asarray(trained["w"][0])
+    np.testing.assert_allclose(0.5 * first.sum(axis=0), moved, rtol=1e-4, atol=1e-6)
+    # Another seed has another order.
+    other, *_ = experiment.mean_gradients(
+        configure(**{**plain, "seed": 6}, gradient_steps=3, batch_size=2), model, data
+    )
+    assert not np.allclose(other[0], first[0])

@@ -31,7 +31,7 @@ from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points
-from lsa_jax.training.programs import init_key
+from lsa_jax.training.programs import epoch_order, init_key
 
 
 def load(points: list[Point], data_dir: Path | None) -> TaskData:
@@ -103,15 +103,24 @@ def _train_to(
     )
 
 
+def _batch(config: ml_collections.ConfigDict, num_examples: int, step: int) -> np.ndarray:
+    """Returns which examples training takes in a step, counted from 0."""
+    per_epoch = -(-num_examples // config.batch_size)
+    order = epoch_order(_run_key(config), step // per_epoch, num_examples)
+    first = step % per_epoch * config.batch_size
+    return np.asarray(order)[first : first + config.batch_size]
+
+
 def mean_gradients(
     config: ml_collections.ConfigDict, model: Model, data: Dataset
 ) -> list[Float[np.ndarray, "3 _ _"]]:
-    """Returns mean gradients of the last filters of each block over thirds of the first steps."""
+    """Returns mean gradients of the last filters of each block over thirds of the first steps.
+
+    The steps are those of `_train_to`: the same start, batches and updates.
+    """
     optimizer = _optimizer(config)
     loss = training.LOSSES["softmax_cross_entropy"]
     params = model.init(init_key(_run_key(config)), data.inputs.shape[1:])
-    size = min(config.batch_size, len(data.targets))
-    key = jax.random.fold_in(jax.random.key(config.seed), FilterClouds.GRADIENTS)
 
     def take(params: Any, opt_state: Any, inputs: Array, targets: Array) -> tuple:
         slope = jax.grad(lambda p: jnp.mean(loss(model.apply(p, inputs), targets)))(params)
@@ -123,10 +132,7 @@ def mean_gradients(
     sums: list[np.ndarray] = []
     compiled, steps = parallel.compile_function(take), range(config.gradient_steps)
     for step in backend.each(steps, [1] * len(steps)):
-        chosen = jax.random.choice(
-            jax.random.fold_in(key, step), len(data.targets), (size,), replace=False
-        )
-        rows = np.asarray(chosen)
+        rows = _batch(config, len(data.targets), step)
         batch = data.inputs[rows], data.targets[rows]
         params, opt_state, filters = compiled(params, opt_state, *batch)
         flat = [np.asarray(f).reshape(-1, f.shape[-1]) / chunk for f in filters]
@@ -199,9 +205,9 @@ def _measure(
             nearest[own] = cluster
         for row in picture_rows(epochs, weights, centres):
             pictures.append(row | {"nearest": nearest, "block": block + 1})
-        # The filter nearest to the first cluster's centre, as in table 7, in the last block.
+        # The filter nearest to the first cluster's mean, as in table 7, in the last block.
         if block == NUM_STAGES - 1:
-            own = members[0][0]
+            own = np.argmax(rows[-1] @ centres[0])
             metrics |= gradient_cosines(gradients[block][:, :, own])
     return metrics, pictures
 
