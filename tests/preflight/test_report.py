@@ -62,6 +62,29 @@ def test_what_does_not_fit_is_said_with_what_would_help():
     )
 
 
+def test_a_gpu_has_the_share_of_its_memory_that_jax_will_take(monkeypatch):
+    names = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    large, machine = _program(peak=70e9), machines.parse("h100:4")
+    assert not report.fits(large, machine) and report.fits(_program(peak=63e9), machine)
+    text = report.as_text(machine, [large], [], ASSUMED, 1)
+    assert text.splitlines()[0].endswith(
+        "for JAX 63.7 of 84.9 GB each (XLA_CLIENT_MEM_FRACTION=0.75)"
+    )
+    assert "step takes 70.0 GB of 63.7" in text
+    told = report.as_json(machine, [large], [], ASSUMED, 1)
+    assert told["memory_per_device"] == pytest.approx(0.75 * 84.9e9) and not told["fits"]
+    for name in names:
+        with monkeypatch.context() as environment:
+            environment.setenv(name, "0.95")
+            assert report.fits(large, machines.parse("h100:4"))
+            environment.setenv(name, "most")
+            with pytest.raises(InputError, match=f"{name} is 'most'; accepted: a number above 0"):
+                machines.parse("h100")
+            assert machines.parse("v5e:2x2").memory == 16.9e9  # what a TPU has can be used
+
+
 def test_time_is_that_of_all_calls_tiles_shared_by_all_devices():
     machine = machines.parse("v5e:2x2")
     half, tenth = calibration.Share(0.5), calibration.Share(0.1)
