@@ -191,6 +191,27 @@ def test_a_calibration_that_tells_nothing_is_refused(content, named, tmp_path):
         calibration.measured(file, machines.CHIPS["cpu"], 0.4)
 
 
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        *(("ours_s", value) for value in (0, None, -1.0, "fast", float("nan"))),
+        *(("device", None), ("tiles", None), ("bytes", None), ("others", "few")),
+        *(("products", value) for value in ([1.0], {"float8": 1.0}, {"highest": None})),
+    ],
+)
+def test_a_row_that_no_benchmark_wrote_is_named_with_its_field(field, value, tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([*_rows(), *_rows(**{field: value})]))
+    with pytest.raises(InputError, match=f"'{file}', in which {field} of row 1 is .*; accepted: "):
+        calibration.measured(file, machines.CHIPS["h100"], 0.4)
+
+
+def test_a_work_of_which_nothing_is_counted_has_no_share(tmp_path):
+    file, chip = tmp_path / "rows.json", machines.CHIPS["h100"]
+    file.write_text(json.dumps([*_rows(), *_rows(products={}, bytes=0)]))
+    assert calibration.measured(file, chip, 0.3).tiles.measured == (0.25,)
+
+
 def test_a_benchmarks_row_counts_what_a_preflight_counts():
     def kernel(x1, x2):
         return jnp.tanh(x1 @ x2.T)
