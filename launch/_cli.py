@@ -4,6 +4,7 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
+import io
 import math
 import os
 import signal
@@ -45,6 +46,14 @@ def describe(error: InputError) -> str:
     return f"{MISSING_DATA}{error}" if isinstance(error, MissingDataError) else str(error)
 
 
+def refused_file(error: Exception) -> str | None:
+    """Returns what is printed of a file that the system refuses; None of any other error."""
+    if not isinstance(error, OSError) or not isinstance(error.filename, str | bytes | os.PathLike):
+        return None
+    name = os.fsdecode(error.filename)
+    return f"{name}: {error.strerror}; accepted: what can be read, and written where it is to be"
+
+
 def _fail(message: str) -> NoReturn:
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(BAD_INPUT)
@@ -54,6 +63,12 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: objec
     """Prints a warning in one line, without the line of code that Python would add."""
     del where
     print(f"warning: {' '.join(str(message).split())} ({category.__name__})", file=sys.stderr)
+
+
+def _print_names_of_any_bytes() -> None:
+    """Lets the standard output have names of files as they are, which need not be UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")
 
 
 _overrides: list[str] = []  # the --config.FIELD=VALUE of this command line
@@ -103,12 +118,18 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         # absl shows every library's INFO lines, such as the devices that jax does not find.
         logging.set_verbosity(logging.WARNING)
         warnings.showwarning = _show_warning
+        _print_names_of_any_bytes()
         try:
             if not configured:
                 _refuse_config()
             return main()
         except InputError as error:
             _fail(describe(error))
+        except OSError as error:
+            refused = refused_file(error)
+            if refused is None:
+                raise
+            _fail(refused)
         except KeyboardInterrupt:
             print("\nstopped; the same command goes on from here", file=sys.stderr)
             sys.exit(130)

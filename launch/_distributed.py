@@ -132,5 +132,7 @@ def joined() -> Iterator[bool]:
         if _is_loss(error):
             message = "another process has ended, and says why, if it could; the same command of "
             _end(group, 1, f"{message} all processes goes on from here ({error})")
+        if (refused := _cli.refused_file(error)) is not None:
+            _end(group, _cli.BAD_INPUT, refused)
         traceback.print_exc()
         _end(group, 1)
