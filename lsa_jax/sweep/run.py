@@ -26,7 +26,7 @@ import pandas as pd
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError, MixedVersionsWarning, NumericalError
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, heartbeat
 from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
@@ -118,6 +118,7 @@ def _store(
 ) -> None:
     for point, outcome in zip(group, outcomes, strict=True):
         files.write_run(workdir, point.id, _result(point, outcome, seconds), outcome.history)
+    for point in group:  # after all of them: a log that fails leaves no result unwritten
         watch.stored(point.id)
     _remove_scratch(_group_directory(workdir, group))
 
@@ -165,7 +166,9 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
         if files.read_result(workdir, point.id) is not None:
             watch.stored(point.id)
     for number in set(range(len(groups))).difference(numbers):
-        _remove_scratch(_group_directory(workdir, groups[number]))
+        directory = _group_directory(workdir, groups[number])
+        _remove_scratch(directory)
+        heartbeat.remove(directory)
     return numbers
 
 
