@@ -4,7 +4,6 @@ import os
 import runpy
 import signal
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import ml_collections
 import pandas as pd
 import pytest
 
-from lsa_jax.errors import InputError, MissingDataError, MixedVersionsWarning
+from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.reporting import files, heartbeat
 from lsa_jax.sweep import reports, run
 from lsa_jax.sweep.experiment import Outcome
@@ -211,20 +210,6 @@ def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
         waiting = [threads.submit(reports.report_sweep, config, points, tmp_path) for _ in range(3)]
     assert [len(report.result()) for report in waiting] == [1, 1, 1]
     assert at_once == [1, 1, 1]
-
-
-def test_a_sweep_that_goes_on_with_other_versions_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_run_groups", lambda *given: None)
-    experiment = run.load_experiment("lsa/noise_curves")
-    point = Point("single", {}, ml_collections.ConfigDict())
-    for versions, expected in ((run._versions(), []), ({"jax": "0.1"}, ["jax 0.1 -> "])):
-        files.write_json(tmp_path / "config.json", {"versions": versions})
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            run._run_missing(experiment, [[point]], lambda: None, tmp_path, run.UNWATCHED)
-        said = [str(w.message) for w in caught if w.category is MixedVersionsWarning]
-        assert len(said) == len(expected)
-        assert all(part in line for part, line in zip(expected, said, strict=True))
 
 
 def test_a_log_that_fails_leaves_no_result_of_its_group_unwritten(tmp_path):
