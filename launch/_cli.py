@@ -71,7 +71,8 @@ def _print_names_of_any_bytes() -> None:
         sys.stdout.reconfigure(errors="surrogateescape")
 
 
-_overrides: list[str] = []  # the --config.FIELD=VALUE of this command line
+_words: list[str] = []  # of this command line, with those of its flag files in their places
+_overrides: list[str] = []  # those of them that are --config.FIELD=VALUE
 
 
 def _refuse_infinite() -> None:
@@ -83,15 +84,37 @@ def _refuse_infinite() -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     """Parses flags; any mistake in them is one line."""
-    _overrides[:] = [argument for argument in argv if argument.startswith(_OVERRIDE)]
     try:
-        remaining = flags.FLAGS([a for a in argv if not a.startswith(_OVERRIDE)])
+        _words[:] = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+        _overrides[:] = [word for word in _words if word.startswith(_OVERRIDE)]
+        others = [word for word in _words if not word.startswith(_OVERRIDE)]
+        remaining = flags.FLAGS([argv[0], *others])
         _refuse_infinite()
     except (flags.Error, InputError) as error:
         _fail(str(error))
     if len(remaining) > 1:
         _fail(f"unexpected argument {remaining[1]!r}; all settings are flags such as --workdir=DIR")
     return remaining
+
+
+def configured() -> list[str]:
+    """Returns the configuration as absl took it, and the fields of it that are set.
+
+    The flag may have one dash or stand in a file, and of several the last counts.
+    """
+    return [f"--config={CONFIG.value}", *_overrides]
+
+
+def command() -> list[str]:
+    """Returns this command line for a sweep's record: what is `configured`, then other flags."""
+    names = ("--config", "-config")
+    words = [word for word in _words if not word.startswith(_OVERRIDE)]
+    others = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if word.partition("=")[0] not in names and before not in names
+    ]
+    return [sys.argv[0], *configured(), *others]
 
 
 def _refuse_config() -> None:

@@ -33,7 +33,7 @@ _PATIENCE = 280.0  # seconds that processes wait for each other at the start; ja
 _LAST = 2.0  # seconds that process 0 stays after an error
 
 
-def _check() -> None:
+def check() -> None:
     """Raises InputError where the flags are wrong; imports nothing."""
     settings = (_COORDINATOR_ADDRESS, _NUM_PROCESSES, _PROCESS_ID)
     given = [flag.name for flag in settings if flag.value is not None]
@@ -105,7 +105,7 @@ def joined() -> Iterator[bool]:
     Raises:
         InputError: flags are wrong, or the processes do not find each other.
     """
-    _check()
+    check()
     if not _DISTRIBUTED.value:
         yield True
         return

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax.errors import InputError, StorageError
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, page
 from lsa_jax.reporting.report import Claim, Report
 from lsa_jax.reporting.write import markdown_table, write_report
 
@@ -214,6 +214,19 @@ def test_a_report_writes_every_file_it_names(tmp_path):
     ]
     assert "- b: the loss was not finite" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_report_of_which_a_part_fails_leaves_no_new_report_md(tmp_path, monkeypatch):
+    """By which a reproduction tells a report on failed runs from a crash."""
+    results = pd.DataFrame({"id": ["a"], "status": ["ok"], "message": [""]})
+
+    def fail(*given):
+        raise KeyError("seconds")
+
+    monkeypatch.setattr(page, "report_page", fail)
+    with pytest.raises(KeyError):
+        write_report(tmp_path, results, _report())
+    assert not (tmp_path / "report.md").exists()
 
 
 def test_the_same_report_gives_the_same_bytes(tmp_path):
