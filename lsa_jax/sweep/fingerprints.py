@@ -23,7 +23,8 @@ _ROOM = Path("lsa_jax/experiments")
 _DECIDE = ("claims", "curves", "doubts", "intervals", "report")
 _RULES = {Path(f"lsa_jax/reporting/{name}.py") for name in _DECIDE}
 
-CODE_OF_REPORT = "the code of the report"  # as one of the changes
+# As one of the changes.
+POINTS, CODE_OF_REPORT = "the points of the sweep", "the code of the report"
 
 
 def _digest(content: bytes) -> str:
@@ -175,7 +176,7 @@ def changed(config: str, published: Mapping[str, Any]) -> list[str]:
     if setting := _other_setting(published["settings"], found["settings"]):
         words.append(f"the setting {setting}")
     elif found["points"] != published["points"]:
-        words.append("the points of the sweep")
+        words.append(POINTS)
     if found["report"] != published["report"]:
         words.append(CODE_OF_REPORT)
     return words

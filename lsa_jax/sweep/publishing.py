@@ -11,10 +11,8 @@ from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.reproduction import Sweep
 from lsa_jax.sweep import config_files, fingerprints, kept
-from lsa_jax.sweep.fingerprints import CODE_OF_REPORT
+from lsa_jax.sweep.fingerprints import CODE_OF_REPORT, POINTS
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
-
-_POINTS = "the points of the sweep"  # as `fingerprints.changed` has it
 
 
 def _one_sweep(folder: Path) -> Sweep:
@@ -73,10 +71,10 @@ def _check(sweep: Sweep, folder: Path) -> None:
     if changed := [word for word in typed if word.startswith("--config.")]:
         raise InputError(f"{folder} was run with {changed[0]}; accepted: a configuration as it is")
     # Such as the one point of launch.run, which would replace the record of them all.
-    if _POINTS in fingerprints.changed(sweep.config, fingerprints.of_folder(folder)):
+    if POINTS in fingerprints.changed(sweep.config, fingerprints.of_folder(folder)):
         due = len(files.read_json(folder / "config.json")["sweep"])
         raise InputError(
-            f"{folder} has {due} run{'s' * (due != 1)}, not {_POINTS} that its "
+            f"{folder} has {due} run{'s' * (due != 1)}, not {POINTS} that its "
             "configuration describes; accepted: what launch.sweep runs"
         )
 
