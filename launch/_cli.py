@@ -4,6 +4,7 @@ Everything here runs before jax is imported. A mistake prints `error: ...` on st
 exits with status 2.
 """
 
+import io
 import math
 import os
 import signal
@@ -45,6 +46,14 @@ def describe(error: InputError) -> str:
     return f"{MISSING_DATA}{error}" if isinstance(error, MissingDataError) else str(error)
 
 
+def refused_file(error: Exception) -> str | None:
+    """Returns what is printed of a file that the system refuses; None of any other error."""
+    if not isinstance(error, OSError) or not isinstance(error.filename, str | bytes | os.PathLike):
+        return None
+    name = os.fsdecode(error.filename)
+    return f"{name}: {error.strerror}; accepted: what can be read, and written where it is to be"
+
+
 def _fail(message: str) -> NoReturn:
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(BAD_INPUT)
@@ -56,7 +65,14 @@ def _show_warning(message: Warning | str, category: type[Warning], *where: objec
     print(f"warning: {' '.join(str(message).split())} ({category.__name__})", file=sys.stderr)
 
 
-_overrides: list[str] = []  # the --config.FIELD=VALUE of this command line
+def _print_names_of_any_bytes() -> None:
+    """Lets the standard output have names of files as they are, which need not be UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")
+
+
+_words: list[str] = []  # of this command line, with those of its flag files in their places
+_overrides: list[str] = []  # those of them that are --config.FIELD=VALUE
 
 
 def _refuse_infinite() -> None:
@@ -68,15 +84,37 @@ def _refuse_infinite() -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     """Parses flags; any mistake in them is one line."""
-    _overrides[:] = [argument for argument in argv if argument.startswith(_OVERRIDE)]
     try:
-        remaining = flags.FLAGS([a for a in argv if not a.startswith(_OVERRIDE)])
+        _words[:] = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+        _overrides[:] = [word for word in _words if word.startswith(_OVERRIDE)]
+        others = [word for word in _words if not word.startswith(_OVERRIDE)]
+        remaining = flags.FLAGS([argv[0], *others])
         _refuse_infinite()
     except (flags.Error, InputError) as error:
         _fail(str(error))
     if len(remaining) > 1:
         _fail(f"unexpected argument {remaining[1]!r}; all settings are flags such as --workdir=DIR")
     return remaining
+
+
+def configured() -> list[str]:
+    """Returns the configuration as absl took it, and the fields of it that are set.
+
+    The flag may have one dash or stand in a file, and of several the last counts.
+    """
+    return [f"--config={CONFIG.value}", *_overrides]
+
+
+def command() -> list[str]:
+    """Returns this command line for a sweep's record: what is `configured`, then other flags."""
+    names = ("--config", "-config")
+    words = [word for word in _words if not word.startswith(_OVERRIDE)]
+    others = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if word.partition("=")[0] not in names and before not in names
+    ]
+    return [sys.argv[0], *configured(), *others]
 
 
 def _refuse_config() -> None:
@@ -103,12 +141,18 @@ def run(main: Callable[[], int | None], *, configured: bool = False) -> NoReturn
         # absl shows every library's INFO lines, such as the devices that jax does not find.
         logging.set_verbosity(logging.WARNING)
         warnings.showwarning = _show_warning
+        _print_names_of_any_bytes()
         try:
             if not configured:
                 _refuse_config()
             return main()
         except InputError as error:
             _fail(describe(error))
+        except OSError as error:
+            refused = refused_file(error)
+            if refused is None:
+                raise
+            _fail(refused)
         except KeyboardInterrupt:
             print("\nstopped; the same command goes on from here", file=sys.stderr)
             sys.exit(130)

@@ -33,7 +33,7 @@ _PATIENCE = 280.0  # seconds that processes wait for each other at the start; ja
 _LAST = 2.0  # seconds that process 0 stays after an error
 
 
-def _check() -> None:
+def check() -> None:
     """Raises InputError where the flags are wrong; imports nothing."""
     settings = (_COORDINATOR_ADDRESS, _NUM_PROCESSES, _PROCESS_ID)
     given = [flag.name for flag in settings if flag.value is not None]
@@ -105,7 +105,7 @@ def joined() -> Iterator[bool]:
     Raises:
         InputError: flags are wrong, or the processes do not find each other.
     """
-    _check()
+    check()
     if not _DISTRIBUTED.value:
         yield True
         return
@@ -132,5 +132,7 @@ def joined() -> Iterator[bool]:
         if _is_loss(error):
             message = "another process has ended, and says why, if it could; the same command of "
             _end(group, 1, f"{message} all processes goes on from here ({error})")
+        if (refused := _cli.refused_file(error)) is not None:
+            _end(group, _cli.BAD_INPUT, refused)
         traceback.print_exc()
         _end(group, 1)

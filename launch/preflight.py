@@ -11,10 +11,11 @@ The sweep is run without computing anything: with --data_dir data are read as it
 it zeros of the published shapes stand in; every program that it would compile for a device is
 compiled for --topology. A line each: how often it runs, its peak memory on a device, operations and
 bytes of a call, the least time by the roofline and what bounds it, the precision of its products,
-exchanges between devices. What is solved on the host is said to be. Then what an epoch, a run and
-the sweep take at a share of the roofline's rate: --efficiency, which is assumed, or with
---calibrate=FILE what a benchmark reached on such a machine (launch.benchmark --json=FILE). Exit
-status: 0, it fits; 1, it does not; 2, a mistake in what was given.
+exchanges between devices. Of a GPU's memory JAX uses three quarters, unless XLA_CLIENT_MEM_FRACTION
+has another share. What is solved on the host is said to be. Then what an epoch, a run and the sweep
+take at a share of the roofline's rate: --efficiency, which is assumed, or with --calibrate=FILE
+what a benchmark reached on such a machine (launch.benchmark --json=FILE). Exit status: 0, it fits;
+1, it does not; 2, a mistake in what was given.
 """
 
 import os
@@ -92,7 +93,7 @@ def main() -> int:
     if _CALIBRATE.value:
         shares = calibration.measured(Path(_CALIBRATE.value), chip, _EFFICIENCY.value)
     devices = machines.compile_devices(machine)
-    with backend.built_for(chip.platform, chip.memory, machine.count, devices[0]):
+    with backend.built_for(chip.platform, machine.memory, machine.count, devices[0]):
         experiment = load_experiment(config.experiment)
         noted = dry_run.run(experiment, points, data_dir, _say_group)
         found, solved = report.split_solves(noted)

@@ -53,11 +53,11 @@ def _reproduce(workdir: Path) -> int:
     configs = Path(_CONFIGS.value)
     request = papers.Request(_PAPER.value, _SCALE.value, workdir, configs, _ONLY.value, _command)
     sweeps = papers.planned(request)
+    papers.with_earlier(sweeps, request)  # only to refuse before the folder is touched
     if _DRY_RUN.value:
         for sweep in filter(request.wants, sweeps):
             print(sweep.command)
         return 0
-    papers.with_earlier(sweeps, request)  # only to refuse before the folder is touched
     line = shlex.join(["python", "-m", "launch.reproduce", *sys.argv[1:]])
     with locks.alone(workdir):
         sweeps = commands.run_all(papers.with_earlier(sweeps, request), request, line)

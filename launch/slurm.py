@@ -114,10 +114,9 @@ def _preflight(data_dir: Path | None) -> None:
     Raises:
         InputError: it does not fit, or cannot be told.
     """
-    given = [word for word in sys.argv[1:] if word.startswith(("--config=", "--config."))]
     data = [f"--data_dir={data_dir}"] if data_dir else []
     topology = f"--topology={_PREFLIGHT.value}"
-    command = [sys.executable, "-m", "launch.preflight", *given, topology, *data]
+    command = [sys.executable, "-m", "launch.preflight", *_cli.configured(), topology, *data]
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
     if subprocess.run(command, check=False, env=os.environ | {"PYTHONPATH": path}).returncode:
         raise InputError(
@@ -239,6 +238,8 @@ def main() -> None:
 
     numbers = missing_groups(config, points, workdir)
     tasks, report = _commands(workdir, data_dir, numbers)
+    if tasks and _PREFLIGHT.value:
+        _preflight(data_dir)
     if _DRY_RUN.value:
         if tasks:
             _print_script(_executor(workdir, _of_task()), tasks)
@@ -248,8 +249,6 @@ def main() -> None:
 
     experiment = load_experiment(config.experiment)
     load = functools.cache(lambda: experiment.load(points, data_dir))
-    if tasks and _PREFLIGHT.value:
-        _preflight(data_dir)
     if tasks:
         load()  # here, before a queue has been waited for, only to see that the data are there
     with recorded_sweep(
@@ -257,7 +256,7 @@ def main() -> None:
         points,
         workdir,
         load=load,
-        command=sys.argv,
+        command=_cli.command(),
         devices=[f"SLURM: {_CPUS.value} CPU cores and {_GPUS.value} GPUs a task"],
     ):
         dependency = None

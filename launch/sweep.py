@@ -30,7 +30,6 @@ done; both can also be given to the command of a sweep that is finished.
 import contextlib
 import functools
 import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,7 +74,8 @@ def _record(
     numbers = missing_groups(config, points, workdir)
     load = functools.partial(experiment.load, points, data_dir)
     devices = ["tasks of launch.groups"]
-    with recorded_sweep(config, points, workdir, load=load, command=sys.argv, devices=devices):
+    command = _cli.command()
+    with recorded_sweep(config, points, workdir, load=load, command=command, devices=devices):
         print(f"{workdir}: {len(points)} runs; groups that are missing: {_ranges(numbers)}")
 
 
@@ -128,6 +128,7 @@ def main(*, sweep: bool = True) -> int:
     config, points = _cli.configured_points(sweep=sweep)
     workdir, data_dir = _cli.workdir(), _cli.data_dir()
     _check_logs()
+    _distributed.check()
     _refuse_ignored()
     if _RECORD_ONLY.value:
         _record(config, points, workdir, data_dir)
@@ -146,7 +147,7 @@ def main(*, sweep: bool = True) -> int:
             print(f"{len(points)} runs on {len(devices)} {platform} device(s), into {workdir}")
         with _watching(workdir) if is_first else contextlib.nullcontext(UNWATCHED) as watch:
             results = run_sweep(
-                config, points, workdir, data_dir=data_dir, command=sys.argv, watch=watch
+                config, points, workdir, data_dir=data_dir, command=_cli.command(), watch=watch
             )
         if is_first:
             _browser.open_page(workdir / "report.html")

@@ -37,6 +37,14 @@ class MixedVersionsWarning(UserWarning):
     """A sweep goes on with other versions of packages than it was begun with."""
 
 
+class MixedDevicesWarning(UserWarning):
+    """A sweep goes on with devices of another kind than it was begun with."""
+
+
+class MixedDataWarning(UserWarning):
+    """A sweep goes on with other data than it was begun with."""
+
+
 class NumericalError(ArithmeticError):
     """A computation left the numbers that it can be trusted on (overflow, singular matrix).
 

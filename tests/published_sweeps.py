@@ -13,6 +13,7 @@ CLAIMS += [
 ]
 HOST = {"cpu": "A processor", "cores": 2, "memory_gib": 24.0, "python": "3.11.7"}
 RECORD = {"devices": ["cuda:0 (H100)", "cuda:1 (H100)"], "versions": {"jax": "0.10.2"}}
+POINTS = [{"k": 64}]
 RUNS = {"k=64": 2, "k=256": 1}
 
 
@@ -27,10 +28,25 @@ def remake(folder):
     (folder / "report.md").write_text("# T\n\n![curve](curve.png)\n")
 
 
-def finish(workdir, name, command=()):
+def configuration(name):
+    """Returns the file of a configuration, of any size."""
+    return f'''"""Figure {name}: it shows."""
+import ml_collections
+
+
+def get_config(variant="full"):
+    return ml_collections.ConfigDict({{"experiment": "lsa/lemmas", "name": "{name}"}})
+
+
+def get_sweep(config):
+    return {POINTS}
+'''
+
+
+def finish(workdir, name, command=(), points=POINTS):
     """Leaves what a finished sweep does."""
     config = {"experiment": "lsa/lemmas", "name": name}
-    record = RECORD | {"command": list(command), "config": config, "sweep": [{"k": 64}]}
+    record = RECORD | {"command": list(command), "config": config, "sweep": points}
     record["host"] = HOST
     files.write_json(workdir / name / "config.json", record)
     for run, seconds in RUNS.items():

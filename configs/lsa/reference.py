@@ -13,8 +13,8 @@ Karp et al. 2021, figure 4 (bottom right); DIR holds cifar-10-batches-bin/. Swit
                                  of inputs of 32 x 32, 9 x 9 a channel of inputs of 64 x 64
 
 Others are the defaults here too: backgrounds are drawn with replacement and once for each image,
-batch normalisation uses the statistics of the batch in evaluation as well, the linearised network
-is in NTK parameterisation and starts from the network's outputs.
+batch normalisation uses the statistics of the batch in evaluation as well (of 512 examples, theirs
+of 100), the linearised network is in NTK parameterisation and starts from the network's outputs.
 Choices beside these: model.b_std (a scale for biases), and data.photograph_size=32 for backgrounds
 of 64 x 64 that are tiled by several photographs.
 For photographs add --config.data.background=photographs --config.data.photographs=plants

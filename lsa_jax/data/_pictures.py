@@ -88,6 +88,10 @@ def zip_tree(contents: bytes, root: Path, top: str) -> FileTree:
             return archive.read(f"{top}/{name}")
         except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, zlib.error) as error:
             raise InputError(f"{root / name} is damaged: {error}") from None
+        except RuntimeError as error:  # zipfile's word for a member that is encrypted
+            raise InputError(
+                f"{root / name} cannot be read: {error}; expected the archive as it is published"
+            ) from None
 
     names = [
         name.removeprefix(f"{top}/")

@@ -111,10 +111,22 @@ CONTENTS_MD5 = {
 
 
 def find(download: Download, data_dir: Path) -> Path | None:
-    """Returns the place in the data folder that holds a published file, or None."""
+    """Returns the place in the data folder that holds a published file, or None.
+
+    Raises:
+        InputError: whether it is there cannot be read.
+    """
     for place in (*download.also, download.place):
-        if (data_dir / place).exists():
-            return data_dir / place
+        try:
+            (data_dir / place).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InputError(
+                f"{data_dir / place} cannot be read: {error.strerror}; accepted: a folder of data "
+                "that can be read"
+            ) from None
+        return data_dir / place
     return None
 
 
@@ -123,6 +135,7 @@ def require(name: str, data_dir: Path) -> list[Path]:
 
     Raises:
         MissingDataError: one is missing; the message names the expected path and how to fetch it.
+        InputError: whether one is there cannot be read.
     """
     places = []
     for download in DOWNLOADS[name]:

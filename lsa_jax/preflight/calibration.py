@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 
 from lsa_jax import backend
+from lsa_jax.checks import Kind, boolean, number, require, text
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import compiled, operations
 from lsa_jax.preflight.dry_run import DryRun, Matrix
@@ -91,7 +92,8 @@ def measured(file: Path, chip: Chip, efficiency: float) -> Shares:
         efficiency: of a kind of programs that the file has none of.
 
     Raises:
-        InputError: there is no such file, or it is of another device, or has nothing to tell.
+        InputError: there is no such file, it is damaged or of another device, or has nothing to
+            tell.
     """
     if not chip.flops:
         raise InputError(
@@ -99,6 +101,7 @@ def measured(file: Path, chip: Chip, efficiency: float) -> Shares:
             "accepted: with a --topology of GPUs or TPUs"
         )
     rows = _rows(file)
+    _check(rows, file, chip)
     others = sorted({row["device"] for row in rows} - {chip.kind})
     if others:
         raise InputError(
@@ -111,7 +114,8 @@ def measured(file: Path, chip: Chip, efficiency: float) -> Shares:
             done = row["products"], row["others"], row["bytes"]
             count = operations.Count(*done, has_open_loop=False)
             least, _ = compiled.roofline(count, chip)
-            found[row["tiles"]].append(least / row["ours_s"])
+            if least:  # a work without operations and bytes has no rate
+                found[row["tiles"]].append(least / row["ours_s"])
     if not any(found.values()):
         raise InputError(
             f"--calibrate is {str(file)!r}, in which no work's operations are counted; accepted: a "
@@ -143,3 +147,26 @@ def _rows(file: Path) -> list[dict[str, Any]]:
             f"{', '.join(sorted(needed))}; {accepted}"
         )
     return rows
+
+
+def _check(rows: list[dict[str, Any]], file: Path, chip: Chip) -> None:
+    """Raises unless rows are of the kind that a benchmark writes."""
+
+    def is_counted(value: Any) -> bool:
+        return isinstance(value, dict) and all(
+            name in chip.flops and number(0).accepts(total) for name, total in value.items()
+        )
+
+    precisions = ", ".join(name for name in chip.flops if name != "vector")
+    counted = {
+        "products": Kind(is_counted, f"operations by precision ({precisions})", dict),
+        "others": number(0),
+        "bytes": number(0),
+        "ours_s": number(0, above=True),
+    }
+    for place, row in enumerate(rows):
+        kinds = {"device": text(), "tiles": boolean()}
+        for name, kind in (kinds | counted if row["products"] is not None else kinds).items():
+            require(
+                f"--calibrate is {str(file)!r}, in which {name} of row {place}", row[name], kind
+            )

@@ -24,7 +24,7 @@ class Chip(NamedTuple):
     Attributes:
         platform: "cpu", "gpu" or "tpu".
         kind: as JAX names it.
-        memory: bytes; None on a CPU, which has the host's.
+        memory: bytes that it has; None on a CPU, which has the host's.
         bandwidth: bytes a second of that memory; None where it is not known.
         flops: operations a second of products, by precision: "bfloat16" (of bfloat16 numbers),
             "default" (of float32 numbers, as JAX multiplies them unless told otherwise: TF32 or
@@ -47,12 +47,15 @@ class Machine(NamedTuple):
         chip: the kind of its devices.
         count: how many.
         mesh: how a TPU's chips are connected, such as "2x2"; empty for others.
+        memory: bytes of a device that JAX may use: of a GPU's the share that its allocator takes;
+            None on a CPU.
     """
 
     name: str
     chip: Chip
     count: int
     mesh: str
+    memory: float | None
 
 
 _FOUR_SMALL_UNITS = ("TPU v4", "TPU v5 lite", "TPU v5")
@@ -90,6 +93,11 @@ _GPU_FORMS = {
     "h100": (132, 1.98, 52_428_800, 233_472, 232_448, (9, 0), 128),
 }
 
+# What JAX takes of a GPU's memory, and what says otherwise.
+_SHARE_OF_MEMORY = 0.75
+SHARE_VARIABLE = "XLA_CLIENT_MEM_FRACTION"
+_OLD_SHARE_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+
 _EXAMPLES = "cpu, cpu:4, h100:4, a100:8, v5e:2x2, v4:2x2x1, v5p:2x2x1 or v6e:2x2"
 
 
@@ -97,7 +105,7 @@ def parse(name: str) -> Machine:
     """Returns the machine of this name, without importing what compiles for it.
 
     Raises:
-        InputError: there is no such machine.
+        InputError: there is no such machine, or the environment has no share of a GPU's memory.
     """
     kind, _, mesh = name.partition(":")
     chip = CHIPS.get(kind)
@@ -107,7 +115,28 @@ def parse(name: str) -> Machine:
     if chip.platform != "tpu" and "x" in mesh:
         raise InputError(f"--topology is {name!r}; accepted: {kind}:COUNT")
     count = math.prod(map(int, mesh.split("x"))) if mesh else 1
-    return Machine(name, chip, count, mesh if chip.platform == "tpu" else "")
+    memory = chip.memory
+    if chip.platform == "gpu" and memory is not None:
+        memory *= share_of_memory()
+    return Machine(name, chip, count, mesh if chip.platform == "tpu" else "", memory)
+
+
+def share_of_memory() -> float:
+    """Returns what JAX's allocator takes of a GPU's memory, as the environment has it.
+
+    Raises:
+        InputError: it has something else.
+    """
+    for name in (SHARE_VARIABLE, _OLD_SHARE_VARIABLE):
+        if given := os.environ.get(name):
+            try:
+                share = float(given)
+            except ValueError:
+                share = math.nan
+            if not 0 < share <= 1:
+                raise InputError(f"{name} is {given!r}; accepted: a number above 0 and at most 1")
+            return share
+    return _SHARE_OF_MEMORY
 
 
 # What compiles for a platform, and what installs it.

@@ -6,7 +6,7 @@ from typing import Any
 from lsa_jax.preflight.calibration import Shares
 from lsa_jax.preflight.compiled import Compiled
 from lsa_jax.preflight.dry_run import Program, Solve
-from lsa_jax.preflight.machines import Machine
+from lsa_jax.preflight.machines import SHARE_VARIABLE, Machine
 
 _COLUMNS = (
     *("program", "calls", "GB", "Gop", "MB moved"),
@@ -15,10 +15,10 @@ _COLUMNS = (
 
 
 def fits(program: Compiled, machine: Machine) -> bool:
-    """Whether a program compiled, and takes no more than a device has."""
+    """Whether a program compiled, and takes no more than JAX may use of a device."""
     if program.peak is None:
         return False
-    return machine.chip.memory is None or program.peak <= machine.chip.memory
+    return machine.memory is None or program.peak <= machine.memory
 
 
 def likely_seconds(program: Compiled, shares: Shares) -> float | None:
@@ -63,7 +63,7 @@ def as_json(
         "topology": machine.name,
         "device": machine.chip.kind,
         "devices": machine.count,
-        "memory_per_device": machine.chip.memory,
+        "memory_per_device": machine.memory,
         "programs": [
             program._asdict()
             | {
@@ -89,9 +89,7 @@ def as_text(
     num_runs: int,
 ) -> str:
     """Returns the same for a person."""
-    memory = machine.chip.memory
-    of_each = "" if memory is None else f", {memory / 1e9:.1f} GB each"
-    lines = [f"{machine.name}: {machine.count} x {machine.chip.kind}{of_each}", ""]
+    lines = [f"{machine.name}: {machine.count} x {machine.chip.kind}{_memory(machine)}", ""]
     rows = [_COLUMNS, *(_row(program) for program in programs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
@@ -101,6 +99,16 @@ def as_text(
     lines += _remarks(machine, programs)
     lines += _times(machine, programs, shares, num_runs)
     return "\n".join(lines)
+
+
+def _memory(machine: Machine) -> str:
+    """Says what JAX may use of a device's memory."""
+    if machine.memory is None or machine.chip.memory is None:
+        return ""
+    usable, whole = machine.memory / 1e9, machine.chip.memory / 1e9
+    if usable == whole:
+        return f", {whole:.1f} GB each"
+    return f", for JAX {usable:.1f} of {whole:.1f} GB each ({SHARE_VARIABLE}={usable / whole:.2g})"
 
 
 def _times(machine: Machine, programs: list[Compiled], shares: Shares, num_runs: int) -> list[str]:
@@ -151,8 +159,8 @@ def _remarks(machine: Machine, programs: list[Compiled]) -> list[str]:
             fix = f"; what helps: {_fix(program, 2)}" if is_memory else ""
             found.append(f"{program.name} does not compile: {program.refusal}{fix}")
         else:
-            assert program.peak is not None and machine.chip.memory is not None
-            there, taken = machine.chip.memory, program.peak
+            assert program.peak is not None and machine.memory is not None
+            there, taken = machine.memory, program.peak
             found.append(
                 f"{program.name} takes {taken / 1e9:.1f} GB of {there / 1e9:.1f}; what helps: "
                 f"{_fix(program, math.ceil(taken / there))}"

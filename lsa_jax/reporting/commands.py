@@ -88,7 +88,9 @@ def _run(sweep: Sweep, request: Request, host: dict[str, Any]) -> Sweep:
     )
     # Status 1 is of a sweep with failed runs, which ends with its report, and of a crash.
     if code == 0 or (code == 1 and _stamp(folder / "report.md") != before):
-        return reproduction.finished(sweep, request.workdir, host)
+        done = reproduction.finished(sweep, request.workdir, host)
+        if code == 0 or done.failed_runs:
+            return done
     if code == 128 + signal.SIGINT:
         raise KeyboardInterrupt
     reason = last.removeprefix("error: ")

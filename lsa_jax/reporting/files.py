@@ -8,6 +8,7 @@ import contextlib
 import json
 import math
 import os
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -69,8 +70,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    """Writes a whole text file, as `write_bytes` does."""
-    write_bytes(path, content.encode())
+    """Writes a whole text file, as `write_bytes` does; names of files may be of any bytes."""
+    write_bytes(path, content.encode(errors="surrogateescape"))
 
 
 def plain(value: Any) -> Any:
@@ -91,28 +92,44 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
 
 
+@contextlib.contextmanager
+def _reading(path: Path, remedy: str) -> Iterator[None]:
+    """Says in one line which file is there and cannot be read, and why."""
+    try:
+        yield
+    except FileNotFoundError:  # what that means is known to who asked for the file
+        raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; {remedy}") from None
+
+
 def read_json(path: Path) -> Any:
     """Reads a JSON file.
 
     Raises:
-        InputError: it is damaged.
+        InputError: it is damaged, or there and cannot be read.
+        FileNotFoundError: it is not there.
     """
-    try:
-        return json.loads(path.read_text())
-    except ValueError as error:
-        raise InputError(f"{path} is damaged; expected JSON: {error}") from None
+    with _reading(path, "accepted: a file that can be read"):
+        try:
+            return json.loads(path.read_text())
+        except ValueError as error:
+            raise InputError(f"{path} is damaged; expected JSON: {error}") from None
 
 
 def read_object(path: Path, remedy: str) -> dict[str, Any]:
     """Reads a JSON file that holds names and values.
 
     Raises:
-        InputError: it is damaged, or holds something else; ends with the remedy.
+        InputError: it is damaged, holds something else, or is there and cannot be read; ends with
+            the remedy.
+        FileNotFoundError: it is not there.
     """
-    try:
-        found = json.loads(path.read_text())
-    except ValueError:
-        found = None
+    with _reading(path, remedy):
+        try:
+            found = json.loads(path.read_text())
+        except ValueError:
+            found = None
     if not isinstance(found, dict):
         raise InputError(f"{path} is damaged; {remedy}")
     return found
@@ -148,20 +165,28 @@ def read_record(workdir: Path) -> dict[str, Any]:
     return record
 
 
+# What numpy and zipfile raise on damaged arrays; RuntimeError is of those that are marked as
+# encrypted, or packed in a way that is not known.
+_DAMAGE = (ValueError, EOFError, KeyError, RuntimeError, tokenize.TokenError)
+_DAMAGE += (zipfile.BadZipFile, zlib.error)
+
+
 def read_array(path: Path, remedy: str) -> Any:
     """Reads an array of a `.npy` file, or all of a `.npz` file's by their names.
 
     Raises:
-        InputError: it is damaged; ends with the remedy.
+        InputError: it is damaged, or there and cannot be read; ends with the remedy.
+        FileNotFoundError: it is not there.
     """
-    try:
-        with open(path, "rb") as file:
-            found = np.load(file)
-            if isinstance(found, np.lib.npyio.NpzFile):
-                return {name: found[name] for name in found.files}
-            return found
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
-        raise InputError(f"{path} is damaged; {remedy}") from None
+    with _reading(path, remedy):
+        try:
+            with open(path, "rb") as file:
+                found = np.load(file)
+                if isinstance(found, np.lib.npyio.NpzFile):
+                    return {name: found[name] for name in found.files}
+                return found
+        except _DAMAGE:
+            raise InputError(f"{path} is damaged; {remedy}") from None
 
 
 def run_directory(workdir: Path, run_id: str) -> Path:
@@ -187,13 +212,14 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
     """Returns one point's result, or None where it is not done.
 
     Raises:
-        InputError: it is damaged, or another point's.
+        InputError: it is damaged, another point's, or there and cannot be read.
     """
     directory = run_directory(workdir, run_id)
     path = directory / "result.json"
-    if not path.exists():
+    try:
+        result = read_object(path, _remedy(directory))
+    except FileNotFoundError:
         return None
-    result = read_object(path, _remedy(directory))
     if result.get("id") != run_id:
         raise InputError(f"{path} is of run {result.get('id')!r}; {_remedy(directory)}")
     if result.get("status") not in ("ok", "failed"):
@@ -201,7 +227,8 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
             f"{path} is damaged: status is {result.get('status')!r}; {_remedy(directory)}"
         )
     for name, value in result.items():
-        if name.startswith(("test_", "train_")) and not (value is None or is_number(value)):
+        counts = name == "seconds" or name.startswith(("test_", "train_"))
+        if counts and not (value is None or is_number(value)):
             raise InputError(
                 f"{path} is damaged: {name} is {value!r}; expected a number; {_remedy(directory)}"
             )
@@ -212,14 +239,17 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     """Returns the rows of one point's `metrics.jsonl`.
 
     Raises:
-        InputError: it is missing or damaged.
+        InputError: it is missing or damaged, or cannot be read.
     """
     directory = run_directory(workdir, run_id)
     path = directory / "metrics.jsonl"
     try:
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        with _reading(path, _remedy(directory)):
+            rows = [json.loads(line) for line in path.read_text().splitlines()]
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {_remedy(directory)}") from None
+    except InputError:
+        raise
     except ValueError:
         rows = [None]
     if not all(isinstance(row, dict) for row in rows):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, papers, pictures, reproduction
-from lsa_jax.reporting.machine import cores
+from lsa_jax.reporting.machine import cores, duration, kinds
 from lsa_jax.reporting.reproduction import Sweep
 
 MOST_BYTES = 7_000_000  # of all figures
@@ -63,10 +63,23 @@ class Item(NamedTuple):
         return max(self.sweep.wall_seconds, self.sweep.run_seconds)
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether it ran as tasks on machines that its record does not know."""
+        devices = (self.sweep.machine or {}).get("devices", [])
+        return bool(devices) and not kinds(devices)
+
+    @property
+    def took(self) -> str:
+        """What it took by the clock, in words; of tasks, the sum of what their runs took."""
+        if self.elsewhere:
+            return f"{duration(self.sweep.run_seconds)} of its tasks together"
+        return reproduction.wall_time(self.sweep)
+
+    @property
     def cost(self) -> str:
         """What it took by the clock and on how many cores, in words."""
         machine = self.sweep.machine or {}
-        return f"{reproduction.wall_time(self.sweep)} on {cores(machine['cores'])}"
+        return self.took if self.elsewhere else f"{self.took} on {cores(machine['cores'])}"
 
     @property
     def status(self) -> str:

@@ -29,12 +29,21 @@ class Beat(NamedTuple):
     updated: float
 
 
+def _file(directory: Path) -> Path:
+    return directory.with_name(directory.name + _SUFFIX)
+
+
+def remove(directory: Path) -> None:
+    """Removes what a group with this folder has told, once its results are stored."""
+    _file(directory).unlink(missing_ok=True)
+
+
 class Heartbeat:
     """Writes how far a group is, at most every few seconds; a disk that is full is let be."""
 
     def __init__(self, directory: Path, runs: list[str]) -> None:
         """Tells that a group with this folder and these runs is taken up."""
-        self._path, self._runs = directory.with_name(directory.name + _SUFFIX), runs
+        self._directory, self._runs = directory, runs
         self._first: float | None = None
         self._started, self._written = time.time(), -_INTERVAL
         self._write(0.0)
@@ -42,7 +51,7 @@ class Heartbeat:
     def tell(self, fraction: float) -> None:
         """Tells how much of the group is done; nothing is left of it when all is."""
         if fraction >= 1:
-            self._path.unlink(missing_ok=True)
+            remove(self._directory)
             return
         if self._first is None:  # what a checkpoint had, and the first step with its compilation
             self._first, self._started = fraction, time.time()
@@ -54,7 +63,7 @@ class Heartbeat:
         first = fraction if self._first is None else self._first
         beat = Beat(self._runs, fraction, first, self._started, time.time())
         try:
-            files.write_json(self._path, beat._asdict())
+            files.write_json(_file(self._directory), beat._asdict())
         except StorageError:
             pass  # results that cannot be stored will say so
 

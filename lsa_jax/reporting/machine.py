@@ -3,6 +3,8 @@
 import os
 import platform
 import re
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,17 @@ def describe_host() -> dict[str, Any]:
         "memory_gib": round(memory / 2**30, 1),
         "python": platform.python_version(),
     }
+
+
+def kinds(devices: Iterable[str]) -> Counter[str]:
+    """Returns how many devices there are of each kind.
+
+    Args:
+        devices: as a sweep records them, such as "cuda:0 (NVIDIA H100)". What it records of tasks
+            on machines that are not known yet, such as "tasks of launch.groups", names no kind.
+    """
+    parts = (device.rpartition(" (") for device in devices)
+    return Counter(kind.removesuffix(")") for _, parenthesis, kind in parts if parenthesis)
 
 
 def cores(count: int) -> str:

@@ -87,6 +87,8 @@ def read(path: Path) -> dict[str, Any]:
             f"{path} cannot be read: {error.strerror}; accepted: a folder that launch.reproduce "
             "wrote"
         ) from None
+    except InputError as error:
+        raise InputError(f"{error}; {remedy}") from None
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{path} is no reproduction's report, or damaged; {remedy}") from None
 

@@ -96,7 +96,10 @@ def read(workdir: Path, run_ids: list[str], title: str, now: float) -> SweepStat
             for name in results["id"]
         ]
         results = results.assign(_end=ends).sort_values("_end", kind="stable").drop(columns="_end")
-    beats = heartbeat.read(workdir)
+    done = set(results["id"]) if len(results) else set()
+    # A group that was killed between its results and the removal of what it told is done all the
+    # same.
+    beats = [beat for beat in heartbeat.read(workdir) if not done.issuperset(beat.runs)]
     silent = [beat for beat in beats if now - beat.updated > _SILENT]
     going = [beat for beat in beats if beat not in silent]
     rows = {name: page.metrics(workdir, name) for name in (results["id"] if len(results) else [])}

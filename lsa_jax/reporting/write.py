@@ -81,7 +81,8 @@ def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     parts += report.notes
     text = "\n\n".join(parts) + "\n"
     pictures = [f"![{path.stem}]({path.name})" for path in figures if path.suffix == ".png"]
-    files.write_text(workdir / "report.md", "\n\n".join([text, *pictures]) + "\n")
     files.write_text(workdir / "report.html", page.report_page(workdir, results, report))
+    # Last, as a reproduction takes a new one to mean that the report is whole.
+    files.write_text(workdir / "report.md", "\n\n".join([text, *pictures]) + "\n")
     paths += [workdir / f"report.{kind}" for kind in ("json", "md", "html")]
     return text + "\n" + "\n".join(f"wrote {path}" for path in paths)

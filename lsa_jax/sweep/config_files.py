@@ -18,11 +18,17 @@ _SUGGESTED = 3
 
 
 def named_in(command: Sequence[str]) -> str:
-    """Returns what follows `--config` in a command that was typed; empty where nothing does."""
+    """Returns what follows `--config` in a recorded command; empty where nothing does.
+
+    Earlier versions recorded commands as they were typed, of which the last `--config` counted.
+    """
+    found = ""
     for before, word in zip(["", *command], command, strict=False):
-        if word.startswith("--config=") or before == "--config":
-            return word.removeprefix("--config=")
-    return ""
+        if before in ("--config", "-config"):
+            found = word
+        elif word.startswith(("--config=", "-config=")):
+            found = word.partition("=")[2]
+    return found
 
 
 def load(path: Path) -> ModuleType:

@@ -20,10 +20,11 @@ from lsa_jax.sweep.fields import flatten
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOM = Path("lsa_jax/experiments")
 # Of what papers share, these decide what a report says.
-_DECIDE = ("claims", "curves", "doubts", "intervals")
+_DECIDE = ("claims", "curves", "doubts", "intervals", "report")
 _RULES = {Path(f"lsa_jax/reporting/{name}.py") for name in _DECIDE}
 
-CODE_OF_REPORT = "the code of the report"  # as one of the changes
+# As one of the changes.
+POINTS, CODE_OF_REPORT = "the points of the sweep", "the code of the report"
 
 
 def _digest(content: bytes) -> str:
@@ -38,19 +39,50 @@ def _docstring_lines(tree: ast.Module) -> Iterator[int]:
                 yield from range(first.lineno, (first.end_lineno or first.lineno) + 1)
 
 
+def _strings_whole(source: str) -> Iterator[tokenize.TokenInfo]:
+    """Yields the tokens of a source; from Python 3.12 on f-strings come in parts, here as one."""
+    lines, depth, first = source.splitlines(keepends=True), 0, (1, 0)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind = tokenize.tok_name[token.type]
+        if kind == "FSTRING_START":
+            first = first if depth else token.start
+            depth += 1
+        elif kind == "FSTRING_END":
+            depth -= 1
+            if not depth:
+                text = _between(lines, first, token.end)
+                yield tokenize.TokenInfo(tokenize.STRING, text, first, token.end, token.line)
+        elif not depth:
+            yield token
+
+
+def _between(lines: Sequence[str], first: tuple[int, int], end: tuple[int, int]) -> str:
+    """Returns what stands between two places, each a row, counted from 1, and a column."""
+    rows = list(lines[first[0] - 1 : end[0]])
+    rows[-1] = rows[-1][: end[1]]
+    rows[0] = rows[0][first[1] :]
+    return "".join(rows)
+
+
+# What a block of code is, in any version of Python, by whatever blanks it is indented.
+_LAYOUT = {tokenize.INDENT: "<", tokenize.DEDENT: ">", tokenize.NEWLINE: "\n"}
+_NOTHING = (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER)
+
+
 def code(source: str) -> str:
-    """Returns what is left of a source without comments, docstrings and white space.
+    """Returns what is left of a source without comments, docstrings and the layout of its lines.
 
     It is the same text under every version of Python, as a syntax tree's would not be.
     """
-    lines = dict(enumerate(source.splitlines(), 1))
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row] = lines[row][:column]
-    for row in set(_docstring_lines(ast.parse(source))):
-        del lines[row]
-    return "".join("".join(lines.values()).split())
+    documented, blocks = (
+        set(_docstring_lines(ast.parse(source))),
+        (tokenize.INDENT, tokenize.DEDENT),
+    )
+    return " ".join(
+        _LAYOUT.get(token.type, token.string)
+        for token in _strings_whole(source)
+        if token.type in blocks or (token.type not in _NOTHING and token.start[0] not in documented)
+    )
 
 
 def _imported(path: Path, name: str | None = None) -> list[Path]:
@@ -144,7 +176,7 @@ def changed(config: str, published: Mapping[str, Any]) -> list[str]:
     if setting := _other_setting(published["settings"], found["settings"]):
         words.append(f"the setting {setting}")
     elif found["points"] != published["points"]:
-        words.append("the points of the sweep")
+        words.append(POINTS)
     if found["report"] != published["report"]:
         words.append(CODE_OF_REPORT)
     return words

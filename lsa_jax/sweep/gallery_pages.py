@@ -7,7 +7,7 @@ from typing import Any
 
 from lsa_jax.reporting import files, page, papers, reproduction
 from lsa_jax.reporting.gallery import Item
-from lsa_jax.reporting.machine import duration
+from lsa_jax.reporting.machine import duration, kinds
 from lsa_jax.sweep.catalog import Entry, Variant
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
@@ -69,9 +69,11 @@ def _counted(sizes: Sequence[Item]) -> Counter[str]:
 
 def _machine(item: Item) -> str:
     host = item.sweep.machine or {}
-    devices = Counter(device.partition("(")[2].rstrip(")") for device in host["devices"])
+    devices = kinds(host["devices"])
     devices.pop("cpu", None)
     parts = [host["cpu"], *(f"{count} x {kind}" for kind, count in devices.items())]
+    if item.elsewhere:  # the host is the one that recorded it, or that handed it to a scheduler
+        parts = host["devices"]
     return ", ".join([*parts, f"JAX {host['versions']['jax']}"])
 
 
@@ -100,7 +102,7 @@ def _size(variant: Variant, item: Item) -> dict[str, Any]:
         "statuses": _statuses(item.sweep.claims),
         "seconds": item.seconds,
         "cost": _cost(item),
-        "took": reproduction.wall_time(item.sweep),
+        "took": item.took,
         "machine": _machine(item),
     }
 

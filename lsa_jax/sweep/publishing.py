@@ -11,7 +11,7 @@ from lsa_jax.reporting import files, gallery, papers, pictures, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.reproduction import Sweep
 from lsa_jax.sweep import config_files, fingerprints, kept
-from lsa_jax.sweep.fingerprints import CODE_OF_REPORT
+from lsa_jax.sweep.fingerprints import CODE_OF_REPORT, POINTS
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
 
@@ -70,6 +70,13 @@ def _check(sweep: Sweep, folder: Path) -> None:
     typed = files.read_json(folder / "config.json")["command"]
     if changed := [word for word in typed if word.startswith("--config.")]:
         raise InputError(f"{folder} was run with {changed[0]}; accepted: a configuration as it is")
+    # Such as the one point of launch.run, which would replace the record of them all.
+    if POINTS in fingerprints.changed(sweep.config, fingerprints.of_folder(folder)):
+        due = len(files.read_json(folder / "config.json")["sweep"])
+        raise InputError(
+            f"{folder} has {due} run{'s' * (due != 1)}, not {POINTS} that its "
+            "configuration describes; accepted: what launch.sweep runs"
+        )
 
 
 def _item(sweep: Sweep, folder: Path, **fingerprint: str) -> Item:

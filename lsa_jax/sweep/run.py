@@ -14,31 +14,26 @@ import functools
 import itertools
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import jax
 import ml_collections
 import pandas as pd
 
 from lsa_jax import processes
-from lsa_jax.errors import InputError, MixedVersionsWarning, NumericalError
-from lsa_jax.reporting import files
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.reporting import files, heartbeat
 from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
 from lsa_jax.reporting.progress import Progress
-from lsa_jax.sweep import locks
+from lsa_jax.sweep import conditions, locks
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.registry import load_experiment
 from lsa_jax.sweep.reports import Show, report_sweep
-
-_PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "numpy", "scipy")
 
 
 def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[str, Any]:
@@ -118,6 +113,7 @@ def _store(
 ) -> None:
     for point, outcome in zip(group, outcomes, strict=True):
         files.write_run(workdir, point.id, _result(point, outcome, seconds), outcome.history)
+    for point in group:  # after all of them: a log that fails leaves no result unwritten
         watch.stored(point.id)
     _remove_scratch(_group_directory(workdir, group))
 
@@ -165,27 +161,10 @@ def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int
         if files.read_result(workdir, point.id) is not None:
             watch.stored(point.id)
     for number in set(range(len(groups))).difference(numbers):
-        _remove_scratch(_group_directory(workdir, groups[number]))
+        directory = _group_directory(workdir, groups[number])
+        _remove_scratch(directory)
+        heartbeat.remove(directory)
     return numbers
-
-
-def _versions() -> dict[str, str]:  # of those that are installed
-    found = {one.name.lower() for one in metadata.distributions() if one.name in _PACKAGES}
-    return {name: metadata.version(name) for name in _PACKAGES if name in found}
-
-
-def _warn_of_other_versions(workdir: Path) -> None:
-    """Says where what is done was computed by other versions than what is missing will be."""
-    recorded, found = files.read_record(workdir).get("versions", {}), _versions()
-    others = [name for name in recorded if recorded[name] != found.get(name)]
-    if others:
-        changes = ", ".join(f"{name} {recorded[name]} -> {found.get(name)}" for name in others)
-        warnings.warn(
-            f"--workdir {workdir} was begun with other versions ({changes}); its results may "
-            "not be those of either alone",
-            MixedVersionsWarning,
-            stacklevel=2,
-        )
 
 
 def _run_missing(
@@ -199,10 +178,10 @@ def _run_missing(
     everyone = processes.everyone()
     missing = everyone.from_first(lambda: _missing(groups, workdir, watch))
     if missing:
-        if everyone.is_first:
-            _warn_of_other_versions(workdir)
+        data = load()
+        conditions.warn_of_changes(workdir, data)
         chosen = [groups[number] for number in missing]
-        _run_groups(experiment, chosen, load(), workdir, watch)
+        _run_groups(experiment, chosen, data, workdir, watch)
     elif everyone.is_first:
         print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
 
@@ -241,12 +220,11 @@ def recorded_sweep(
             before anything is written.
     """
     identity = _identity(config, points)
-    if _is_new(workdir, identity):
-        load()
+    data = conditions.digest(load()) if _is_new(workdir, identity) else None
     with locks.alone(workdir):
         if _is_new(workdir, identity):  # again: another one may have been recorded meanwhile
-            record = {"command": command, "versions": _versions(), "devices": devices}
-            record["host"] = describe_host()
+            record = {"command": command, "versions": conditions.versions(), "devices": devices}
+            record |= {"host": describe_host(), "data": data}
             files.write_json(workdir / "config.json", {**record, **identity})
         yield
 
@@ -283,7 +261,7 @@ def run_sweep(
     experiment = load_experiment(config.experiment)
     everyone = processes.everyone()
     load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
-    devices = [f"{device} ({device.device_kind})" for device in jax.devices()]
+    devices = conditions.devices()
     if everyone.from_first(lambda: _is_new(workdir, _identity(config, points))):
         load()  # here by all processes: what follows is done by the first alone
     with contextlib.ExitStack() as stack:

@@ -124,3 +124,9 @@ def test_every_published_file_has_checksums():
 
 def test_cache_is_a_folder_of_our_own():
     assert downloads.cache_dir().name == "lsa_jax"
+
+
+def test_a_folder_that_cannot_be_looked_into_is_named_with_the_reason(tmp_path):
+    folder = tmp_path / (300 * "x")
+    with pytest.raises(InputError, match=f"^{folder}/mnist/.* cannot be read: File name too long"):
+        downloads.require("mnist", folder)

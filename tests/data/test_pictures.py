@@ -1,6 +1,8 @@
 """Photographs, folders of classes and tiny ImageNet: what is in the files is what comes out."""
 
+import io
 import shutil
+import struct
 import zipfile
 
 import numpy as np
@@ -265,11 +267,26 @@ def damage_member(contents):
     return contents[:position] + b"x" + contents[position + 1 :]
 
 
+def encrypt_members(contents):
+    """Marks every member as encrypted, in its own header and in the directory."""
+    with zipfile.ZipFile(io.BytesIO(contents)) as archive:
+        headers = [info.header_offset for info in archive.infolist()]
+        entry = archive.start_dir
+    changed = bytearray(contents)
+    for header in headers:
+        changed[header + 6] |= 1
+    for _ in headers:
+        changed[entry + 8] |= 1
+        entry += 46 + sum(struct.unpack("<3H", contents[entry + 28 : entry + 34]))
+    return bytes(changed)
+
+
 BAD_ZIP = {
     "not zip": (lambda c: b"<html>", "expected a whole zip archive"),
     "empty": (lambda c: b"", "expected a whole zip archive"),
     "cut short": (lambda c: c[: len(c) // 2], "expected a whole zip archive"),
     "damaged member": (damage_member, "wnids.txt is damaged"),
+    "encrypted": (encrypt_members, "wnids.txt cannot be read: .* is encrypted.*; expected the ar"),
     "end alone": (lambda c: b"PK\x05\x06" + bytes(18), "wnids.txt does not exist"),
 }
 

@@ -51,6 +51,19 @@ def test_what_only_running_would_heed_is_refused():
         sweep._refuse_ignored()
 
 
+def test_flags_of_several_processes_that_make_no_sense_are_refused_as_where_something_runs(
+    monkeypatch,
+):
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    monkeypatch.setattr(sweep._cli, "configured_points", lambda sweep: (None, []))
+    monkeypatch.setattr(sweep, "_record", lambda *given: pytest.fail("it was recorded"))
+    given = {"workdir": "out", "num_processes": 2, "process_id": 7}
+    with flagsaver.flagsaver(record_only=True, **given):
+        with pytest.raises(InputError, match="--num_processes is given without --distributed"):
+            sweep.main()
+
+
 def test_numbers_in_a_row_are_told_by_their_ends():
     assert sweep._ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
     assert sweep._ranges([]) == "none"

@@ -48,6 +48,8 @@ record = {"devices": ["cuda:0 (H200)", "cuda:1 (H200)"], "versions": {"jax": "1"
 (folder / "report.json").write_text(json.dumps([late, claim, other]))
 (folder / "curve.png").touch()
 (folder / "report.md").write_text(str(time.time_ns()))
+if name == "late_crash":
+    raise RuntimeError("out of luck at the end")
 sys.exit(int(failed))
 """
 
@@ -136,11 +138,12 @@ def test_figures_come_first_and_numbers_in_their_order(paper):
 
 
 def test_what_cannot_be_run_does_not_stop_the_others(paper, tmp_path):
-    flags, workdir = paper("missing", "crash", "works", "runs_fail")
+    flags, workdir = paper("missing", "crash", "late_crash", "works", "runs_fail")
     reproduce(*flags, status=1)
     found = sweeps(workdir)
     assert {name: (s["status"], s["reason"]) for name, s in found.items()} == {
         "crash": ("failed", "RuntimeError: out of luck"),
+        "late_crash": ("failed", "RuntimeError: out of luck at the end"),  # with a new report
         "missing": ("not run", "missing data: mnist does not exist; fetch it"),
         "runs_fail": ("done, some runs failed", "1 of 2 runs failed"),
         "works": ("done", ""),
@@ -211,6 +214,8 @@ def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
     workdir.mkdir()
     (workdir / "thesis.tex").write_text("precious")
     assert "no report.json" in reproduce(*flags, status=2)
+    # A dry run accepts what the command itself does.
+    assert "no report.json" in reproduce(*flags, "--dry_run", status=2)
     assert [entry.name for entry in workdir.iterdir()] == ["thesis.tex"]
     (workdir / "thesis.tex").rename(workdir / "report.json")
     assert "damaged" in reproduce(*flags, status=2)

@@ -319,8 +319,9 @@ def test_what_sbatch_refuses_is_one_line(cluster, tmp_path):
     assert_refused(launch("slurm", *SWEEP, *arguments, **cluster), "partition")
 
 
+@pytest.mark.parametrize("dry", [False, True])
 @pytest.mark.parametrize("fits", [True, False])
-def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits):
+def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits, dry):
     call, submitted, workdir = submit
     _set_data(monkeypatch, present=True)
     commands, run = [], subprocess.run
@@ -333,8 +334,10 @@ def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits):
         return subprocess.CompletedProcess(command, returncode=0 if fits else 1)
 
     monkeypatch.setattr(slurm.subprocess, "run", stand_in)
-    monkeypatch.setattr(sys, "argv", ["slurm", *SWEEP, "--workdir=runs/x", "--gpus=1"])
-    with flagsaver.flagsaver(preflight="h100:1"):
+    monkeypatch.setattr(slurm, "_print_script", lambda *given: None)
+    monkeypatch.setattr(slurm._cli, "_overrides", SWEEP[1:])
+    # A dry run refuses what the command itself refuses.
+    with flagsaver.flagsaver(preflight="h100:1", config=SWEEP[0].partition("=")[2], dry_run=dry):
         if fits:
             call()
         else:
@@ -343,4 +346,5 @@ def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits):
     (command,) = commands
     start = [sys.executable, "-m", "launch.preflight"]
     assert command == [*start, *SWEEP, "--topology=h100:1", f"--data_dir={workdir.parent / 'data'}"]
-    assert len(submitted) == (2 if fits else 0) and workdir.exists() == fits
+    submits = fits and not dry
+    assert len(submitted) == (2 if submits else 0) and workdir.exists() == submits

@@ -14,6 +14,7 @@ from absl.testing import flagsaver
 
 import launch.preflight
 from launch import _cli
+from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.preflight import dry_run, machines
 from lsa_jax.sweep.experiment import Experiment
@@ -106,6 +107,20 @@ def test_what_does_not_fit_ends_with_status_1(here, capsys, monkeypatch):
     said = capsys.readouterr()
     assert "train_epoch takes" in said.out and "what helps: " in said.out
     assert "looking for programs: group 1 of " in said.err and "compiling 1 of " in said.err
+
+
+def test_programs_are_chosen_by_what_jax_may_use_of_a_device(here, monkeypatch):
+    machine, seen = machines.parse("cpu")._replace(memory=3e9), []
+    monkeypatch.setattr(machines, "parse", lambda name: machine)
+
+    def look(*arguments):
+        seen.append(backend.memory())
+        raise InputError("seen")
+
+    monkeypatch.setattr(dry_run, "run", look)
+    with pytest.raises(InputError, match="seen"):
+        here("configs/quickstart.py:quick")
+    assert seen == [3e9]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed")

@@ -62,6 +62,29 @@ def test_what_does_not_fit_is_said_with_what_would_help():
     )
 
 
+def test_a_gpu_has_the_share_of_its_memory_that_jax_will_take(monkeypatch):
+    names = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    large, machine = _program(peak=70e9), machines.parse("h100:4")
+    assert not report.fits(large, machine) and report.fits(_program(peak=63e9), machine)
+    text = report.as_text(machine, [large], [], ASSUMED, 1)
+    assert text.splitlines()[0].endswith(
+        "for JAX 63.7 of 84.9 GB each (XLA_CLIENT_MEM_FRACTION=0.75)"
+    )
+    assert "step takes 70.0 GB of 63.7" in text
+    told = report.as_json(machine, [large], [], ASSUMED, 1)
+    assert told["memory_per_device"] == pytest.approx(0.75 * 84.9e9) and not told["fits"]
+    for name in names:
+        with monkeypatch.context() as environment:
+            environment.setenv(name, "0.95")
+            assert report.fits(large, machines.parse("h100:4"))
+            environment.setenv(name, "most")
+            with pytest.raises(InputError, match=f"{name} is 'most'; accepted: a number above 0"):
+                machines.parse("h100")
+            assert machines.parse("v5e:2x2").memory == 16.9e9  # what a TPU has can be used
+
+
 def test_time_is_that_of_all_calls_tiles_shared_by_all_devices():
     machine = machines.parse("v5e:2x2")
     half, tenth = calibration.Share(0.5), calibration.Share(0.1)
@@ -166,6 +189,27 @@ def test_a_calibration_that_tells_nothing_is_refused(content, named, tmp_path):
         calibration.measured(file, machines.CHIPS["h100"], 0.4)
     with pytest.raises(InputError, match="the rates of 'cpu' are not known"):
         calibration.measured(file, machines.CHIPS["cpu"], 0.4)
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        *(("ours_s", value) for value in (0, None, -1.0, "fast", float("nan"))),
+        *(("device", None), ("tiles", None), ("bytes", None), ("others", "few")),
+        *(("products", value) for value in ([1.0], {"float8": 1.0}, {"highest": None})),
+    ],
+)
+def test_a_row_that_no_benchmark_wrote_is_named_with_its_field(field, value, tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([*_rows(), *_rows(**{field: value})]))
+    with pytest.raises(InputError, match=f"'{file}', in which {field} of row 1 is .*; accepted: "):
+        calibration.measured(file, machines.CHIPS["h100"], 0.4)
+
+
+def test_a_work_of_which_nothing_is_counted_has_no_share(tmp_path):
+    file, chip = tmp_path / "rows.json", machines.CHIPS["h100"]
+    file.write_text(json.dumps([*_rows(), *_rows(products={}, bytes=0)]))
+    assert calibration.measured(file, chip, 0.3).tiles.measured == (0.25,)
 
 
 def test_a_benchmarks_row_counts_what_a_preflight_counts():

@@ -1,14 +1,16 @@
 """Files are whole or absent, and say what was measured."""
 
+import contextlib
 import errno
 import json
+import os
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lsa_jax.errors import InputError, StorageError
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, page
 from lsa_jax.reporting.report import Claim, Report
 from lsa_jax.reporting.write import markdown_table, write_report
 
@@ -39,6 +41,7 @@ def test_a_name_that_cannot_be_taken_leaves_nothing_behind(tmp_path):
     [
         *(b"", b'{"id": "one", "acc', b"\xff\xfe", b"[]", b'{"id": "two"}'),
         *(b'{"id": "one"}', b'{"id": "one", "status": 1}'),
+        b'{"id": "one", "status": "ok", "seconds": "abc"}',
     ],
 )
 def test_a_damaged_result_is_named_with_what_to_do(tmp_path, content):
@@ -92,6 +95,60 @@ def test_an_array_that_is_cut_anywhere_is_named_with_what_to_do(tmp_path, name):
         path.write_bytes(content[:size])
         with pytest.raises(InputError, match=f"^{path} is damaged; remove it$"):
             files.read_array(path, "remove it")
+
+
+@pytest.mark.parametrize("name", ["array.npy", "arrays.npz"])
+def test_an_array_of_which_any_byte_of_its_description_is_wrong_is_read_or_named(tmp_path, name):
+    path = tmp_path / name
+    (np.save if name.endswith("npy") else np.savez)(path, np.arange(50.0))
+    content = path.read_bytes()
+    # The header comes first in the one, the directory last in the other.
+    places = range(128) if name.endswith("npy") else range(len(content) - 120, len(content))
+    for place in places:
+        for wrong in (1, 39, content[place] ^ 1, content[place] ^ 128):
+            path.write_bytes(content[:place] + bytes([wrong]) + content[place + 1 :])
+            with contextlib.suppress(InputError):
+                files.read_array(path, "remove it")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        files.read_json,
+        lambda path: files.read_object(path, "remove it"),
+        lambda path: files.read_array(path, "remove it"),
+        lambda path: files.read_result(path.parents[2], path.parent.name),
+        lambda path: files.read_all_metrics(path.parents[2], path.parent.name),
+        lambda path: files.read_record(path.parent),
+    ],
+)
+def test_what_is_there_and_cannot_be_read_is_named_with_the_reason(tmp_path, read, monkeypatch):
+    folder = tmp_path / "runs" / "one"
+    for name in ("result.json", "metrics.jsonl", "config.json"):
+        (folder / name).mkdir(parents=True)
+    with pytest.raises(
+        InputError, match=rf"^{folder}/\S*.json\w* cannot be read: Is a directory; "
+    ):
+        read(folder / "result.json")
+
+    def refuse(path, *arguments, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("io.open", refuse)
+    with pytest.raises(InputError, match=rf"^{folder}/\S* cannot be read: Permission denied; "):
+        read(folder / "result.json")
+
+
+def test_a_file_that_is_not_there_is_left_to_who_asked_for_it(tmp_path):
+    for read in (files.read_json, lambda path: files.read_array(path, "")):
+        with pytest.raises(FileNotFoundError):
+            read(tmp_path / "none.json")
+
+
+def test_a_text_names_folders_of_any_bytes(tmp_path):
+    files.write_text(tmp_path / "report.md", os.fsdecode(b"runs/caf\xe9\n"))
+    assert (tmp_path / "report.md").read_bytes() == b"runs/caf\xe9\n"
 
 
 def test_numbers_that_json_does_not_know_become_plain_or_null(tmp_path):
@@ -157,6 +214,19 @@ def test_a_report_writes_every_file_it_names(tmp_path):
     ]
     assert "- b: the loss was not finite" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_report_of_which_a_part_fails_leaves_no_new_report_md(tmp_path, monkeypatch):
+    """By which a reproduction tells a report on failed runs from a crash."""
+    results = pd.DataFrame({"id": ["a"], "status": ["ok"], "message": [""]})
+
+    def fail(*given):
+        raise KeyError("seconds")
+
+    monkeypatch.setattr(page, "report_page", fail)
+    with pytest.raises(KeyError):
+        write_report(tmp_path, results, _report())
+    assert not (tmp_path / "report.md").exists()
 
 
 def test_the_same_report_gives_the_same_bytes(tmp_path):

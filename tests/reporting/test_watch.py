@@ -70,6 +70,15 @@ def test_failures_curves_and_the_latest_run_are_shown(tmp_path):
     assert shown.splitlines()[-2:] == [f"  {n}  ▁▂▃▄▅▆▇█{' ' * 16}  0.7" for n in ("a", "b")]
 
 
+def test_a_group_whose_runs_all_have_results_does_not_count_as_running(tmp_path):
+    for name in IDS:
+        store(tmp_path, name)
+    tell(tmp_path, ["c", "d"], 0.5)
+    tell(tmp_path, ["a"], 0.5, updated=NOW - 3600)
+    state = look(tmp_path)
+    assert state.done and not state.beats + state.silent and "running" not in watch.text(state)
+
+
 def test_a_group_that_has_been_silent_for_long_is_told_and_not_counted(tmp_path):
     store(tmp_path, "a")
     tell(tmp_path, ["b", "c"], 0.5, updated=NOW - 3600)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from published_sweeps import HOST, RECORD, finish
+from published_sweeps import HOST, RECORD, configuration, finish
 
 from lsa_jax.reporting import reproduction
 from lsa_jax.reporting.reproduction import DONE, FAILED, Sweep
@@ -17,7 +17,7 @@ def place(tmp_path, monkeypatch):
     for name, status in (("a", DONE), ("b", DONE), ("c", FAILED)):
         path = Path("configs/lsa") / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'"""Figure {name}: it shows."""\n')
+        path.write_text(configuration(name))
         timed = {"wall_seconds": 70.0, "cpu_seconds": 50.0, "machine": HOST | RECORD}
         sweeps.append(Sweep(name, f"{path}:small", "", "", "", status, **timed))
     workdir = tmp_path / "out"

@@ -19,6 +19,8 @@ def twice(x):
     Of one number.
     """
     # a remark
+    for _ in range(3):
+        x = x + 1
     return f"{2 * x:.1f} # {RATE}"
 '''
 
@@ -38,11 +40,32 @@ def test_comments_docstrings_and_layout_are_no_code():
     other = other.replace("Of one number.", "").replace("# a remark", "#")
     other = other.replace("(x)", "(\n    x\n)").replace("RATE = 0.5", "RATE  =  0.5")
     assert fingerprints.code(other) == fingerprints.code(SOURCE)
+    wider = SOURCE.replace("\n    ", "\n      ").replace("        x = x", "          x = x")
+    assert fingerprints.code(wider) == fingerprints.code(SOURCE)
+    without = SOURCE.replace(SOURCE[SOURCE.index('    """Returns') : SOURCE.index("    # a")], "")
+    assert fingerprints.code(without) == fingerprints.code(SOURCE)
 
 
-@pytest.mark.parametrize(("old", "new"), [("0.5", "0.6"), ("2 * x", "2 + x"), ("} #", "} ##")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0.5", "0.6"),
+        ("2 * x", "2 + x"),
+        ("} #", "} ##"),
+        ("} #", "}  #"),  # a blank in what is printed
+        ("    return", "        return"),  # inside the loop
+        ("x + 1", "x+ +1"),
+    ],
+)
 def test_a_change_of_code_is_one(old, new):
+    assert SOURCE.count(old) == 1
     assert fingerprints.code(SOURCE.replace(old, new)) != fingerprints.code(SOURCE)
+
+
+def test_code_is_the_same_text_where_f_strings_come_in_parts():
+    """As they do from Python 3.12 on, nested ones too."""
+    nested = 'x = f"a {b!r:>{c}} {{d}}" + f\'{f"{e} f"}  g\'\n'
+    assert fingerprints.code(nested) == ('x = f"a {b!r:>{c}} {{d}}" + f\'{f"{e} f"}  g\' \n')
 
 
 def test_a_report_is_made_by_the_modules_that_it_imports_and_not_by_those_that_run_it():

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from published_sweeps import CLAIMS, publish, remake
+from published_sweeps import CLAIMS, finish, publish, remake
 
 from lsa_jax.reporting import files, gallery
 from lsa_jax.sweep import gallery_pages
@@ -55,6 +55,19 @@ def test_a_page_has_what_came_out_beside_the_paper_and_the_command(place):
     assert command.format("a", "a-small", " --data_dir=DIR") in page
     assert "\nNot run: `--config=configs/lsa/a.py`.\n" in page
     assert command.format("d", "d-small", "") in page.partition("## Not run")[2]
+
+
+@pytest.mark.parametrize("told", ["tasks of launch.groups", "SLURM: 4 CPU cores and 1 GPUs a task"])
+def test_of_tasks_on_other_machines_the_host_that_recorded_them_is_not_named(place, told):
+    finish(place[1], "mine", ["launch/sweep.py", "--config=configs/lsa/a.py:small"])
+    path = place[1] / "mine" / "config.json"
+    files.write_json(path, files.read_json(path) | {"devices": [told]})
+    publish((place[0], place[1] / "mine"))
+    gallery_pages.write(place[0], entries(place[0]))
+    page, card = ((place[0] / name).read_text() for name in ("lsa.md", "index.md"))
+    assert f". 3 s of its tasks together, 2 runs; {told}, JAX 0.10.2; [results]" in page
+    assert "A processor" not in page and "core" not in page.replace(told, "")
+    assert "at least" not in page + card and ">3 s of its tasks together</span>" in card
 
 
 def sizes_of(place, **claims):

@@ -76,6 +76,18 @@ def test_one_that_cannot_be_published_does_not_stop_the_others(place):
     assert "its configuration is not here" in publish(place)[0][0]
 
 
+def test_one_point_of_a_sweep_does_not_replace_the_record_of_all(place, tmp_path):
+    publish(place)
+    before = gallery.read(place[0])
+    finish(tmp_path, "a", ["launch/run.py", "--config=configs/lsa/a.py:small"], points=[{}])
+    (line,), remade = publish((place[0], tmp_path / "a"))
+    assert remade == [] and gallery.read(place[0]) == before
+    assert line == (
+        f"left out configs/lsa/a.py:small: {tmp_path / 'a'} has 1 run, not the points of the sweep "
+        "that its configuration describes; accepted: what launch.sweep runs"
+    )
+
+
 def test_a_report_that_cannot_be_made_anew_is_published_as_it_was_and_is_stale(place):
     def refuse(folder):
         raise InputError("config.d is missing")

@@ -4,7 +4,6 @@ import os
 import runpy
 import signal
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,9 +12,10 @@ import ml_collections
 import pandas as pd
 import pytest
 
-from lsa_jax.errors import InputError, MissingDataError, MixedVersionsWarning
-from lsa_jax.reporting import files
+from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.reporting import files, heartbeat
 from lsa_jax.sweep import reports, run
+from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point, make_points, recorded_points
 from lsa_jax.sweep.run import run_groups, run_sweep
 
@@ -212,18 +212,25 @@ def test_a_report_waits_for_one_that_is_being_written(tmp_path, monkeypatch):
     assert at_once == [1, 1, 1]
 
 
-def test_a_sweep_that_goes_on_with_other_versions_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "_run_groups", lambda *given: None)
-    experiment = run.load_experiment("lsa/noise_curves")
-    point = Point("single", {}, ml_collections.ConfigDict())
-    for versions, expected in ((run._versions(), []), ({"jax": "0.1"}, ["jax 0.1 -> "])):
-        files.write_json(tmp_path / "config.json", {"versions": versions})
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            run._run_missing(experiment, [[point]], lambda: None, tmp_path, run.UNWATCHED)
-        said = [str(w.message) for w in caught if w.category is MixedVersionsWarning]
-        assert len(said) == len(expected)
-        assert all(part in line for part, line in zip(expected, said, strict=True))
+def test_a_log_that_fails_leaves_no_result_of_its_group_unwritten(tmp_path):
+    group = [Point(name, {}, ml_collections.ConfigDict()) for name in "ab"]
+
+    def fail(run_id):
+        raise ConnectionError(f"{run_id} cannot be sent")
+
+    watch = run.UNWATCHED._replace(stored=fail)
+    with pytest.raises(ConnectionError, match="a cannot be sent"):
+        run._store(group, [Outcome({"k": 1}, [])] * 2, 1.0, tmp_path, watch)
+    assert len(files.read_results(tmp_path, "ab")) == 2
+
+
+def test_what_a_group_told_that_was_killed_once_its_results_were_stored_is_removed(tmp_path):
+    group = [Point("a", {}, ml_collections.ConfigDict())]
+    heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a"])
+    assert run._missing([group], tmp_path, run.UNWATCHED) == [0] and heartbeat.read(tmp_path)
+    run._store(group, [Outcome({}, [])], 1.0, tmp_path, run.UNWATCHED)
+    assert run._missing([group], tmp_path, run.UNWATCHED) == []
+    assert heartbeat.read(tmp_path) == []
 
 
 @pytest.mark.parametrize("damage", [{"config": []}, {"sweep": 1}, {"versions": "1"}])

@@ -167,13 +167,22 @@ def rates_of(rule, count, start=0.0):
 def test_the_hierarchical_network_has_momentum_decay_and_a_rate_that_falls_at_half_of_its_steps():
     task, velocity, expected = small_task("hierarchical"), 0.0, []
     for step in range(6):
-        velocity = 0.9 * velocity + 1 + 0.01 * 2
+        velocity = 0.9 * velocity + 1 + 0.005 * 2
         expected.append((0.1 if step < 3 else 0.01) * velocity)
     assert rates_of(task.optimizer(6), 6, start=2.0) == pytest.approx(expected, rel=1e-5)
     outputs, targets = np.arange(6.0).reshape(2, 3), np.ones((2, 3))
     losses = task.loss(jnp.asarray(outputs), jnp.asarray(targets))
-    np.testing.assert_allclose(losses, np.square(outputs - targets).sum(axis=1))
+    np.testing.assert_allclose(losses, np.square(outputs - targets).sum(axis=1) / 2)
     assert task.is_regression and task.wide.size == task.train.inputs.shape[1]
+
+
+def test_the_hierarchical_network_is_beside_its_own_kernel_at_infinite_width():
+    task = small_task("hierarchical")
+    own, x = task.network.kernel, jnp.asarray(task.train.inputs)
+    turn = np.random.default_rng(0).normal(size=(x.shape[1], x.shape[1])).astype(np.float32)
+    kernel = task.wide.of_transform(turn)
+    np.testing.assert_allclose(kernel(x), own(x @ turn), rtol=1e-5)
+    np.testing.assert_allclose(kernel(x[:2], x), own(x @ turn)[:2], rtol=1e-5)
 
 
 def test_the_network_on_hidden_patterns_is_trained_by_adam_at_a_cosine():
@@ -308,7 +317,8 @@ def test_steps_are_those_of_batches_of_fifty_in_all_epochs():
 
 
 @pytest.mark.parametrize(
-    ("task", "shape", "size"), [("theorem2", (21, 2), 2), ("table1", (100,), 100)]
+    ("task", "shape", "size"),
+    [("theorem2", (21, 2), 2), ("table1", (100,), 100), ("hierarchical", (30,), 30)],
 )
 def test_wide_kernels_see_what_the_identity_leaves_as_it_is(task, shape, size):
     fields = {"patterns.num_train": 9, "patterns.num_test": 5, "patterns.width": 4}

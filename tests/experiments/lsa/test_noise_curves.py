@@ -311,18 +311,22 @@ def test_an_image_counts_once_on_however_many_backgrounds_and_a_star_for_each(tm
 
 @pytest.mark.parametrize("axis", ["num_train", "update"])
 def test_learning_curves_and_updates_are_of_one_series_a_learner(axis):
+    counts = (12,) if axis == "num_train" else ()
     fields = {"figure_axis": axis, "sweep.noise": (0.5,), "rfm.every_update": True}
-    fields |= {"sweep.num_train": (12,) if axis == "num_train" else ()}
-    config = set_fields(settings.default_config(), SMALL | fields)
-    settings.validate(config)
+
+    def validate(name, values):
+        own = SMALL | fields | {"sweep.num_train": counts, f"sweep.{name}": values}
+        settings.validate(set_fields(settings.default_config(), own))
+
     for name, values in (
         ("placement", ("random_corner", "fixed_corner")),
         ("size", ((8, 16), (8, 8))),
         ("ntk_width_factor", (1, 4)),
     ):
-        settings.validate(set_fields(config, {f"sweep.{name}": values[:1]}))
+        validate(name, ())
+        validate(name, values[:1])
         with pytest.raises(InputError, match=rf"^config.sweep.{name} is .*{axis}; accepted: one"):
-            settings.validate(set_fields(config, {f"sweep.{name}": values}))
+            validate(name, values)
 
 
 def test_a_batch_that_the_devices_cannot_share_is_refused_as_the_data_are_read():

@@ -16,7 +16,7 @@ from lsa_jax.sweep.points import product
 TASKS = {
     "figure3": "sparse signal, as in figure 3 (Karp et al.)",
     "theorem2": "sparse signal, as in theorem 2 (Karp et al.)",
-    "figure6": "MNIST in noise, as in figure 6 (Karp et al.)",
+    "figure6": "MNIST in a corner, in noise as in figure 6 (Karp et al.)",
     "table1": "hidden patterns, as in table 1 (Shi et al.)",
     "hierarchical": "F + 0.3 G(F) (Allen-Zhu and Li)",
 }
@@ -65,9 +65,10 @@ FIELDS: dict[str, Field] = {
     "hierarchical.epochs": Field(800, _SIZE, "passes of the network's training"),
     # Kernels.
     "ridge": Field(
-        (1e-5, 1e-4, 1e-3, 1e-2, 1e-1),
+        (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
         tuple_of(number(0, above=True)),
-        "over the kernel's mean diagonal; of several, the best on held-out training examples",
+        "over the kernel's mean diagonal; of several, the best on training examples held out "
+        "of the regression (kernels that learn have seen their labels)",
     ),
     "rfm.updates": Field(4, _SIZE, "how often the wide NTK's features are learned anew"),
     "rfm.points": Field(100, _SIZE, "training examples at which gradients are averaged"),
