@@ -266,3 +266,26 @@ def test_claims_are_not_refuted_by_a_network_that_was_not_trained_to_the_end():
     assert [claim.status for claim in fitted] == ["not shown", "shown"]
     assert [claim.status for claim in short] == ["undecided", "shown"]
     assert "55.0 % of its training examples right" in short[0].note
+
+
+def test_equal_seeds_of_one_comparison_alone_leave_it_open_and_what_is_decided_takes_no_more():
+    """Network and fixed kernels equal in all seeds, the kernel after training not."""
+    table = runs(lambda of, seed: 0.9 if of in LEARNERS[:2] else 0.7, differ=False, num_test=5000)
+    trained = table["learner"] == "ntk_trained"
+    table["test_accuracy"] += 0.001 * table["seed"] * trained
+    found = verdict.decide(table)
+    assert found.word == "undecided" and "all of 5 seeds are equal" in found.sentence
+    assert [claim.status for claim in found.claims] == ["undecided", "shown"]
+    assert "it would take" not in found.sentence
+
+
+def test_a_verdict_s_numbers_have_two_digits_and_its_sentences_name_what_is_compared():
+    accuracies = {"network": 0.71234, "ntk_trained": 0.70678}
+    table = runs(lambda of, seed: accuracies.get(of, 0.7), num_test=10**8)
+    gap, learned = verdict.decide(table).claims
+    assert (gap.ours, learned.ours) == (1.23, 0.68)
+    assert learned.item == "points of accuracy, NTK after training minus finite NTK"
+    short = verdict.decide(
+        table.assign(train_accuracy=0.5, test_accuracy=0.4 + 1e-9 * table["seed"])
+    )
+    assert "right with seed 0 where 95 % are needed: " in short.sentence
