@@ -248,7 +248,7 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
             rows = [json.loads(line) for line in path.read_text().splitlines()]
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {_remedy(directory)}") from None
-    except InputError:
+    except InputError:  # which is a ValueError, too, and says why
         raise
     except ValueError:
         rows = [None]

@@ -64,8 +64,9 @@ def _between(lines: Sequence[str], first: tuple[int, int], end: tuple[int, int])
     return "".join(rows)
 
 
-# What a block of code is, in any version of Python, by whatever blanks it is indented.
-_LAYOUT = {tokenize.INDENT: "<", tokenize.DEDENT: ">", tokenize.NEWLINE: "\n"}
+# Where blocks and lines begin and end, by whatever blanks they are indented.
+_BLOCKS = {tokenize.INDENT: "<", tokenize.DEDENT: ">"}
+_LAYOUT = _BLOCKS | {tokenize.NEWLINE: "\n"}
 _NOTHING = (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER)
 
 
@@ -74,15 +75,15 @@ def code(source: str) -> str:
 
     It is the same text under every version of Python, as a syntax tree's would not be.
     """
-    documented, blocks = (
-        set(_docstring_lines(ast.parse(source))),
-        (tokenize.INDENT, tokenize.DEDENT),
-    )
-    return " ".join(
-        _LAYOUT.get(token.type, token.string)
-        for token in _strings_whole(source)
-        if token.type in blocks or (token.type not in _NOTHING and token.start[0] not in documented)
-    )
+    documented = set(_docstring_lines(ast.parse(source)))
+
+    def counts(token: tokenize.TokenInfo) -> bool:
+        if token.type in _BLOCKS:  # the first of a block may stand before a docstring
+            return True
+        return token.type not in _NOTHING and token.start[0] not in documented
+
+    tokens = filter(counts, _strings_whole(source))
+    return " ".join(_LAYOUT.get(token.type, token.string) for token in tokens)
 
 
 def _imported(path: Path, name: str | None = None) -> list[Path]:
