@@ -1,6 +1,7 @@
 """The report on noise curves: accuracy and percentage retained, against noise, with the claims."""
 
 import functools
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,14 @@ def _wide_table(table: pd.DataFrame, column: str, scale: float, unit: str) -> pd
     return wide.fillna("").reset_index()
 
 
+def _colors(table: pd.DataFrame) -> dict[str, str]:
+    """Returns the colour of each series: those of its learner in turn."""
+    found: dict[str, str] = {}
+    for learner, series in table.groupby("learner")["series"]:
+        found |= dict(zip(series.unique(), itertools.cycle(LEARNERS[learner].colors), strict=False))
+    return found
+
+
 def draw(table: pd.DataFrame, label: str) -> Any:
     """Draws test accuracy and percentage retained against the level, one row an arrangement.
 
@@ -41,29 +50,23 @@ def draw(table: pd.DataFrame, label: str) -> Any:
     """
     import matplotlib.pyplot as plt
 
-    names = list(table["arrangement"].unique())
-    size = (9, 3.6 * len(names))
+    names, colors = list(table["arrangement"].unique()), _colors(table)
+    size = (9, 3.6 * len(names) + 0.4)
     figure, grid = plt.subplots(len(names), 2, figsize=size, layout="constrained", squeeze=False)
     panels = (("test_accuracy", 100.0, "test accuracy (%)"), ("retained", 1.0, "% retained"))
+    handles: dict[str, Any] = {}
     for name, axes in zip(names, grid, strict=True):
-        _draw_row(table[table["arrangement"] == name], axes, panels)
-        for axis, (_, _, quantity) in zip(axes, panels, strict=True):
+        for axis, (column, scale, quantity) in zip(axes, panels, strict=True):
+            of_name = table[table["arrangement"] == name]
+            for series, rows in of_name.groupby("series", sort=False):
+                style = {"color": colors[series], "label": series, "marker": "o", "markersize": 4}
+                draw_mean(axis, scale * rows[column], rows["level"], **style)
             axis.set(xlabel=label, ylabel=quantity, ylim=(0, 103), title=name)
             tidy(axis)
-        axes[0].legend(frameon=False)
+            handles |= {line.get_label(): line for line in axis.get_lines()}
+    place = {"loc": "outside lower center", "ncols": min(len(handles), 4), "frameon": False}
+    figure.legend(handles=list(handles.values()), **place)
     return figure
-
-
-def _draw_row(table: pd.DataFrame, axes: Any, panels: tuple) -> None:
-    """Draws the series of one arrangement into its panels."""
-    used = dict.fromkeys(LEARNERS, 0)
-    for (learner, series), rows in table.groupby(["learner", "series"], sort=False):
-        colors = LEARNERS[learner].colors
-        color = colors[used[learner] % len(colors)]
-        used[learner] += 1
-        for axis, (column, scale, _) in zip(axes, panels, strict=True):
-            style = {"color": color, "label": series, "marker": "o", "markersize": 4}
-            draw_mean(axis, scale * rows[column], rows["level"], **style)
 
 
 def _axis_label(config: ml_collections.ConfigDict) -> str:

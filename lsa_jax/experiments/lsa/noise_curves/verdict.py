@@ -185,7 +185,9 @@ def decide(table: pd.DataFrame, planned: Planned = ()) -> Verdict:
     few = few_examples(int(table["num_test"].iloc[0])) if len(table) else ""
     unfitted = _unfitted(network)
     claims = [
-        doubted(one.claim, [gone], [one.equal, few, *_unless_shown(one.claim, unfitted)])
+        doubted(
+            one.claim, [gone], [one.equal, few, "" if one.claim.status == "shown" else unfitted]
+        )
         for one, gone in (
             (gap, lost("network", *FIXED)),
             (learned, lost("ntk_trained", "ntk_finite")),
@@ -220,10 +222,6 @@ def _sentence(
         parts.append("it would take " + " and ".join(filter(None, taken)))
     of_seeds = _of_one_seed(found.gap, found.learned)
     return f"{word}{of_seeds}: " + ", ".join(filter(None, parts))
-
-
-def _unless_shown(claim: Claim, why: str) -> list[str]:
-    return [] if claim.status == "shown" else [why]
 
 
 def _of_one_seed(*differences: _Difference) -> str:
