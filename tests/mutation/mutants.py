@@ -212,6 +212,7 @@ _UNSEEN = (
     r",\s*strict=(True|False)",
     r"(?<=\bround\()(|[^(),]*,\s*)-?\s*\d+(?=\))",
     r"(?<=\"digits\": )-?\s*\d+",
+    r"(?<=\bdigits=)-?\s*\d+",
 )
 
 

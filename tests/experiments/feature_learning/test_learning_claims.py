@@ -51,12 +51,28 @@ def test_claims_are_shown_within_the_stated_distance_alone(make):
 
 def test_a_constant_is_no_result_whatever_its_accuracy(make):
     config, _ = make(paper_item="feature_learning/table2", data__num_test=10_000)
-    for balanced, status in ((0.5, "undecided"), (0.6, "shown")):
+    none = "it may be a constant answer: no balanced accuracy is there"
+    for balanced, status, note in (
+        (0.5, "undecided", "a constant answer"),
+        (0.6, "shown", ""),
+        (np.nan, "undecided", none),
+    ):
         results = table_rows(config, {"network": [1.0, 1.0], "one_step": [0.41, 0.411]} | FIXED)
         constant = results["learner"] == "one_step"
         results.loc[constant, "test_balanced_accuracy"] = balanced
         claims = [c for c in make_claims(config, results) if "%, One Step" in c.item]
-        assert [claim.status for claim in claims] == [status]
+        assert [(claim.status, claim.note) for claim in claims] == [(status, note)]
+
+
+def test_few_test_examples_refute_a_cosine_and_no_accuracy(make):
+    found = []
+    for examples in (10, 10_000):
+        config, _ = make(data__num_test=examples)
+        results = table_rows(config, {"network": [0.9, 0.901]} | FIXED, cosine=0.5)
+        claims = {c.item.partition(", within")[0]: c.status for c in make_claims(config, results)}
+        names = ("test accuracy in %, Network", "cosine of the nearest neuron, Network")
+        found.append([claims[name] for name in names])
+    assert found == [["undecided", "not shown"], ["not shown", "not shown"]]
 
 
 def one_step_rows(accuracy):
