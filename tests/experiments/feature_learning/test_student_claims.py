@@ -171,6 +171,20 @@ def test_best_sizes_move_right_where_no_seeds_moves_left(larger, status):
     assert claim.status == status and f"share 1: {np.mean(larger):g}" in claim.ours
 
 
+def test_one_teacher_has_nothing_to_move_with():
+    assert size_claims(pd.DataFrame(of_sizes((9, 9, 9)))) == []
+
+
+def test_sizes_that_a_curve_lacks_leave_its_best_undecided():
+    fine = pd.DataFrame([*of_sizes((9,) * 3), *of_sizes((25,) * 3, teacher=50)])
+    claim, *_ = size_claims(fine, seeds=(0, 1, 2))
+    assert claim.status == "shown"
+    lacking, *_ = size_claims(fine.drop(index=1), seeds=(0, 1, 2))
+    assert lacking.status == "undecided" and "1 of 12 runs" in lacking.note
+    fewer, *_ = size_claims(fine, seeds=(0, 1, 2, 3))
+    assert fewer.status == "undecided" and "4 of 16 runs" in fewer.note
+
+
 def test_labels_that_no_student_learns_have_no_best_size():
     """A constant's loss is log 10 = 2.30; below 0.95 of it something was learned."""
     for least, learned in ((2.18, True), (2.19, False)):
