@@ -171,6 +171,9 @@ def test_too_few_k_show_nothing():
     assert (first.status, growth.status) == ("undecided", "undecided")
     first, growth = make_claims(rows([100.0, 200.0, 300.0], [True, True, False]))
     assert (first.ours, growth.ours) == ("none up to 256", "no fit")
+    for last, ours, status in ((False, "none up to 256", "not shown"), (True, "256", "undecided")):
+        first, _ = make_claims(rows([1.0, 2.0, 3.0], [False, False, last], "population"))
+        assert (first.ours, first.status) == (ours, status)
     for claim in make_claims(rows([100.0, 200.0], learner="population")):
         assert (claim.status, claim.note) == ("undecided", "it would take 3 k")
     # But two are enough to refute it.
