@@ -108,6 +108,14 @@ def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, ma
     assert exponents["b of maxima"].iloc[0] == "-1.00"
 
 
+def test_tables_keep_the_order_of_the_sweep(swept, make):
+    results, workdir = swept
+    both = pd.concat([results, results.assign(learner="convex")])
+    config = make(sweep__m=SIZES, fit__resamples=10)[0]
+    means = make_report(config, both, workdir).tables[1][1]
+    assert means["learner"].tolist() == ["logistic"] * 4 + ["convex"] * 4
+
+
 def test_a_mean_is_no_number_where_a_pair_has_none(swept, make):
     results, workdir = swept
     file = workdir / "runs" / "m=200-pair=1" / "metrics.jsonl"
