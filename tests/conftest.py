@@ -101,6 +101,14 @@ def pytest_collection_finish() -> None:
 _MOST_MEMORY = max(1.2e9, psutil.virtual_memory().total / 6)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_waits_for_the_disk():
+    # A process that is killed loses nothing that it wrote: only a machine that stops would.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _figures_do_not_pile_up():
     yield
