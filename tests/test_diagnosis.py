@@ -162,7 +162,7 @@ def test_targets_that_are_no_classes_and_bad_numbers_are_refused(split):
         with pytest.raises(InputError, match="train.targets is"):
             lsa_jax.diagnose(apply, init, Dataset(train.inputs, targets), test)
     for field, value in (("seeds", 0), ("epochs", 0), ("batch_size", 0), ("measured_examples", 1)):
-        with pytest.raises(InputError, match=f"{field} is {value}; accepted: a whole number"):
+        with pytest.raises(InputError, match=f"{field} is {value}; accepted: "):
             lsa_jax.diagnose(apply, init, train, test, **{field: value})
 
 
