@@ -17,7 +17,7 @@ import pandas as pd
 from jaxtyping import Array, Key
 
 from lsa_jax import kernels, training
-from lsa_jax.checks import integer, number, require
+from lsa_jax.checks import integer, number, optional, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
@@ -110,6 +110,8 @@ def diagnose(
         NumericalError: a kernel or its solution is not finite.
     """
     require("seeds", seeds, integer(1))
+    require("epochs", epochs, optional(integer(1)))
+    require("batch_size", batch_size, integer(1))
     require("ridge", ridge, number(0))
     require("measured_examples", measured_examples, integer(2))
     if np.ndim(train.targets) != 2 or np.shape(train.targets)[1] < 2:

@@ -161,8 +161,9 @@ def test_targets_that_are_no_classes_and_bad_numbers_are_refused(split):
     for targets in (train.targets[:, 0], train.targets[:, :1]):
         with pytest.raises(InputError, match="train.targets is"):
             lsa_jax.diagnose(apply, init, Dataset(train.inputs, targets), test)
-    with pytest.raises(InputError, match="seeds is 0"):
-        lsa_jax.diagnose(apply, init, train, test, seeds=0)
+    for field, value in (("seeds", 0), ("epochs", 0), ("batch_size", 0), ("measured_examples", 1)):
+        with pytest.raises(InputError, match=f"{field} is {value}; accepted: "):
+            lsa_jax.diagnose(apply, init, train, test, **{field: value})
 
 
 def test_training_that_diverges_is_refused_with_what_to_change(split):

@@ -210,8 +210,9 @@ def _is_left_alone(leaf) -> bool:
 # A guard against sequences of unequal lengths, and how many digits a table shows.
 _UNSEEN = (
     r",\s*strict=(True|False)",
-    r"(?<=\bround\()(|[^(),]*,\s*)-?\s*\d+(?=\))",
+    r"(?<=\bround\()(|([^(),]|\([^()]*\))*,\s*)-?\s*\d+(?=\))",
     r"(?<=\"digits\": )-?\s*\d+",
+    r"(?<=\bdigits=)-?\s*\d+",
 )
 
 

@@ -112,6 +112,7 @@ def test_a_dial_from_rich_to_lazy_shows_all_with_its_numbers():
     # 720 examples do not tell whether two accuracies are within 3 points; 10,000 do.
     found = dial(_gains, _distances, _movements, num_test=10_000)
     assert [claim.status for claim in found] == ["shown"] * 7
+    assert found[6].paper == "below -0.25"
     moved, still = 0.125 / 0.25**0.9, 0.125 / 256**0.9
     numbers = [20.12, 0.12, still, moved - still, -1.0, 10.12, -1.0]
     np.testing.assert_allclose([claim.ours for claim in found], numbers, atol=6e-5)
@@ -131,6 +132,16 @@ def test_a_network_that_guesses_or_is_linear_everywhere_says_nothing_of_a_lazy_o
     tied = dial(lambda *p: 0.9, **many)
     assert [claim.status for claim in tied[:2]] == ["undecided", "undecided"]
     assert tied[1].note == "no output scale is shown to make a difference"
+
+
+def test_a_network_near_chance_has_no_gain_on_its_linearisation():
+    guesses = dial(lambda learner, *p: 0.1 if learner == "network" else 0.05, num_test=10**6)
+    assert guesses[0].status == "undecided" and "near chance" in guesses[0].note
+
+
+def test_networks_without_their_linearisation_have_all_of_their_claims():
+    alone = _good(keep=lambda table: table[table["learner"] == "network"])
+    assert len(alone) == 7 and alone[0].status == "not run"
 
 
 def test_half_a_point_less_is_no_gain():

@@ -91,3 +91,12 @@ def test_without_the_neurons_at_the_start_none_are_known_to_turn():
     claims = learning.make_claims(config, rows.assign(seed=rows.index, **own))
     share, near = [claim for claim in claims if "figure 15" in str(claim.paper)]
     assert (share.status, near.status) == ("not run", "undecided")
+
+
+def test_neither_shares_nor_cosines_have_ends_that_none_can_have():
+    apart = np.array([0.0, 0.9, 0.0, 0.0, 0.0])
+    claims = vectors(lambda learner: 0.9, cosine=apart, share=apart, seeds=2)
+    for words in ("share of neurons", "cosine of the nearest neuron, Network"):
+        (claim,) = [claim for claim in claims if claim.item.startswith(words)]
+        assert claim.ours == pytest.approx(0.45, abs=1e-3)
+        assert (claim.low, claim.high) == (-1.0, 1.0)

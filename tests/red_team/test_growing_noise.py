@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lsa_jax.experiments.growing import noise_claims as noise_claims_module
 from lsa_jax.experiments.growing import settings
 from lsa_jax.experiments.growing.noise_claims import noise_claims
 from lsa_jax.sweep.variants import set_fields
@@ -76,3 +77,39 @@ def test_three_operators_decide_nothing_about_noise(operators):
         (claim,) = noise_of(losses)
         assert claim.status == "undecided"
         assert "it would take 4 operators or more" in claim.note
+
+
+def exact(ratio, seeds):
+    """Returns final losses of so many seeds whose operators differ by exactly so much."""
+    rng = np.random.default_rng(1)
+    noise = rng.normal(size=(seeds, OPERATORS))
+    noise -= noise.mean(axis=0)
+    noise -= noise.mean(axis=1, keepdims=True)
+    noise *= np.sqrt((seeds - 1) * (OPERATORS - 1) / np.sum(noise**2))
+    means = rng.normal(size=OPERATORS)
+    means = (means - means.mean()) / means.std(ddof=1)
+    return noise + means * np.sqrt(ratio**2 + 1 / seeds)  # noise has its share in the means
+
+
+@pytest.mark.parametrize("ratio", [1.3, 0.6])
+def test_as_many_seeds_as_it_would_take_decide_and_one_less_does_not(ratio, monkeypatch):
+    (claim,) = noise_of(exact(ratio, 4))
+    assert claim.ours == pytest.approx(ratio, abs=1e-3) and claim.status == "undecided"
+    needed = int(claim.note.removeprefix("it would take about ").removesuffix(" seeds"))
+    (fewer,), (enough,) = noise_of(exact(ratio, needed - 1)), noise_of(exact(ratio, needed))
+    assert fewer.status == "undecided"
+    assert enough.status == ("shown" if ratio > 1 else "not shown")
+    monkeypatch.setattr(noise_claims_module, "_MOST_SEEDS", needed)
+    assert noise_of(exact(ratio, 4))[0].note == claim.note
+    monkeypatch.setattr(noise_claims_module, "_MOST_SEEDS", needed - 1)
+    assert noise_of(exact(ratio, 4))[0].note == f"it would take more than {needed - 1} seeds"
+
+
+def test_what_is_next_to_the_bound_takes_more_than_a_thousand_seeds():
+    (claim,) = noise_of(exact(1.001, 4))
+    assert claim.note == "it would take more than 1000 seeds"
+
+
+def test_losses_without_any_difference_say_so_and_one_seed_what_it_lacks():
+    assert noise_of(np.ones((2, OPERATORS)))[0].note == "nothing differs"
+    assert noise_of(np.ones((1, OPERATORS)))[0].note == "it would take 2 seeds or more"

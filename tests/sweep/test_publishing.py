@@ -19,6 +19,8 @@ def test_finished_sweeps_are_published_with_figures_claims_and_cost(place):
     assert list(found) == ["configs/lsa/a.py:small", "configs/lsa/b.py:small"]
     item = found["configs/lsa/a.py:small"]
     assert item.pictures == ["a-small.curve.svg"] and item.size == "small"
+    # What it says of the machine's folders is not published.
+    assert (item.sweep.command, item.sweep.pictures) == ("", [])
     assert (place[0] / "lsa" / item.pictures[0]).stat().st_size == gallery.size(place[0]) / 2
     assert item.sweep.claims[0]["low"] == 0.4 and item.seconds == 70
     assert item.cost == "1 min 10 s on 2 cores" and item.status == "0 of 1 shown, 9 not run"

@@ -35,14 +35,35 @@ def report(tmp_path, monkeypatch):
 
     def reported(statuses, *words):
         (tmp_path / "config.json").write_text(json.dumps({"command": ["launch.sweep", *words]}))
-        ids = [point.id for point in points[: len(statuses)]]
+        swept = points[: len(statuses)]
+        ids = [point.id for point in swept]
         for run in ids:
             (tmp_path / "runs" / run).mkdir(parents=True, exist_ok=True)
             (tmp_path / "runs" / run / "metrics.jsonl").touch()
         results = pd.DataFrame({"id": ids, "status": statuses})
-        return reports.make_report(config, points, results, tmp_path)
+        return reports.make_report(config, swept, results, tmp_path)
 
     return reported
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch):
+    """Returns the lines below the report on runs, each a learner and what was measured of it."""
+    monkeypatch.setattr(reports, "make_report", lambda *given: Report("T", [], CLAIMS, {}))
+
+    def lines_of(*runs):
+        points = []
+        for run, (learner, metrics) in zip("abcdef", runs, strict=False):
+            settings_of = {"learner": learner, "seed": len(points)}
+            points.append(Point(run, settings_of, settings.default_config()))
+            if metrics is not None:
+                files.write_run(tmp_path, run, {"id": run, "status": "ok", **metrics}, [])
+        monkeypatch.setattr(reports, "recorded_points", lambda folder: (points[0].config, points))
+        lines = []
+        reports.report_sweep(points[0].config, points, tmp_path, lines.append)
+        return lines[1:]
+
+    return lines_of
 
 
 def test_claims_of_runs_that_all_came_to_their_end_are_the_experiments_own(report):
@@ -67,20 +88,27 @@ def test_where_all_runs_failed_nothing_is_claimed(report):
     assert found.claims == [] and found.notes == ["All runs failed: nothing is claimed."]
 
 
-def test_runs_whose_accuracy_is_gone_are_named(tmp_path, monkeypatch):
+def test_runs_whose_accuracy_is_gone_are_named(told):
     """A file that was changed by hand; other kinds of learners need not have one."""
-    lines, config = [], settings.default_config()
-    net, risk = {"learner": "net"}, {"learner": "risk"}
-    runs = [
-        ("a", net, {"test_accuracy": 0.5}),
-        *[("b", net, {}), ("c", net, {"diverged": True}), ("d", risk, {})],
+    others = [("net", {"test_accuracy": 0.5}), ("net", {"diverged": True}), ("risk", {})]
+    gone = "result.json of {} has no test_accuracy, as others of its kind have"
+    assert told(*others) == []
+    assert told(*others, ("net", {})) == [gone.format("d")]
+    assert told(*others, *[("net", {})] * 2) == [gone.format("d and 1 more")]
+    assert told(*others, *[("net", {})] * 3) == [gone.format("d and 2 more")]
+
+
+def test_runs_that_are_missing_are_counted(told):
+    assert told(*[("net", {"test_accuracy": 0.5})] * 2, ("net", None)) == [
+        "1 of 3 runs are missing"
     ]
-    points = [Point(run, {**kind, "seed": n}, config) for n, (run, kind, _) in enumerate(runs)]
-    for run, _, metrics in runs:
-        files.write_run(tmp_path, run, {"id": run, "status": "ok", **metrics}, [])
-    monkeypatch.setattr(reports, "make_report", lambda *given: Report("T", [], CLAIMS, {}))
-    reports.report_sweep(config, points, tmp_path, lines.append)
-    assert lines[-1] == "result.json of b has no test_accuracy, as others of its kind have"
+
+
+def test_a_report_made_anew_is_written_and_not_shown(told, tmp_path, capsys):
+    told(("net", {"test_accuracy": 0.5}))
+    (tmp_path / "report.md").unlink()
+    reports.remake(tmp_path)
+    assert (tmp_path / "report.md").exists() and capsys.readouterr().out == ""
 
 
 def test_a_text_in_the_place_of_an_accuracy_is_named_with_what_to_do(tmp_path):

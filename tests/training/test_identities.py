@@ -17,7 +17,7 @@ from lsa_jax import backend
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
-from lsa_jax.parallel import ReplicaLayout
+from lsa_jax.parallel import BATCH_AXIS, ReplicaLayout
 from lsa_jax.preflight.dry_run import DryRun
 from lsa_jax.training import LOSSES, Checkpoints, Evaluation, identities, train
 from lsa_jax.training.growth import Operator
@@ -163,6 +163,14 @@ def test_what_a_run_is_is_not_asked_for_where_nothing_is_kept(tmp_path):
     run()
     with backend.noted_by(DryRun(without_data=True)):
         run(kept=Checkpoints(tmp_path))
+
+
+def test_a_program_that_averages_over_parts_of_a_batch_has_a_number():
+    def averaged(x):
+        return jax.lax.pmean(x, BATCH_AXIS)
+
+    numbers = [identities.of_program(f, np.ones(3)) for f in (averaged, averaged, lambda x: x)]
+    assert numbers[0] == numbers[1] != numbers[2]
 
 
 @pytest.mark.parametrize("leaf", [jnp.float32(1), np.zeros((0, 3)), jnp.ones(3, jnp.bfloat16), 2])

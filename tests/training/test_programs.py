@@ -58,3 +58,9 @@ def test_keys_of_masks_are_those_of_no_other_step_device_or_purpose(key):
     drawn = [draw_key(key, step, first) for step in range(3) for first in (0, 4)]
     known = {tuple(jax.random.key_data(k).tolist()) for k in (*drawn, init_key(key), key)}
     assert len(known) == 8
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_order_of_examples_is_not_drawn_from_what_the_network_is(key, epoch):
+    own = jax.random.fold_in(init_key(key), epoch)
+    assert np.any(epoch_order(key, epoch, 37) != jax.random.permutation(own, 37))

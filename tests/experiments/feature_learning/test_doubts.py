@@ -51,6 +51,7 @@ def test_a_seed_without_a_finite_number_has_no_result(lost):
         (rows(np.nan, np.nan, norm=2.0), "all of 2 seeds are equal"),
         (rows(np.nan, np.nan), ""),
         (rows(0.9, np.nan), ""),
+        (rows(0.9, 0.9, 0.9, norm=[1.0, np.nan, 1.0]), "all of 2 seeds are equal"),
     ],
 )
 def test_seeds_are_equal_where_all_that_was_measured_is_but_for_accuracies_of_1(found, said):

@@ -11,6 +11,7 @@ from lsa_jax.experiments.feature_learning.learning.comparisons import (
     comparison_tables,
 )
 from lsa_jax.experiments.feature_learning.learning.experiment import evaluation_steps
+from lsa_jax.experiments.feature_learning.learning.first_steps import first_step_table, first_steps
 from lsa_jax.experiments.feature_learning.learning.report import make_claims
 from lsa_jax.experiments.feature_learning.learning.rows import rows_of
 from lsa_jax.reporting import claims as rule
@@ -51,12 +52,28 @@ def test_claims_are_shown_within_the_stated_distance_alone(make):
 
 def test_a_constant_is_no_result_whatever_its_accuracy(make):
     config, _ = make(paper_item="feature_learning/table2", data__num_test=10_000)
-    for balanced, status in ((0.5, "undecided"), (0.6, "shown")):
+    none = "it may be a constant answer: no balanced accuracy is there"
+    for balanced, status, note in (
+        (0.5, "undecided", "a constant answer"),
+        (0.6, "shown", ""),
+        (np.nan, "undecided", none),
+    ):
         results = table_rows(config, {"network": [1.0, 1.0], "one_step": [0.41, 0.411]} | FIXED)
         constant = results["learner"] == "one_step"
         results.loc[constant, "test_balanced_accuracy"] = balanced
         claims = [c for c in make_claims(config, results) if "%, One Step" in c.item]
-        assert [claim.status for claim in claims] == [status]
+        assert [(claim.status, claim.note) for claim in claims] == [(status, note)]
+
+
+def test_few_test_examples_refute_a_cosine_and_no_accuracy(make):
+    found = []
+    for examples in (10, 10_000):
+        config, _ = make(data__num_test=examples)
+        results = table_rows(config, {"network": [0.9, 0.901]} | FIXED, cosine=0.5)
+        claims = {c.item.partition(", within")[0]: c.status for c in make_claims(config, results)}
+        names = ("test accuracy in %, Network", "cosine of the nearest neuron, Network")
+        found.append([claims[name] for name in names])
+    assert found == [["undecided", "not shown"], ["not shown", "not shown"]]
 
 
 def one_step_rows(accuracy):
@@ -112,6 +129,35 @@ def test_one_step_suffices_only_from_the_rate_at_which_every_seed_is_right(make,
     assert suffices["the best classifier, 0 of the start left"][2] == listed
     (second,) = [claim for item, claim in found.items() if "every rate" in item]
     assert second.status == "not shown" and second.ours == "at most 100.00 %"
+
+
+@pytest.mark.parametrize(
+    ("most", "status", "ends"),
+    [(0.987, "undecided", (98.48, 98.92)), (1.0, "not shown", (99.97, 100.0))],
+)
+def test_one_step_refutes_that_it_takes_a_second_one_above_99_percent_alone(
+    make, most, status, ends
+):
+    def accuracy(rate, leftover, exact, seed):
+        return most - 1e-6 * seed if rate == 10 else 0.5
+
+    (claim,) = [c for item, c in one_step_claims(make, accuracy).items() if "every rate" in item]
+    assert claim.item.endswith("at every rate run, below 99 %") and claim.status == status
+    assert (claim.low, claim.high) == ends
+
+
+def test_the_table_of_first_steps_has_both_classifiers_by_rate_and_what_is_left():
+    rows = one_step_rows(lambda rate, leftover, exact, seed: 0.5 + 0.25 * exact + 0.1 * seed)
+    rows["feature_size"] = np.where(rows["first_rate"] == 10, 3.0, 0.25)
+    table = first_step_table(first_steps(rows))
+    assert table["rate of step 1"].tolist() == ["1e-06", "1e-06", "1", "1", "10", "10"]
+    assert table["of the start left, over the rate"].tolist() == ["0", "0.045"] * 3
+    assert table["descent, test %"].tolist() == ["55.00 ± 7.07"] * 6
+    assert table["the best classifier, test %"].tolist() == ["80.00 ± 7.07"] * 6
+    assert table["size of <w, x>"].tolist() == ["0.25 ± 0"] * 4 + ["3 ± 0"] * 2
+    assert table["cosine"].tolist() == ["0.9000 ± 0.0000"] * 6
+    descent = first_step_table(first_steps(rows[rows["learner"] == "one_step"]))
+    assert descent["size of <w, x>"].tolist() == [""] * 6
 
 
 def test_what_each_explanation_of_one_step_gains_alone_and_loses_left_out(make):

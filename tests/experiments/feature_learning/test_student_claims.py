@@ -85,7 +85,7 @@ def test_each_difference_has_the_error_of_its_own_accuracies_and_test_inputs():
         }
         for claim, (name, sides) in zip(claims, errors.items(), strict=True):
             reach = 100 * REACH * np.hypot(*(binomial_error(*side) for side in sides))
-            assert name in claim.item
+            assert name in claim.item and "of the labelled images" not in claim.note
             assert claim.high - claim.low == pytest.approx(2 * reach, rel=5e-3)
 
 
@@ -169,6 +169,20 @@ def test_best_sizes_move_right_where_no_seeds_moves_left(larger, status):
     fine = pd.DataFrame([*of_sizes((9, 9, 9)), *of_sizes(larger, teacher=50)])
     claim, *_ = size_claims(fine)
     assert claim.status == status and f"share 1: {np.mean(larger):g}" in claim.ours
+
+
+def test_one_teacher_has_nothing_to_move_with():
+    assert size_claims(pd.DataFrame(of_sizes((9, 9, 9)))) == []
+
+
+def test_sizes_that_a_curve_lacks_leave_its_best_undecided():
+    fine = pd.DataFrame([*of_sizes((9,) * 3), *of_sizes((25,) * 3, teacher=50)])
+    claim, *_ = size_claims(fine, seeds=(0, 1, 2))
+    assert claim.status == "shown"
+    lacking, *_ = size_claims(fine.drop(index=1), seeds=(0, 1, 2))
+    assert lacking.status == "undecided" and "1 of 12 runs" in lacking.note
+    fewer, *_ = size_claims(fine, seeds=(0, 1, 2, 3))
+    assert fewer.status == "undecided" and "4 of 16 runs" in fewer.note
 
 
 def test_labels_that_no_student_learns_have_no_best_size():

@@ -33,6 +33,21 @@ def test_a_claim_names_the_bounds_that_decide_it():
     assert few.item == none.item == "order, below 0.7"
 
 
+def test_seeds_without_a_correlation_leave_that_of_the_others_undecided():
+    operators = pd.Series([300] * 3)
+    some = correlate("order", "", pd.Series([0.5, np.nan, 0.6]), operators, above=0.3)
+    assert (some.ours, some.status) == (0.55, "undecided") and some.low < 0.55 < some.high
+    assert some.note.startswith("1 of 3")
+    none = correlate("order", "", pd.Series([np.nan] * 3), operators, above=0.3)
+    assert (none.ours, none.status, none.low) == ("", "undecided", None)
+
+
+def test_four_operators_have_an_interval_and_three_have_none():
+    values = pd.Series([0.5, 0.6, 0.55])
+    lows = [correlate("", "", values, pd.Series([count] * 3)).low for count in (3, 4)]
+    assert lows[0] is None and -1 < lows[1] < 0.5
+
+
 def told(early, initial, operators, seeds=3):
     """Returns why losses of so many seeds, alike but for 0.001, foretell no more than another."""
     jitter = 1e-3 * (np.arange(seeds) - (seeds - 1) / 2)

@@ -19,6 +19,7 @@ from lsa_jax.experiments.growing.report import (
     strategy_table,
 )
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training.growth import Operator
 
 
 def configure(**fields):
@@ -195,7 +196,7 @@ def test_a_random_block_that_is_always_chosen_is_luck_where_operators_are_few():
         found = numbers([-0.2, -0.2], [0.999, 0.999], **{"relative_regret stack_random": 0.6})
         found = found.assign(operators=[fewest, 1000], initial_spearman=[-0.99, -0.99])
         claim = statuses(found)["share of seeds in which LAG@0 takes a random block on top"]
-        assert claim.ours == 1.0
+        assert claim.ours == claim.paper == 1.0
         assert [n for n in claim.note.split("; ") if n.startswith("it would")] == [note] * bool(
             note
         )
@@ -255,6 +256,18 @@ def test_the_contrast_is_drawn_where_there_are_two_schedules():
     assert drawn("constant", "constant") == one
     both = one | {"panels_encoder_cosine", "scatter_encoder_cosine", "contrast"}
     assert drawn("constant", "cosine") == both
+
+
+def test_the_table_of_curves_has_each_operators_losses_by_step():
+    operators, steps = [Operator(1, 2, "copy"), Operator(0, 1, "random")], np.array([0, 5, 9])
+    raw = np.array([[3.0, 4], [2, 3.5], [1.5, 3]])
+    rest = (raw, raw / 2, np.zeros(2), np.zeros(2), {}, {})
+    family = Family("encoder", "cosine", 7, 3.0, operators, steps, *rest)
+    found = report._curves([family, family._replace(kind="decoder")])
+    assert found["kind"].tolist() == ["encoder"] * 6 + ["decoder"] * 6
+    second = found.iloc[3:6]
+    assert second["source"].tolist() == ["random"] * 3 and second["step"].tolist() == [0, 5, 9]
+    assert second["loss"].tolist() == [4, 3.5, 3] and second["smoothed"].tolist() == [2, 1.75, 1.5]
 
 
 def stages():

@@ -43,6 +43,14 @@ def test_the_best_rate_of_a_quartic_is_its_least_and_one_that_fails_is_left_out(
     assert np.isnan(best_rate(OCTAVES, np.full((2, len(OCTAVES)), np.nan)))
 
 
+def test_of_three_rates_with_a_loss_the_best_is_that_of_their_parabola():
+    heights = np.full(len(OCTAVES), np.inf)
+    heights[5:8] = 4.0, 1.0, 2.0
+    # By the differences of the three points.
+    expected = OCTAVES[6] + 0.5 * (4 - 2) / (2 * (4 - 2 * 1 + 2))
+    assert best_rate(OCTAVES, heights[None]) == pytest.approx(expected, abs=1e-3)
+
+
 @pytest.mark.parametrize(("noise", "most"), [(0.15, 0.3), (0.3, 0.6)])
 def test_on_flat_bottoms_the_shift_is_off_by_half_of_what_single_seeds_leasts_are(noise, most):
     rng, ours, theirs = np.random.default_rng(0), [], []

@@ -118,13 +118,14 @@ def test_errors_next_to_their_bounds_take_more_test_examples():
 
 
 def test_what_is_refuted_would_not_take_more_test_examples():
-    for error, status, note in (
-        (0.02, "not shown", ""),
-        (0.0105, "undecided", "it would take more test examples"),
-        (0.0095, "undecided", "it would take more test examples"),
-        (0.001, "shown", ""),
+    for errors, status, note in (
+        ((0.02, 0.02), "not shown", ""),
+        ((0.02, 0.0095), "not shown", ""),
+        ((0.0105, 0.0105), "undecided", "it would take more test examples"),
+        ((0.0095, 0.0095), "undecided", "it would take more test examples"),
+        ((0.001, 0.001), "shown", ""),
     ):
-        network = make_claims(table({}, [error] * 2), 3000)[0]
+        network = make_claims(table({}, errors), 3000)[0]
         assert (network.status, network.note) == (status, note)
 
 

@@ -134,6 +134,8 @@ def test_the_test_is_as_its_runs_have_counted_it_or_by_its_settings():
     counted = pd.DataFrame({"num_test": [np.nan, 24.0], "num_classes": [np.nan, 5.0]})
     assert examples_of(data, counted) == (24, 5)
     assert examples_of(data, counted.assign(num_test=np.nan)) == (360, 10)
+    some = set_fields(settings.default_config(), {"data.classes": (3, 4, 7)}).data
+    assert examples_of(some, pd.DataFrame({"seed": [0]})) == (360, 3)
 
 
 def test_an_unknown_item_of_the_paper_is_refused():

@@ -173,6 +173,22 @@ def test_work_is_shared_between_training_and_what_follows_it(monkeypatch, tmp_pa
     assert last.timings == {"images_per_second": 10.0, "peak_fraction": pytest.approx(0.1)}
 
 
+def test_batches_that_devices_share_are_normalised_by_the_whole_batch(key):
+    wide = {"model.name": "wide_resnet", "model.depth": 10, "model.norm": "batch"}
+    inputs = jax.random.normal(key, (4, 8, 8, 1))
+
+    def outputs(batches, **fields):
+        config = make_small([{"learner": "network"}], **wide, **fields)[0].config
+        model = experiment.build_model(config, "network", 2)
+        params = model.init(key, (8, 8, 1))
+        apply = jax.vmap(lambda x: model.apply(params, x), axis_name=parallel.BATCH_AXIS)
+        return apply(inputs.reshape(batches, -1, 8, 8, 1)).reshape(4, 2)
+
+    shared, alone = outputs(2, parallel="data"), outputs(1)
+    np.testing.assert_allclose(shared, alone, rtol=1e-3, atol=1e-4)
+    assert np.abs(outputs(2) - alone).max() > 0.01  # by halves they are others
+
+
 def test_linearised_network_starts_as_the_network_and_moves_linearly(key):
     config = make_small([{"learner": "ntk_finite"}])[0].config
     model = experiment.build_model(config, "ntk_finite", 10)

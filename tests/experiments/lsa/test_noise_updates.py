@@ -203,6 +203,7 @@ def test_a_learning_curve_has_a_column_a_number_of_examples_and_the_verdict_of_t
     # At 10,000 the network gains 40 points, at 2,000 it loses 64.
     assert word.ours == "rich" and "+40.0" in word.note and len(others) == 2
     assert "at 10,000 examples" in found.notes[0] and "1,000 test images of 10" in found.notes[1]
+    assert "against the network takes 95 % of its training examples right" in found.notes[1]
 
 
 def test_a_learning_curve_of_which_nothing_finished_says_so_and_names_the_folder_of_ones_own():

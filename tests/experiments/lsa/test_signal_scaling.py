@@ -161,6 +161,9 @@ def test_the_growth_of_minibatches_is_decided_by_seeds():
     apart = growth([100.0, 200.0, 400.0], [110.0, 205.0, 390.0], [90.0, 190.0, 410.0])
     assert apart.status == "shown" and apart.low < apart.high < 1
     assert growth([100.0, 300.0, 900.0], [40.0, 300.0, 2000.0]).status == "undecided"
+    # Between one pair of neighbours it is surely faster: the other one's does not matter.
+    faster = growth([100.0, 900.0, 904.0], [101.0, 905.0, 907.0], [99.0, 896.0, 901.0])
+    assert faster.status == "not shown" and faster.low > 1
 
 
 def test_too_few_k_show_nothing():
@@ -168,6 +171,9 @@ def test_too_few_k_show_nothing():
     assert (first.status, growth.status) == ("undecided", "undecided")
     first, growth = make_claims(rows([100.0, 200.0, 300.0], [True, True, False]))
     assert (first.ours, growth.ours) == ("none up to 256", "no fit")
+    for last, ours, status in ((False, "none up to 256", "not shown"), (True, "256", "undecided")):
+        first, _ = make_claims(rows([1.0, 2.0, 3.0], [False, False, last], "population"))
+        assert (first.ours, first.status) == (ours, status)
     for claim in make_claims(rows([100.0, 200.0], learner="population")):
         assert (claim.status, claim.note) == ("undecided", "it would take 3 k")
     # But two are enough to refute it.

@@ -49,3 +49,22 @@ def test_a_difference_of_exponents_is_bootstrapped_on_the_same_pairs():
     difference, low, high = subtract_exponents(fit, steeper)
     assert low <= difference <= high and abs(difference - 0.1) < 0.05
     assert fit.high - fit.low > 5 * (high - low)
+
+
+@pytest.mark.parametrize("lost", [np.nan, np.inf, -np.inf])
+def test_a_pair_without_a_finite_number_leaves_no_fit(lost):
+    m = np.array([100.0, 200, 400])
+    samples = [np.array([1.0, 0.9]) / n for n in m]
+    assert fit_decay(m, samples, 5) is not None
+    samples[1] = np.append(samples[1], lost)  # one that is not the largest would go unseen
+    assert fit_decay(m, samples, 5) is None
+
+
+def test_the_curve_of_one_large_value_among_noise_is_found_however_steep():
+    m, values = np.array([1.0, 2, 4, 8]), np.array([9, 0.01, 0.3, 1.0])
+    factor, exponent = fit_power(m, values)
+    powers = m ** np.linspace(-15, 2, 1701)[:, None]
+    factors = powers @ values / np.sum(powers**2, axis=1)
+    least = np.sum((values - factors[:, None] * powers) ** 2, axis=1).min()
+    assert np.sum((values - factor * m**exponent) ** 2) <= least * (1 + 1e-6)
+    assert -11 < exponent < -8

@@ -77,6 +77,15 @@ def test_every_curve_has_the_exponent_of_each_quantity_and_its_difference_to_the
             np.testing.assert_allclose(rows["less_gap"], exponent + 1, atol=1e-6)
 
 
+def test_the_least_size_all_of_whose_pairs_are_equal_is_named(swept):
+    pairs, _ = collect(*swept)
+    for sizes in ((400,), (800, 200)):
+        pairs.loc[pairs["m"].isin(sizes), "loss_gap"] = 0.5
+        tied = fit_all(pairs, 20).groupby("quantity")["tied"].agg(["min", "max"])
+        assert tied.loc["loss_gap"].tolist() == [min(sizes)] * 2
+        assert tied.drop("loss_gap").isna().all(axis=None)
+
+
 def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, make):
     results, workdir = swept
     config = make(sweep__m=SIZES, fit__resamples=50)[0]
@@ -97,6 +106,14 @@ def test_tables_have_exponents_in_words_and_means_at_the_step_reported(swept, ma
     # Where one size has three pairs there is no interval.
     (_, exponents), _ = make_report(config, results, workdir).tables
     assert exponents["b of maxima"].iloc[0] == "-1.00"
+
+
+def test_tables_keep_the_order_of_the_sweep(swept, make):
+    results, workdir = swept
+    both = pd.concat([results, results.assign(learner="convex")])
+    config = make(sweep__m=SIZES, fit__resamples=10)[0]
+    means = make_report(config, both, workdir).tables[1][1]
+    assert means["learner"].tolist() == ["logistic"] * 4 + ["convex"] * 4
 
 
 def test_a_mean_is_no_number_where_a_pair_has_none(swept, make):

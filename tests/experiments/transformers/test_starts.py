@@ -13,15 +13,18 @@ from lsa_jax.experiments.transformers.starts import training_claims
 make = maker(settings, {"sweep.cases": ((6, 3, 2),)})
 
 
-def near_and_random(near, random, seeds):
-    """Returns the first claim where so many of the seeds succeed from near and random starts."""
+def near_and_random(near, random, seeds, keep=lambda rows: rows):
+    """Returns the first claim where so many of the seeds succeed from near and random starts.
+
+    Of the runs that are kept.
+    """
     config, _ = make(
         question="value_random", sweep__randomness=(0.0, 1.0), sweep__seed=tuple(range(seeds))
     )
     rows = pd.DataFrame(settings.sweep(config))
     right = np.r_[np.arange(seeds) < near, np.arange(seeds) < random]
     rows = rows.assign(status="ok", success=right.astype(float), loss=np.arange(2.0 * seeds))
-    return training_claims(config, rows)[0]
+    return training_claims(config, keep(rows))[0]
 
 
 def luck(seeds, random):
@@ -44,6 +47,21 @@ def test_near_and_random_starts_are_told_apart_by_fishers_test(seeds, random):
 def test_no_number_of_seeds_tells_equal_rates_apart():
     assert near_and_random(5, 5, 5).note == "it would take no number of seeds, at these rates"
     assert near_and_random(200, 199, 200).note == "it would take more than 1000 seeds"
+
+
+def test_one_random_start_does_not_tell_however_many_are_near():
+    one = near_and_random(5, 0, 5, lambda rows: rows.drop(index=range(6, 10)))
+    assert one.status == "undecided" and "it would take 2 seeds or more" in one.note
+
+
+@pytest.mark.parametrize("lost", [2, 3])
+def test_starts_without_a_number_are_told_with_what_the_others_lack(lost):
+    def keep(rows):
+        return rows.assign(success=rows["success"].mask(rows.index < lost))
+
+    claim = near_and_random(3, 0, 3, keep)
+    assert claim.status == "undecided" and f"{lost} of 3 runs have no number" in claim.note
+    assert ("it would take about" in claim.note) == (lost < 3)
 
 
 def by_scale(successes, scales=(0.1, 1.0, 10.0), shares=(0.0, 0.25, 1.0), seeds=4):

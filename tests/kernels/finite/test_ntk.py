@@ -9,7 +9,7 @@ import pytest
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import empirical_ntk, gram, linearize, linearize_on
+from lsa_jax.kernels import empirical_ntk, finite_kernel, gram, linearize, linearize_on
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
@@ -183,6 +183,39 @@ def test_unknown_methods_and_shapes_that_differ_are_refused(params):
         empirical_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))
     with pytest.raises(InputError, match=r"apply turns x1 \(2, 4\) into \(2,\)"):
         empirical_ntk(lambda params, x: _apply(params, x)[:, 0], params, jnp.ones((2, 4)))
+
+
+def test_what_does_not_fit_the_memory_at_once_is_refused_outside_of_a_program(
+    key, params, monkeypatch
+):
+    monkeypatch.setattr(memory, "device_available", lambda: 1000.0)
+    ntk = functools.partial(empirical_ntk, _apply, params)
+    with pytest.raises(InputError, match=r"the kernel of all examples of \(50, 4\) at once takes"):
+        ntk(jax.random.normal(key, (50, 4)))
+    assert jax.eval_shape(ntk, jax.ShapeDtypeStruct((50, 4), jnp.float32)).shape == (50, 50)
+
+
+def test_many_outputs_of_few_parameters_are_refused_where_all_of_their_pairs_do_not_fit(
+    monkeypatch,
+):
+    monkeypatch.setattr(memory, "device_available", lambda: 1e6)
+    with pytest.raises(InputError, match="at once takes"):  # 16 MB of numbers
+        empirical_ntk(
+            lambda scale, x: scale * x * jnp.ones((1, 1000)),
+            jnp.ones(()),
+            jnp.ones((2, 1)),
+            full=True,
+        )
+
+
+def test_a_gram_of_a_network_that_shapes_by_the_rest_is_that_of_one_call(key):
+    weights, x = jax.random.normal(key, (4, 3)), jax.random.normal(key, (5, 2, 2))
+
+    def apply(weights, x):
+        return jnp.tanh(x.reshape(len(x), -1) @ weights)
+
+    kernel = finite_kernel(apply, weights)
+    np.testing.assert_allclose(gram(kernel, x, tile=2), kernel(x), rtol=1e-4, atol=1e-5)
 
 
 def test_empirical_ntk_goes_through_gram(key, params):

@@ -120,6 +120,8 @@ def test_a_checkpoint_of_other_examples_is_refused_wherever_they_differ(given, t
     changed = x.copy(), targets.copy()
     for array in changed:
         array[200:] += 1
+    early = x.copy()
+    early[50] += 1  # of a batch with others before and after it
 
     def fit(x, targets, path=tmp_path / "sums.npz"):
         stream = Stream.of(x, targets, 40)
@@ -127,7 +129,8 @@ def test_a_checkpoint_of_other_examples_is_refused_wherever_they_differ(given, t
 
     first = fit(x, targets)
     fewer, type_alone = (x[:220], targets[:220]), (x, targets.astype(np.float32))
-    for other in (fewer, (changed[0], targets), (x, changed[1]), type_alone):
+    moved = [(changed[0], targets), (x, changed[1]), (early, targets)]
+    for other in (fewer, *moved, type_alone):
         with pytest.raises(InputError, match="of another kernel, centres, examples or dtype"):
             fit(*other)
     np.testing.assert_array_equal(fit(x, targets).predictions, first.predictions)
