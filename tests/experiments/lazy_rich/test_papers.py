@@ -271,6 +271,9 @@ def test_a_learner_that_fails_leaves_the_others_and_a_network_tells_how_it_was_t
         assert network.metrics.get("weight_movement") == (0.5 if measures else None)
         told = [row.get("weight_movement") for row in network.history]
         assert told == ([None, 0.0, 0.5] if measures else [None])
+    monkeypatch.setattr(tasks, "make_task", lambda config, data: task._replace(is_regression=True))
+    *_, network = experiment.run(points_of(**fields), {}, tmp_path, lambda fraction: None)
+    assert network.metrics["num_classes"] == 0  # a label is a number there
 
 
 def test_figure_6_is_of_images_in_noise_and_a_network_with_warm_up_and_momentum():
