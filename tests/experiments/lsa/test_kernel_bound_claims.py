@@ -213,4 +213,4 @@ def test_a_report_has_errors_and_how_many_reach_the_bound_by_m(tmp_path):
     alone = make_report(
         settings.default_config(), results[results["learner"] == "network"], tmp_path
     )
-    assert alone.tables == []
+    assert alone.tables == [] and "probability of 0.999 is decided by how many" in alone.notes[0]
