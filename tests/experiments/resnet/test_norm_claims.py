@@ -79,10 +79,24 @@ def test_of_all_candidates_the_least_error_and_the_least_norm_that_fits_count():
 
 
 def test_a_small_norm_is_found_or_not_without_test_examples_beside_one_network_by_hand():
-    assert searched((0.05, 1.0, 10.0), num_test=29)[2].status == "not shown"
-    assert searched((0.05, 1.0, 10.0))[2].status == "not shown"
+    for num_test in (29, EXACT):
+        found = searched((0.05, 1.0, 10.0), num_test=num_test)[2]
+        assert (found.status, found.note) == ("not shown", "")
     assert searched(FAR, num_test=29)[2].status == "undecided"
     assert searched(FAR, hand=HAND[:1])[2].status == "shown"
+
+
+def of_ten(**seventh):
+    """Returns the claims on ten seeds, of which one has found something else."""
+    rows = [
+        {"train_error": 0.05, "test_error": 0.95 + seed / 1e4, "relative_norm": 45.0 + seed / 1e4}
+        | {"seed": seed, "width": 100_000}
+        for seed in range(10)
+    ]
+    rows[7] |= seventh
+    fields = {"d": 40, "sweep.width": (100_000,), "sweep.seed": tuple(range(10)), "num_test": EXACT}
+    config = set_fields(minimal_settings.default_config(), fields)
+    return rows, lambda: search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
 
 
 @pytest.mark.parametrize(
@@ -95,17 +109,22 @@ def test_a_small_norm_is_found_or_not_without_test_examples_beside_one_network_b
     ],
 )
 def test_what_one_seed_of_ten_finds_is_found(error, norm, statuses):
-    rows = [
-        {"train_error": 0.05, "test_error": 0.95 + seed / 1e4, "relative_norm": 45.0 + seed / 1e4}
-        | {"seed": seed, "width": 100_000}
-        for seed in range(10)
-    ]
-    rows[7] |= {"test_error": error, "relative_norm": norm}
-    fields = {"d": 40, "sweep.width": (100_000,), "sweep.seed": tuple(range(10)), "num_test": EXACT}
-    config = set_fields(minimal_settings.default_config(), fields)
-    found = search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
+    _, claims_of = of_ten(test_error=error, relative_norm=norm)
+    found = claims_of()
     assert [claim.status for claim in found] == statuses
     assert found[0].ours == pytest.approx(min(error, 0.95))
+
+
+def test_norms_are_far_where_their_interval_is_and_seeds_are_drawn():
+    rows, claims_of = of_ten()
+    for row in rows:
+        row["relative_norm"] = 40.0 if row["seed"] == 7 else 19.5 + row["seed"] / 1e4
+    norm = claims_of()[2]
+    assert norm.status == "undecided" and 9.7 < norm.low < 2 * 9.7
+    for row in rows:
+        row["relative_norm"] = 45.0
+    norm = claims_of()[2]
+    assert (norm.status, norm.note) == ("undecided", "all of 10 seeds are equal")
 
 
 def test_searches_may_go_to_less_than_the_paper_s_width_as_well():
