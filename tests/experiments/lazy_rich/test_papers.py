@@ -187,7 +187,13 @@ def test_the_hierarchical_network_is_beside_its_own_kernel_at_infinite_width():
 
 def test_the_network_on_hidden_patterns_is_trained_by_adam_at_a_cosine():
     expected = 0.01 * (1 + np.cos(np.pi * np.arange(4) / 4)) / 2
-    assert rates_of(small_task("table1").optimizer(4), 4) == pytest.approx(expected, rel=1e-4)
+    task = small_task("table1")
+    assert rates_of(task.optimizer(4), 4) == pytest.approx(expected, rel=1e-4)
+    # It has one output, and biases: at no input at all their share of the kernel is left.
+    nothing = jnp.zeros((1, *task.train.inputs.shape[1:]))
+    params = task.network.init(jax.random.key(0), nothing.shape[1:])
+    assert task.network.apply(params, nothing).shape == (1, 1)
+    assert float(task.network.kernel(nothing)[0, 0]) > 0.25
 
 
 def test_the_network_starts_from_the_shape_of_one_example(tmp_path):
