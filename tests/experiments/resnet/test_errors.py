@@ -110,3 +110,12 @@ def test_the_best_of_several_settings_has_as_much_wider_an_interval_from_two_see
         pd.testing.assert_series_equal(errors_module._widened(values, 1), values)
     one = pd.Series([1.0])
     pd.testing.assert_series_equal(errors_module._widened(one, 3), one)
+
+
+def test_what_one_setting_refutes_of_all_is_refuted_with_runs_missing_and_of_some_it_is_not():
+    errors = {"a": pd.Series([0.9, 0.91, 0.92]), "b": pd.Series([0.9, np.nan, 0.92])}
+    for at, status in (("every", "not shown"), ("some", "undecided")):
+        options = {"num_test": EXACT, "below": 0.5}
+        claim = errors_module.errors_at(at, ("x", "y"), errors, **options)
+        assert claim.status == status
+        assert ("1 of 6 runs failed" in claim.note) == (at == "some")
