@@ -108,6 +108,11 @@ def test_a_program_s_line_has_its_operations_bytes_and_least_time():
     assert lines[3].split() == first
     assert lines[4].split() == ["step", "2.5", "-", "1e-09", "2e-06", "-", "-", "-", "none"]
     assert any("+: a loop runs as often as the data say" in line for line in lines)
+    assert len({len(line) for line in lines[2:5]}) == 1  # columns end at one place
+
+
+def test_where_nothing_is_compiled_no_chip_is_said_to_be_idle():
+    assert "idle" not in report.as_text(machines.parse("v5e:2x2"), [], [], ASSUMED, 1)
 
 
 def test_shares_are_told_of_the_kinds_of_programs_that_there_are():

@@ -187,7 +187,13 @@ def test_the_hierarchical_network_is_beside_its_own_kernel_at_infinite_width():
 
 def test_the_network_on_hidden_patterns_is_trained_by_adam_at_a_cosine():
     expected = 0.01 * (1 + np.cos(np.pi * np.arange(4) / 4)) / 2
-    assert rates_of(small_task("table1").optimizer(4), 4) == pytest.approx(expected, rel=1e-4)
+    task = small_task("table1")
+    assert rates_of(task.optimizer(4), 4) == pytest.approx(expected, rel=1e-4)
+    # It has one output, and biases: at no input at all their share of the kernel is left.
+    nothing = jnp.zeros((1, *task.train.inputs.shape[1:]))
+    params = task.network.init(jax.random.key(0), nothing.shape[1:])
+    assert task.network.apply(params, nothing).shape == (1, 1)
+    assert float(task.network.kernel(nothing)[0, 0]) > 0.25
 
 
 def test_the_network_starts_from_the_shape_of_one_example(tmp_path):
@@ -271,6 +277,9 @@ def test_a_learner_that_fails_leaves_the_others_and_a_network_tells_how_it_was_t
         assert network.metrics.get("weight_movement") == (0.5 if measures else None)
         told = [row.get("weight_movement") for row in network.history]
         assert told == ([None, 0.0, 0.5] if measures else [None])
+    monkeypatch.setattr(tasks, "make_task", lambda config, data: task._replace(is_regression=True))
+    *_, network = experiment.run(points_of(**fields), {}, tmp_path, lambda fraction: None)
+    assert network.metrics["num_classes"] == 0  # a label is a number there
 
 
 def test_figure_6_is_of_images_in_noise_and_a_network_with_warm_up_and_momentum():

@@ -191,15 +191,16 @@ def test_a_linear_classifier_s_examples_count_once_a_seed():
 
 
 def test_a_report_has_errors_and_how_many_reach_the_bound_by_m(tmp_path):
-    fine = table({1: [0.25, 0.05], 3: [0.1, 0.2]}, [0.001, 0.003])
+    fine = table({1: [0.25, 0.05], 3: [0.1, 0.2]}, [0.001, 0.003], [0.5, 0.5])
     columns = dict.fromkeys(("least_test_error", "discriminant_error", "predicted_error"), 0.5)
     failed = fine.iloc[:1].assign(test_error=0.9, status="failed")
     results = pd.concat([fine, failed]).assign(**columns)
     report = make_report(settings.default_config(), results, tmp_path)
     errors, shares, fits = (frame for _, frame in report.tables)
-    assert list(errors) == ["k", "m = 1", "m = 3", "network"]
-    assert errors.iloc[0].tolist() == [9, "0.150 ± 0.141", "0.150 ± 0.071", "0.002 ± 0.001"]
-    assert shares.iloc[0].tolist() == [9, "1 of 2", "2 of 2", "0 of 2"]
+    assert list(errors) == ["k", "m = 1", "m = 3", "network", "linear"]
+    of_kernels = "0.150 ± 0.141", "0.150 ± 0.071"
+    assert errors.iloc[0].tolist() == [9, *of_kernels, "0.002 ± 0.001", "0.500 ± 0.000"]
+    assert shares.iloc[0].tolist() == [9, "1 of 2", "2 of 2", "0 of 2", "2 of 2"]
     assert (
         fits["m"].tolist() == [1, 3] and fits["predicted error"].tolist() == ["0.500 ± 0.000"] * 2
     )
@@ -212,4 +213,4 @@ def test_a_report_has_errors_and_how_many_reach_the_bound_by_m(tmp_path):
     alone = make_report(
         settings.default_config(), results[results["learner"] == "network"], tmp_path
     )
-    assert alone.tables == []
+    assert alone.tables == [] and "probability of 0.999 is decided by how many" in alone.notes[0]

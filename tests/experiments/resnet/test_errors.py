@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from resnet_rows import EXACT
 
 from lsa_jax.experiments.resnet import errors as errors_module
@@ -96,3 +97,24 @@ def test_that_nothing_is_learned_at_any_width_takes_all_of_them():
     assert status(wide=[1.0, 1.1, 1.2]) == ("undecided", "it may be below 1.35, and not 0.675")
     failed = "3 of 6 runs failed or are not there"
     assert status(narrow=none, wide=[np.nan] * 3) == ("undecided", failed)
+
+
+def test_the_best_of_several_settings_has_as_much_wider_an_interval_from_two_seeds_on():
+    """Of three at once, 0.025 / 3 lies beyond either end: Bonferroni, with Student's t."""
+    for seeds in (2, 3, 6):
+        values = pd.Series(np.linspace(1.0, 2.0, seeds))
+        wide = errors_module._widened(values, 3)
+        wider = scipy.stats.t.ppf(1 - 0.025 / 3, seeds - 1) / scipy.stats.t.ppf(0.975, seeds - 1)
+        assert wide.mean() == pytest.approx(1.5)
+        assert wide.std() / values.std() == pytest.approx(wider)
+        pd.testing.assert_series_equal(errors_module._widened(values, 1), values)
+    one = pd.Series([1.0])
+    pd.testing.assert_series_equal(errors_module._widened(one, 3), one)
+
+
+def test_what_one_setting_refutes_of_all_is_refuted_with_runs_missing_and_of_some_it_is_not():
+    errors = {"a": pd.Series([0.9, 0.91, 0.92]), "b": pd.Series([0.9, np.nan, 0.92])}
+    for at, status in (("every", "not shown"), ("some", "undecided")):
+        options = {"num_test": EXACT, "below": 0.5}
+        claim = errors_module.errors_at(at, ("x", "y"), errors, **options)
+        assert claim.status == status and claim.note == "1 of 6 runs failed or are not there"

@@ -79,10 +79,23 @@ def test_of_all_candidates_the_least_error_and_the_least_norm_that_fits_count():
 
 
 def test_a_small_norm_is_found_or_not_without_test_examples_beside_one_network_by_hand():
-    assert searched((0.05, 1.0, 10.0), num_test=29)[2].status == "not shown"
-    assert searched((0.05, 1.0, 10.0))[2].status == "not shown"
+    for num_test in (29, EXACT):
+        found = searched((0.05, 1.0, 10.0), num_test=num_test)[2]
+        assert (found.status, found.note) == ("not shown", "")
     assert searched(FAR, num_test=29)[2].status == "undecided"
     assert searched(FAR, hand=HAND[:1])[2].status == "shown"
+
+
+TEN = np.arange(10)
+
+
+def of_ten(**columns):
+    """Returns the claims on ten seeds that find nothing, but for what is given of them."""
+    rows = pd.DataFrame({"seed": TEN, "width": 100_000, "train_error": 0.05})
+    rows = rows.assign(test_error=0.95 + TEN / 1e4, relative_norm=45 + TEN / 1e4)
+    fields = {"d": 40, "sweep.width": (100_000,), "sweep.seed": tuple(range(10)), "num_test": EXACT}
+    config = set_fields(minimal_settings.default_config(), fields)
+    return search_claims(config, rows.assign(**columns), hand_claims(HAND, EXACT))
 
 
 @pytest.mark.parametrize(
@@ -95,17 +108,20 @@ def test_a_small_norm_is_found_or_not_without_test_examples_beside_one_network_b
     ],
 )
 def test_what_one_seed_of_ten_finds_is_found(error, norm, statuses):
-    rows = [
-        {"train_error": 0.05, "test_error": 0.95 + seed / 1e4, "relative_norm": 45.0 + seed / 1e4}
-        | {"seed": seed, "width": 100_000}
-        for seed in range(10)
-    ]
-    rows[7] |= {"test_error": error, "relative_norm": norm}
-    fields = {"d": 40, "sweep.width": (100_000,), "sweep.seed": tuple(range(10)), "num_test": EXACT}
-    config = set_fields(minimal_settings.default_config(), fields)
-    found = search_claims(config, pd.DataFrame(rows), hand_claims(HAND, EXACT))
+    errors, norms = (
+        np.where(TEN == 7, of_one, of_all + TEN / 1e4)
+        for of_one, of_all in ((error, 0.95), (norm, 45))
+    )
+    found = of_ten(test_error=errors, relative_norm=norms)
     assert [claim.status for claim in found] == statuses
     assert found[0].ours == pytest.approx(min(error, 0.95))
+
+
+def test_norms_are_far_where_their_interval_is_and_seeds_are_drawn():
+    near = of_ten(relative_norm=np.where(TEN == 7, 40, 19.5 + TEN / 1e4))[2]
+    assert near.status == "undecided" and 9.7 < near.low < 2 * 9.7
+    equal = of_ten(relative_norm=45.0)[2]
+    assert (equal.status, equal.note) == ("undecided", "all of 10 seeds are equal")
 
 
 def test_searches_may_go_to_less_than_the_paper_s_width_as_well():

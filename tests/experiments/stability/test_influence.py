@@ -101,3 +101,13 @@ def test_a_hessian_that_is_singular_to_rounding_names_the_ridge(problem):
     twice = np.concatenate([x, x], axis=1)
     with pytest.raises(NumericalError, match="ridge of 1e-300.*raise config.influence.ridge"):
         leave_one_out(twice, y, 1e-300, np.arange(2))
+
+
+def test_the_optimum_is_reached_where_rounding_hides_that_the_loss_falls():
+    rng = np.random.default_rng(0)
+    for size in rng.integers(5, 60, size=60):
+        x = 10 * rng.normal(size=(size, 4))
+        y = rng.choice([-1.0, 1.0], size)
+        w = fit(x, y, 0.01, weights=np.ones(size), start=np.zeros(4))
+        slopes = -y / (1 + np.exp(y * (x @ w)))
+        assert np.linalg.norm(x.T @ slopes / size + 0.01 * w) < 1e-9

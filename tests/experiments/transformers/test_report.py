@@ -98,6 +98,7 @@ def test_a_theorem_is_told_run_by_run_with_its_claims_and_paths(tmp_path):
     report = make_report(config, results, tmp_path)
     (only,) = table_of(report)
     assert only["steps to perfect"] == 4 and only["bound on the steps"] == "10"
+    assert list(only)[:6] == ["L", "n", "M", "seed", "steps to perfect", "bound on the steps"]
     assert {claim.status for claim in report.claims} == {"undecided"}  # of two, one failed
     assert all("1 of 2 runs failed" in claim.note for claim in report.claims)
     assert len(report.claims) == 4 and "float64" in report.notes[0]

@@ -84,6 +84,22 @@ def test_memory_holds_inputs_and_covariances_of_all_pairs_of_positions(monkeypat
     """Several of each, of 4 bytes a number."""
     few_inputs = estimate_of(OF_IMAGES, monkeypatch, (200, 30, 20, 1), (300, 30, 20, 1))
     assert few_inputs > 8 * 200 * 300 * (30 * 20) ** 2
+    beside_few = estimate_of(OF_IMAGES, monkeypatch, (3000, 30, 20, 1), (3, 30, 20, 1))
+    assert beside_few > 8 * 3000 * 3 * (30 * 20) ** 2
     assert estimate_of(OF_IMAGES, monkeypatch, (200, 30, 20, 1)) > 8 * (200 * 600) ** 2
     assert estimate_of(OF_ROWS, monkeypatch, (3, 10**6)) > 8 * 3 * 10**6
     assert estimate_of(OF_ROWS, monkeypatch, (3, 10**6), (2, 10**6)) > 8 * 5 * 10**6
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("other", ["uint8", "int16", "float32", "float64"])
+def test_types_of_both_inputs_are_named_in_one_order(other, monkeypatch):
+    monkeypatch.setattr("lsa_jax.kernels.infinite.steps.stax", Missing("stax"))
+    inputs = jnp.ones((2, 3), "float16"), np.ones((2, 3), other)
+    told = set()
+    for x1, x2 in (inputs, inputs[::-1]):
+        with pytest.raises(InputError) as refused:
+            OF_ROWS(x1, x2)
+        told.add(str(refused.value).partition(", not float32")[0])
+    names = sorted({"float16", str(jnp.result_type(inputs[1]))})
+    assert told == {f"inputs are {', '.join(names)}"}
