@@ -241,6 +241,8 @@ def test_a_benchmarks_row_counts_what_a_preflight_counts():
     # On 8 devices; tiles that stick out count whole.
     assert tiles["products"]["default"] >= 2 * 3 * 700 * 70 / 8
     assert tiles["products"]["default"] < 2 * 2 * 3 * 700 * 70 / 8
+    # The whole matrix is given back, beside what this device's tiles read and write.
+    assert tiles["bytes"] >= 4 * 700 * 70 * (1 + 1 / 8)
     others = calibration.described(lambda: jax.jit(kernel)(x, x))
     assert others["products"] == {"default": 2 * 3 * 700**2} and not others["tiles"]
     both = calibration.described(lambda: (jax.jit(kernel)(x, x), kernels.gram(kernel, x, x[:70])))

@@ -120,6 +120,8 @@ def test_what_one_seed_of_ten_finds_is_found(error, norm, statuses):
 def test_norms_are_far_where_their_interval_is_and_seeds_are_drawn():
     near = of_ten(relative_norm=np.where(TEN == 7, 40, 19.5 + TEN / 1e4))[2]
     assert near.status == "undecided" and 9.7 < near.low < 2 * 9.7
+    one = of_ten(relative_norm=np.where(TEN == 7, 15, 20 + TEN / 1e4))[2]
+    assert (one.status, one.note) == ("not shown", "") and one.low < 2 * 9.7 < one.high
     equal = of_ten(relative_norm=45.0)[2]
     assert (equal.status, equal.note) == ("undecided", "all of 10 seeds are equal")
 
