@@ -225,3 +225,8 @@ def test_cells_leave_out_what_is_missing():
     assert claims.cell(pd.Series([1.0, 2.0, np.nan]), ".1f", ".2g") == "1.5 ± 0.71"
     assert claims.cell(pd.Series([1.0])) == "1.000"
     assert claims.cell(pd.Series([np.nan])) == ""
+
+
+def test_what_was_not_run_says_why():
+    found = claims.not_run("an item", 0.5, note="no seed is there")
+    assert found == claims.Claim("an item", 0.5, "", None, "not run", note="no seed is there")

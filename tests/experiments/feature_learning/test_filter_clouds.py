@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import scipy.special
 
+from lsa_jax import backend
 from lsa_jax.data._image_set import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment, settings
 from lsa_jax.models import Model
+from lsa_jax.preflight.dry_run import DryRun
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
@@ -70,7 +72,8 @@ def test_clusters_are_those_of_the_end(network):
 
 
 def test_gradients_are_those_of_the_filter_nearest_to_its_cluster_s_mean(network):
-    stages, gradients = network
+    (start, early, end), gradients = network
+    stages = [start, [-filters for filters in early], end]  # those of the end count alone
     metrics, _ = experiment._measure(configure(near_share=0.375), stages, gradients)
     rows = stages[2][3].reshape(5, 8).T
     centres, members, _ = experiment.nearest_clusters(rows, 0.375)
@@ -170,6 +173,8 @@ def test_networks_are_measured_at_the_start_and_after_each_training(monkeypatch)
         **{"train_accuracy": 0.7, "test_accuracy": 0.5},
     }
     assert (lost.status, lost.message, lost.metrics["seed"]) == ("failed", "lost", 5)
+    (alone,) = run(group[:1], data, Path("out"), told.append)
+    assert alone.metrics == fine.metrics
 
 
 def test_networks_of_a_width_are_trained_from_the_start_by_seed(monkeypatch):
@@ -229,6 +234,15 @@ def test_mean_gradients_are_those_of_thirds_of_heavy_ball_steps(linear):
     assert len(found) == 4
     for block, gradients in enumerate(found, start=1):
         np.testing.assert_allclose(gradients, block * np.array(thirds), rtol=1e-4, atol=1e-5)
+
+
+def test_a_preflight_counts_as_many_steps_as_gradients_are_taken(linear):
+    model, *_ = linear
+    data = Dataset(np.ones((5, 1, 1, 3), np.float32), np.eye(2, dtype=np.float32)[[0, 1, 1, 0, 1]])
+    recorder = DryRun(without_data=True)
+    with backend.noted_by(recorder):
+        experiment.mean_gradients(configure(gradient_steps=6, batch_size=5), model, data)
+    assert [calls for _, calls in recorder.found] == [6]
 
 
 def test_gradients_are_those_of_the_training_whose_filters_are_measured(linear, tmp_path):

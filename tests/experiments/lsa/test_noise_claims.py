@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -254,3 +255,36 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_th
     assert one.tables[0][1]["series"].tolist() == [label] and "3 seed(s)," in one.notes[0]
     none = make_report(config, wide.assign(status="failed"), Path())
     assert "Means over 0 seed(s)," in none.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("background", "power", "label"),
+    [
+        ("gaussian", 1, "standard deviation of the background"),
+        ("gaussian", 2, "square root of the background's standard deviation"),
+        ("none", 2, "standard deviation of the background"),
+        ("photographs", 2, "intensity of the background"),
+    ],
+)
+def test_the_axis_says_what_its_numbers_are_of(background, power, label):
+    fields = {"data.background": background, "data.std_power": power}
+    config = set_fields(settings.default_config(), fields)
+    report = make_report(config, _results((0.9, 0.8), (0.8, 0.5)), Path())
+    figure = report.figures["noise_curves"]()
+    assert {axis.get_xlabel() for axis in figure.axes} == {label}
+    plt.close(figure)
+    assert f"Test accuracy (%) against {label}" in [title for title, _ in report.tables]
+
+
+def test_what_iterations_and_centres_took_is_told_of_the_runs_that_had_them():
+    rows = _results((0.9, 0.8), (0.8, 0.5), seeds=1)
+    kernels = rows["learner"] == "ntk_finite"
+    rows.loc[kernels, "ridge"] = 0.5
+    for name, value in (("residual", 1e-4), ("iterations", 7), ("kernel_gigabytes", 2.5)):
+        rows.loc[kernels, name] = value
+    tables = dict(make_report(settings.default_config(), rows, Path()).tables)
+    table = tables["What was solved by iterations"]
+    columns = ["series", "level", "seed", "ridge", "residual", "iterations", "kernel_gigabytes"]
+    assert list(table) == columns and table["level"].tolist() == [0.0, 1.0]
+    assert table.iloc[0].tolist()[3:] == [0.5, 1e-4, 7, 2.5]
+    assert not any("on centres" in title for title in tables)
