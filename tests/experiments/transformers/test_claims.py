@@ -79,12 +79,17 @@ def test_runs_that_a_sweep_asks_for_are_named_where_they_are_not_there():
     assert gaps(config, rows.drop(index=2)).endswith("gradient sampled, num_sequences 10, seed 5")
 
 
-def test_correlations_are_claimed_with_the_bound_that_decides_them():
+def step(correlation):
+    """Returns the claims on an exact step and two samples, of correlations as given."""
     config, _ = make(question="value_step", sweep__seed=(0, 1))
     rows = pd.DataFrame(settings.sweep(config)).assign(status="ok", on_min=7.0, off_max=0.0)
     rows = rows.assign(columns_right=1.0, uniform_attention_limit=0.1, on_mean=np.arange(3))
+    return step_claims(config, rows.assign(correlation=correlation))
+
+
+def test_correlations_are_claimed_with_the_bound_that_decides_them():
     for correlation, status in ((0.9, "not shown"), (0.901, "shown")):
-        found = step_claims(config, rows.assign(correlation=correlation))
+        found = step(correlation)
         exact, sampled = found[1], found[3]
         assert exact.item == "correlation of V with P, exact step, above 0.9"
         assert sampled.item == "correlation of V with P, largest sample, above 0.9"
@@ -92,8 +97,5 @@ def test_correlations_are_claimed_with_the_bound_that_decides_them():
 
 
 def test_a_correlation_s_interval_has_no_end_that_none_can_have():
-    config, _ = make(question="value_step", sweep__seed=(0, 1))
-    rows = pd.DataFrame(settings.sweep(config)).assign(status="ok", on_min=7.0, off_max=0.0)
-    rows = rows.assign(columns_right=1.0, uniform_attention_limit=0.1, on_mean=np.arange(3))
-    sampled = step_claims(config, rows.assign(correlation=[0.9, 0.1, 0.9]))[3]
+    sampled = step([0.9, 0.1, 0.9])[3]
     assert (sampled.ours, sampled.low, sampled.high) == (0.5, -1.0, 1.0)

@@ -14,9 +14,9 @@ make = maker(settings, {"sweep.cases": ((6, 3, 2),)})
 
 
 def near_and_random(near, random, seeds, keep=lambda rows: rows):
-    """Returns the first claim where so many of the seeds succeed from near and random starts.
+    """Returns the first claim where so many seeds succeed from near and random starts.
 
-    Of the runs that are kept.
+    Only the runs that `keep` leaves count.
     """
     config, _ = make(
         question="value_random", sweep__randomness=(0.0, 1.0), sweep__seed=tuple(range(seeds))
