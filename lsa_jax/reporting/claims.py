@@ -6,7 +6,8 @@ shown where all of it is on the other, and otherwise undecided: then it says wha
 Thresholds are the paper's, or margins stated before anything was run.
 """
 
-from collections.abc import Sequence
+import bisect
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -65,29 +66,39 @@ def would_take(interval: Interval, distance: float) -> str:
     if distance <= 0:
         return "no number of seeds"
     if seeds > 1 and of_examples < distance:
-        return _in_words(_seeds_for(interval, interval.examples_error, distance))
+        return _seeds_for(interval, interval.examples_error, distance)
     of_seeds, first = 0.0, "2 seeds or more and " if seeds < 2 else "about "
     if seeds > 1:
         of_seeds = half_length(interval.spread, seeds, 0.0)
     if of_seeds > distance / np.sqrt(2):  # then half of what may be off is left to either
         of_seeds = distance / np.sqrt(2)
-        first = f"{_in_words(_seeds_for(interval, 0.0, of_seeds))} and "
+        first = f"{_seeds_for(interval, 0.0, of_seeds)} and "
     times = of_examples**2 / (distance**2 - of_seeds**2)
     digits = 1 if times < 10 else 0
     up = np.ceil(times * 10**digits) / 10**digits
     return f"{first}{up:.{digits}f} times as many test examples"
 
 
-def _seeds_for(interval: Interval, examples_error: float, distance: float) -> int | None:
-    """Returns the fewest seeds, at least those there are, whose interval does not reach so far."""
-    for seeds in range(interval.seeds, _MOST_SEEDS):
-        if half_length(interval.spread, seeds, examples_error) < distance:
-            return seeds
-    return None
+def _seeds_for(interval: Interval, examples_error: float, distance: float) -> str:
+    """Returns, in words, the fewest seeds, at least those there are, that do not reach so far."""
+    return fewest_seeds(
+        interval.seeds,
+        lambda seeds: half_length(interval.spread, seeds, examples_error) < distance,
+    )
 
 
-def _in_words(seeds: int | None) -> str:
-    return f"more than {_MOST_SEEDS} seeds" if seeds is None else f"about {seeds} seeds"
+def fewest_seeds(first: int, decide: Callable[[int], bool]) -> str:
+    """Returns, in words, the fewest seeds that decide.
+
+    Args:
+        first: how many there are.
+        decide: tells whether so many would; where some do, more do too.
+    """
+    counts = range(first, _MOST_SEEDS + 1)
+    place = bisect.bisect_left(counts, True, key=decide)
+    if place == len(counts):
+        return f"more than {_MOST_SEEDS} seeds"
+    return f"about {counts[place]} seeds"
 
 
 def compare(

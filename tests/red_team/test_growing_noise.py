@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing import noise_claims as noise_claims_module
 from lsa_jax.experiments.growing import settings
 from lsa_jax.experiments.growing.noise_claims import noise_claims
+from lsa_jax.reporting import claims
 from lsa_jax.sweep.variants import set_fields
 
 OPERATORS = 12
@@ -99,9 +99,9 @@ def test_as_many_seeds_as_it_would_take_decide_and_one_less_does_not(ratio, monk
     (fewer,), (enough,) = noise_of(exact(ratio, needed - 1)), noise_of(exact(ratio, needed))
     assert fewer.status == "undecided"
     assert enough.status == ("shown" if ratio > 1 else "not shown")
-    monkeypatch.setattr(noise_claims_module, "_MOST_SEEDS", needed)
+    monkeypatch.setattr(claims, "_MOST_SEEDS", needed)
     assert noise_of(exact(ratio, 4))[0].note == claim.note
-    monkeypatch.setattr(noise_claims_module, "_MOST_SEEDS", needed - 1)
+    monkeypatch.setattr(claims, "_MOST_SEEDS", needed - 1)
     assert noise_of(exact(ratio, 4))[0].note == f"it would take more than {needed - 1} seeds"
 
 

@@ -3,21 +3,18 @@
 Ours: the thesis has one run of each operator, which cannot tell.
 """
 
-import bisect
-
 import ml_collections
 import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.growing import measures
 from lsa_jax.experiments.growing.doubts import few_operators, missing_operators, missing_seeds
-from lsa_jax.reporting.claims import decide
+from lsa_jax.reporting.claims import decide, fewest_seeds
 from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.report import Claim
 
 # Operators that differ by no more than a seed's noise are not told apart by one run of each.
 NOISE = 1.0
-_MOST_SEEDS = 1000
 
 
 def noise_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
@@ -55,19 +52,16 @@ def _noise_claim(item: str, found: measures.Spread, seeds: int, operators: int) 
     status = decide(found.low, found.high, above=NOISE, below=np.inf)
     note = ""
     if status == "undecided":
-        needed = _seeds_that_decide(found.ratio, seeds, operators)
-        note = f"it would take {f'about {needed}' if needed else f'more than {_MOST_SEEDS}'} seeds"
+        note = f"it would take {_seeds_that_decide(found.ratio, seeds, operators)}"
     ends = (float(f"{end:.4g}") for end in (found.low, found.high))
     return Claim(item, "", round(found.ratio, 4), None, status, *ends, note)
 
 
-def _seeds_that_decide(ratio: float, seeds: int, operators: int) -> int | None:
-    """Returns the fewest seeds that would decide if the ratio stays; None beyond `_MOST_SEEDS`."""
+def _seeds_that_decide(ratio: float, seeds: int, operators: int) -> str:
+    """Returns, in words, the fewest seeds that would decide if the ratio stays."""
 
     def decides(count: int) -> bool:
         found = measures.spread_of(1 + count * ratio**2, count, operators)
         return decide(found.low, found.high, above=NOISE, below=np.inf) != "undecided"
 
-    counts = range(seeds, _MOST_SEEDS + 1)
-    first = bisect.bisect_left(counts, True, key=decides)
-    return counts[first] if first < len(counts) else None
+    return fewest_seeds(seeds, decides)

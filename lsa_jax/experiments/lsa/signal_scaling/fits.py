@@ -7,12 +7,11 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float, Shaped
 
-from lsa_jax.reporting.claims import LUCK
+from lsa_jax.reporting.claims import LUCK, fewest_seeds
 from lsa_jax.reporting.intervals import Interval, over_seeds
 
 # Nothing is shown of how a quantity grows over fewer k.
 LEAST_POINTS = 3
-_MOST_SEEDS = 1000
 
 
 class PowerLaw(NamedTuple):
@@ -113,10 +112,7 @@ class Growth(NamedTuple):
         beside, of = (self.above, 1) if apart > 0 else (self.below, pairs)
         if abs(apart) <= beside:
             return "evaluations more often"
-        for more in range(seeds, _MOST_SEEDS):
-            if self._reach(more, of) + beside < abs(apart):
-                return f"about {more} seeds"
-        return f"more than {_MOST_SEEDS} seeds"
+        return fewest_seeds(seeds, lambda more: self._reach(more, of) + beside < abs(apart))
 
 
 def growths_of(
