@@ -192,6 +192,7 @@ def _without_numbers(sentence):
     return re.sub(r"[+-]?\d[\d.]*", "0", sentence.partition("it would take")[0])
 
 
+@pytest.mark.documents
 def test_a_verdict_on_a_network_of_another_library_runs():
     found = run_page("docs/running.md")["found"]
     fits = found.rows.loc[found.rows["learner"] == "network", "train_accuracy"]
@@ -333,6 +334,7 @@ for arguments in commands:
 """
 
 
+@pytest.mark.documents
 def test_commands_have_flags_and_settings_that_exist():
     by_script = {}
     for page in PAGES:

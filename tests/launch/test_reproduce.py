@@ -84,6 +84,18 @@ def reproduce(*arguments, status=0, **options):
 
 
 @pytest.fixture
+def refused(fork):
+    """Returns what is said of a command that is refused, as it is before any sweep starts."""
+
+    def run(*arguments):
+        status, output, errors = fork("reproduce", *arguments, environment={**os.environ}).wait()
+        assert status == 2, output + errors
+        return output + errors
+
+    return run
+
+
+@pytest.fixture
 def paper(tmp_path):
     """Returns the flags of a paper of some configurations, and the folder of results."""
 
@@ -163,21 +175,21 @@ def test_what_cannot_be_run_does_not_stop_the_others(paper, tmp_path):
     assert sweeps(workdir)["missing"]["status"] == "done" and "crash" not in sweeps(workdir)
 
 
-def test_data_that_are_missing_alone_are_no_failure(paper):
+def test_data_that_are_missing_alone_are_no_failure(refused, paper):
     flags, workdir = paper("missing", "works")
     reproduce(*flags, status=0)
     assert sweeps(workdir)["missing"]["status"] == "not run"
-    assert "another folder" in reproduce(*flags, "--scale=full", status=2)
+    assert "another folder" in refused(*flags, "--scale=full")
 
 
-def test_a_reproduction_that_is_killed_goes_on_where_it_was(paper):
+def test_a_reproduction_that_is_killed_goes_on_where_it_was(refused, paper):
     flags, workdir = paper("fig1", "fig2_slow", "fig3")
     with start(*flags) as process:
         deadline = time.monotonic() + 600
         while not (workdir / "fig2_slow/started").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         try:
-            assert "in use by another sweep" in reproduce(*flags, status=2)
+            assert "in use by another sweep" in refused(*flags)
         finally:
             process.send_signal(signal.SIGKILL)
     assert sweeps(workdir)["fig2_slow"]["status"] == "started, not finished"
@@ -207,33 +219,35 @@ def test_a_sweep_that_is_killed_does_not_take_the_others_along(paper):
     assert found["works"]["status"] == "done"
 
 
-def test_mistakes_are_one_line_and_leave_the_folder_alone(paper, tmp_path):
+def test_mistakes_are_one_line_and_leave_the_folder_alone(refused, paper, tmp_path):
     flags, workdir = paper("works")
-    assert "--paper is missing" in reproduce(status=2)
-    assert "'fig9'; accepted: works" in reproduce(*flags, "--only=fig9", status=2)
+    assert "--paper is missing" in refused()
+    assert "'fig9'; accepted: works" in refused(*flags, "--only=fig9")
     workdir.mkdir()
     (workdir / "thesis.tex").write_text("precious")
-    assert "no report.json" in reproduce(*flags, status=2)
+    assert "no report.json" in refused(*flags)
     # A dry run accepts what the command itself does.
-    assert "no report.json" in reproduce(*flags, "--dry_run", status=2)
+    assert "no report.json" in refused(*flags, "--dry_run")
     assert [entry.name for entry in workdir.iterdir()] == ["thesis.tex"]
     (workdir / "thesis.tex").rename(workdir / "report.json")
-    assert "damaged" in reproduce(*flags, status=2)
+    assert "damaged" in refused(*flags)
 
 
-def test_what_a_gallery_alone_would_ignore_is_refused(tmp_path):
+def test_what_a_gallery_alone_would_ignore_is_refused(refused, tmp_path):
     for flag in ("--workdir=out", "--only=fig9", "--scale=full", "--data_dir=data", "--dry_run"):
-        said = reproduce(f"--gallery={tmp_path}", flag, status=2)
+        said = refused(f"--gallery={tmp_path}", flag)
         assert f"{flag.partition('=')[0]} is given without --paper" in said
 
 
-def test_a_file_as_folder_is_refused_also_where_nothing_is_run(paper):
+def test_a_file_as_folder_is_refused_also_where_nothing_is_run(refused, paper):
     flags, workdir = paper("works")
     workdir.write_text("")
-    assert "is a file" in reproduce(*flags, "--dry_run", status=2)
+    assert "is a file" in refused(*flags, "--dry_run")
 
 
-def test_a_gallery_and_reports_that_are_not_there_are_refused_before_anything_runs(paper, tmp_path):
+def test_a_gallery_and_reports_that_are_not_there_are_refused_before_anything_runs(
+    refused, paper, tmp_path
+):
     flags, workdir = paper("works")
     reproduction, gallery = tmp_path / "quick", tmp_path / "gallery"
     reproduction.mkdir()
@@ -246,15 +260,15 @@ def test_a_gallery_and_reports_that_are_not_there_are_refused_before_anything_ru
         ([f"--gallery={gallery}", f"--reports={reproduction}"], "shows no claim; accepted"),
         (["--reports=typo"], "--reports is given without --gallery"),
     ]:
-        assert message in reproduce(*flags, *options, status=2)
+        assert message in refused(*flags, *options)
         assert not workdir.exists()
 
 
-def test_the_folder_of_a_sweep_is_not_to_lose_its_report(paper):
+def test_the_folder_of_a_sweep_is_not_to_lose_its_report(refused, paper):
     flags, workdir = paper("works")
     workdir.mkdir()
     (workdir / "report.json").write_text("[]")
-    said = reproduce(*flags, status=2)
+    said = refused(*flags)
     assert "another folder" in said and "remove" not in said
 
 
