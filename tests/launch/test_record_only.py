@@ -1,9 +1,6 @@
 """What the page on other schedulers says: the record, then groups anywhere, then the report."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from absl import flags
@@ -12,7 +9,6 @@ from absl.testing import flagsaver
 from launch import sweep
 from lsa_jax.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[2]
 SWEEP = [
     "--config=configs/quickstart.py:quick",
     *("--config.sweep.learner=('ntk_infinite',)", "--config.sweep.noise=(0.0, 1.0)"),
@@ -20,23 +16,23 @@ SWEEP = [
 ]
 
 
-def _launch(script, *arguments):
-    environment = os.environ | {"JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-m", f"launch.{script}", *map(str, arguments)]
-    result = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+@pytest.fixture
+def launch(fork):
+    def run(script, *arguments):
+        status, said, errors = fork(script, *arguments, environment={**os.environ}).wait()
+        assert status == 0, errors
+        return said
+
+    return run
 
 
-def test_a_sweep_that_is_only_recorded_is_run_by_its_groups(tmp_path):
+def test_a_sweep_that_is_only_recorded_is_run_by_its_groups(launch, tmp_path):
     workdir = tmp_path / "out"
-    told = _launch("sweep", *SWEEP, f"--workdir={workdir}", "--record_only")
+    told = launch("sweep", *SWEEP, f"--workdir={workdir}", "--record_only")
     assert told == f"{workdir}: 2 runs; groups that are missing: 0-1\n"
     assert (workdir / "config.json").exists() and not (workdir / "runs").exists()
-    _launch("groups", f"--workdir={workdir}", "--groups=0,1")
-    assert "are missing" not in _launch("report", f"--workdir={workdir}")
+    launch("groups", f"--workdir={workdir}", "--groups=0,1")
+    assert "are missing" not in launch("report", f"--workdir={workdir}")
     assert len(list(workdir.glob("runs/*/result.json"))) == 2
 
 
