@@ -305,3 +305,18 @@ def test_stacking_is_told_beside_the_thesis_with_the_seeds_that_did_not_fail(tmp
 def test_nothing_is_told_of_operators_where_all_failed(tmp_path):
     found = make_report(configure(), stages().assign(status="failed"), tmp_path)
     assert found.tables == [] and found.claims == [] and found.extra_tables["curves"].empty
+
+
+def test_claims_come_in_the_order_of_the_settings_that_were_run(monkeypatch, tmp_path):
+    rows = pd.concat([numbers([0.1] * 3, [0.9] * 3, kind=kind) for kind in ("encoder", "decoder")])
+    monkeypatch.setattr(report, "make_families", lambda *given: rows.to_dict("records"))
+    monkeypatch.setattr(report, "describe", lambda config, row: row)
+    for beside in ("operator_table", "_curves"):
+        monkeypatch.setattr(report, beside, lambda *given: pd.DataFrame())
+    for beside in ("noise_claims", "contrast_claims"):
+        monkeypatch.setattr(report, beside, lambda *given: [])
+    monkeypatch.setattr(report, "_figures", lambda *given: {})
+    results = pd.DataFrame({"status": ["ok"] * 6})
+    found = make_report(configure(grow_steps=2000), results, tmp_path).claims
+    kinds = [claim.item.rpartition("(")[2].partition(",")[0] for claim in found]
+    assert set(kinds) == {"encoder", "decoder"} and kinds == sorted(kinds, reverse=True)

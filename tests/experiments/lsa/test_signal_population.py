@@ -151,6 +151,14 @@ def test_finer_grids_change_nothing(state, monkeypatch):
     assert misclassification(*state) == pytest.approx(error, abs=1e-7)
 
 
+@pytest.mark.parametrize("state", [(0.3, 0.1, 0.1, 0.9, 2), (0.05, 0.5, 0.3, 1.0, 2)])
+def test_how_many_frequencies_are_summed_at_once_changes_nothing(state, monkeypatch):
+    """Not for two rows either, whose high frequencies count the most."""
+    error = misclassification(*state)
+    monkeypatch.setattr(population, "_BLOCK", 64)
+    assert misclassification(*state) == pytest.approx(error, abs=1e-7)
+
+
 def test_without_noise_only_the_signal_row_counts():
     found = population_gradient(0.5, 0.1, -0.2, 0.0, 10)
     residual = -1 / (1 + math.exp(0.3))

@@ -1,10 +1,14 @@
 """A search trains as its parts would alone, drops by its rule, and survives a kill."""
 
+import itertools
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
 
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.resnet import search as search_module
 from lsa_jax.experiments.resnet.momentum import momentum_with_decay
 from lsa_jax.experiments.resnet.search import (
     Plan,
@@ -13,6 +17,7 @@ from lsa_jax.experiments.resnet.search import (
     survivors,
 )
 from lsa_jax.training import Measuring, checkpoints, measures
+from lsa_jax.training import measuring as measuring_module
 
 PLAN = Plan(epochs=6, batch_size=8, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)
 GRID = {
@@ -124,6 +129,15 @@ def test_measures_are_of_the_winner_and_change_nothing(search, found, tmp_path, 
     resumed = run(search, measuring=measuring, checkpoint_dir=tmp_path)
     assert resumed.measured == again.measured and len(killed) == 1
     assert len(seen) == 2  # of the two that go on to the end
+
+
+def test_measures_cost_their_share_of_the_time_of_training(search, monkeypatch):
+    ticks = itertools.count(1000.0)
+    clock = SimpleNamespace(monotonic=lambda: next(ticks))
+    monkeypatch.setattr(search_module, "time", clock)
+    monkeypatch.setattr(measuring_module, "time", clock)
+    cost = run(search, measuring=Measuring(("weight_movement",), 8)).cost
+    assert cost.share == 1  # one tick each: three measurements, three stretches of training
 
 
 def test_a_search_that_was_killed_after_a_rung_ends_with_the_same_bits(
