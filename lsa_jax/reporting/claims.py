@@ -26,8 +26,8 @@ from lsa_jax.reporting.report import Claim, Status
 # That a statement holds in every run by luck alone is at most as likely as one end of an interval.
 LUCK = (1 - LEVEL) / 2
 
-# Of what is decided from one seed: others may tell otherwise.
-ONE_SEED = "one seed: its test examples alone decide"
+# Of what is decided from one seed, whose interval is of nothing else: others may tell otherwise.
+ONE_SEED = "one seed: its test examples alone count"
 _MOST_SEEDS = 1000
 
 

@@ -95,7 +95,7 @@ def connectivity_claims(config: ml_collections.ConfigDict, paths: pd.DataFrame) 
         unless = chance_warning(ends, _CLASSES, examples)
         claim = _decide(item, fall, falls, examples_error=error, unless=unless)
         claim = doubted(claim, refuted=[*against, few_examples(examples)])
-        note = claim.note.replace("seeds", "pairs")
+        note = claim.note.replace("seed", "pair")
         if split == "train":
             note = note.replace("test examples", "examples of S")
         claims.append(claim._replace(note=note))

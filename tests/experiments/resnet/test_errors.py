@@ -7,6 +7,7 @@ import scipy.stats
 from resnet_rows import EXACT
 
 from lsa_jax.experiments.resnet import errors as errors_module
+from lsa_jax.reporting.claims import ONE_SEED
 
 
 def test_an_error_varies_as_a_mean_of_squares_of_the_test_examples():
@@ -78,8 +79,9 @@ def test_errors_that_are_missing_equal_or_of_few_examples_decide_nothing():
     assert found([np.nan]) == ("not run", "1 of 1 runs failed or are not there")
     for below in (1.0, 0.01):
         assert found([0.1, 0.1], below=below) == ("undecided", "all of 2 seeds are equal")
-    assert found([0.1], num_test=29) == ("undecided", "29 test examples are too few")
-    assert found([0.1], num_test=30) == ("shown", "")
+    few = f"29 test examples are too few; {ONE_SEED}"
+    assert found([0.1], num_test=29) == ("undecided", few)
+    assert found([0.1], num_test=30) == ("shown", ONE_SEED)
 
 
 def test_that_nothing_is_learned_at_any_width_takes_all_of_them():

@@ -28,6 +28,7 @@ from lsa_jax.experiments.resnet.hierarchical.sample_claims import most_samples, 
 from lsa_jax.experiments.resnet.hierarchical.signals import readout_error, share_missed
 from lsa_jax.experiments.resnet.shallow import shallow
 from lsa_jax.experiments.resnet.signals import paper_parities
+from lsa_jax.reporting.claims import ONE_SEED
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 
@@ -271,12 +272,18 @@ def test_theorem_2_is_about_as_many_examples_as_its_number_of_parities_over_1000
     assert statuses(found) == ["shown", "undecided", "shown", "measured", "shown"]
     assert [found[0].ours, found[2].ours] == [0.7, "500"] and "5,852" in found[0].paper
     assert "N to 5,852," in found[0].item and "to 1,000 of them, N to 500," in found[1].item
-    assert found[1].note == "1,000 of 5,852 features were run"
+    assert found[1].note == f"1,000 of 5,852 features were run; {ONE_SEED}"
     few = sample_claims(*samples(errors | features, LINEAR, width=5852))[1]
-    assert (few.status, few.note) == ("undecided", "500 examples do not fix 5,852 weights")
+    assert (few.status, few.note) == (
+        "undecided",
+        f"500 examples do not fix 5,852 weights; {ONE_SEED}",
+    )
     short = {kernel: {500: 0.7, 5800: 0.7}, net: {500: 0.001}}
     found = sample_claims(*samples(short, LINEAR))[0]
-    assert (found.status, found.note) == ("undecided", "kernels were run to N = 5,800 of 5,852")
+    assert (found.status, found.note) == (
+        "undecided",
+        f"kernels were run to N = 5,800 of 5,852; {ONE_SEED}",
+    )
     better = {kernel: {500: 0.7, 5800: 0.001}, net: {500: 1, 5800: 0.1}}
     found = sample_claims(*samples(better, LINEAR))
     assert statuses(found)[:3] == ["not shown", "not run", "not shown"]

@@ -8,6 +8,7 @@ import pytest
 from resnet_rows import configure, row
 
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
+from lsa_jax.reporting.claims import ONE_SEED
 
 
 def samples(kernel, network, others=()):
@@ -100,10 +101,11 @@ def test_theorem_2_is_of_no_more_examples_than_all_kernels_were_run_with():
     """C(30, 4) / 1000 = 27: one kernel was run to 20."""
     task = {"d": 30, "base_degree": 1, "composite_degree": 4, "outputs": 4}
     found = of_two_kernels((10, 27), (10, 27), task=task)[0]
-    assert (found.status, found.note) == ("shown", "") and "N to 27," in found.item
+    assert (found.status, found.note) == ("shown", ONE_SEED) and "N to 27," in found.item
     for sizes in (((10, 20), (10, 27)), ((10, 27), (10, 20))):
         found = of_two_kernels(*sizes, task=task)[0]
-        assert (found.status, found.note) == ("undecided", "kernels were run to N = 20 of 27")
+        assert found.status == "undecided"
+        assert found.note == f"kernels were run to N = 20 of 27; {ONE_SEED}"
         assert "N to 20," in found.item
 
 
@@ -178,5 +180,5 @@ def test_of_several_widths_and_sizes_theorem_3_has_to_do_with_the_largest():
     fields |= {"sweep.num_train": (27,), "sweep.baselines": ()}
     fields |= {"sweep.series": (("3resnet", "all"),)}
     found = sample_claims(configure(**fields), pd.DataFrame(rows))[1]
-    assert (found.status, found.note) == ("shown", "")
+    assert (found.status, found.note) == ("shown", ONE_SEED)
     assert "to 27 of them, N to 27," in found.item

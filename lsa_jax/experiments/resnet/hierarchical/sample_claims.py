@@ -122,7 +122,8 @@ def _needs_more(kernel: dict[int, Claim], num_train: int) -> tuple[Status, str]:
         return "undecided", f"a kernel was run to N = {max(kernel):,} alone"
     for n, claim in kernel.items():
         if n <= last and claim.status != "not shown":
-            note = claim.note or f"in the place of {num_train:,} a kernel is not above the bound"
+            note = f"in the place of {num_train:,} a kernel is not above the bound"
+            note = claim.note if claim.status == "undecided" else note
             return "undecided", f"at N = {n:,} {note}"
     return "shown", ""
 

@@ -10,7 +10,7 @@ import pandas as pd
 from lsa_jax.experiments.resnet.errors import errors_at, gaps, no_sample
 from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS, SGD_WIDTHS
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import compare, not_run
+from lsa_jax.reporting.claims import ONE_SEED, compare, not_run
 from lsa_jax.reporting.curves import PALETTE, tidy
 from lsa_jax.reporting.doubts import doubted
 from lsa_jax.reporting.report import Claim, Report
@@ -52,7 +52,8 @@ def hand_claims(hand: pd.DataFrame, num_test: int) -> list[Claim]:
         options = {"num_test": num_test, "below": error, "unless": failed}
         claim = errors_at("some", names, errors, **options)
         # They are made, not drawn: more examples tell, more seeds do not.
-        claim = claim._replace(note=claim.note.replace("2 seeds or more and ", ""))
+        note = claim.note.replace("2 seeds or more and ", "").replace(ONE_SEED, "")
+        claim = claim._replace(note=note)
         if norms.notna().any() and not errors:
             claim = Claim(*names, "no such norm", None, "undecided", note="none of that norm")
         claims.append(claim)
