@@ -159,6 +159,17 @@ def test_the_times_as_many_examples_are_what_seeds_leave_of_the_distance(error, 
     assert far == "it would take more than 1000 seeds"
 
 
+def test_two_seeds_say_what_it_would_take_beside_them():
+    found = claims.compare("", "", [1.0, -0.5], above=0.0)
+    told = int(found.note.removeprefix("it would take about ").removesuffix(" seeds"))
+    spread = 1.5 / 2**0.5
+    reach = [scipy.stats.t.ppf(0.975, n - 1) * spread / n**0.5 for n in (told - 1, told)]
+    assert reach[0] >= 0.25 > reach[1]
+    # They reach 12.706 x 0.1 = 1.27 of the 2; (1.96 x 5)^2 / (2^2 - 1.27^2) = 40.3.
+    note = claims.compare("", "", [1.9, 2.1], above=0.0, examples_error=5.0).note
+    assert note == "it would take about 41 times as many test examples"
+
+
 def test_one_seed_is_decided_by_its_test_examples_alone():
     assert claims.compare("", "", [3.77], above=0.0, examples_error=2.3).status == "undecided"
     assert claims.compare("", "", [3.77], above=0.0, examples_error=1.0).status == "shown"
