@@ -15,7 +15,7 @@ from lsa_jax.kernels import (
     regress_cg,
     ridge_path_cg,
 )
-from lsa_jax.kernels.solve import checkpoint, preconditioner
+from lsa_jax.kernels.solve import checkpoint, iterative_path, preconditioner
 
 RIDGES = (3e-3, 0.1, 1.0)
 
@@ -130,6 +130,9 @@ def test_left_out_errors_are_within_their_bars(given):
 def test_what_is_not_solved_or_accepted_is_refused(given):
     with pytest.raises(NumericalError, match="200 examples with ridge 1e-07 .* after 2 iter"):
         ridge_path_cg(*given, [1.0, 1e-7], max_iterations=2, rank=5)
+    # The first of these is solved by then.
+    with pytest.raises(NumericalError, match="200 examples with ridge 1e-07 .* after 2 iter"):
+        ridge_path_cg(*given, [1e6, 1e-7], max_iterations=2, rank=5)
     with pytest.raises(InputError, match="no ridges"):
         ridge_path_cg(*given, [])
     with pytest.raises(InputError, match=r"ridges are \(0.1, 0\)"):
@@ -141,3 +144,10 @@ def test_what_is_not_solved_or_accepted_is_refused(given):
     np.testing.assert_allclose(int(told[2]), 4 * (float(told[1]) / 0.25) ** 2, rtol=0.1)
     with pytest.raises(InputError, match="probes is 1"):
         leave_one_out_cg(*given[:2], RIDGES, key=jax.random.key(0), probes=1)
+
+
+def test_the_error_of_a_diagonal_is_that_of_the_mean_of_its_probes():
+    # Of 0 and 0.8 the standard error is 0.8 / sqrt(2) / sqrt(2).
+    with pytest.raises(NumericalError, match="error of 0.4 from 2 probes"):
+        iterative_path._check_diagonal(np.ones(3), np.array([[0.0, 0.8]] * 3), 0.1)
+    iterative_path._check_diagonal(np.ones(3), np.array([[0.0, 0.49]] * 3), 0.1)
