@@ -204,7 +204,8 @@ def write_run(
     write_json(directory / "result.json", result)
 
 
-def _remedy(directory: Path) -> str:
+def remedy(directory: Path) -> str:
+    """Returns the way out where a file of a run is damaged."""
     return f"remove the folder {directory}, and the same command computes this run again"
 
 
@@ -217,20 +218,20 @@ def read_result(workdir: Path, run_id: str) -> dict[str, Any] | None:
     directory = run_directory(workdir, run_id)
     path = directory / "result.json"
     try:
-        result = read_object(path, _remedy(directory))
+        result = read_object(path, remedy(directory))
     except FileNotFoundError:
         return None
     if result.get("id") != run_id:
-        raise InputError(f"{path} is of run {result.get('id')!r}; {_remedy(directory)}")
+        raise InputError(f"{path} is of run {result.get('id')!r}; {remedy(directory)}")
     if result.get("status") not in ("ok", "failed"):
         raise InputError(
-            f"{path} is damaged: status is {result.get('status')!r}; {_remedy(directory)}"
+            f"{path} is damaged: status is {result.get('status')!r}; {remedy(directory)}"
         )
     for name, value in result.items():
         counts = name == "seconds" or name.startswith(("test_", "train_"))
         if counts and not (value is None or is_number(value)):
             raise InputError(
-                f"{path} is damaged: {name} is {value!r}; expected a number; {_remedy(directory)}"
+                f"{path} is damaged: {name} is {value!r}; expected a number; {remedy(directory)}"
             )
     return result
 
@@ -244,16 +245,16 @@ def read_all_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     directory = run_directory(workdir, run_id)
     path = directory / "metrics.jsonl"
     try:
-        with _reading(path, _remedy(directory)):
+        with _reading(path, remedy(directory)):
             rows = [json.loads(line) for line in path.read_text().splitlines()]
     except FileNotFoundError:
-        raise InputError(f"{path} is missing; {_remedy(directory)}") from None
+        raise InputError(f"{path} is missing; {remedy(directory)}") from None
     except InputError:  # which is a ValueError, too, and says why
         raise
     except ValueError:
         rows = [None]
     if not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path} is damaged; {_remedy(directory)}")
+        raise InputError(f"{path} is damaged; {remedy(directory)}")
     return rows
 
 

@@ -5,23 +5,33 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-Status = Literal["shown", "not shown", "undecided", "measured", "not run"]
+Status = Literal[
+    "shown",
+    "shown of one seed",
+    "not shown",
+    "undecided",
+    "condition not met",
+    "measured",
+    "not run",
+]
 
 
-class Claim(NamedTuple):
-    """One statement or number of the paper beside ours; a row of `report.json`.
+class Row(NamedTuple):
+    """A decided claim: the paper's statement or number beside ours; a row of `report.json`.
 
     Attributes:
-        item: what is compared, in words.
+        item: the quantity, in words.
         paper: the paper's number or statement; empty where the paper gives none.
-        ours: what came out here; empty where it was not run.
+        ours: our number; empty where it was not run.
         spread: standard deviation over seeds; None where there is one seed or none.
-        status: "shown" or "not shown"; "undecided" where an interval contains the threshold or
-            there are too few seeds; "measured" where the paper says nothing that could be shown;
-            "not run". `reporting.claims` decides.
-        low: lower end of the 95 % interval that decided; None where none did.
+        status: see `reporting.evidence`.
+        low: lower end of the interval that decided; None where none did.
         high: upper end.
-        note: what an undecided claim would take; what speaks against relying on the number.
+        note: for an undecided claim, the runs that would decide it.
+        condition: the conditions of the claim, and for "condition not met" the one that fails.
+        primary: whether it is one of the work's main claims.
+        p: one-sided p-value; None where there is none.
+        holm: whether a primary claim also holds after Holm's correction; None for all others.
     """
 
     item: str
@@ -32,12 +42,19 @@ class Claim(NamedTuple):
     low: float | None = None
     high: float | None = None
     note: str = ""
+    condition: str = ""
+    primary: bool = False
+    p: float | None = None
+    holm: bool | None = None
 
-    def within(self, least: float, most: float) -> "Claim":
+    def within(self, least: float, most: float) -> "Row":
         """Returns the claim with an interval that ends where its number does, such as at 100 %."""
         if self.low is None or self.high is None:
             return self
         return self._replace(low=max(self.low, least), high=min(self.high, most))
+
+
+Claim = Row  # until every experiment states its claims as data
 
 
 class Report(NamedTuple):

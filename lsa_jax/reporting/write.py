@@ -16,6 +16,20 @@ def cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
 
 
+def mean_and_spread(values: pd.Series, form: str = ".3f", spread_form: str | None = None) -> str:
+    """Returns mean ± standard deviation over seeds, for a table; empty where no seed has any.
+
+    Args:
+        values: one a seed; missing ones are left out.
+        form: of the mean.
+        spread_form: of the deviation; None means as the mean.
+    """
+    if not values.count():
+        return ""
+    ends = f" ± {format(values.std(), spread_form or form)}" if values.count() > 1 else ""
+    return format(values.mean(), form) + ends
+
+
 def markdown_table(table: pd.DataFrame) -> str:
     """Returns the table in Markdown, columns aligned so that it also reads well on a terminal.
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from lsa_jax.reporting.courses import counter
 from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
+from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.sweep.points import Point
 
@@ -26,6 +27,7 @@ class Outcome(NamedTuple):
         status: "failed" where a loss or a solve left the finite numbers.
         message: why it failed, in one line; empty where it did not.
         timings: numbers of the clock, which differ from run to run; columns beside `seconds`.
+        outcomes: results on each test example; None where the run has no test set.
     """
 
     metrics: dict[str, Any]
@@ -33,6 +35,7 @@ class Outcome(NamedTuple):
     status: Literal["ok", "failed"] = "ok"
     message: str = ""
     timings: dict[str, float | None] = {}
+    outcomes: Outcomes | None = None
 
 
 def with_last_measures(outcome: Outcome, cost: tuple[int, float | None] | None) -> Outcome:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, outcomes
 from lsa_jax.sweep import config_files
 
 # How long what is packed may be; checked while it is read, as a few bytes can stand for many.
@@ -36,12 +36,12 @@ def pack(folder: Path) -> bytes | None:
     """
     if any(folder.glob("groups/*/*.npy")):
         return None
+    ids = [path.parent.name for path in sorted(folder.glob("runs/*/result.json"))]
+    of_examples = outcomes.read(folder, ids)
     runs = [
-        {
-            "result": files.read_result(folder, path.parent.name),
-            "history": files.read_all_metrics(folder, path.parent.name),
-        }
-        for path in sorted(folder.glob("runs/*/result.json"))
+        {"result": files.read_result(folder, run), "history": files.read_all_metrics(folder, run)}
+        | ({"outcomes": outcomes.to_json(of_examples[run])} if run in of_examples else {})
+        for run in ids
     ]
     content = json.dumps({"record": _record(folder), "runs": runs}, allow_nan=False)
     return lzma.compress(content.encode(), preset=9)
@@ -67,4 +67,6 @@ def unpack(path: Path, folder: Path) -> None:
     found = _unpacked(path.read_bytes(), path)
     files.write_json(folder / "config.json", found["record"])
     for run in found["runs"]:
+        if "outcomes" in run:
+            outcomes.write(folder, run["result"]["id"], outcomes.from_json(run["outcomes"]))
         files.write_run(folder, run["result"]["id"], run["result"], run["history"])

@@ -24,6 +24,7 @@ import pandas as pd
 from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.reporting import files, heartbeat
+from lsa_jax.reporting import outcomes as kept_outcomes
 from lsa_jax.reporting.heartbeat import Heartbeat
 from lsa_jax.reporting.logs import UNWATCHED, Watch
 from lsa_jax.reporting.machine import describe_host
@@ -112,6 +113,8 @@ def _store(
     group: list[Point], outcomes: list[Outcome], seconds: float, workdir: Path, watch: Watch
 ) -> None:
     for point, outcome in zip(group, outcomes, strict=True):
+        if outcome.outcomes is not None:  # before the result, which marks the run as done
+            kept_outcomes.write(workdir, point.id, outcome.outcomes)
         files.write_run(workdir, point.id, _result(point, outcome, seconds), outcome.history)
     for point in group:  # after all of them: a log that fails leaves no result unwritten
         watch.stored(point.id)

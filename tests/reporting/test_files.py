@@ -208,10 +208,9 @@ def test_a_report_writes_every_file_it_names(tmp_path):
     text = write_report(tmp_path, results, _report())
     written = [line.split()[-1] for line in text.splitlines() if line.startswith("wrote ")]
     assert sorted(written) == sorted(str(p) for p in tmp_path.iterdir())
-    assert json.loads((tmp_path / "report.json").read_text()) == [
-        {"item": "gap", "paper": 18.2, "ours": 20.5, "spread": 1.25, "status": "shown"}
-        | {"low": None, "high": None, "note": ""}
-    ]
+    (row,) = json.loads((tmp_path / "report.json").read_text())
+    expected = {"item": "gap", "paper": 18.2, "ours": 20.5, "spread": 1.25, "status": "shown"}
+    assert expected.items() <= row.items()
     assert "- b: the loss was not finite" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 

@@ -1,10 +1,4 @@
-"""The report of the coordinate check: change of activations against width, and its slopes.
-
-The claims were stated before any run: in muP the slope of log change against log width is within
-`FLAT` of 0 for every layer, in the standard parameterisation that of the outputs is above `STEEP`,
-and in the NTK parameterisation SGD moves features the less the wider they are: below -`STEEP`.
-A slope takes three widths or more, and all that a sweep asks for: two give a slope to any noise.
-"""
+"""The report of the coordinate check: change of activations against width, and its slopes."""
 
 import functools
 from pathlib import Path
@@ -14,14 +8,14 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lazy_rich.coordinate_check.claims import make_claims
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import sweep
-from lsa_jax.reporting import claims as deciding
-from lsa_jax.reporting import doubts
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
 
-FLAT, STEEP = 0.15, 0.3
-FEWEST_WIDTHS = 3
 _LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 _OUTPUTS = "change/outputs"
 
@@ -46,70 +40,12 @@ def slopes(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*keys, "layer", "slope"])
 
 
-def _of_layers(own: pd.DataFrame, *, outputs: bool) -> pd.Series:
-    """Returns the slopes by seed: of the outputs, or the mean over what lies before them."""
-    return own[(own["layer"] == _OUTPUTS) == outputs].groupby("seed")["slope"].mean()
-
-
-def _doubts(config: ml_collections.ConfigDict, table: pd.DataFrame, rule: str, name: str) -> dict:
-    """Returns what speaks against the slopes of a rule and parameterisation, for `doubted`."""
-    rows = table[(table["optimizer"] == rule) & (table["parameterization"] == name)]
-    # What does not change at all, or leaves the finite numbers, has no logarithm.
-    moves = rows.copy()
-    moves[layers(table)] = rows[layers(table)].where(rows[layers(table)] > 0)
-    wanted = [
-        point
-        for point in sweep(config)
-        if (point["optimizer"], point["parameterization"]) == (rule, name)
-    ]
-    widths = rows["width_factor"].nunique()
-    few = f"it would take {FEWEST_WIDTHS} widths or more" if 0 < widths < FEWEST_WIDTHS else ""
-    sample = doubts.no_sample(rows, layers(table), ["width_factor"])
-    lost = doubts.lost_runs(wanted, moves, layers(table))
-    return {"against": [lost], "refuted": [few, sample]}
-
-
-def make_claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
-    """Returns the claims of each update rule; others' count only where the standard one fails.
-
-    Args:
-        config: of the sweep.
-        table: its results, without those that failed.
-    """
-    found, claims = slopes(table), []
-    item = "slope of log change against log width"
-    for rule in table["optimizer"].unique():
-        of_rule = found[found["optimizer"] == rule]
-        by_name = dict(list(of_rule.groupby("parameterization", sort=False)))
-        nothing = of_rule.iloc[:0]
-        steep = _of_layers(by_name.get("standard", nothing), outputs=True)
-        control = deciding.compare(
-            f"{item}, standard, {rule}, outputs", f"above {STEEP:g}", steep, above=STEEP
-        )
-        control = doubts.doubted(control, **_doubts(config, table, rule, "standard"))
-        unless = "" if control.status == "shown" else "the standard one is not shown to fail"
-        claims.append(control)
-        against = _doubts(config, table, rule, "mup")
-        for layer, own in by_name.get("mup", nothing).groupby("layer", sort=False):
-            values = own.set_index("seed")["slope"]
-            name = f"{item}, muP, {rule}, {layer.removeprefix('change/')}, within {FLAT:g}"
-            claim = deciding.agree(name, 0.0, values, FLAT, unless=unless)
-            claims.append(doubts.doubted(claim, **against))
-        if rule == "sgd":
-            own = _of_layers(by_name.get("ntk", nothing), outputs=False)
-            name = f"{item}, NTK, sgd, mean of features"
-            # Where all fall likewise it is not the parameterisation that makes them.
-            claim = deciding.compare(name, f"below {-STEEP:g}", own, below=-STEEP, unless=unless)
-            claims.append(doubts.doubted(claim, **_doubts(config, table, rule, "ntk")))
-    return claims
-
-
 def _table(table: pd.DataFrame) -> pd.DataFrame:
     """Returns one row an update rule and parameterisation, one column a layer: slopes."""
     found = slopes(table)
     found["layer"] = found["layer"].str.removeprefix("change/")
     cells = found.groupby(["optimizer", "parameterization", "layer"], sort=False)["slope"]
-    return cells.apply(deciding.cell, ".3f").unstack("layer").reset_index()
+    return cells.apply(mean_and_spread, ".3f").unstack("layer").reset_index()
 
 
 def draw(table: pd.DataFrame) -> Any:
@@ -142,7 +78,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[("Slope of log change against log width", _table(table))],
-        claims=make_claims(config, table),
+        claims=decide_all(make_claims(config, layers(table)), Runs.of(sweep(config), results)),
         figures={"coordinate_check": functools.partial(draw, table)},
         notes=[
             f"Change after {config.steps} steps of {config.batch_size} examples, "

@@ -1,0 +1,319 @@
+"""Decides claims: the one place where a stated claim and the runs of a sweep become a status.
+
+A claim is data: the statement, the statistic, the range that its mean must lie in, the conditions
+under which it speaks for or against the paper, and whether it is primary. Thresholds are the
+paper's, or were stated before anything was run. A claim is
+
+* shown, if the whole 95 % interval lies in the range;
+* shown of one seed, if it does and there is one seed: other seeds may differ;
+* not shown, if the whole interval lies outside of the range;
+* undecided, if the interval contains an end of the range: the note says what would decide it;
+* condition not met, if a condition fails, whatever the interval;
+* measured, if the claim has no range, and not run, if there is no result.
+
+A claim of agreement (`within`) is two one-sided tests at 5 %, so that its interval is of 90 %
+(Schuirmann, 1987). Only primary claims are corrected for multiplicity; the others are exploratory.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import scipy.optimize
+import scipy.stats
+
+from lsa_jax.reporting.report import Row, Status
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import (
+    DOMAINS,
+    SCALES,
+    TAIL,
+    Sample,
+    Statistic,
+    Variance,
+    ends,
+    half_length,
+    needed,
+    share_ends,
+    variance,
+)
+from lsa_jax.reporting.statistics import accuracy
+
+# Fewer test examples decide nothing: their mean is not taken to be normal.
+FEWEST_EXAMPLES = 30
+# A learner has fitted its training set from this accuracy on: the one definition for all claims.
+FITTED = 0.99
+_SINGLE_PRECISION = 1e-6
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A statement that must hold before a claim says anything about the paper.
+
+    Attributes:
+        words: the condition, as the report prints it.
+        unmet: from the runs to the numbers that contradict it; "" where it holds.
+    """
+
+    words: str
+    unmet: Callable[[Runs], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim, stated before the runs.
+
+    Attributes:
+        item: the quantity, in words.
+        paper: the paper's statement, or with `within` its number.
+        statistic: `(runs) -> Sample`, see `reporting.statistics`.
+        above: lower end of the range.
+        below: upper end of the range.
+        within: margin around the paper's number; the range of a claim of agreement.
+        seed_sd: expected standard deviation over seeds of a claim of agreement. The claim is only
+            measured where the planned seeds and test examples could not show it.
+        paper_error: standard error of the paper's number, where it can be computed.
+        every: whether each value, 1 or 0, must be 1: the claim is about all runs.
+        luck: of `every`: the probability that a run holds without anything being learned.
+        conditions: under which the claim is decided.
+        primary: whether it is one of the work's main claims.
+        ours: words in place of our number, computed from the runs.
+        digits: decimal places of our number.
+    """
+
+    item: str
+    statistic: Statistic
+    paper: str | float = ""
+    above: float = -math.inf
+    below: float = math.inf
+    within: float | None = None
+    seed_sd: float | None = None
+    paper_error: float = 0.0
+    every: bool = False
+    luck: float = 0.0
+    conditions: tuple[Condition, ...] = ()
+    primary: bool = False
+    ours: Callable[[Runs], str] | None = None
+    digits: int = 4
+
+    def __post_init__(self) -> None:
+        if self.within is None:
+            if not isinstance(self.paper, str):
+                raise ValueError(f"{self.item}: a number of the paper needs a margin, `within`")
+        elif self.seed_sd is None or isinstance(self.paper, str):
+            raise ValueError(f"{self.item}: agreement needs a number and the expected `seed_sd`")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lower and upper end of the range, in natural units."""
+        if self.within is None:
+            return self.above, self.below
+        return self.paper - self.within, self.paper + self.within
+
+    @property
+    def tail(self) -> float:
+        """Probability outside of the interval on either side."""
+        return TAIL if self.within is None else 2 * TAIL
+
+    @property
+    def statement(self) -> str | float:
+        """The paper's cell of the report: what the claim tests."""
+        low, high = self.range
+        if self.paper != "" or self.within is not None or self.every:
+            return self.paper
+        bounds = [f"above {low:g}"] * (low > -math.inf) + [f"below {high:g}"] * (high < math.inf)
+        return ", ".join(bounds)
+
+
+def shown(claim: Claim, words: str) -> Condition:
+    """Returns the condition that another claim is shown, by one seed or more."""
+
+    def unmet(runs: Runs) -> str:
+        status = decide(claim, runs).status
+        return "" if status.startswith("shown") else f"{claim.item}: {status}"
+
+    return Condition(words, unmet)
+
+
+def fitted(words: str, **settings: object) -> Condition:
+    """Returns the condition that all runs with these settings have fitted their training set."""
+
+    def unmet(runs: Runs) -> str:
+        accuracies = runs.where(**settings).finished.reindex(columns=["train_accuracy"])
+        least = accuracies["train_accuracy"].astype(float).min()
+        if not len(accuracies) or least >= FITTED - _SINGLE_PRECISION:
+            return ""
+        return f"{100 * least:.4g} % of the training set right, {100 * FITTED:g} % needed"
+
+    return Condition(f"{words} fits its training set", unmet)
+
+
+def enough(setting: str, least: int, words: str, **settings: object) -> Condition:
+    """Returns the condition that finished runs have so many values of a setting."""
+
+    def unmet(runs: Runs) -> str:
+        there = runs.where(**settings).finished.get(setting)
+        count = 0 if there is None else there.nunique()
+        return "" if count >= least else f"{count}, {least} needed"
+
+    return Condition(words, unmet)
+
+
+def above_chance(words: str, *, classes: int = 2, **settings: object) -> Condition:
+    """Returns the condition that test accuracies exceed that of the best constant answer.
+
+    Args:
+        words: the learner.
+        classes: number of classes, for results that have neither the column `chance`, the accuracy
+            of the best constant answer, nor `num_classes`.
+        settings: of its runs.
+    """
+
+    def unmet(runs: Runs) -> str:
+        rows = runs.where(**settings).finished
+        found = accuracy(unit=1.0, **settings)(runs)
+        if not len(found.values):
+            return ""
+        known = rows.get("chance", 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
+        chance, mean = float(known.max()), float(found.values.mean())
+        if mean - scipy.stats.norm.isf(TAIL) * found.error > chance:
+            return ""
+        return f"an accuracy of {mean:.3f}, where a constant answer has {chance:.3f}"
+
+    return Condition(f"{words} is above chance", unmet)
+
+
+def decide(claim: Claim, runs: Runs) -> Row:
+    """Decides one claim."""
+    sample = claim.statistic(runs)
+    if sample.values.notna().sum() == 0:
+        note = sample.lost or ("no number" if len(sample.values) else "")
+        return Row(
+            claim.item, claim.statement, "", None, "not run", primary=claim.primary, note=note
+        )
+    row = _every(claim, sample) if claim.every else _in_range(claim, sample, runs)
+    if claim.ours is not None:
+        row = row._replace(ours=claim.ours(runs))
+    return row if row.status == "measured" else _conditioned(row, claim, sample, runs)
+
+
+def decide_all(claims: Iterable[Claim], runs: Runs) -> list[Row]:
+    """Decides claims, primary ones first, each with its status after Holm's correction."""
+    rows = sorted((decide(claim, runs) for claim in claims), key=lambda row: not row.primary)
+    return holm(rows)
+
+
+def holm(rows: Sequence[Row]) -> list[Row]:
+    """Marks the primary claims that hold after Holm's (1979) correction over all primary ones."""
+    tested = [at for at, row in enumerate(rows) if row.primary and row.p is not None]
+    holds, going = set(), True
+    for rank, at in enumerate(sorted(tested, key=lambda at: rows[at].p)):
+        going &= rows[at].p <= TAIL / (len(tested) - rank)
+        holds |= {at} if going and rows[at].status == "shown" else set()
+    return [row._replace(holm=at in holds) if at in tested else row for at, row in enumerate(rows)]
+
+
+def _conditioned(row: Row, claim: Claim, sample: Sample, runs: Runs) -> Row:
+    """Checks a claim's conditions, and the ones that hold for any claim."""
+    refuted = claim.every and row.status == "not shown"  # one exception is enough
+    unmet = [] if refuted else [sample.lost, "all seeds are equal" if sample.equal else ""]
+    if sample.count is not None and sample.count < FEWEST_EXAMPLES:
+        unmet.append(f"{sample.count} test examples, {FEWEST_EXAMPLES} needed")
+    for condition in claim.conditions:
+        if found := condition.unmet(runs):
+            unmet.append(f"{condition.words}: {found}")
+    if unmet := "; ".join(filter(None, unmet)):
+        return row._replace(status="condition not met", condition=f"not met: {unmet}", p=None)
+    return row._replace(condition="; ".join(one.words for one in claim.conditions))
+
+
+def _every(claim: Claim, sample: Sample) -> Row:
+    """Decides a claim about all runs by the exact interval of the share that holds."""
+    values = sample.values.dropna()
+    count, holding = len(values), int((values == 1).sum())
+    low, high = (holding / count,) * 2 if sample.exact else share_ends(holding, count)
+    status: Status = "shown" if sample.exact or count > 1 else "shown of one seed"
+    note = "" if sample.exact else f"holds in at least {100 * low:.0f} % of runs like these"
+    if holding < count:
+        status, note = "not shown", ""
+    elif claim.luck and claim.luck**count > TAIL:
+        runs = math.ceil(math.log(TAIL) / math.log(claim.luck))
+        status, note = "undecided", f"by luck alone in {100 * claim.luck**count:.0f} % of cases: "
+        note += f"it would take {runs} runs"
+    ours = f"{holding} of {count}"
+    p = None if sample.exact else claim.luck**count if holding == count and claim.luck else None
+    return _row(claim, ours, None, status, (low, high), note, p)
+
+
+def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
+    """Decides a claim about a mean by its interval."""
+    values, (to_scale, back) = sample.values, SCALES[sample.scale]
+    with np.errstate(divide="ignore"):
+        above, below = (
+            float(to_scale(np.clip(end, *DOMAINS[sample.scale]))) for end in claim.range
+        )
+    sample = sample._replace(extra=claim.paper_error)
+    low, high = ends(sample, claim.tail)
+    mean, one = float(values.mean()), len(values) == 1 and not sample.exact
+    note, p = "", _p_value(sample, above, below)
+    if claim.range == (-math.inf, math.inf):
+        status: Status = "measured"
+    elif note := _cannot_show(claim, sample, runs):
+        status, p = "measured", None
+    elif low > above and high < below:
+        status = "shown of one seed" if one else "shown"
+    elif high <= above or low >= below:
+        status, note = "not shown", "one seed" if one else ""
+    else:
+        status = "undecided"
+        distance = min(abs(mean - above), abs(mean - below))
+        note = "it would take " + needed(sample, distance, claim.tail)
+    spread = float(back(values).std()) if len(values) > 1 else None
+    limits = None if np.isnan(low) else (float(back(low)), float(back(high)))
+    return _row(claim, round(float(back(mean)), claim.digits), spread, status, limits, note, p)
+
+
+def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
+    """Returns why the planned runs could never show an agreement; "" where they could."""
+    if claim.within is None or sample.exact or sample.ends is not None:
+        return ""
+    planned = max(len(sample.values), runs.planned.get("seed", sample.values).nunique())
+    expected = Variance(claim.seed_sd**2, variance(sample).of_examples)
+    half = half_length(expected, planned, claim.tail)
+    if half < claim.within:
+        return ""
+    reach = "no interval" if np.isnan(half) else f"an interval of ± {half:.2g}"
+    return f"{planned} seeds cannot show agreement within {claim.within:g}: they have {reach}"
+
+
+def _p_value(sample: Sample, above: float, below: float) -> float | None:
+    """Returns the one-sided p-value of a range: the tail at which the interval touches its end."""
+    mean = float(sample.values.mean())
+    if sample.exact or not above < mean < below:
+        return None
+
+    def margin(tail: float) -> float:
+        low, high = ends(sample, tail)
+        return min(low - above, below - high)
+
+    most, least = 0.5 - 1e-12, 1e-12
+    if np.isnan(margin(TAIL)) or margin(most) < 0:
+        return None
+    return least if margin(least) > 0 else float(scipy.optimize.brentq(margin, least, most))
+
+
+def _row(
+    claim: Claim,
+    ours: str | float,
+    spread: float | None,
+    status: Status,
+    limits: tuple[float, float] | None,
+    note: str,
+    p: float | None,
+) -> Row:
+    low, high = (None, None) if limits is None else (float(f"{end:.4g}") for end in limits)
+    return Row(
+        claim.item, claim.statement, ours, spread, status, low, high, note, "", claim.primary, p
+    )

@@ -1,0 +1,114 @@
+"""The runs of a sweep, planned and finished, filtered together."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from lsa_jax.reporting.outcomes import Outcomes
+
+_MOST_NAMED = 3
+_NOT_DRAWN = ("id", "seed", "status", "message")
+# Parts of the names of columns that differ between equal computations.
+_OF_THE_MACHINE = ("seconds", "gigabytes", "iterations", "residual")
+
+
+class Runs(NamedTuple):
+    """Runs of a sweep: the ones it asks for, and the results of the ones that finished.
+
+    Attributes:
+        planned: one row a planned run: its settings.
+        finished: one row a finished run: settings, results, `seed` and `id`.
+        outcomes: results on each test example, by run id; runs without kept outcomes are absent.
+        fresh: whether each seed draws a test set of its own; kept outcomes override it.
+    """
+
+    planned: pd.DataFrame
+    finished: pd.DataFrame
+    outcomes: Mapping[str, Outcomes] = {}
+    fresh: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        planned: Sequence[Mapping[str, object]],
+        results: pd.DataFrame,
+        outcomes: Mapping[str, Outcomes] | None = None,
+        *,
+        fresh: bool = False,
+    ) -> "Runs":
+        """Returns the runs of a sweep from its settings and its table of results.
+
+        Args:
+            planned: settings of every run that the sweep asks for; "data.noise" is the column
+                "noise". Empty means the runs that are in the results.
+            results: one row a run; failed ones have another `status` than "ok".
+            outcomes: as the attribute.
+            fresh: as the attribute.
+        """
+        finished = results[results["status"] == "ok"] if "status" in results else results
+        rows = [{n.split(".")[-1]: _hashable(v) for n, v in p.items()} for p in planned]
+        asked = pd.DataFrame(rows) if rows else results.reindex(columns=["seed"])
+        asked = asked[[name for name in asked if name in results]]
+        return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
+
+    def where(self, **settings: object) -> "Runs":
+        """Returns the runs with these settings; a tuple accepts each of its members."""
+        planned, finished = (_having(rows, settings) for rows in self[:2])
+        return self._replace(planned=planned, finished=finished)
+
+    def assign(self, **columns: object) -> "Runs":
+        """Returns the runs with columns computed from each table, as `DataFrame.assign` does."""
+        planned, finished = (rows.assign(**columns) for rows in self[:2])
+        return self._replace(planned=planned, finished=finished)
+
+    def by_seed(self, column: str) -> pd.Series:
+        """Returns a column's finite numbers by seed, the mean where a seed has several."""
+        values = self.finished.reindex(columns=["seed", column]).astype(float)
+        values = values[np.isfinite(values[column])]
+        return values.groupby("seed")[column].mean()
+
+    def lost(self, column: str) -> str:
+        """Names the planned runs without a finite number in a column; "" where there are none."""
+        names = [name for name in self.planned if name in self.finished]
+        values = self.finished.reindex(columns=[column])[column].astype(float)
+        there = self.finished.loc[np.isfinite(values), names]
+        found = {tuple(map(_hashable, row)) for row in there.itertuples(index=False, name=None)}
+        asked = list(self.planned[names].itertuples(index=False, name=None))
+        missing = [row for row in asked if row not in found]
+        if not missing:
+            return ""
+        words = [
+            ", ".join(f"{name} {value}" for name, value in zip(names, row, strict=True))
+            for row in missing[:_MOST_NAMED]
+        ]
+        more = len(missing) - _MOST_NAMED
+        words += [f"{more} more"] if more > 0 else []
+        return f"{len(missing)} of {len(asked)} runs have no result: {'; '.join(words)}"
+
+    def equal_seeds(self) -> bool:
+        """Whether two seeds or more agree in every result: nothing random was drawn."""
+        if self.finished["seed"].nunique() < 2:
+            return False
+        settings = [name for name in self.planned if name != "seed"]
+        drawn = [
+            name
+            for name in self.finished.select_dtypes("number")
+            if name not in (*settings, *_NOT_DRAWN)
+            and not any(part in name for part in _OF_THE_MACHINE)
+        ]
+        rows = self.finished
+        groups = [own for _, own in rows.groupby(settings, dropna=False)] if settings else [rows]
+        return all((own[drawn].nunique() <= 1).all() for own in groups)
+
+
+def _hashable(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _having(rows: pd.DataFrame, settings: Mapping[str, object]) -> pd.DataFrame:
+    for name, value in settings.items():
+        if name in rows:
+            rows = rows[rows[name].isin(value if isinstance(value, tuple) else (value,))]
+    return rows

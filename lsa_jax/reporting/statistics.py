@@ -1,0 +1,222 @@
+"""Statistics that claims are about: small functions that turn runs into samples.
+
+`accuracy(learner="network")` is the accuracy of the network's runs; `minus` and `retained` combine
+two statistics, paired by seed and by test example. A statistic of an experiment's own is any
+function from `Runs` to `Sample`.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+import scipy.stats
+
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import (
+    SCALES,
+    TAIL,
+    Sample,
+    ScaleName,
+    Statistic,
+    binomial_error,
+    ends,
+    fieller,
+)
+
+
+def value(
+    column: str, *, exact: bool = False, scale: ScaleName = "linear", **settings: object
+) -> Statistic:
+    """Returns the statistic of a column without test examples, such as a loss or a slope."""
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**settings)
+        values = SCALES[scale][0](own.by_seed(column))
+        return Sample(
+            values, scale=scale, exact=exact, lost=own.lost(column), equal=own.equal_seeds()
+        )
+
+    return statistic
+
+
+def accuracy(
+    column: str = "test_accuracy", *, unit: float = 100.0, **settings: object
+) -> Statistic:
+    """Returns the statistic of an accuracy on test examples, in percent unless `unit` is 1.
+
+    Kept outcomes are those of `test_accuracy`; other columns have binomial errors.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**settings)
+        values = unit * own.by_seed(column)
+        counts = own.finished.reindex(columns=["num_test"])["num_test"].dropna()
+        count = int(counts.max()) if len(counts) else None
+        known = count and len(values)
+        sample = Sample(
+            values,
+            shared=not own.fresh,
+            error=unit * binomial_error(values.mean() / unit, count) if known else 0.0,
+            unit=unit,
+            count=count,
+            lost=own.lost(column),
+            equal=own.equal_seeds(),
+        )
+        return _with_outcomes(sample, own) if column == "test_accuracy" else sample
+
+    return statistic
+
+
+def slope(column: str, against: str, **settings: object) -> Statistic:
+    """Returns the statistic of slopes by seed: log of a column against log of a swept setting.
+
+    A seed counts that has positive numbers at every planned value of the setting.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**settings)
+        positive = own.finished[own.finished[column].astype(float) > 0]
+        own = own._replace(finished=positive[np.isfinite(positive[column].astype(float))])
+        levels, found = own.planned[against].nunique(), {}
+        for seed, rows in own.finished.groupby("seed"):
+            if rows[against].nunique() == levels > 1:
+                found[seed] = np.polyfit(np.log(rows[against]), np.log(rows[column]), 1)[0]
+        values = pd.Series(found, dtype=float)
+        return Sample(values, lost=own.lost(column), equal=own.equal_seeds())
+
+    return statistic
+
+
+def mean_of(statistics: Sequence[Statistic]) -> Statistic:
+    """Returns the mean of statistics without test examples, by seed."""
+
+    def statistic(runs: Runs) -> Sample:
+        samples = [one(runs) for one in statistics]
+        values = pd.concat([sample.values for sample in samples], axis=1).dropna().mean(axis=1)
+        return Sample(
+            values,
+            lost=next(filter(None, (sample.lost for sample in samples)), ""),
+            equal=all(sample.equal for sample in samples),
+        )
+
+    return statistic
+
+
+def minus(first: Statistic, second: Statistic) -> Statistic:
+    """Returns the difference of two statistics, paired by seed and, where kept, by test example."""
+
+    def statistic(runs: Runs) -> Sample:
+        one, other = first(runs), second(runs)
+        seeds = one.values.index.intersection(other.values.index)
+        return _combined(one, other, seeds)._replace(
+            values=one.values[seeds] - other.values[seeds],
+            examples=_paired(lambda a, b: a - b, one, other, seeds),
+            error=float(np.hypot(one.error, other.error)),
+            exact=one.exact and other.exact,
+            ends=_mover(one, other) if one.ends or other.ends else None,
+        )
+
+    return statistic
+
+
+def retained(start: Statistic, end: Statistic, *, chance: float = 0.0) -> Statistic:
+    """Returns the percentage of accuracy above chance that is left: 100 (a1 - c) / (a0 - c).
+
+    Where a0 is less than three errors above chance, the interval is Fieller's (1954).
+
+    Args:
+        start: accuracies a0 in percent.
+        end: accuracies a1 in percent, on the same test examples.
+        chance: accuracy c of the best constant answer, in percent; 0 gives the plain percentage.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        before, after = start(runs), end(runs)
+        seeds = before.values.index.intersection(after.values.index)
+        a0, a1 = (one.values[seeds] - chance for one in (before, after))
+        share, level = a1 / a0, float(a0.mean())
+
+        def influence(y1: np.ndarray, y0: np.ndarray) -> np.ndarray:
+            r = share.to_numpy()[:, None]
+            return 100 * (r + ((y1 - chance) - r * (y0 - chance)) / a0.to_numpy()[:, None])
+
+        error = 100 * float(np.hypot(after.error, share.mean() * before.error)) / level
+
+        def by_fieller(tail: float) -> tuple[float, float]:
+            means = float(a1.mean()), level
+            found = fieller(*means, *(_mean_variance(s) for s in (after, before)), tail)
+            return 100 * found[0], 100 * found[1]
+
+        near = len(seeds) > 0 and level < 3 * _mean_variance(before) ** 0.5
+        return _combined(after, before, seeds)._replace(
+            values=100 * share,
+            examples=_paired(influence, after, before, seeds),
+            error=error,
+            unit=100 * after.unit / level if len(seeds) else 100.0,
+            ends=by_fieller if near else None,
+        )
+
+    return statistic
+
+
+def _mean_variance(sample: Sample) -> float:
+    """Returns the variance of a sample's mean, from its 95 % interval."""
+    low, high = ends(sample)
+    return ((high - low) / (2 * scipy.stats.norm.isf(TAIL))) ** 2
+
+
+def _combined(one: Sample, other: Sample, seeds: pd.Index) -> Sample:
+    """Returns a sample over the common seeds with what two samples say of runs and examples."""
+    counts = [sample.count for sample in (one, other) if sample.count is not None]
+    return one._replace(
+        shared=one.shared and other.shared,
+        count=min(counts, default=None),
+        lost=one.lost or other.lost,
+        equal=one.equal and other.equal,
+        tests=tuple(np.array(one.tests)[_rows(one, seeds)]) if one.tests else (),
+    )
+
+
+def _rows(sample: Sample, seeds: pd.Index) -> np.ndarray:
+    return sample.values.index.get_indexer(seeds)
+
+
+def _paired(
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    one: Sample,
+    other: Sample,
+    seeds: pd.Index,
+) -> np.ndarray | None:
+    """Combines the outcomes of two samples where both are of the same test examples by seed."""
+    if one.examples is None or other.examples is None or not len(seeds):
+        return None
+    first, second = _rows(one, seeds), _rows(other, seeds)
+    if [one.tests[i] for i in first] != [other.tests[i] for i in second]:
+        return None
+    return combine(one.examples[first], other.examples[second])
+
+
+def _with_outcomes(sample: Sample, runs: Runs) -> Sample:
+    """Adds the outcomes of runs where every seed has kept as many."""
+    ids = runs.finished.drop_duplicates("seed").set_index("seed")["id"]
+    kept = [runs.outcomes.get(ids[seed]) for seed in sample.values.index]
+    if not kept or None in kept or len({len(one.values) for one in kept}) > 1:
+        return sample
+    tests = tuple(one.test for one in kept)
+    return sample._replace(
+        examples=sample.unit * np.stack([one.values for one in kept]).astype(float),
+        shared=len(set(tests)) == 1,
+        tests=tests,
+        count=len(kept[0].values),
+    )
+
+
+def _mover(one: Sample, other: Sample) -> Callable[[float], tuple[float, float]]:
+    """Returns the interval of a difference from both intervals, by Zou and Donner (2008)."""
+
+    def both(tail: float) -> tuple[float, float]:
+        (l1, u1), (l2, u2) = ends(one, tail), ends(other, tail)
+        m1, m2 = one.values.mean(), other.values.mean()
+        return m1 - m2 - np.hypot(m1 - l1, u2 - m2), m1 - m2 + np.hypot(u1 - m1, m2 - l2)
+
+    return both

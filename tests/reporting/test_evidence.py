@@ -1,0 +1,231 @@
+"""Decisions on made-up results whose right answer is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from lsa_jax.reporting import evidence
+from lsa_jax.reporting.evidence import Claim, decide
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, ends, fieller, share_ends
+from lsa_jax.reporting.statistics import accuracy, minus, retained, value
+
+
+def runs_of(learners, *, tests="shared", planned=None, keep=True, **columns):
+    """Returns the runs of learners from their outcomes [seeds, examples], by name."""
+    rows, kept = [], {}
+    for name, outcomes in learners.items():
+        for seed, own in enumerate(np.atleast_2d(outcomes)):
+            run = f"{name}-{seed}"
+            extra = {key: values[name] for key, values in columns.items() if name in values}
+            rows.append(
+                {"id": run, "learner": name, "seed": seed, "test_accuracy": own.mean()}
+                | {"num_test": len(own), "train_accuracy": 1.0, "status": "ok"}
+                | extra
+            )
+            kept[run] = Outcomes(own, "one" if tests == "shared" else f"{seed}")
+    points = planned or [{"learner": r["learner"], "seed": r["seed"]} for r in rows]
+    return Runs.of(points, pd.DataFrame(rows), kept if keep else {}, fresh=tests == "fresh")
+
+
+def bits(rng, seeds, examples, rate):
+    return (rng.random((seeds, examples)) < rate).astype(float)
+
+
+GAP = minus(accuracy(learner="network"), accuracy(learner="kernel"))
+ABOVE = Claim(item="network minus kernel", statistic=GAP, above=0.0)
+
+
+def test_a_fitted_network_beside_a_kernel_that_is_not_has_no_gap():
+    rng = np.random.default_rng(0)
+    learners = {"network": bits(rng, 3, 2000, 0.9), "kernel": bits(rng, 3, 2000, 0.42)}
+    claim = Claim(
+        item="gap",
+        statistic=GAP,
+        above=0.0,
+        conditions=(evidence.fitted("the kernel", learner="kernel"),),
+    )
+    row = decide(claim, runs_of(learners, train_accuracy={"kernel": 0.42}))
+    assert row.status == "condition not met" and "42" in row.condition
+    assert decide(claim, runs_of(learners)).status == "shown"
+
+
+@pytest.mark.parametrize("tests", ["shared", "fresh"])
+def test_one_seed_has_a_status_of_its_own(tests):
+    rng = np.random.default_rng(0)
+    one = {"network": bits(rng, 1, 2000, 0.9), "kernel": bits(rng, 1, 2000, 0.5)}
+    assert decide(ABOVE, runs_of(one, tests=tests)).status == "shown of one seed"
+
+
+@pytest.mark.parametrize(("count", "status"), [(1, "shown of one seed"), (24, "shown")])
+def test_what_holds_in_every_run_is_a_share(count, status):
+    rows = pd.DataFrame({"seed": range(count), "holds": 1.0, "loss": np.arange(count)})
+    claim = Claim(item="holds", statistic=value("holds"), every=True)
+    row = decide(claim, Runs.of([], rows))
+    assert row.status == status
+    assert row.low == pytest.approx(0.025 ** (1 / count), rel=1e-3)
+    broken = rows.assign(holds=[0.0] + [1.0] * (count - 1))
+    assert decide(claim, Runs.of([], broken)).status == "not shown"
+
+
+def test_all_of_a_kernels_signal_may_be_lost():
+    # Two classes: 0.56 to 0.50 is everything above chance, 0.95 to 0.86 a fifth.
+    rng = np.random.default_rng(0)
+    rates = {"network": (0.95, 0.86), "kernel": (0.56, 0.50)}
+    rows, kept = [], {}
+    for name, seed, noise in ((n, s, z) for n in rates for s in range(3) for z in (0, 1)):
+        own = bits(rng, 1, 10_000, rates[name][noise])[0]
+        run = f"{name}-{seed}-{noise}"
+        kept[run] = Outcomes(own, "one")
+        rows.append(
+            {"id": run, "learner": name, "seed": seed, "noise": noise}
+            | {"test_accuracy": own.mean(), "num_test": len(own)}
+        )
+    runs = Runs.of([], pd.DataFrame(rows), kept)
+
+    def left(learner, chance):
+        ends = (accuracy(learner=learner, noise=noise) for noise in (0, 1))
+        return retained(*ends, chance=chance)
+
+    corrected = minus(left("network", 50.0), left("kernel", 50.0))
+    plain = minus(left("network", 0.0), left("kernel", 0.0))
+    assert decide(Claim(item="", statistic=corrected, above=0.0), runs).status == "shown"
+    assert decide(Claim(item="", statistic=plain, above=0.0), runs).ours < 5
+
+
+def test_agreement_of_fair_coins_is_shown_in_most_draws():
+    claim = Claim(item="accuracy", statistic=accuracy(), paper=50.0, within=0.8, seed_sd=0.5)
+    rng, found = np.random.default_rng(0), []
+    for _ in range(60):
+        coins = {"coin": bits(rng, 5, 10_000, 0.5)}
+        found.append(decide(claim, runs_of(coins, tests="fresh")).status)
+    assert np.mean([status == "shown" for status in found]) > 0.5
+
+
+@pytest.mark.parametrize("error", [7.5, 8.5])
+def test_nearby_errors_of_one_kind_are_decided_alike(error):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"seed": range(5), "test_error": error + 0.3 * rng.normal(size=5)})
+    claim = Claim(item="error", statistic=value("test_error", scale="log"), above=1.35)
+    row = decide(claim, Runs.of([], rows))
+    assert row.status == "shown" and 1.35 < row.low < error < row.high
+
+
+def test_a_claim_of_agreement_that_its_runs_cannot_show_is_only_measured():
+    rng = np.random.default_rng(0)
+    claim = Claim(item="", statistic=accuracy(), paper=90.0, within=0.1, seed_sd=2.0)
+    row = decide(claim, runs_of({"one": bits(rng, 3, 1000, 0.9)}))
+    assert row.status == "measured" and "cannot" in row.note
+
+
+def test_a_number_of_the_paper_beside_another_threshold_is_refused():
+    with pytest.raises(ValueError, match="within"):
+        Claim(item="", statistic=GAP, paper=16.8, above=0.0)
+    assert Claim(item="", statistic=GAP, above=0.0).statement == "above 0"
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize(
+    ("spoil", "word"),
+    [("lost", "no result"), ("equal", "equal"), ("few", "test examples")],
+)
+def test_unsound_runs_show_nothing(spoil, word, keep):
+    rng = np.random.default_rng(0)
+    size = 20 if spoil == "few" else 2000
+    seeds = 1 if spoil == "equal" else 3
+    learners = {"network": bits(rng, seeds, size, 0.99), "kernel": bits(rng, seeds, size, 0.2)}
+    if spoil == "equal":
+        learners = {name: np.repeat(own, 3, axis=0) for name, own in learners.items()}
+    planned = [{"learner": n, "seed": s} for n in learners for s in range(3 + (spoil == "lost"))]
+    row = decide(ABOVE, runs_of(learners, planned=planned, keep=keep))
+    assert row.status == "condition not met" and word in row.condition
+
+
+@pytest.mark.parametrize("tests", ["shared", "fresh"])
+@pytest.mark.parametrize("gap", [0.0, 0.02])
+def test_intervals_cover_the_truth(tests, gap):
+    """Seeds and examples both vary: 95 % of the intervals have the mean over both."""
+    rng, covered, repeats = np.random.default_rng(0), 0, 300
+    for _ in range(repeats):
+        hard = rng.normal(size=(1 if tests == "shared" else 4, 400)) * 0.15
+        own = rng.normal(size=(4, 1)) * 0.02
+        first, second = (
+            (rng.random((4, 400)) < 0.6 + shift + hard + moved).astype(float)
+            for shift, moved in ((gap, own), (0.0, 0.0))
+        )
+        sample = GAP(runs_of({"network": first, "kernel": second}, tests=tests))
+        low, high = ends(sample)
+        covered += low <= 100 * gap <= high
+    assert 0.92 <= covered / repeats <= 0.99
+
+
+def test_a_true_gap_of_nothing_is_seldom_shown_of_few_seeds():
+    rng, shown, repeats = np.random.default_rng(1), 0, 400
+    for _ in range(repeats):
+        drawn = rng.normal(size=3) * 4.7
+        rates = np.clip(0.7 + drawn[:, None] / 100, 0, 1)
+        learners = {
+            "network": (rng.random((3, 500)) < rates) * 1.0,
+            "kernel": bits(rng, 3, 500, 0.7),
+        }
+        shown += decide(ABOVE, runs_of(learners)).status == "shown"
+    assert shown / repeats <= 0.05
+
+
+def test_seeds_with_test_sets_of_their_own_have_students_interval():
+    rng = np.random.default_rng(0)
+    values = pd.Series(rng.normal(size=6))
+    found = ends(Sample(values, shared=False, error=100.0))
+    expected = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_pairing_shortens_the_interval_of_learners_that_err_alike():
+    rng = np.random.default_rng(0)
+    first = bits(rng, 3, 2000, 0.8)
+    second = np.where(rng.random(first.shape) < 0.98, first, 0.0)
+    learners = {"network": first, "kernel": second}
+    paired, apart = (np.diff(ends(GAP(runs_of(learners, keep=k))))[0] for k in (True, False))
+    assert paired < 0.6 * apart
+    row = decide(ABOVE, runs_of(learners))
+    assert row.status == "shown" and row.p < 0.025
+
+
+def test_equal_outcomes_still_have_an_error():
+    both = {"network": np.ones((3, 100)), "kernel": np.ones((3, 100))}
+    rng = np.random.default_rng(0)
+    runs = runs_of(both)
+    runs = runs._replace(finished=runs.finished.assign(loss=rng.random(6)))
+    low, high = ends(GAP(runs))
+    assert low < 0 < high and decide(ABOVE, runs).status == "undecided"
+
+
+def test_fiellers_interval_is_that_of_simulation():
+    # 95 % of ratios of draws around the truth are within intervals made from the draws.
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(1000):
+        top, bottom = rng.normal([0.5, 1.0], [0.2, 0.3])
+        low, high = fieller(top, bottom, 0.04, 0.09, 0.025)
+        inside = low <= 0.5 <= high if low <= high else 0.5 <= high or 0.5 >= low
+        covered += inside
+    assert 0.93 <= covered / 1000 <= 0.98
+    assert share_ends(24, 24)[0] == pytest.approx(0.858, abs=1e-3)
+
+
+def test_holms_correction_is_over_the_primary_claims():
+    rows = [
+        evidence.Row("", "", 1.0, None, "shown", p=p, primary=primary)
+        for p, primary in ((0.004, True), (0.011, True), (0.02, True), (1e-9, False))
+    ]
+    assert [row.holm for row in evidence.holm(rows)] == [True, True, True, None]
+    rows[1] = rows[1]._replace(p=0.024, status="shown")
+    assert [row.holm for row in evidence.holm(rows)] == [True, False, False, None]
+
+
+def test_exact_values_have_no_interval():
+    rows = pd.DataFrame({"seed": [0], "error": [0.09]})
+    claim = Claim(item="", statistic=value("error", exact=True), below=0.1)
+    row = decide(claim, Runs.of([], rows))
+    assert (row.status, row.low, row.high) == ("shown", 0.09, 0.09)
