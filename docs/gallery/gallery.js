@@ -1,6 +1,7 @@
 // Above the gallery's cards: three choices, which leave those that all of them accept.
 const cards = [...document.querySelectorAll(".gallery-card")];
-const statuses = ["shown", "not shown", "undecided", "measured", "not run"];
+const statuses = ["shown", "shown of one seed", "not shown", "undecided", "condition not met",
+  "measured", "not run"];
 const choices = {
   work: [["all", ""], ...new Set(cards.map((card) => card.dataset.paper))],
   "has a claim that is": [["anything", ""], ...statuses],

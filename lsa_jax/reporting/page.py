@@ -24,8 +24,11 @@ _SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
 _TONES = {
     **dict.fromkeys(("shown", "ok", "done"), "good"),
     **dict.fromkeys(("not shown", "failed"), "bad"),
-    **dict.fromkeys(("measured", "undecided", "running"), "note"),
+    **dict.fromkeys(("shown of one seed", "measured", "undecided", "running"), "note"),
 }
+
+# Of a primary claim, by whether it holds after Holm's correction.
+_PRIMARY = {True: "yes, also corrected", False: "yes, not corrected", None: "yes"}
 
 
 class Cell(NamedTuple):
@@ -89,9 +92,11 @@ def _claim(claim: Mapping[str, Any]) -> dict[str, Cell]:
         "claim": Cell(claim["item"], "long"),
         "paper": Cell("") if paper.text == "-" else paper,
         "ours": ours,
-        "95 % interval": Cell(
+        "interval": Cell(
             "" if "" in (low, high) or low == high else f"{low} to {high}", "interval"
         ),
+        "condition": Cell(claim.get("condition", ""), "long"),
+        "primary": Cell(_PRIMARY[claim.get("holm")] if claim.get("primary") else ""),
         "note": Cell(claim.get("note", ""), "long"),
     }
 

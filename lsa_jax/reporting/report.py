@@ -1,7 +1,7 @@
 """What an experiment reports: tables, claims and figures, before they are written to disk."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
 
@@ -14,6 +14,9 @@ Status = Literal[
     "measured",
     "not run",
 ]
+
+
+STATUSES: tuple[str, ...] = get_args(Status)
 
 
 class Row(NamedTuple):

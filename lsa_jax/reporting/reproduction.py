@@ -15,7 +15,7 @@ import pandas as pd
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 from lsa_jax.reporting.machine import cores, duration
-from lsa_jax.reporting.report import Claim
+from lsa_jax.reporting.report import STATUSES, Claim
 from lsa_jax.reporting.write import markdown_table
 
 NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
@@ -150,7 +150,7 @@ def counts(claims: list[dict[str, Any]]) -> str:
         return "no claims"
     decided = count["shown"] + count["not shown"]
     words = [f"{count['shown']} of {decided} shown"] if decided else []
-    others = ("undecided", "measured", "not run")
+    others = [status for status in STATUSES if status not in ("shown", "not shown")]
     words += [f"{count[status]} {status}" for status in others if count[status]]
     return ", ".join(words)
 

@@ -8,10 +8,10 @@ from typing import Any
 from lsa_jax.reporting import files, page, papers, reproduction
 from lsa_jax.reporting.gallery import Item
 from lsa_jax.reporting.machine import duration, kinds
+from lsa_jax.reporting.report import STATUSES
 from lsa_jax.sweep.catalog import Entry, Variant
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
-_STATUSES = ("shown", "not shown", "undecided", "measured", "not run")
 _FIRST_CLAIMS = 8  # reports give their main ones first; the others are folded away
 # The line of a page in which the build of the documentation says that an item is stale.
 MARK = "<!-- record: {} -->"
@@ -86,7 +86,7 @@ def _cost(item: Item) -> str:
 
 def _statuses(claims: Iterable[Mapping[str, Any]]) -> list[str]:
     count = Counter(claim["status"] for claim in claims)
-    return [status for status in _STATUSES if count[status]] or ["no claims"]
+    return [status for status in STATUSES if count[status]] or ["no claims"]
 
 
 def _size(variant: Variant, item: Item) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _paper(name: str, found: Sequence[Entry]) -> dict[str, Any]:
         "published": [entry for entry in entries if entry["sizes"]],
         "missing": [entry for entry in entries if not entry["sizes"]],
         "full": sum(entry["full"] for entry in entries),
-        "counts": [claims[status] for status in _STATUSES],
+        "counts": [claims[status] for status in STATUSES],
     }
 
 
@@ -151,7 +151,7 @@ def write(place: Path, found: Sequence[Entry]) -> list[Path]:
     """
     shown = [_paper(name, found) for name in papers.PAPERS]
     made = page.environment()
-    about = {"papers": shown, "statuses": _STATUSES}
+    about = {"papers": shown, "statuses": STATUSES}
     texts = {"index": made.get_template("gallery.html").render(about)}
     for paper in shown:
         texts[paper["name"]] = made.get_template("gallery_paper.html").render(paper=paper)
