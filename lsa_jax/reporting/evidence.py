@@ -132,7 +132,7 @@ def shown(claim: Claim, words: str) -> Condition:
 
     def unmet(runs: Runs) -> str:
         status = decide(claim, runs).status
-        return "" if status.startswith("shown") else f"{claim.item}: {status}"
+        return "" if status.startswith("shown") else status
 
     return Condition(words, unmet)
 

@@ -151,7 +151,8 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
                 return f"about {max(more, seeds + 1)} seeds"
         return f"more than {_MOST_SEEDS} seeds"
     times = 2 * (fixed / distance) ** 2
-    return f"2 seeds or more and {times:.1f} times as many test examples"
+    first = "2 seeds or more and " if seeds < 2 else ""
+    return f"{first}about {times:.1f} times as many test examples"
 
 
 def binomial_error(accuracy: float, examples: int) -> float:

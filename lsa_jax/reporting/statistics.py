@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 import scipy.stats
+from jaxtyping import Float
 
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import (
@@ -100,6 +101,22 @@ def mean_of(statistics: Sequence[Statistic]) -> Statistic:
         )
 
     return statistic
+
+
+def jackknife(
+    seeds: Sequence[int], statistic: Callable[[list[int]], float]
+) -> Float[np.ndarray, " seeds"]:
+    """Returns a value a seed for a statistic of all seeds at once.
+
+    Their mean is the statistic, and their spread gives its error as that of numbers of seeds gives
+    the error of their mean: Tukey's (1958) pseudo-values, moved to the statistic itself.
+    """
+    seeds, count = list(seeds), len(seeds)
+    found = statistic(seeds) if seeds else np.nan
+    if count < 2:
+        return np.full(count, found)
+    without = np.array([statistic(seeds[:at] + seeds[at + 1 :]) for at in range(count)])
+    return found - (count - 1) * (without - without.mean())
 
 
 def minus(first: Statistic, second: Statistic) -> Statistic:
