@@ -4,8 +4,10 @@ A data folder holds every data set in its usual layout, so that files fetched by
 program are found too. The folder of downloads is laid out in the same way.
 """
 
+import difflib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,6 +132,41 @@ def find(download: Download, data_dir: Path) -> Path | None:
     return None
 
 
+def folders(directory: Path) -> list[str]:
+    """Returns the names of the folders in a folder, sorted; none where it cannot be read."""
+    try:
+        return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
+    except OSError:
+        return []
+
+
+def did_you_mean(name: str, directory: Path) -> str:
+    """Returns a question for the nearest name of a folder in a folder; "" where none is near."""
+    known = {folder.casefold(): folder for folder in folders(directory)}
+    near = difflib.get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[near[0]]}?" if near else ""
+
+
+def above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
+    """Returns the nearest folder above a data folder that holds what was looked for, or None."""
+    return next(
+        (parent for parent in list(directory.absolute().parents)[:3] if holds(parent)), None
+    )
+
+
+def _instead(name: str, download: Download, data_dir: Path) -> str:
+    """Returns which data folder was meant by one that points into a data set, as a phrase."""
+    if (meant := above(data_dir, lambda parent: find(download, parent) is not None)) is not None:
+        return f"; {meant} has it: accepted: --data_dir={meant}"
+    folder, _, file = download.place.rpartition("/")
+    if folder and any((data_dir / Path(place).name).exists() for place in (file, *download.also)):
+        return (
+            f"; {data_dir} holds the files of {name} themselves: accepted: a data folder with them "
+            f"in a folder {folder}"
+        )
+    return ""
+
+
 def require(name: str, data_dir: Path) -> list[Path]:
     """Returns the places that hold the files of a data set, in the order of `DOWNLOADS[name]`.
 
@@ -144,6 +181,7 @@ def require(name: str, data_dir: Path) -> list[Path]:
             raise MissingDataError(
                 f"{data_dir / download.place} does not exist; fetch it with "
                 f"python -m launch.data --dataset={name} --data_dir={data_dir}"
+                f"{_instead(name, download, data_dir)}"
             )
         places.append(place)
     return places

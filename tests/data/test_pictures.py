@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from lsa_jax.data import images
-from lsa_jax.data._pictures import photographs
+from lsa_jax.data import photographs
 from lsa_jax.data.images import ChecksumWarning
 from lsa_jax.errors import InputError
 
@@ -67,7 +67,7 @@ def test_photographs_of_all_folders_come_sorted_in_colour(tmp_path):
     save(tmp_path / "b/z.png", np.full((4, 4, 3), 30, np.uint8))
     save(tmp_path / "b/a/grey.JPG", np.full((4, 4), 20, np.uint8))
     save(tmp_path / "a/x.bmp", np.full((4, 4, 3), 10, np.uint8))
-    save(tmp_path / "c.png", np.full((4, 4, 4), 40, np.uint8))
+    save(tmp_path / "c.png", np.full((4, 4, 3), 40, np.uint8))
     (tmp_path / "a/notes.txt").write_text("no picture")
     (tmp_path / "a/._x.png").write_text("left by another system")
     colours = photographs(tmp_path, 4)
