@@ -166,7 +166,7 @@ def photographs(
         PictureWarning: files were left out that may be pictures, with their number.
     """
     resizing.check(size, fit)
-    tree = folder_tree(Path(directory))
+    tree = folder_tree(Path(directory).expanduser())
     names = tree.pictures()
     if not names:
         skipped = f" (left out: {counted(tree.unreadable())})" if tree.unreadable() else ""

@@ -221,7 +221,7 @@ def fetch(name: str, data_dir: Path) -> None:
 def default_data_dir() -> Path | None:
     """Returns the folder that the environment variable LSA_DATA_DIR names, or None."""
     given = os.environ.get(DATA_DIR_VARIABLE)
-    return Path(given) if given else None
+    return Path(os.path.expandvars(given)).expanduser() if given else None
 
 
 def cache_dir() -> Path:

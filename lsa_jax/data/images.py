@@ -163,7 +163,9 @@ def load_folder(
     """
     if size is not None:
         resizing.check(size, fit)
-    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
+    directory = (
+        Path(data_dir).expanduser() if data_dir is not None else downloads.default_data_dir()
+    )
     if directory is None:
         raise _unknown(name, "there is no data folder")
     return read_folder(_folder(name, directory), size, fit)
@@ -229,7 +231,9 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
         return ImageSet(*stand_ins.splits(name, named))
     if name == "stars":
         return stars.image_set()
-    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
+    directory = (
+        Path(data_dir).expanduser() if data_dir is not None else downloads.default_data_dir()
+    )
     if name not in NAMES:
         return load_folder(name, directory)
     if directory is None:

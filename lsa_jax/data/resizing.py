@@ -12,7 +12,7 @@ from lsa_jax.errors import InputError
 FITS = ("crop", "pad", "squash")
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def _weights(before: int, after: int) -> Float[np.ndarray, "after before"]:
     """Returns the share of each pixel of a line in each pixel of the resized line."""
     weights = np.zeros((after, before))

@@ -37,6 +37,18 @@ VARIANTS = {"small": ":small", "full": "", "quick": ":quick"}
 _KINDS = ("fig", "table", "theorem", "lemma")
 
 
+def split_config(named: str) -> tuple[Path, str]:
+    """Returns the file and the variant of what follows `--config=`; "" is no variant.
+
+    Names of files and folders may have colons: the variant is what follows the last one after .py.
+    """
+    path, colon, variant = named.rpartition(":")
+    is_variant = colon and "/" not in variant and not variant.endswith(".py")
+    if is_variant and (path.endswith(".py") or not Path(named).exists()):
+        return Path(path), variant
+    return Path(named), ""
+
+
 class Request(NamedTuple):
     """What is asked of a reproduction.
 

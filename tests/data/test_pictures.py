@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lsa_jax.data import images
-from lsa_jax.data import photographs
+from lsa_jax.data import images, photographs
 from lsa_jax.data.images import ChecksumWarning
 from lsa_jax.errors import InputError
 
