@@ -141,13 +141,15 @@ def folders(directory: Path) -> list[str]:
 
 
 def did_you_mean(name: str, directory: Path) -> str:
-    """Returns a question for the nearest name of a folder in a folder; "" where none is near."""
+    """Returns which folder was meant by a name that a data folder lacks; "" where none is near."""
+    if (meant := _above(directory, lambda parent: (parent / name).is_dir())) is not None:
+        return f"the data folder points into {meant / name}; accepted: --data_dir={meant}"
     known = {folder.casefold(): folder for folder in folders(directory)}
     near = difflib.get_close_matches(name.casefold(), known, n=1)
     return f"did you mean {known[near[0]]}?" if near else ""
 
 
-def above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
+def _above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
     """Returns the nearest folder above a data folder that holds what was looked for, or None."""
     return next(
         (parent for parent in list(directory.absolute().parents)[:3] if holds(parent)), None
@@ -156,14 +158,11 @@ def above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
 
 def _instead(name: str, download: Download, data_dir: Path) -> str:
     """Returns which data folder was meant by one that points into a data set, as a phrase."""
-    if (meant := above(data_dir, lambda parent: find(download, parent) is not None)) is not None:
-        return f"; {meant} has it: accepted: --data_dir={meant}"
+    if (meant := _above(data_dir, lambda parent: find(download, parent) is not None)) is not None:
+        return f"{meant} has it: accepted: --data_dir={meant}; else "
     folder, _, file = download.place.rpartition("/")
     if folder and any((data_dir / Path(place).name).exists() for place in (file, *download.also)):
-        return (
-            f"; {data_dir} holds the files of {name} themselves: accepted: a data folder with them "
-            f"in a folder {folder}"
-        )
+        return f"accepted: the files of {name} in a folder {folder} of the data folder; else "
     return ""
 
 
@@ -179,9 +178,9 @@ def require(name: str, data_dir: Path) -> list[Path]:
         place = find(download, data_dir)
         if place is None:
             raise MissingDataError(
-                f"{data_dir / download.place} does not exist; fetch it with "
+                f"{data_dir / download.place} does not exist; "
+                f"{_instead(name, download, data_dir)}fetch it with "
                 f"python -m launch.data --dataset={name} --data_dir={data_dir}"
-                f"{_instead(name, download, data_dir)}"
             )
         places.append(place)
     return places

@@ -193,8 +193,6 @@ def _folder(name: str, directory: Path) -> Path:
         if unicodedata.normalize("NFC", folder) == wanted:
             return directory / folder
     missing = f"{directory / name} is missing"
-    if (above := downloads.above(directory, lambda parent: (parent / name).is_dir())) is not None:
-        raise MissingDataError(f"{missing}; {above / name} exists: accepted: --data_dir={above}")
     if near := downloads.did_you_mean(name, directory):
         raise MissingDataError(f"{missing}; {near}")
     if holds_classes(directory):

@@ -148,14 +148,14 @@ def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:
         if kind.type is float and is_number(value):
             value = float(value)
     if not kind.accepts(value):
-        raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}{_as_tuple(name, value, kind)}")
+        instead = _as_tuple(name, value, kind)
+        raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}{instead}")
     return value
 
 
 def _as_tuple(name: str, value: Any, kind: Kind) -> str:
-    """Returns how a value is written where it is accepted in a tuple, and ends a message with it."""
+    """Returns the end of a message: the tuple to write where its only member was written."""
     inside = tuple(value) if isinstance(value, list | set) else (value,)
     if kind.type is not tuple or not kind.accepts(inside):
         return ""
-    return f'; as --config.{name}="{inside!r}"
-
+    return f'; --config.{name}="{inside!r}"'
