@@ -230,6 +230,15 @@ def test_tiny_imagenet_unpacked_equals_zipped(tiny_imagenet_dir):
         np.testing.assert_array_equal(a, b)
 
 
+def test_tiny_imagenet_is_upright(tiny_imagenet_dir):
+    path = unpack(tiny_imagenet_dir) / "train/n01/images/n01_0.JPEG"
+    pixels, exif = noise(64, 64), Image.Exif()
+    exif[0x0112] = 3
+    Image.fromarray(pixels).save(path, "PNG", exif=exif)
+    image_set, _ = images.read("tiny_imagenet", tiny_imagenet_dir)
+    np.testing.assert_array_equal(image_set.train.inputs[0], pixels[::-1, ::-1] / np.float32(255))
+
+
 BAD_TINY = {
     "picture missing": (lambda d: (d / "train/n02/images/n02_7.JPEG").unlink(), "499.*n02.*500"),
     "class not listed": (lambda d: (d / "wnids.txt").write_text("n01\n"), "n02.*wnids.txt"),
