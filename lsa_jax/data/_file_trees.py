@@ -92,6 +92,8 @@ def _is_other(name: str) -> bool:
     """Whether a file is text, a table, an archive or the like, by its name."""
     if not suffix(name):
         return PurePosixPath(name).name.isupper()  # README, LICENSE
+    if suffix(name) in Image.registered_extensions():
+        return False
     kind, packed = mimetypes.guess_type(PurePosixPath(name).name)
     if packed or suffix(name) in _NO_PICTURES:
         return True

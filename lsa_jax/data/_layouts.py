@@ -44,12 +44,13 @@ class Layout(NamedTuple):
 
 def split_of(folder: str) -> str | None:
     """Returns which split a folder's name means: "train", "test", "validation" or None."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", folder)
-    parts = [part for part in re.split(r"[\W_\d]+", words.casefold()) if part]
-    left = [part for part in parts if part not in _AROUND]
-    if len(left) != 1:
-        return None
-    return _SPLIT_OF.get(left[0]) or _SPLIT_OF.get(re.sub(r"(set|data|images)$", "", left[0]))
+    for words in (folder, re.sub(r"(?<=[a-z])(?=[A-Z])", " ", folder)):
+        parts = [part for part in re.split(r"[\W_\d]+", words.casefold()) if part]
+        left = [part for part in parts if part not in _AROUND]
+        alone = re.sub(r"(set|data|images)$", "", left[0]) if len(left) == 1 else ""
+        if alone in _SPLIT_OF:
+            return _SPLIT_OF[alone]
+    return None
 
 
 def _below(name: str, base: str) -> list[str]:
@@ -229,8 +230,8 @@ def layout(tree: FileTree) -> Layout:
         _refuse_unknown_splits(tree, base, names)
         _refuse_deeper(tree, classes, base, 1)
         result = Layout(classes, None, _empty(tree, base) if names else [])
-    for classes in filter(None, (result.train, result.test)):
-        if len(classes) < 2:
+    for classes in (result.train, result.test):
+        if classes is not None and len(classes) < 2:
             skipped = f" (left out: {counted(tree.unreadable())})" if tree.unreadable() else ""
             raise InputError(
                 f"{tree.path(base)} has class folders with pictures: "

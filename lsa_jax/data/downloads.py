@@ -151,9 +151,8 @@ def did_you_mean(name: str, directory: Path) -> str:
 
 def _above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
     """Returns the nearest folder above a data folder that holds what was looked for, or None."""
-    return next(
-        (parent for parent in list(directory.absolute().parents)[:3] if holds(parent)), None
-    )
+    parents = list(Path(os.path.abspath(directory)).parents)[:3]
+    return next((parent for parent in parents if holds(parent)), None)
 
 
 def _instead(name: str, download: Download, data_dir: Path) -> str:

@@ -14,6 +14,7 @@ Where each is looked for below the data folder:
     any other      NAME/CLASS/*, or NAME/train/CLASS/* and NAME/test/CLASS/*; see `load_folder`
 """
 
+import os
 import unicodedata
 import warnings
 from collections.abc import Callable
@@ -196,7 +197,7 @@ def _folder(name: str, directory: Path) -> Path:
     if near := downloads.did_you_mean(name, directory):
         raise MissingDataError(f"{missing}; {near}")
     if holds_classes(directory):
-        up = directory.absolute()
+        up = Path(os.path.abspath(directory))
         raise MissingDataError(
             f"{missing}, and {directory} is a folder of classes itself; accepted: "
             f"--data_dir={up.parent} and the folder {up.name}"

@@ -214,7 +214,7 @@ LAYOUTS = {
     "plain": ("{}", None),
     "train, test": ("train/{}", "test/{}"),
     "Training, Testing": ("Training/{}", "Testing/{}"),
-    "TRAIN, TEST": ("TRAIN/{}", "TEST/{}"),
+    "TRAIN, tEST": ("TRAIN/{}", "tEST/{}"),
     "trn, tst": ("trn/{}", "tst/{}"),
     "training_set, test_set": ("training_set/training_set/{}", "test_set/test_set/{}"),
     "seg_train, seg_test": ("seg_train/seg_train/{}", "seg_test/seg_test/{}"),
@@ -256,6 +256,7 @@ UNCLEAR = {
     "unknown names": [*names("part1/{}", 2), *names("part2/{}", 2)],
     "a split in one class alone": ["cat/train/0.png", "cat/test/1.png", "dog/0.png"],
     "splits below classes": [*names("{}/x/train", 2), *names("{}/x/test", 2)],
+    "no picture": [],
     "groups above splits": [*names("a/train/{}", 2), *names("b/test/{}", 2)],
     "a split below a split": [*names("train/{}/val", 2), *names("test/{}", 2)],
 }
@@ -263,10 +264,11 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("case", UNCLEAR)
 def test_what_may_be_a_split_is_no_class(case, tmp_path):
+    (tmp_path / "set").mkdir()
     add(tmp_path / "set", *UNCLEAR[case])
     with pytest.raises(InputError, match=str(tmp_path)) as refused:
         data.load("set", tmp_path)
-    assert "\n" not in str(refused.value) and "train" in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_validation_split_beside_a_test_set_is_left_out_and_counted(tmp_path):
@@ -310,11 +312,11 @@ def photographs(tmp_path):
 def test_pictures_that_cannot_be_read_are_counted_by_suffix(tmp_path):
     add(tmp_path / "set", *names("{}", 5))
     (tmp_path / "set/bird").mkdir()
-    for name in ("cat/x.heic", "cat/y.HEIC", "dog/z.cr2", "dog/0123"):
+    for name in ("cat/x.heic", "cat/y.HEIC", "dog/z.cr2", "dog/0123", "dog/a.eps"):
         (tmp_path / "set" / name).write_bytes(b"x")
-    with pytest.warns(PictureWarning, match="1 .cr2, 2 .heic, 1 no suffix.*without.*bird"):
+    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix.*without.*bird"):
         assert data.load("set", tmp_path).class_names == CLASSES
-    with pytest.warns(PictureWarning, match="1 .cr2, 2 .heic, 1 no suffix"):
+    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix"):
         assert len(photographs(tmp_path)) == 10
     (tmp_path / "set/bird/0.heic").write_bytes(b"x")
     with pytest.raises(InputError, match="set/bird has no picture that can be read .1 .heic"):
