@@ -3,11 +3,12 @@
     python -m launch.sweep --config=configs/own_images.py --config.data.folder=NAME \
         --data_dir=DIR --workdir=runs/own_images
 
-DIR/NAME holds a folder of pictures a class, or train/ and test/ with such folders; pictures are of
-one size, and are shrunk to 32 x 32 (`--config.data.image_size`). Learning curves of a CNN, of its
-fixed kernels (finite and infinite NTK) and of the two that learn (NTK after training, recursive
-feature machine), and a verdict in words with its numbers, by the rules of docs/running.md. Numbers
-of examples are `--config.sweep.num_train="(100, 200)"`; each larger set contains the smaller ones.
+DIR/NAME holds a folder of pictures a class, or train/ and test/ with such folders. Pictures become
+squares of 32 x 32 pixels (`--config.data.image_size`, `--config.data.fit`). Learning curves of a
+CNN, of its fixed kernels (finite and infinite NTK) and of the two that learn (NTK after training,
+recursive feature machine), and a verdict in words with its numbers, by the rules of
+docs/running.md. Numbers of examples are `--config.sweep.num_train="(100, 200)"`; each larger set
+contains the smaller ones.
 ":small": up to 500 images, one seed.
 """
 

@@ -18,6 +18,7 @@ import ml_collections
 from absl import app, flags, logging
 
 from lsa_jax.errors import BAD_INPUT, MISSING_DATA, InputError, MissingDataError
+from lsa_jax.reporting import papers
 from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import parse
 from lsa_jax.sweep.points import Point, make_points
@@ -26,19 +27,59 @@ from lsa_jax.sweep.variants import set_fields
 
 _OVERRIDE = "--config."
 
-CONFIG = flags.DEFINE_string(
+
+class _PathParser(flags.ArgumentParser):
+    """Reads a path as users write it: ~, $HOME and a slash at its end, which shells may leave."""
+
+    def parse(self, argument: str) -> str:
+        """Returns the path that is meant; "" stays what it is."""
+        path = os.path.expanduser(os.path.expandvars(argument))
+        return path.rstrip("/") or path
+
+    def flag_type(self) -> str:
+        """Returns what the help calls a value."""
+        return "path"
+
+
+def define_path(name: str, default: str | None, text: str) -> flags.FlagHolder[str | None]:
+    """Defines a flag that takes a file or a folder."""
+    return flags.DEFINE(_PathParser(), name, default, text)
+
+
+class _PathsParser(flags.ListParser):
+    """Reads paths with commas between them."""
+
+    def parse(self, argument: str | list[str]) -> list[str]:
+        """Returns the paths that are meant."""
+        return [_PathParser().parse(path) for path in super().parse(argument)]
+
+
+def define_paths(name: str, default: list[str], text: str) -> flags.FlagHolder[list[str]]:
+    """Defines a flag that takes files or folders, with commas between them."""
+    return flags.DEFINE(
+        _PathsParser(), name, default, text, serializer=flags.CsvListSerializer(",")
+    )
+
+
+CONFIG = define_path(
     "config",
     None,
     "Configuration file, such as configs/quickstart.py, or one with a variant, FILE:small. "
     "Any field of it is set by --config.FIELD=VALUE.",
 )
 
-WORKDIR = flags.DEFINE_string(
-    "workdir", None, "Folder for results; the same command resumes there."
-)
-DATA_DIR = flags.DEFINE_string(
+WORKDIR = define_path("workdir", None, "Folder for results; the same command resumes there.")
+DATA_DIR = define_path(
     "data_dir", None, "Folder of data sets in their standard layouts; default: LSA_DATA_DIR."
 )
+# So that a flag which a command defines by `define_path` is the command's own in its --help.
+flags.disclaim_key_flags()
+
+
+def declare(*names: str) -> None:
+    """Has --help of the calling command show these flags of all commands, which it reads."""
+    for name in names:
+        flags.declare_key_flag(name)
 
 
 def describe(error: InputError) -> str:
@@ -200,7 +241,7 @@ def data_dir() -> Path | None:
     Raises:
         InputError: the folder does not exist.
     """
-    given = DATA_DIR.value or os.environ.get("LSA_DATA_DIR")
+    given = DATA_DIR.value or _PathParser().parse(os.environ.get("LSA_DATA_DIR", ""))
     if given and not Path(given).is_dir():
         source = "--data_dir" if DATA_DIR.value else "LSA_DATA_DIR"
         raise InputError(f"{source} is {given!r}; accepted: a folder that exists")
@@ -217,7 +258,7 @@ def _refuse_swept(
         has_axis = axis in config.get("sweep", {})
         # Without an axis of its own it can be the override that the points have, as a width's.
         if len(swept) == len(points) and (has_axis or value not in swept):
-            ours = f"--config.sweep.{axis}=({value!r},)" if has_axis else "config.sweep.*"
+            ours = f'--config.sweep.{axis}="({value!r},)"' if has_axis else "config.sweep.*"
             raise InputError(
                 f"--config.{name} is {value!r}, but the sweep sets {name} itself; accepted: "
                 f"{ours}, or launch.run, which runs one point"
@@ -230,8 +271,8 @@ def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[P
     Raises:
         InputError: no configuration, or a field that is not accepted or would be ignored.
     """
-    path, _, variant = require("config", CONFIG.value).partition(":")
-    module = config_files.load(Path(path))
+    path, variant = papers.split_config(require("config", CONFIG.value))
+    module = config_files.load(path)
     config = config_files.config_of(module, variant)
     settings = load_settings(config.get("experiment"))
     overridden = {}

@@ -15,6 +15,8 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 
+_cli.declare("data_dir")
+
 _NAMES = ("digits", "mnist", "cifar10", "svhn", "tiny_imagenet")
 _DATASET = flags.DEFINE_enum("dataset", None, _NAMES, "What to fetch and check.")
 

@@ -15,6 +15,8 @@ from launch import _cli
 from lsa_jax.errors import InputError
 from lsa_jax.sweep.points import recorded_points
 
+_cli.declare("workdir", "data_dir")
+
 _GROUPS = flags.DEFINE_list("groups", None, "Which groups to run, as 0,3.")
 
 

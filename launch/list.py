@@ -31,8 +31,8 @@ _PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Only this paper'
 _UNDER = flags.DEFINE_string("under", None, "Only sizes that take no longer, as 10min or 1h30min.")
 _DATA = flags.DEFINE_list("data", None, "Only sizes that need none, or none but these: mnist,...")
 _SHOWS = flags.DEFINE_string("shows", "", "Only what holds all of these words.")
-_CONFIGS = flags.DEFINE_string("configs", "configs", "Folder of configurations.")
-_GALLERY = flags.DEFINE_string("gallery", "docs/gallery", "Folder with the gallery's records.")
+_CONFIGS = _cli.define_path("configs", "configs", "Folder of configurations.")
+_GALLERY = _cli.define_path("gallery", "docs/gallery", "Folder with the gallery's records.")
 _NAMES = flags.DEFINE_bool("names", False, "Print only what can follow --config=, a line each.")
 _COMPLETION = flags.DEFINE_enum(
     "completion", None, list(_completion.SHELLS), "Print what makes this shell complete --config=."

@@ -27,12 +27,14 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 
+_cli.declare("config", "data_dir")
+
 _TOPOLOGY = flags.DEFINE_string("topology", None, "Machine, such as v5e:2x2, h100:4 or cpu.")
-_JSON = flags.DEFINE_string("json", None, "File to write everything to.")
+_JSON = _cli.define_path("json", None, "File to write everything to.")
 _EFFICIENCY = flags.DEFINE_float(
     "efficiency", 0.4, "Share of the roofline's rate that is reached.", 1e-3, 1.0
 )
-_CALIBRATE = flags.DEFINE_string(
+_CALIBRATE = _cli.define_path(
     "calibrate", None, "File of launch.benchmark --json on such a machine: shares measured there."
 )
 

@@ -5,8 +5,13 @@ Examples:
     python -m launch.report --workdir=runs/quickstart --open
 """
 
+from absl import flags
+
 from launch import _browser, _cli
 from lsa_jax.sweep.points import recorded_points
+
+flags.adopt_module_key_flags(_browser)
+_cli.declare("workdir")
 
 
 def main() -> None:

@@ -26,17 +26,19 @@ from lsa_jax.errors import InputError
 from lsa_jax.reporting import commands, gallery, papers, reproduction
 from lsa_jax.sweep import catalog, gallery_pages, locks, publishing, reports
 
+_cli.declare("workdir", "data_dir")
+
 _PAPER = flags.DEFINE_enum("paper", None, list(papers.PAPERS), "Whose configurations to run.")
 _SCALE = flags.DEFINE_enum(
     "scale", "small", list(papers.VARIANTS), "Sizes: for 2 CPU cores, as published, or for tests."
 )
 _ONLY = flags.DEFINE_list("only", [], "Only these configurations, by name: NAME,NAME.")
-_CONFIGS = flags.DEFINE_string("configs", "configs", "Folder of configurations.")
+_CONFIGS = _cli.define_path("configs", "configs", "Folder of configurations.")
 _DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the commands and run nothing.")
-_GALLERY = flags.DEFINE_string(
+_GALLERY = _cli.define_path(
     "gallery", None, "Folder of the documentation's gallery, which takes finished sweeps."
 )
-_REPORTS = flags.DEFINE_list(
+_REPORTS = _cli.define_paths(
     "reports", [], "Folders of reproductions or sweeps that --gallery takes in beside --workdir."
 )
 

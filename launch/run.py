@@ -11,7 +11,11 @@ The same command again does only what is missing.
 
 import functools
 
+from absl import flags
+
 from launch import _cli, sweep
+
+flags.adopt_module_key_flags(sweep)
 
 main = functools.partial(sweep.main, sweep=False)
 

@@ -11,7 +11,6 @@ default. Any field is set by --config.FIELD=VALUE, here as in launch.sweep; noth
 """
 
 import textwrap
-from pathlib import Path
 
 from absl import flags
 
@@ -21,6 +20,8 @@ from lsa_jax.reporting import papers
 from lsa_jax.sweep import catalog
 from lsa_jax.sweep.fields import Field, flatten
 from lsa_jax.sweep.registry import load_settings
+
+_cli.declare("config")
 
 _CHANGED = flags.DEFINE_bool("changed", False, "Only fields that differ from the default.")
 _FIELDS = flags.DEFINE_list("fields", [], "Only these fields and sections, as data,model.name.")
@@ -66,7 +67,7 @@ def main() -> None:
     config, points = _cli.configured_points(sweep=True)
     fields = _wanted(load_settings(config.experiment).FIELDS)
     values, axes = flatten(config), catalog.swept(points)
-    path = Path(_cli.require("config", _cli.CONFIG.value).partition(":")[0])
+    path = papers.split_config(_cli.require("config", _cli.CONFIG.value))[0]
     print(": ".join(filter(None, papers.item_and_claim(path))))
     print(f"{_cli.CONFIG.value}: experiment {config.experiment}, {len(points)} runs")
     data = catalog.needed_data(config, (point.settings for point in points))

@@ -41,6 +41,8 @@ from lsa_jax.reporting import files
 if TYPE_CHECKING:
     import submitit
 
+_cli.declare("config", "workdir", "data_dir")
+
 _PARTITION = flags.DEFINE_string("partition", None, "Partition; default: the cluster's own.")
 _GPUS = flags.DEFINE_integer("gpus", 0, "GPUs a task.", lower_bound=0)
 _CPUS = flags.DEFINE_integer("cpus", 4, "CPU cores a task.", lower_bound=1)

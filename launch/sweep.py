@@ -44,6 +44,10 @@ from lsa_jax.sweep.points import Point
 if TYPE_CHECKING:
     from lsa_jax.reporting.logs import Watch
 
+flags.adopt_module_key_flags(_browser)
+flags.adopt_module_key_flags(_distributed)
+_cli.declare("config", "workdir", "data_dir")
+
 _TENSORBOARD = flags.DEFINE_bool(
     "tensorboard",
     False,

@@ -15,9 +15,9 @@ from absl import flags
 from launch import _cli
 from lsa_jax.errors import InputError
 
-_DATA_NOUN = flags.DEFINE_string("data_noun", None, "WordNet 3.0's file data.noun.")
+_DATA_NOUN = _cli.define_path("data_noun", None, "WordNet 3.0's file data.noun.")
 _ROOT = flags.DEFINE_string("root", "n00017222", "Id of the synset; the default is plant.")
-_OUTPUT = flags.DEFINE_string("output", None, "File to write.")
+_OUTPUT = _cli.define_path("output", None, "File to write.")
 
 
 def main() -> None:

@@ -19,7 +19,10 @@ from launch import _browser, _cli
 from lsa_jax.reporting import files, watch
 from lsa_jax.sweep.points import recorded_points
 
-_HTML = flags.DEFINE_string("html", None, "File to write as a page that refreshes itself.")
+flags.adopt_module_key_flags(_browser)
+_cli.declare("workdir")
+
+_HTML = _cli.define_path("html", None, "File to write as a page that refreshes itself.")
 _EVERY = flags.DEFINE_float("every", 5.0, "Seconds between two looks.", lower_bound=1.0)
 _ONCE = flags.DEFINE_bool("once", False, "Look once and end.")
 

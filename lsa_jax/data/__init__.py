@@ -8,9 +8,17 @@ From a published data set to composed training images:
     images = compose(composition, key, task.train.inputs, jnp.arange(1000), epoch=0, noise=1.0)
 """
 
-from lsa_jax.data.backgrounds import Composition, compose, resize
+from lsa_jax.data.backgrounds import Composition, compose
 from lsa_jax.data.dataset import Dataset
-from lsa_jax.data.images import ChecksumWarning, ImageSet, load, photographs
+from lsa_jax.data.images import (
+    ChecksumWarning,
+    ImageSet,
+    PictureWarning,
+    load,
+    load_folder,
+    photographs,
+)
+from lsa_jax.data.resizing import resize
 from lsa_jax.data.tasks import TaskData, task_view
 
 __all__ = [
@@ -18,9 +26,11 @@ __all__ = [
     "Composition",
     "Dataset",
     "ImageSet",
+    "PictureWarning",
     "TaskData",
     "compose",
     "load",
+    "load_folder",
     "photographs",
     "resize",
     "task_view",

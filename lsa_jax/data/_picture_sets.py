@@ -1,20 +1,21 @@
 """Data sets that are folders or archives of pictures: tiny ImageNet, and any folder of classes."""
 
+import contextlib
+import hashlib
 import itertools
-from collections.abc import Iterable
+import os
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Integer
 
 from lsa_jax.data import _image_files, _pictures, downloads
+from lsa_jax.data._file_trees import FileTree, folder_tree, suffix, suffixes, zip_tree
 from lsa_jax.data._image_set import ImageSet, SourceFile, compare, split_every_fifth
-from lsa_jax.data._pictures import FileTree
+from lsa_jax.data._layouts import Classes, layout
+from lsa_jax.data._pictures import once
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-
-# Names of pictures by class, in the order of the labels.
-Classes = dict[str, list[str]]
 
 _TINY = "tiny-imagenet-200"
 _TINY_PER_CLASS = {"train": 500, "val": 50}
@@ -76,15 +77,15 @@ def read_tiny_imagenet(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     """
     (place,) = downloads.require("tiny_imagenet", data_dir)
     if place.is_dir():
-        tree, file = _pictures.folder_tree(place), SourceFile(place, None)
+        tree, file = folder_tree(place), SourceFile(place, None)
     else:
         contents = _image_files.read_bytes(place)
-        tree = _pictures.zip_tree(contents, place, _TINY)
+        tree = zip_tree(contents, place, _TINY)
         file = compare(place, place.name, contents)
     splits, classes = [], {}
     for classes in _tiny_classes(tree):
         names = _names(classes)
-        inputs = _pictures.decode(tree, names, lambda image: image.convert("RGB"))
+        inputs = _pictures.decode(tree, names, _pictures.in_colour)
         if inputs.shape[1:3] != (64, 64):
             size = f"{inputs.shape[2]} x {inputs.shape[1]}"
             raise InputError(f"{tree.path(names[0])} has {size} pixels; expected 64 x 64")
@@ -92,53 +93,92 @@ def read_tiny_imagenet(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     return ImageSet(*splits, tuple(classes)), [file]
 
 
-def _folder_classes(tree: FileTree, part: str) -> Classes:
-    """Returns the pictures of each class folder below a part ("" for the whole tree), by name."""
-    classes: Classes = {}
-    for name in tree.pictures(part):
-        class_name, slash, _ = name[len(part) :].lstrip("/").partition("/")
-        if not slash:
-            raise InputError(f"{tree.path(name)} lies in no class; expected one folder a class")
-        classes.setdefault(class_name, []).append(name)
-    if len(classes) < 2:
-        found = ", ".join(classes) or "none"
-        raise InputError(
-            f"{tree.path(part)} has class folders with pictures: {found}; expected two or more"
-        )
-    return dict(sorted(classes.items()))
+def _each_once(tree: FileTree, classes: Classes, part: str, owners: dict) -> tuple[Classes, int]:
+    """Returns the pictures of a split, each once, and how many further links there are to them.
 
-
-def _same_classes(directory: Path, train: Iterable[str], test: Iterable[str]) -> None:
-    different = sorted(set(train) ^ set(test))
-    if different:
-        raise InputError(f"{directory} has class {different[0]} in only one of train and test")
-
-
-def read_folder(directory: Path) -> ImageSet:
-    """Reads a directory of pictures of one size, one folder a class.
-
-    Either train/CLASS/* and test/CLASS/*, or CLASS/*, of which `split_every_fifth` takes the test
-    examples. Classes are ordered by name. One channel where all pictures are grey, else three.
+    Args:
+        tree: where the pictures are.
+        classes: their names by class.
+        part: of the split, for messages.
+        owners: filled with the split, the class and the name of every file.
 
     Raises:
-        InputError: there are fewer than two classes, they differ between train and test, or a
-            picture cannot be read or has another size than the first.
+        InputError: links in two classes or splits lead to one file.
     """
-    tree = _pictures.folder_tree(directory)
-    parts = [part for part in ("train", "test") if (directory / part).is_dir()]
-    if not parts:
-        classes = _folder_classes(tree, "")
-        inputs = _pictures.decode(tree, _names(classes))
-        return ImageSet(*split_every_fifth(inputs, _labels(classes)), tuple(classes))
-    if len(parts) == 1:
-        raise InputError(f"{directory} has a folder {parts[0]}; expected both train and test")
-    train, test = (_folder_classes(tree, part) for part in parts)
-    _same_classes(directory, train, test)
+    kept: Classes = {}
+    links = 0
+    for class_name, names in classes.items():
+        kept[class_name] = once(tree, names)
+        links += len(names) - len(kept[class_name])
+        for name in kept[class_name]:
+            place = (part, class_name)
+            owner, first = owners.setdefault(tree.numbers.get(name, name), (place, name))
+            if owner != place:
+                kinds = "splits" if owner[1] == class_name else "classes"
+                raise InputError(
+                    f"{tree.path(first)} and {tree.path(name)} are one file in two {kinds}; "
+                    "accepted: each picture in one"
+                )
+    return kept, links
+
+
+def _copies(train: Dataset, test: Dataset) -> list[str]:
+    """Returns a remark on test pictures with the very pixels of a training picture."""
+    digests = {hashlib.sha1(row.tobytes()).digest() for row in train.inputs}
+    copies = sum(hashlib.sha1(row.tobytes()).digest() in digests for row in test.inputs)
+    of_all = f"{copies} of {len(test.inputs)} test pictures"
+    return [f"{of_all} are copies of training pictures"] if copies else []
+
+
+def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> ImageSet:
+    """Reads a directory of pictures, one folder a class.
+
+    Divided as `_layouts.layout` recognises it; `split_every_fifth` takes the test examples where
+    there are no splits. Classes are ordered by name. One channel where all pictures are grey, else
+    three.
+
+    Args:
+        directory: of the pictures.
+        size: side of the squares that they are made; None takes pictures that are of one size.
+        fit: how pictures become square; see `resizing.resize`.
+
+    Raises:
+        InputError: there are fewer than two classes, they differ between train and test, a picture
+            is in two of them, or cannot be read, or has another size than the first.
+
+    Warns:
+        PictureWarning: one line with all that was left out, and with copies of training pictures
+            among those tested on.
+    """
+    tree = folder_tree(directory)
+    found = layout(tree)
+    owners: dict = {}
+    train, links = _each_once(tree, found.train, "train", owners)
+    test, further = _each_once(tree, found.test or {}, "test", owners)
+    names = _names(train) + _names(test)
     # Together, so that both splits have the same size and channels.
-    inputs = _pictures.decode(tree, _names(train) + _names(test))
-    train_labels, test_labels = _labels(train), _labels(test)
-    return ImageSet(
-        Dataset(inputs[: len(train_labels)], train_labels),
-        Dataset(inputs[len(train_labels) :], test_labels),
-        tuple(train),
+    inputs = (
+        _pictures.decode(tree, names)
+        if size is None
+        else _pictures.decode_squares(tree, names, size, fit)
     )
+    labels, count = _labels(train), len(_names(train))
+    if found.test is None:
+        splits = split_every_fifth(inputs, labels)
+    else:
+        splits = Dataset(inputs[:count], labels), Dataset(inputs[count:], _labels(test))
+    remarks = [*_pictures.left_out(tree), *found.remarks, *_copies(*splits)]
+    if links + further:
+        remarks.append(f"{links + further} further links to the same pictures left out")
+    _pictures.warn(directory, remarks)
+    return ImageSet(*splits, tuple(train))
+
+
+def holds_classes(directory: Path) -> bool:
+    """Whether two folders in a folder hold pictures, as those of classes do."""
+    known = suffixes()
+    holding = 0
+    for folder in downloads.folders(directory):
+        with contextlib.suppress(OSError), os.scandir(directory / folder) as entries:
+            holding += any(suffix(entry.name) in known for entry in entries)
+    return holding > 1

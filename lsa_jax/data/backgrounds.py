@@ -19,8 +19,6 @@ from lsa_jax.errors import InputError
 PLACEMENTS = ("random_location", "random_corner", "fixed_corner")
 BACKGROUNDS = ("gaussian", "photographs", "distractors", "none")
 
-_RESIZE_BATCH = 1000
-
 
 @dataclass(frozen=True)
 class Composition:
@@ -218,36 +216,3 @@ def compose(
         None if untouched else jnp.asarray(image_noise, jnp.float32),
         None if pool is None else jnp.asarray(pool, jnp.float32),
     )
-
-
-@functools.partial(jax.jit, static_argnames=("size",))
-def _resize(images, size):
-    # One by one: products of a batch are rounded by its size, and an image must not depend on it.
-    shape = (size, size, images.shape[3])
-    return jax.lax.map(
-        lambda image: jax.image.resize(image, shape, "bilinear", antialias=False), images
-    )
-
-
-def resize(
-    images: Float[Array | np.ndarray, "n h w c"], size: int
-) -> Float[Array | np.ndarray, "n size size c"]:
-    """Resizes images by bilinear interpolation between pixel centres, without antialiasing.
-
-    Runs in batches, so that no more than `images` and the result is held in memory.
-
-    Returns:
-        float32 images in the host's memory; `images` itself where it has that size already.
-
-    Raises:
-        InputError: the size is not positive.
-    """
-    if size < 1:
-        raise InputError(f"size is {size}; accepted: 1 pixel or more")
-    if images.shape[1:3] == (size, size):
-        return images
-    resized = np.empty((len(images), size, size, images.shape[3]), np.float32)
-    for start in range(0, len(images), _RESIZE_BATCH):
-        batch = slice(start, start + _RESIZE_BATCH)
-        resized[batch] = _resize(jnp.asarray(images[batch], jnp.float32), size)
-    return resized

@@ -4,8 +4,10 @@ A data folder holds every data set in its usual layout, so that files fetched by
 program are found too. The folder of downloads is laid out in the same way.
 """
 
+import difflib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,6 +132,39 @@ def find(download: Download, data_dir: Path) -> Path | None:
     return None
 
 
+def folders(directory: Path) -> list[str]:
+    """Returns the names of the folders in a folder, sorted; none where it cannot be read."""
+    try:
+        return sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
+    except OSError:
+        return []
+
+
+def did_you_mean(name: str, directory: Path) -> str:
+    """Returns which folder was meant by a name that a data folder lacks; "" where none is near."""
+    if (meant := _above(directory, lambda parent: (parent / name).is_dir())) is not None:
+        return f"the data folder points into {meant / name}; accepted: --data_dir={meant}"
+    known = {folder.casefold(): folder for folder in folders(directory)}
+    near = difflib.get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[near[0]]}?" if near else ""
+
+
+def _above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
+    """Returns the nearest folder above a data folder that holds what was looked for, or None."""
+    parents = list(Path(os.path.abspath(directory)).parents)[:3]
+    return next((parent for parent in parents if holds(parent)), None)
+
+
+def _instead(name: str, download: Download, data_dir: Path) -> str:
+    """Returns which data folder was meant by one that points into a data set, as a phrase."""
+    if (meant := _above(data_dir, lambda parent: find(download, parent) is not None)) is not None:
+        return f"{meant} has it: accepted: --data_dir={meant}; else "
+    folder, _, file = download.place.rpartition("/")
+    if folder and any((data_dir / Path(place).name).exists() for place in (file, *download.also)):
+        return f"accepted: the files of {name} in a folder {folder} of the data folder; else "
+    return ""
+
+
 def require(name: str, data_dir: Path) -> list[Path]:
     """Returns the places that hold the files of a data set, in the order of `DOWNLOADS[name]`.
 
@@ -142,7 +177,8 @@ def require(name: str, data_dir: Path) -> list[Path]:
         place = find(download, data_dir)
         if place is None:
             raise MissingDataError(
-                f"{data_dir / download.place} does not exist; fetch it with "
+                f"{data_dir / download.place} does not exist; "
+                f"{_instead(name, download, data_dir)}fetch it with "
                 f"python -m launch.data --dataset={name} --data_dir={data_dir}"
             )
         places.append(place)
@@ -183,7 +219,7 @@ def fetch(name: str, data_dir: Path) -> None:
 def default_data_dir() -> Path | None:
     """Returns the folder that the environment variable LSA_DATA_DIR names, or None."""
     given = os.environ.get(DATA_DIR_VARIABLE)
-    return Path(given) if given else None
+    return Path(os.path.expandvars(given)).expanduser() if given else None
 
 
 def cache_dir() -> Path:

@@ -11,23 +11,34 @@ Where each is looked for below the data folder:
     cifar10        cifar-10-batches-bin/ (the binary version) or cifar-10-binary.tar.gz
     svhn           svhn/train_32x32.mat, svhn/test_32x32.mat (cropped digits)
     tiny_imagenet  tiny-imagenet-200/ or tiny-imagenet-200.zip
-    any other      NAME/CLASS/*, or NAME/train/CLASS/* and NAME/test/CLASS/*
+    any other      NAME/CLASS/*, or NAME/train/CLASS/* and NAME/test/CLASS/*; see `load_folder`
 """
 
+import os
+import unicodedata
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from lsa_jax.data import _image_files, downloads, stand_ins, stars
+from lsa_jax.data import _image_files, downloads, resizing, stand_ins, stars
 from lsa_jax.data._image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
-from lsa_jax.data._picture_sets import read_folder, read_tiny_imagenet
-from lsa_jax.data._pictures import photographs
+from lsa_jax.data._picture_sets import holds_classes, read_folder, read_tiny_imagenet
+from lsa_jax.data._pictures import PictureWarning, photographs
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, MissingDataError
 
-__all__ = ["NAMES", "ChecksumWarning", "ImageSet", "load", "photographs", "read"]
+__all__ = [
+    "NAMES",
+    "ChecksumWarning",
+    "ImageSet",
+    "PictureWarning",
+    "load",
+    "load_folder",
+    "photographs",
+    "read",
+]
 
 CIFAR10_CLASSES = tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
 _DIGITS = tuple("0123456789")
@@ -125,25 +136,73 @@ def read(name: str, data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     return _READERS[name](Path(data_dir))
 
 
-def load_folder(name: str, data_dir: Path | None = None) -> ImageSet:
+def load_folder(
+    name: str, data_dir: Path | None = None, *, size: int | None = None, fit: str = "crop"
+) -> ImageSet:
     """Loads a folder of classes, whatever its name: `load` takes a published one for that set.
+
+    Recognised are NAME/CLASS/*, NAME/train/CLASS/* with NAME/test/CLASS/*, and NAME/CLASS/train/*
+    with NAME/CLASS/test/*, with splits in other usual spellings too; a validation split is the test
+    set where there is no other, and else left out. Pictures are what Pillow can read, upright by
+    their EXIF orientation, the first frame of an animation, transparent pixels on white; pictures
+    in folders below a class are of that class. Hidden files are left out.
 
     Args:
         name: of a folder below the data folder.
         data_dir: the data folder; None means the one that LSA_DATA_DIR names.
+        size: side of the squares that pictures are made, in pixels; None takes pictures as they
+            are, which then have to be of one size.
+        fit: how pictures become square, with `size`: "crop", "pad" or "squash"; see `resize`.
 
     Raises:
         MissingDataError: there is no such folder.
-        InputError: it is damaged, or holds no two classes of images.
+        InputError: it is damaged, holds no two classes of images, or one image in two classes.
+
+    Warns:
+        PictureWarning: one line that counts all that was left out, and test images that are copies
+            of training images.
     """
-    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
-    if directory is None or not (directory / name).is_dir():
-        missing = f"{directory / name} is missing" if directory else "there is no data folder"
+    if size is not None:
+        resizing.check(size, fit)
+    directory = (
+        Path(data_dir).expanduser() if data_dir is not None else downloads.default_data_dir()
+    )
+    if directory is None:
+        raise _unknown(name, "there is no data folder")
+    return read_folder(_folder(name, directory), size, fit)
+
+
+def _unknown(name: str, missing: str) -> MissingDataError:
+    return MissingDataError(
+        f"data set {name!r} is not known and {missing}; accepted: {', '.join(NAMES)}, or the name "
+        "of a folder below the data folder"
+    )
+
+
+def _folder(name: str, directory: Path) -> Path:
+    """Returns the folder of a name, which may be written in another Unicode form on the disk.
+
+    Raises:
+        MissingDataError: there is none; names the nearest, or the data folder that was meant.
+    """
+    if (directory / name).is_dir():
+        return directory / name
+    if (directory / name).is_file():
+        raise InputError(f"{directory / name} is a file; accepted: a folder, so unpack it there")
+    wanted = unicodedata.normalize("NFC", name)
+    for folder in downloads.folders(directory):
+        if unicodedata.normalize("NFC", folder) == wanted:
+            return directory / folder
+    missing = f"{directory / name} is missing"
+    if near := downloads.did_you_mean(name, directory):
+        raise MissingDataError(f"{missing}; {near}")
+    if holds_classes(directory):
+        up = Path(os.path.abspath(directory))
         raise MissingDataError(
-            f"data set {name!r} is not known and {missing}; accepted: {', '.join(NAMES)}, or the "
-            "name of a folder below the data folder"
+            f"{missing}, and {directory} is a folder of classes itself; accepted: "
+            f"--data_dir={up.parent} and the folder {up.name}"
         )
-    return read_folder(directory / name)
+    raise _unknown(name, missing)
 
 
 def load(name: str, data_dir: Path | None = None) -> ImageSet:
@@ -164,13 +223,16 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
 
     Warns:
         ChecksumWarning: the files are well-formed, but not the published ones.
+        PictureWarning: of a folder; see `load_folder`.
     """
     if stand_ins.are_wanted() and name in stand_ins.SHAPES:
         named = CIFAR10_CLASSES if name == "cifar10" else None
         return ImageSet(*stand_ins.splits(name, named))
     if name == "stars":
         return stars.image_set()
-    directory = Path(data_dir) if data_dir is not None else downloads.default_data_dir()
+    directory = (
+        Path(data_dir).expanduser() if data_dir is not None else downloads.default_data_dir()
+    )
     if name not in NAMES:
         return load_folder(name, directory)
     if directory is None:

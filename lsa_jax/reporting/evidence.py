@@ -74,7 +74,8 @@ class Claim:
         seed_sd: expected standard deviation over seeds of a claim of agreement. The claim is only
             measured where the planned seeds and test examples could not show it.
         paper_error: standard error of the paper's number, where it can be computed.
-        every: whether each value, 1 or 0, must be 1: the claim is about all runs.
+        every: whether each value must be 1: the claim is about all runs. A value is 1 where a run
+            holds, 0 where it does not, and NaN where that is undecided.
         luck: of `every`: the probability that a run holds without anything being learned.
         conditions: under which the claim is decided.
         primary: whether it is one of the work's main claims.
@@ -186,7 +187,7 @@ def above_chance(words: str, *, classes: int = 2, **settings: object) -> Conditi
 def decide(claim: Claim, runs: Runs) -> Row:
     """Decides one claim."""
     sample = claim.statistic(runs)
-    if sample.values.notna().sum() == 0:
+    if not len(sample.values) or sample.values.isna().all() and not claim.every:
         note = sample.lost or ("no number" if len(sample.values) else "")
         return Row(
             claim.item, claim.statement, "", None, "not run", primary=claim.primary, note=note
@@ -208,7 +209,7 @@ def holm(rows: Sequence[Row]) -> list[Row]:
     tested = [at for at, row in enumerate(rows) if row.primary and row.p is not None]
     holds, going = set(), True
     for rank, at in enumerate(sorted(tested, key=lambda at: rows[at].p)):
-        going &= rows[at].p <= TAIL / (len(tested) - rank)
+        going = going and bool(rows[at].p <= TAIL / (len(tested) - rank))
         holds |= {at} if going and rows[at].status == "shown" else set()
     return [row._replace(holm=at in holds) if at in tested else row for at, row in enumerate(rows)]
 
@@ -231,18 +232,20 @@ def _every(claim: Claim, sample: Sample) -> Row:
     """Decides a claim about all runs by the exact interval of the share that holds."""
     values = sample.values.dropna()
     count, holding = len(values), int((values == 1).sum())
-    low, high = (holding / count,) * 2 if sample.exact else share_ends(holding, count)
+    limits = None if sample.exact or not count else share_ends(holding, count)
     status: Status = "shown" if sample.exact or count > 1 else "shown of one seed"
-    note = "" if sample.exact else f"holds in at least {100 * low:.0f} % of runs like these"
+    note = "" if limits is None else f"holds in at least {100 * limits[0]:.0f} % of runs like these"
     if holding < count:
         status, note = "not shown", ""
+    elif unknown := len(sample.values) - count:
+        status, note = "undecided", f"{unknown} of {len(sample.values)} runs are undecided"
     elif claim.luck and claim.luck**count > TAIL:
         runs = math.ceil(math.log(TAIL) / math.log(claim.luck))
         status, note = "undecided", f"by luck alone in {100 * claim.luck**count:.0f} % of cases: "
         note += f"it would take {runs} runs"
     ours = f"{holding} of {count}"
     p = None if sample.exact else claim.luck**count if holding == count and claim.luck else None
-    return _row(claim, ours, None, status, (low, high), note, p)
+    return _row(claim, ours, None, status, limits, note, p)
 
 
 def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
@@ -254,7 +257,7 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
         )
     sample = sample._replace(extra=claim.paper_error)
     low, high = ends(sample, claim.tail)
-    mean, one = float(values.mean()), len(values) == 1 and not sample.exact
+    mean, one = float(values.mean()), (sample.units or len(values)) == 1 and not sample.exact
     note, p = "", _p_value(sample, above, below)
     if claim.range == (-math.inf, math.inf):
         status: Status = "measured"
@@ -269,7 +272,7 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
         distance = min(abs(mean - above), abs(mean - below))
         note = "it would take " + needed(sample, distance, claim.tail)
     spread = float(back(values).std()) if len(values) > 1 else None
-    limits = None if np.isnan(low) else (float(back(low)), float(back(high)))
+    limits = None if sample.exact or np.isnan(low) else (float(back(low)), float(back(high)))
     return _row(claim, round(float(back(mean)), claim.digits), spread, status, limits, note, p)
 
 

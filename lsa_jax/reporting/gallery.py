@@ -36,12 +36,12 @@ class Item(NamedTuple):
     @property
     def configuration(self) -> Path:
         """The file of the configuration."""
-        return Path(self.sweep.config.partition(":")[0])
+        return papers.split_config(self.sweep.config)[0]
 
     @property
     def size(self) -> str:
         """The name of its size."""
-        return self.sweep.config.partition(":")[2] or "full"
+        return papers.split_config(self.sweep.config)[1] or "full"
 
     @property
     def name(self) -> str:

@@ -37,6 +37,19 @@ VARIANTS = {"small": ":small", "full": "", "quick": ":quick"}
 _KINDS = ("fig", "table", "theorem", "lemma")
 
 
+def split_config(named: str) -> tuple[Path, str]:
+    """Returns the file and the variant of what follows `--config=`; "" is no variant.
+
+    Names of files and folders may have colons: the variant is what follows the last .py: in it.
+    """
+    found = re.fullmatch(r"(.*\.py):([^/]*)", named)
+    if found is None and not named.endswith(".py"):
+        found = re.fullmatch(r"(.*):([^/:]*)", named)  # a file whose ending was forgotten
+    if found is None or Path(named).is_file():
+        return Path(named), ""
+    return Path(found[1]), found[2]
+
+
 class Request(NamedTuple):
     """What is asked of a reproduction.
 

@@ -80,21 +80,22 @@ class Runs(NamedTuple):
 
     def lost(self, column: str) -> str:
         """Names the planned runs without a finite number in a column; "" where there are none."""
-        names = [name for name in self.planned if name in self.finished]
         values = self.finished.reindex(columns=[column])[column].astype(float)
-        there = self.finished.loc[np.isfinite(values), names]
-        found = {tuple(map(_hashable, row)) for row in there.itertuples(index=False, name=None)}
-        asked = list(self.planned[names].itertuples(index=False, name=None))
-        missing = [row for row in asked if row not in found]
+        there = self.finished[np.isfinite(values)]
+        missing: list[dict[str, object]] = []
+        planned = self.planned[[name for name in self.planned if name in self.finished]]
+        # Learners may have settings of their own, which the others' rows leave open.
+        for known, rows in planned.groupby(planned.notna().apply(tuple, axis=1)):
+            names = [name for name, has in zip(planned, known, strict=True) if has]
+            found = set(there[names].map(_hashable).itertuples(index=False, name=None))
+            asked = rows[names].to_dict("records")
+            missing += [row for row in asked if tuple(row.values()) not in found]
         if not missing:
             return ""
-        words = [
-            ", ".join(f"{name} {value}" for name, value in zip(names, row, strict=True))
-            for row in missing[:_MOST_NAMED]
-        ]
+        words = [", ".join(f"{n} {v}" for n, v in row.items()) for row in missing[:_MOST_NAMED]]
         more = len(missing) - _MOST_NAMED
         words += [f"{more} more"] if more > 0 else []
-        return f"{len(missing)} of {len(asked)} runs have no result: {'; '.join(words)}"
+        return f"{len(missing)} of {len(planned)} runs have no result: {'; '.join(words)}"
 
     def equal_seeds(self) -> bool:
         """Whether two seeds or more agree in every result: nothing random was drawn."""

@@ -39,6 +39,7 @@ class Sample(NamedTuple):
         lost: names planned runs without a result.
         equal: whether all seeds have equal results, so that nothing was drawn.
         tests: by seed, which test set the examples are of; empty where `examples` is None.
+        units: independent runs behind the statistic, where it is not one value a run.
         extra: standard error of an independent number that was subtracted, such as the paper's.
         ends: `(tail) -> (low, high)` for statistics with an interval of their own; None for
             intervals over seeds and test examples.
@@ -55,6 +56,7 @@ class Sample(NamedTuple):
     lost: str = ""
     equal: bool = False
     tests: tuple[str, ...] = ()
+    units: int | None = None
     extra: float = 0.0
     ends: Callable[[float], tuple[float, float]] | None = None
 

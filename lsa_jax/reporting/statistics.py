@@ -219,7 +219,10 @@ def _paired(
 
 def _with_outcomes(sample: Sample, runs: Runs) -> Sample:
     """Adds the outcomes of runs where every seed has kept as many."""
-    ids = runs.finished.drop_duplicates("seed").set_index("seed")["id"]
+    rows = runs.finished
+    if not runs.outcomes or rows["seed"].duplicated().any():
+        return sample
+    ids = rows.set_index("seed")["id"]
     kept = [runs.outcomes.get(ids[seed]) for seed in sample.values.index]
     if not kept or None in kept or len({len(one.values) for one in kept}) > 1:
         return sample

@@ -148,5 +148,14 @@ def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:
         if kind.type is float and is_number(value):
             value = float(value)
     if not kind.accepts(value):
-        raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}")
+        instead = _as_tuple(name, value, kind)
+        raise InputError(f"config.{name} is {written!r}; accepted: {kind.accepted}{instead}")
     return value
+
+
+def _as_tuple(name: str, value: Any, kind: Kind) -> str:
+    """Returns the end of a message: the tuple to write where its only member was written."""
+    inside = tuple(value) if isinstance(value, list | set) else (value,)
+    if kind.type is not tuple or not kind.accepts(inside):
+        return ""
+    return f'; --config.{name}="{inside!r}"'

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lsa_jax.reporting import files
+from lsa_jax.reporting import files, papers
 from lsa_jax.sweep import config_files, registry
 from lsa_jax.sweep.fields import flatten
 
@@ -143,8 +143,8 @@ def now(config: str) -> dict[str, Any]:
     Raises:
         InputError: the file cannot be loaded.
     """
-    name, _, variant = config.partition(":")
-    module = config_files.load(Path(name))
+    path, variant = papers.split_config(config)
+    module = config_files.load(path)
     found = config_files.config_of(module, variant)
     return _of(found.to_dict(), config_files.sweep_of(module, found))
 
@@ -170,7 +170,7 @@ def changed(config: str, published: Mapping[str, Any]) -> list[str]:
     Raises:
         InputError: its file cannot be loaded.
     """
-    if not Path(config.partition(":")[0]).is_file():
+    if not papers.split_config(config)[0].is_file():
         return ["the configuration is gone"]
     found = now(config)
     words = []

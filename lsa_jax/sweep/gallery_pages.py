@@ -20,8 +20,8 @@ MARK = "<!-- record: {} -->"
 def command(variant: Variant) -> str:
     """Returns what runs a size of a configuration, on two lines, each size in its own folder."""
     data = " --data_dir=DIR" if variant.data else ""
-    path, _, size = variant.config.partition(":")
-    folder = "-".join(filter(None, (Path(path).stem, size)))
+    path, size = papers.split_config(variant.config)
+    folder = "-".join(filter(None, (path.stem, size)))
     begin = f"python -m launch.sweep --config={variant.config}"
     return f"{begin} \\\n    --workdir=runs/{folder}{data}"
 

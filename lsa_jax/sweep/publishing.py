@@ -19,7 +19,7 @@ def _one_sweep(folder: Path) -> Sweep:
     """Returns a sweep that was run by itself; its runs' own times are what is known of its cost."""
     recorded = files.read_json(folder / "config.json")
     config = config_files.named_in(recorded["command"])
-    if not Path(config.partition(":")[0]).is_file():
+    if not papers.split_config(config)[0].is_file():
         raise InputError(
             f"{folder} has the configuration {config!r}, which is not here; accepted: one below "
             "this folder"
@@ -32,7 +32,7 @@ def _one_sweep(folder: Path) -> Sweep:
             f"{folder} is not finished, or of an earlier version ({done} of {due} runs); accepted: "
             "a sweep with its report and the machine it ran on"
         )
-    item, about = papers.item_and_claim(Path(config.partition(":")[0]))
+    item, about = papers.item_and_claim(papers.split_config(config)[0])
     known = {"status": reproduction.DONE, "partly_timed": True, "machine": recorded["host"]}
     return Sweep(folder.name, config, item, about, "", **known)
 
@@ -41,7 +41,7 @@ def _sweeps_in(folder: Path) -> list[tuple[Sweep, Path]]:
     """Returns the finished sweeps of a reproduction's folder, or the one whose own folder it is."""
     if (folder / "config.json").exists():
         sweep = _one_sweep(folder)
-        scale = sweep.config.partition(":")[2]
+        scale = papers.split_config(sweep.config)[1]
         found = [(sweep, folder)]
     else:
         record = reproduction.read(folder / "report.json")
@@ -65,7 +65,7 @@ def finished(folders: Iterable[str | Path]) -> list[tuple[Sweep, Path]]:
 
 def _check(sweep: Sweep, folder: Path) -> None:
     """Raises unless a sweep is of a configuration that is here, as it is."""
-    if not Path(sweep.config.partition(":")[0]).is_file():
+    if not papers.split_config(sweep.config)[0].is_file():
         raise InputError("its configuration is not here; accepted: one below this folder")
     typed = files.read_json(folder / "config.json")["command"]
     if changed := [word for word in typed if word.startswith("--config.")]:

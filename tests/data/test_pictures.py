@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lsa_jax.data import images
-from lsa_jax.data._pictures import photographs
+from lsa_jax.data import images, photographs
 from lsa_jax.data.images import ChecksumWarning
 from lsa_jax.errors import InputError
 
@@ -67,7 +66,7 @@ def test_photographs_of_all_folders_come_sorted_in_colour(tmp_path):
     save(tmp_path / "b/z.png", np.full((4, 4, 3), 30, np.uint8))
     save(tmp_path / "b/a/grey.JPG", np.full((4, 4), 20, np.uint8))
     save(tmp_path / "a/x.bmp", np.full((4, 4, 3), 10, np.uint8))
-    save(tmp_path / "c.png", np.full((4, 4, 4), 40, np.uint8))
+    save(tmp_path / "c.png", np.full((4, 4, 3), 40, np.uint8))
     (tmp_path / "a/notes.txt").write_text("no picture")
     (tmp_path / "a/._x.png").write_text("left by another system")
     colours = photographs(tmp_path, 4)
@@ -229,6 +228,15 @@ def test_tiny_imagenet_unpacked_equals_zipped(tiny_imagenet_dir):
     assert file.as_published is None
     for a, b in zip((*zipped.train, *zipped.test), (*unpacked.train, *unpacked.test), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_tiny_imagenet_is_upright(tiny_imagenet_dir):
+    path = unpack(tiny_imagenet_dir) / "train/n01/images/n01_0.JPEG"
+    pixels, exif = noise(64, 64), Image.Exif()
+    exif[0x0112] = 3
+    Image.fromarray(pixels).save(path, "PNG", exif=exif)
+    image_set, _ = images.read("tiny_imagenet", tiny_imagenet_dir)
+    np.testing.assert_array_equal(image_set.train.inputs[0], pixels[::-1, ::-1] / np.float32(255))
 
 
 BAD_TINY = {

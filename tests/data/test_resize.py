@@ -1,9 +1,9 @@
-"""Images are resized by interpolation between the centres of pixels."""
+"""Smaller images are means of areas, larger ones are interpolated between centres of pixels."""
 
 import numpy as np
 import pytest
 
-from lsa_jax.data.backgrounds import resize
+from lsa_jax.data import resize
 from lsa_jax.errors import InputError
 
 
@@ -30,8 +30,15 @@ def bilinear(image, size):
     return out
 
 
-@pytest.mark.parametrize("before, after", [(8, 5), (8, 4), (32, 5), (3, 8), (1, 3), (5, 1)])
-def test_resize_interpolates_between_pixel_centres(before, after):
+def means_of_areas(image, size):
+    """Averages areas that are made whole pixels by repeating each pixel `size` times."""
+    height, width, channels = image.shape
+    fine = image.repeat(size, 0).repeat(size, 1)
+    return fine.reshape(size, height, size, width, channels).mean((1, 3))
+
+
+@pytest.mark.parametrize("before, after", [(3, 8), (1, 3), (8, 13)])
+def test_larger_images_are_interpolated_between_pixel_centres(before, after):
     images = make_images(3, channels=2, size=before)
     expected = [bilinear(image.astype(np.float64), after) for image in images]
     out = resize(images, after)
@@ -39,11 +46,35 @@ def test_resize_interpolates_between_pixel_centres(before, after):
     np.testing.assert_allclose(out, expected, atol=1e-6)
 
 
-def test_resize_in_batches_equals_resize_at_once(monkeypatch):
-    images = make_images(17, size=6)
-    expected = resize(images, 4)
-    monkeypatch.setattr("lsa_jax.data.backgrounds._RESIZE_BATCH", 5)
-    np.testing.assert_array_equal(resize(images, 4), expected)
+@pytest.mark.parametrize("before, after", [(8, 4), (8, 5), (32, 5), (5, 1), (64, 32), (3, 2)])
+def test_smaller_images_are_means_of_areas(before, after):
+    images = make_images(3, channels=2, size=before)
+    expected = [means_of_areas(image.astype(np.float64), after) for image in images]
+    np.testing.assert_allclose(resize(images, after), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("fit", ["crop", "pad", "squash"])
+@pytest.mark.parametrize("shape", [(6, 10), (9, 4), (5, 5)])
+def test_images_become_square_as_asked(shape, fit):
+    images = np.random.default_rng(0).uniform(0.1, 1, (2, *shape, 3))
+    height, width = shape
+    short, long = min(shape), max(shape)
+    if fit == "crop":
+        top, left = (height - short) // 2, (width - short) // 2
+        squares = images[:, top : top + short, left : left + short]
+    elif fit == "pad":
+        squares = np.zeros((2, long, long, 3))
+        top, left = (long - height) // 2, (long - width) // 2
+        squares[:, top : top + height, left : left + width] = images
+    else:
+        squares = images
+    expected = [means_of_areas(image, 3) for image in squares]
+    np.testing.assert_allclose(resize(images, 3, fit), expected, atol=1e-6)
+
+
+def test_an_image_does_not_depend_on_the_others():
+    images = make_images(17, channels=3, size=37)
+    np.testing.assert_array_equal(resize(images, 13)[5:6], resize(images[5:6], 13))
 
 
 def test_resize_to_the_same_size_returns_the_images():
@@ -51,6 +82,12 @@ def test_resize_to_the_same_size_returns_the_images():
     assert resize(images, 4) is images
 
 
-def test_resize_to_nothing_is_refused():
-    with pytest.raises(InputError, match="size is 0; accepted: 1"):
-        resize(make_images(2), 0)
+@pytest.mark.parametrize("size", [0, -1])
+def test_resize_to_no_size_is_refused(size):
+    with pytest.raises(InputError, match="size is .*; accepted: 1"):
+        resize(make_images(2), size)
+
+
+def test_other_ways_to_become_square_are_refused():
+    with pytest.raises(InputError, match="fit is 'stretch'; accepted: .*squash"):
+        resize(make_images(2), 2, "stretch")

@@ -76,8 +76,8 @@ SETTINGS = [
     (["--config.data.background=photographs"], ["config.data.photographs"]),
     (["--config.data.photographs=plants"], ["config.data.photographs", "'gaussian'", "None"]),
     (["--config.data.folder=mine"], ["config.data.folder", "'digits'", "None"]),
-    (["--config.noise=0.5"], ["--config.noise is 0.5", "--config.sweep.noise=(0.5,)"]),
-    (["--config.seed=0"], ["--config.seed is 0", "--config.sweep.seed=(0,)", "launch.run"]),
+    (["--config.noise=0.5"], ["--config.noise is 0.5", '--config.sweep.noise="(0.5,)"']),
+    (["--config.seed=0"], ["--config.seed is 0", '--config.sweep.seed="(0,)"', "launch.run"]),
     (["--config.data.background=none"], ["config.noise", "without a background"]),
     (["--config.data.copies=2", "--config.data.fresh_backgrounds=True"], ["config.data.copies"]),
     (["--config.data.fresh_backgrounds=True"], ["config.data.fresh_backgrounds", "fixed"]),
@@ -96,6 +96,9 @@ SETTINGS = [
     (["--config.ntk_infinite.ridge=()"], ["config.ntk_infinite.ridge", "at least one"]),
     (["--config.ntk_finite.method=magic"], ["config.ntk_finite.method", "regression"]),
     (["--config.sweep.noise=()"], ["no points"]),
+    (["--config.sweep.seed=0"], ["config.sweep.seed", '"(0,)"']),
+    (["--config.sweep.seed=[0, 1]"], ["config.sweep.seed", '"(0, 1)"']),
+    (["--config.sweep.learner=rfm"], ["config.sweep.learner", "\"('rfm',)\""]),
     (["--config.sweep.noise=(0.0, 0.0)"], ["twice"]),
     (["--config.sweep.learner=('network', 'svm')"], ["config.sweep.learner"]),
     (["--config.experiment=growing_grass"], ["config.experiment"]),
@@ -238,6 +241,44 @@ def test_missing_data_are_named_with_the_command_that_fetches_them(launch_late, 
     )
     # launch.reproduce tells missing data from other mistakes by these words.
     assert_refused(result, f"error: missing data: {data}", "launch.data --dataset=mnist")
+    assert not workdir.exists()
+
+
+@pytest.mark.parametrize(
+    ("below", "config", "words"),
+    [
+        ("", "own_images.py:quick --config.data.folder=cats", ["did you mean Cats?"]),
+        ("", "own_images.py:quick --config.data.folder=Cat", ["did you mean Cats?"]),
+        ("/Cats", "own_images.py:quick --config.data.folder=Cats", ["--data_dir={data}"]),
+        ("/Cats/tom", "own_images.py:quick --config.data.folder=Cats", ["--data_dir={data}"]),
+        ("/Cats", "own_images.py:quick", ["--data_dir={data}", "folder Cats"]),
+        ("/mnist", "lsa/fig6_mnist.py:quick", ["--data_dir={data}"]),
+        ("/cifar-10-batches-bin", "lsa/fig2_sparsity.py:quick", ["--data_dir={data}"]),
+        ("/../apart", "lsa/fig6_mnist.py:quick", ["in a folder mnist"]),
+        ("/Cats", "lsa/fig4_cifar2_photographs.py --config.data.photographs=Cats", ["{data}"]),
+    ],
+)
+def test_a_data_folder_beside_the_right_one_is_named(launch_late, tmp_path, below, config, words):
+    data, workdir = tmp_path / "data", tmp_path / "out"
+    for name in (
+        "mnist/train-images-idx3-ubyte",
+        "../apart/train-images-idx3-ubyte",
+        "Cats/tom/0.png",
+    ):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_bytes(b"x")
+    (data / "cifar-10-batches-bin").mkdir()
+    (data / "Cats/tim").mkdir()
+    (data / "Cats/tim/0.png").write_bytes(b"x")
+    name, *fields = config.split()
+    result = launch_late(
+        "sweep",
+        f"--config=configs/{name}",
+        *fields,
+        f"--workdir={workdir}",
+        f"--data_dir={data}{below}",
+    )
+    assert_refused(result, *(word.format(data=data) for word in words))
     assert not workdir.exists()
 
 

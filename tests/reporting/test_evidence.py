@@ -280,4 +280,4 @@ def test_exact_values_have_no_interval():
     rows = pd.DataFrame({"seed": [0], "error": [0.09]})
     claim = Claim(item="", statistic=value("error", exact=True), below=0.1)
     row = decide(claim, Runs.of([], rows))
-    assert (row.status, row.low, row.high) == ("shown", 0.09, 0.09)
+    assert (row.status, row.ours, row.low) == ("shown", 0.09, None)

@@ -14,6 +14,7 @@ from lsa_jax import training
 from lsa_jax.data import backgrounds, images, tasks
 from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.resizing import resize
 from lsa_jax.experiments.lazy_rich.streams import Digits
 from lsa_jax.sweep.points import Point
 
@@ -38,7 +39,7 @@ def _read(config: ml_collections.ConfigDict, data_dir: Path | None) -> DigitsTas
     view = tasks.task_view(images.load(data.dataset, data_dir), "all", **sizes)
 
     def split(dataset: Dataset, copies: int) -> Dataset:
-        small = backgrounds.resize(dataset.inputs, data.image_size)
+        small = resize(dataset.inputs, data.image_size)
         return Dataset(jnp.tile(small, (copies, 1, 1, 1)), jnp.tile(dataset.targets, (copies, 1)))
 
     return DigitsTask(split(view.train, 1), split(view.test, data.test_copies))

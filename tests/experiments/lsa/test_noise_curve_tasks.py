@@ -123,13 +123,14 @@ def test_a_folder_of_one_s_own_is_read_though_a_published_set_has_its_name(tmp_p
     for name, level in (("cat", 50), ("dog", 200)):
         (tmp_path / "digits" / name).mkdir(parents=True)
         for number in range(5):
-            picture = Image.fromarray(np.full((8, 8, 3), level, np.uint8))
+            picture = Image.fromarray(np.full((8, 8, 3), level + number, np.uint8))
             picture.save(tmp_path / "digits" / name / f"{number}.png")
     fields = {"data.dataset": "folder", "data.folder": "digits"}
     (point,) = make_points(configure(**fields), [{"noise": 0.0}], settings.validate)
     task = tasks.task_of(point, tasks.load([point], tmp_path))
     assert task.train.targets.shape == (8, 2) and task.test.targets.shape == (2, 2)
-    assert {round(255 * float(image.max())) for image in task.train.images} == {50, 200}
+    values = {round(255 * float(image.max())) for image in task.train.images}
+    assert values == {51, 52, 53, 54, 201, 202, 203, 204}
 
 
 @pytest.mark.parametrize(

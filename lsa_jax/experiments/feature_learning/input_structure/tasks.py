@@ -8,7 +8,8 @@ import ml_collections
 import numpy as np
 from jaxtyping import Float, Int
 
-from lsa_jax.data import backgrounds, images, tasks
+from lsa_jax.data import images, tasks
+from lsa_jax.data.resizing import resize
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.sweep.points import Point
 
@@ -50,7 +51,7 @@ def _injected(
         order = tasks.subset_order(np.asarray(part.targets), (config.data.seed, seed))
         # Where there are fewer pictures than labelled images, they come again.
         chosen = order[np.arange(shape[0]) % len(order)]
-        drawn.append(np.asarray(backgrounds.resize(part.inputs[chosen], shape[1])))
+        drawn.append(np.asarray(resize(part.inputs[chosen], shape[1])))
     return drawn
 
 

@@ -9,18 +9,20 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lsa.activation_sparsity.claims import MEAN, make_claims
 from lsa_jax.experiments.lsa.activation_sparsity.settings import sweep
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import chance_warning, compare
 from lsa_jax.reporting.curves import tidy
-from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.runs import Runs
 
 _PREFIX = "test_active_"
-_MEAN = "mean of the layers"
 
-# What an accuracy has to be above chance of: labels, and test images at the least.
-_CLASSES, _EXAMPLES = 10, 500
+# Test images at the least, where the results do not have their number.
+_EXAMPLES = 500
+
+Points = Sequence[Mapping[str, object]]
 
 
 def activity(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
@@ -38,7 +40,7 @@ def activity(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
             }
             if not layers:  # an epoch at which other things were measured
                 continue
-            layers[_MEAN] = float(np.mean(list(layers.values())))
+            layers[MEAN] = float(np.mean(list(layers.values())))
             rows += [
                 {
                     "noise": run.noise,
@@ -61,36 +63,21 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
     return ends.assign(change=ends["last"] - ends["first"])
 
 
-def make_claims(
-    table: pd.DataFrame, results: pd.DataFrame, planned: Sequence[Mapping[str, object]] = ()
-) -> list[Claim]:
-    """Returns the paper's claim, for the mean of the layers and for each of them.
-
-    The claim of figure 2: the percentage of active neurons falls during training, from before the
-    first epoch to after the last. Of a network that is near chance it says nothing; nor do equal
-    seeds, and what is left where others failed shows nothing.
+def decided(table: pd.DataFrame, results: pd.DataFrame, points: Points) -> list[Row]:
+    """Returns the decided claims.
 
     Args:
         table: as `activity` returns it.
         results: a row a run.
-        planned: settings of the runs that the sweep asks for.
+        points: settings of the runs that the sweep asks for.
     """
-    claims, fine = [], results[results["status"] == "ok"]
-    accuracies = fine.groupby("noise")["test_accuracy"].mean()
-    changes = _changes(table)
-    layers = [_MEAN, *(layer for layer in changes["layer"].unique() if layer != _MEAN)]
-    noises = changes["noise"].unique()
-    for noise in noises:
-        lost = lost_runs([point for point in planned if point["noise"] == noise], fine)
-        same = no_sample(changes[changes["noise"] == noise], ["change"], ["layer"])
-        for layer in layers:
-            here = changes[(changes["noise"] == noise) & (changes["layer"] == layer)]["change"]
-            where = f", noise {noise:g}" if len(noises) > 1 else ""
-            item = f"change of the percentage of active neurons in training, {layer}{where}"
-            warning = chance_warning(accuracies[noise], _CLASSES, _EXAMPLES)
-            claim = compare(item, "below 0", here, below=0.0, unless=warning, digits=2)
-            claims.append(doubted(claim, [lost], [same]))
-    return claims
+    runs = results[results["status"] == "ok"].drop(columns="id")
+    changes = _changes(table).merge(runs, on=["noise", "seed"])
+    if "num_test" not in changes:
+        changes["num_test"] = _EXAMPLES
+    noises = list(dict.fromkeys(changes["noise"]))
+    layers = [layer for layer in dict.fromkeys(changes["layer"]) if layer != MEAN]
+    return decide_all(make_claims(noises, layers), Runs.of(points, changes))
 
 
 def draw(table: pd.DataFrame) -> Any:
@@ -106,7 +93,7 @@ def draw(table: pd.DataFrame) -> Any:
         colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(layers)))
         for layer, color in zip(layers, colors, strict=True):
             means = rows[rows["layer"] == layer].groupby("epoch")["active_percent"].mean()
-            style = {"color": "black", "linewidth": 2.5} if layer == _MEAN else {"color": color}
+            style = {"color": "black", "linewidth": 2.5} if layer == MEAN else {"color": color}
             axis.plot(means.index, means, label=layer, **style)
         title = f"noise {noise:g}" if len(noises) > 1 else ""
         axis.set(xlabel="epoch", ylabel="active neurons (%)", title=title)
@@ -132,7 +119,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=tables,
-        claims=make_claims(table, results, sweep(config)),
+        claims=decided(table, results, sweep(config)),
         figures={"activation_sparsity": functools.partial(draw, table)},
         extra_tables={"activity": table},
         notes=notes,

@@ -9,9 +9,11 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.kernel_bound import settings
 from lsa_jax.experiments.lsa.kernel_bound.claims import BOUND, PROBABILITY, make_claims
-from lsa_jax.reporting.claims import cell
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
 
 # Columns of the last table and their headings.
 _SHOWN = {
@@ -38,8 +40,17 @@ def _share(values: pd.Series) -> str:
 def _fits(kernels: pd.DataFrame) -> pd.DataFrame:
     """Returns one row a kernel: means over seeds ± standard deviation of every error."""
     rows = kernels.groupby(["k", "m"])
-    columns = {name: rows[m].apply(cell) for m, name in _SHOWN.items()}
+    columns = {name: rows[m].apply(mean_and_spread) for m, name in _SHOWN.items()}
     return pd.DataFrame(columns).reset_index()
+
+
+def _sizes(runs: Runs) -> list[tuple[int, list[int]]]:
+    """Returns each k with the numbers of filters of its kernels, planned or run."""
+    rows = pd.concat([table[["learner", "k", "m"]] for table in runs[:2]])
+    return [
+        (int(k), sorted(map(int, own.loc[own["learner"] == "kernel", "m"].unique())))
+        for k, own in rows.groupby("k", sort=False)
+    ]
 
 
 def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
@@ -65,13 +76,14 @@ def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep."""
     del workdir
+    runs = Runs.of(settings.sweep(config), results.assign(num_test=config.num_test))
     fine = results[results["status"] == "ok"]
     kernels, others = fine[fine["learner"] == "kernel"], fine[fine["learner"] != "kernel"]
     network = others[others["learner"] == "network"]
     tables = []
     if len(kernels):
         tables = [
-            ("Test error", _by_size(kernels, others, cell)),
+            ("Test error", _by_size(kernels, others, mean_and_spread)),
             (f"Runs with a test error of {BOUND:g} or more", _by_size(kernels, others, _share)),
             ("Fits of the kernels", _fits(kernels)),
         ]
@@ -89,7 +101,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=tables,
-        claims=make_claims(results, config.num_test, settings.sweep(config)),
+        claims=decide_all(make_claims(_sizes(runs)), runs),
         figures={"kernel_bound": functools.partial(draw, kernels, network)},
         notes=notes,
     )

@@ -53,6 +53,24 @@ def _draw(fine: pd.DataFrame) -> Any:
     return figure
 
 
+_FITS = {
+    "crop": "cropped to the square at their centre",
+    "pad": "made square by black margins",
+    "squash": "squashed to squares",
+}
+
+
+def _of_pictures(config: ml_collections.ConfigDict) -> list[str]:
+    """Returns a note on how a user's pictures became the images that are learned from."""
+    if config.data.dataset != "folder":
+        return []
+    side = config.data.image_size
+    return [
+        f"Pictures that are not square are {_FITS[config.data.fit]} (config.data.fit = "
+        f"{config.data.fit!r}); all are resized to {side} x {side} pixels."
+    ]
+
+
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns table, verdict and figure of a sweep over the number of training examples.
 
@@ -73,6 +91,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         claims=[Row(item, "", found.word, None, "measured", note=found.sentence), *found.claims],
         figures={"learning_curves": functools.partial(_draw, fine)},
         notes=[
+            *_of_pictures(config),
             f"Verdict: {found.sentence}.",
             f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
             f"{fine['num_test'].iloc[0]:,.0f} test images of {fine['num_classes'].iloc[0]:.0f} "

@@ -48,6 +48,11 @@ FIELDS: dict[str, Field] = {
         "source of the images",
     ),
     "data.folder": Field(None, optional(text()), "dataset folder: its name below the data folder"),
+    "data.fit": Field(
+        "crop",
+        one_of("crop", "pad", "squash"),
+        "dataset folder: how pictures become square: by their centre, black margins, or squashed",
+    ),
     "data.task": Field("all", one_of("all", "cifar2", "vehicles"), "how classes are grouped"),
     "data.classes": Field((), tuple_of(integer(0)), "keep just these classes; empty keeps all"),
     "data.num_train": Field(None, optional(integer(1)), "training images; None takes all"),
@@ -249,6 +254,9 @@ def check_data(config: ml_collections.ConfigDict) -> None:
     if data.dataset != "folder" and data.folder is not None:
         why = f"with data set {data.dataset!r}; accepted: None, or config.data.dataset = 'folder'"
         raise _refuse(config, "data.folder", why)
+    if data.dataset != "folder" and data.fit != "crop":
+        why = f"with data set {data.dataset!r}, whose images are square; accepted: 'crop'"
+        raise _refuse(config, "data.fit", why)
     if data.fresh_backgrounds and data.copies > 1:
         raise _refuse(config, "data.copies", "backgrounds are fresh every epoch; accepted: 1")
     if data.background in ("photographs", "distractors") and config.noise > 1:

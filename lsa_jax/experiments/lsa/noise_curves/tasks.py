@@ -20,6 +20,7 @@ from lsa_jax.data import backgrounds, images, stand_ins, synsets, tasks
 from lsa_jax.data.backgrounds import Composition
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.images import ImageSet
+from lsa_jax.data.resizing import resize
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.streams import NoiseCurves
@@ -102,8 +103,8 @@ def _pools(
     if data.background == "distractors":
         of_test = task.distractors_train if data.shared_pool else task.distractors_test
         return (
-            backgrounds.resize(task.distractors_train, data.image_size),
-            backgrounds.resize(of_test, data.image_size),
+            resize(task.distractors_train, data.image_size),
+            resize(of_test, data.image_size),
         )
     if data.background != "photographs":
         return None, None
@@ -143,14 +144,14 @@ def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None, section
     from_folder = data.dataset == "folder"
     task = _view(
         config,
-        images.load_folder(data.folder, data_dir)
+        images.load_folder(data.folder, data_dir, size=data.image_size, fit=data.fit)
         if from_folder
         else images.load(data.dataset, data_dir),
         section,
     )
 
     def split(dataset: Dataset, copies: int, pool: np.ndarray | None) -> Split:
-        small = backgrounds.resize(dataset.inputs, data.image_size)
+        small = resize(dataset.inputs, data.image_size)
         return Split(small, np.tile(dataset.targets, (copies, 1)), pool)
 
     pool_train, pool_test = _pools(config, task, data_dir)

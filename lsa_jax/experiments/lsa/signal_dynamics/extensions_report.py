@@ -44,7 +44,9 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         title=config.title,
         tables=[(f"{h}: {n}", table) for n, part in parts.items() for h, table in part.tables],
         claims=[
-            c._replace(item=f"{n}: {c.item}") for n, part in parts.items() for c in part.claims
+            c._replace(item=f"{n}: {c.item}", primary=False, holm=None)
+            for n, part in parts.items()
+            for c in part.claims
         ],
         figures=labelled("figures"),
         extra_tables=labelled("extra_tables"),

@@ -1,25 +1,23 @@
 """The report on training dynamics: figure 3's three panels, with the claims made about it."""
 
 import functools
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ml_collections
 import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.signal.descent import population_trajectory, typical_start
+from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims, numbers_of
+from lsa_jax.experiments.lsa.signal_dynamics.settings import sweep
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import cell, compare, every, not_run
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.doubts import doubted, few_examples, lost_runs, no_sample
-from lsa_jax.reporting.intervals import difference_error
-from lsa_jax.reporting.report import Claim, Report
-
-# A rank correlation counts as "they grow together" from here up.
-TOGETHER = 0.9
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
 
 _AXES = ("noise_scale", "learning_rate", "seed")
 # The table's columns and their headings; it shows about this many of the evaluations.
@@ -98,104 +96,16 @@ def _fine_series(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return _series(table) if len(table) else {}
 
 
-def _rank_correlation(first: str, second: str, rows: pd.DataFrame) -> float:
-    """Returns Spearman's correlation; NaN where one of the two does not vary."""
-    if min(rows[first].nunique(), rows[second].nunique()) < 2:
-        return np.nan
-    return rows[first].corr(rows[second], method="spearman")
-
-
-class _Statement(NamedTuple):
-    """What the paper says of the figure, and how one run tells whether it is so.
-
-    Attributes:
-        item: what is measured.
-        paper: what the paper says of it.
-        number: our number, from the rows of one run.
-        above: what the numbers of all runs have to exceed.
-        below: what they have to stay below.
-        most: beyond which, of either sign, there are no such numbers.
-    """
-
-    item: str
-    paper: str
-    number: Callable[[pd.DataFrame], float]
-    above: float = -np.inf
-    below: float = np.inf
-    most: float = np.inf
-
-
-_STATEMENTS = (
-    _Statement(
-        "rank correlation of the step and w.w*",
-        "w.w* grows",
-        functools.partial(_rank_correlation, "step", "w_dot_wstar"),
-        above=TOGETHER,
-        most=1.0,
-    ),
-    _Statement("w.w* at the end", "positive", lambda rows: rows["w_dot_wstar"].iloc[-1], above=0.0),
-    _Statement("b at the end", "negative", lambda rows: rows["b"].iloc[-1], below=0.0),
-    _Statement(
-        "rank correlation of the ratio abs(b) to w.w* and test accuracy",
-        "they grow together",
-        functools.partial(_rank_correlation, "ratio", "test_accuracy"),
-        above=TOGETHER,
-        most=1.0,
-    ),
-    _Statement(
-        "test accuracy at the end minus the start's",
-        "above 0",
-        lambda rows: rows["test_accuracy"].iloc[-1] - rows["test_accuracy"].iloc[0],
-        above=0.0,
-    ),
-)
-
-
-def _claims_of(name: str, series: pd.DataFrame, num_test: int, lost: str) -> list[Claim]:
-    """Compares the statements with the runs of one series.
-
-    Where the accuracy is not shown to rise nothing was learned, and nothing else is shown.
-    """
-    runs = [rows for _, rows in series.groupby("seed")]
-    ends = pd.concat([rows.tail(1) for rows in runs])
-    refuted = [few_examples(num_test), no_sample(ends, ["w_dot_wstar", "b", "test_accuracy"])]
-    claims: list[Claim] = []
-    for statement in reversed(_STATEMENTS):
-        values = np.array([statement.number(rows) for rows in runs])
-        found = {"above": statement.above, "below": statement.below}
-        if not claims:
-            accuracies = [rows["test_accuracy"].iloc[[0, -1]] for rows in runs]
-            found["examples_error"] = difference_error(*np.mean(accuracies, axis=0), num_test)
-        elif claims[0].status != "shown":
-            found["unless"] = "the accuracy is not shown to rise"
-        item = f"{statement.item} ({name})" if name else statement.item
-        if np.isnan(values).any():  # something never varies
-            claim = every(item, statement.paper, [False], "does not vary")
-        else:
-            claim = compare(item, statement.paper, values, **found)
-            claim = claim.within(-statement.most, statement.most)
-        claims.append(doubted(claim, [lost], refuted))
-    return claims[::-1]
-
-
-def make_claims(table: pd.DataFrame, num_test: int, seeds: Sequence[int] = ()) -> list[Claim]:
-    """Returns what the paper says of figure 3 beside what the trajectories show.
-
-    Args:
-        table: of `trajectories`.
-        num_test: test examples of each accuracy.
-        seeds: that the sweep asks for; where one has no trajectory, nothing is shown.
-    """
-    claims: list[Claim] = []
-    for name, rows in _series(table).items():
-        fine = rows[rows["status"] == "ok"]
-        lost = lost_runs([{"seed": seed} for seed in seeds], fine)
-        if len(fine):
-            claims += _claims_of(name, fine, num_test, lost)
-        else:
-            named = [f"{s.item} ({name})" if name else s.item for s in _STATEMENTS]
-            claims += [not_run(n, s.paper, lost) for n, s in zip(named, _STATEMENTS, strict=True)]
-    return claims
+def _decided(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Row]:
+    """Returns the decided claims of every series."""
+    settings = [axis for axis in _AXES if axis in table]
+    swept = [axis for axis in settings if axis != "seed"]
+    series = {
+        name: {axis: float(rows[axis].iloc[0]) for axis in swept}
+        for name, rows in _series(table).items()
+    }
+    runs = Runs.of(sweep(config), numbers_of(table, settings))
+    return decide_all(make_claims(series, config.num_test), runs)
 
 
 def _course(series: pd.DataFrame) -> pd.DataFrame:
@@ -203,7 +113,9 @@ def _course(series: pd.DataFrame) -> pd.DataFrame:
     steps = np.sort(series["step"].unique())
     chosen = steps[np.unique(np.linspace(0, len(steps) - 1, _TABLE_ROWS + 1).round().astype(int))]
     rows = series[series["step"].isin(chosen)].groupby("step")
-    table = pd.DataFrame({name: rows[m].apply(cell, ".4g", ".2g") for m, name in _SHOWN.items()})
+    table = pd.DataFrame(
+        {name: rows[m].apply(mean_and_spread, ".4g", ".2g") for m, name in _SHOWN.items()}
+    )
     return table.reset_index()
 
 
@@ -267,7 +179,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[(heading, _course(rows)) for heading, rows in courses],
-        claims=make_claims(table, config.num_test, config.sweep.seed),
+        claims=_decided(config, table),
         figures={"signal_dynamics": functools.partial(draw, table, population_table)},
         extra_tables=extra,
         notes=notes,

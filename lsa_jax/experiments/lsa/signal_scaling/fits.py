@@ -7,9 +7,6 @@ import pandas as pd
 import scipy.stats
 from jaxtyping import Float, Shaped
 
-from lsa_jax.reporting.claims import LUCK, fewest_seeds
-from lsa_jax.reporting.intervals import Interval, over_seeds
-
 # Nothing is shown of how a quantity grows over fewer k.
 LEAST_POINTS = 3
 
@@ -33,7 +30,9 @@ class PowerLaw(NamedTuple):
 
 
 def fit_power_law(
-    k: Shaped[np.ndarray | pd.Series, " n"], quantity: Shaped[np.ndarray | pd.Series, " n"]
+    k: Shaped[np.ndarray | pd.Series, " n"],
+    quantity: Shaped[np.ndarray | pd.Series, " n"],
+    tail: float = 0.025,
 ) -> PowerLaw | None:
     """Fits a power law to positive quantities; None for fewer than two different k.
 
@@ -47,7 +46,7 @@ def fit_power_law(
     # SciPy knows no error of a line through equal numbers, which is 0.
     stderr = fit.stderr if np.ptp(quantity) else 0.0
     error = stderr if len(k) > 2 else np.nan
-    reach = error * scipy.stats.t.ppf(0.975, len(k) - 2) if len(k) > 2 else np.nan
+    reach = error * scipy.stats.t.isf(tail, len(k) - 2) if len(k) > 2 else np.nan
     return PowerLaw(
         float(fit.slope),
         float(error),
@@ -76,43 +75,21 @@ class Growth(NamedTuple):
     """The exponent between two neighbouring k, of a quantity that is known to within some.
 
     Attributes:
-        interval: over seeds.
-        below: by how much less it may be for that.
+        values: by seed.
+        below: by how much less their mean may be for that.
         above: by how much more.
     """
 
-    interval: Interval
+    values: pd.Series
     below: float
     above: float
 
-    def _reach(self, seeds: int, pairs: int) -> float:
-        """Returns half of an interval over seeds (Student's t), of one of so many exponents."""
-        return float(
-            scipy.stats.t.ppf(1 - LUCK / pairs, seeds - 1) * self.interval.spread / seeds**0.5
-        )
-
-    def low(self, pairs: int) -> float:
-        """Returns the lower end, of the largest of so many exponents; -inf of one seed."""
-        seeds = self.interval.seeds
+    def reach(self, tail: float) -> float:
+        """Returns half of Student's interval over seeds; infinite for one seed."""
+        seeds = len(self.values)
         if seeds < 2:
-            return -np.inf
-        return self.interval.mean - self._reach(seeds, pairs) - self.below
-
-    @property
-    def high(self) -> float:
-        """The upper end; inf of one seed."""
-        seeds = self.interval.seeds
-        return self.interval.mean + self._reach(seeds, 1) + self.above if seeds > 1 else np.inf
-
-    def would_take(self, bound: float, pairs: int) -> str:
-        """Returns what would part the exponent, one of so many, from a bound, in words."""
-        seeds, apart = self.interval.seeds, bound - self.interval.mean
-        if seeds < 2:
-            return "2 seeds or more of each k"
-        beside, of = (self.above, 1) if apart > 0 else (self.below, pairs)
-        if abs(apart) <= beside:
-            return "evaluations more often"
-        return fewest_seeds(seeds, lambda more: self._reach(more, of) + beside < abs(apart))
+            return np.inf
+        return float(scipy.stats.t.isf(tail, seeds - 1) * self.values.std() / seeds**0.5)
 
 
 def growths_of(
@@ -136,7 +113,7 @@ def growths_of(
         both, apart = table[[low, high]].dropna(), np.log(high / low)
         late = np.log(both / (both - within).clip(lower=0.0)).mean() / apart
         values = np.log(both[high] / both[low]) / apart
-        found.append(Growth(over_seeds(values), float(late[high]), float(late[low])))
+        found.append(Growth(values, float(late[high]), float(late[low])))
     return found
 
 

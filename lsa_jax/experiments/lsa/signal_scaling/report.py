@@ -1,7 +1,6 @@
 """The report on theorem 1: steps to a small error against k, with fitted exponents."""
 
 import functools
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,30 +8,21 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.signal_scaling.fits import (
-    LEAST_POINTS,
-    PowerLaw,
-    describe,
-    fit_power_law,
-    growths_of,
-    local_exponents,
-    reached_from,
+from lsa_jax.experiments.lsa.signal_scaling.claims import (
+    LARGEST_EXPONENT,
+    PAST_K0,
+    course_of,
+    fit_of,
+    make_claims,
+    name_of,
 )
+from lsa_jax.experiments.lsa.signal_scaling.fits import LEAST_POINTS
 from lsa_jax.experiments.lsa.signal_scaling.settings import sweep
-from lsa_jax.reporting.claims import cell, decide, every, not_run
 from lsa_jax.reporting.curves import PALETTE
-from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
-from lsa_jax.reporting.report import Claim, Report
-
-# Theorem 1's "polynomial" counts as shown when steps never grow faster than linearly in k, between
-# neighbouring k, over at least `LEAST_POINTS` of them.
-LARGEST_EXPONENT = 1.0
-
-# An exponent is fitted to k from so many times k0 on: near k0 the steps diverge, whatever the
-# growth beyond.
-PAST_K0 = 16
-
-_NAMES = {"sgd": "minibatches", "population": "population"}
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
 
 _NOTE = (
     "Steps until the exact error is at most {target:g}, at learning rate {rate:g}: on minibatches "
@@ -63,23 +53,6 @@ def series(done: pd.DataFrame) -> dict[tuple[str, float], pd.DataFrame]:
     return dict(iter(groups))
 
 
-def _name(learner: str, noise_scale: float) -> str:
-    return f"{_NAMES[learner]}, noise scale {noise_scale:g}"
-
-
-def _course(rows: pd.DataFrame) -> pd.DataFrame:
-    """Returns the rows from k0 on: those k from which on every run reached the error."""
-    first = reached_from(rows["k"], rows["reached"])
-    return rows[rows["k"] >= (np.inf if first is None else first)]
-
-
-def _fit(course: pd.DataFrame) -> PowerLaw | None:
-    """Fits steps against k, from well above k0 on if there are enough k."""
-    beyond = course[course["k"] >= PAST_K0 * course["k"].min()]
-    rows = beyond if beyond["k"].nunique() >= LEAST_POINTS else course
-    return fit_power_law(rows["k"], rows["steps_taken"])
-
-
 def table(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns a row a k: how many runs reached the error, after how many steps and samples."""
     parts = []
@@ -88,80 +61,11 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
         entry = {"k": k, "reached": f"{len(reached)} of {len(runs)}"}
         for name in ("steps_taken", "samples"):
             if name in rows and rows[name].notna().any():
-                entry[name.replace("_taken", "")] = cell(reached[name], ".5g", ".2g")
+                entry[name.replace("_taken", "")] = mean_and_spread(reached[name], ".5g", ".2g")
         entry["error"] = runs["test_error"].mean()
         entry["w.w*"], entry["b"] = runs["w_dot_wstar"].mean(), runs["b"].mean()
         parts.append(entry)
     return pd.DataFrame(parts)
-
-
-def _growth_claim(item: str, fit: PowerLaw, course: pd.DataFrame, within: float | None) -> Claim:
-    """Tells whether steps grow at most like the bound between all neighbouring k.
-
-    Args:
-        item: what is compared, in words.
-        fit: of all steps.
-        course: the rows from k0 on.
-        within: steps to within which those of minibatches are known; None of the population's,
-            which are exact.
-    """
-    take = ""
-    if within is None:
-        k, steps = (course[name].to_numpy(float) for name in ("k", "steps_taken"))
-        low = high = largest = float(local_exponents(k, steps).max())
-    else:
-        growths = growths_of(course["k"], course["seed"], course["steps_taken"], within)
-        pairs = len(growths)
-        largest = np.nanmax([-np.inf, *(growth.interval.mean for growth in growths)])
-        low = max(growth.low(pairs) for growth in growths)
-        last = max(growths, key=lambda growth: growth.high)
-        high, take = last.high, last.would_take(LARGEST_EXPONENT, pairs)
-    ours = describe(fit, interval=True)
-    if np.isfinite(largest):  # where neighbours have a seed in common
-        ours += f", between neighbours at most {largest:.2f}"
-    status = decide(low, high, -np.inf, np.nextafter(LARGEST_EXPONENT, np.inf))
-    ends = [round(end, 4) if np.isfinite(end) else None for end in (low, high)]
-    note = f"it would take {take}" if status == "undecided" else ""
-    return Claim(item, "poly(k)", ours, None, status, *ends, note)
-
-
-def _claims_of(learner: str, name: str, rows: pd.DataFrame, within: float) -> list[Claim]:
-    course = _course(rows)
-    first = f"{course['k'].min():g}" if len(course) else f"none up to {rows['k'].max():g}"
-    enough = course["k"].nunique() >= LEAST_POINTS
-    few = "" if enough else f"it would take {LEAST_POINTS} k"
-    item = f"smallest k from which on the error is reached, {name}"
-    claims = [every(item, "some k0", [len(course) > 0], first, unless=few)]
-    item, fit = f"exponent in k of the steps, {name}", _fit(course)
-    if fit is None:
-        return [*claims, every(item, "poly(k)", [False], "no fit")]
-    growth = _growth_claim(item, fit, course, None if learner == "population" else within)
-    return [*claims, doubted(growth, [few])]
-
-
-def make_claims(
-    done: pd.DataFrame, planned: Sequence[Mapping[str, object]] = (), within: float = 0.0
-) -> list[Claim]:
-    """Returns what theorem 1 says beside what came out.
-
-    Seeds that are equal decide nothing, and what is left where others failed shows nothing.
-
-    Args:
-        done: the runs that did not fail.
-        planned: settings of those that the sweep asks for.
-        within: steps between evaluations, to within which those of minibatches are known.
-    """
-    if done.empty:
-        return [not_run("exponent in k of the steps", "poly(k)")]
-    claims = []
-    for (learner, scale), rows in series(done).items():
-        asked = [p for p in planned if (p["learner"], p["noise_scale"]) == (learner, scale)]
-        lost, same = lost_runs(asked, rows), ""
-        if learner != "population":
-            same = no_sample(rows, ["steps_taken", "test_error"], ["k"])
-        own = _claims_of(learner, _name(learner, scale), rows, within)
-        claims += [doubted(claim, [lost], [same]) for claim in own]
-    return claims
 
 
 def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
@@ -178,8 +82,8 @@ def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
     for (learner, scale), rows in series(done).items():
         color = PALETTE[scales.index(scale) % len(PALETTE)]
         course, missed = rows[rows["reached"].astype(bool)], rows[~rows["reached"].astype(bool)]
-        label = _name(learner, scale)
-        fit = _fit(_course(rows))
+        label = name_of(learner, scale)
+        fit = fit_of(course_of(rows))
         if fit is not None:
             label += f": $k^{{{fit.exponent:.2f}}}$"
         style = "-" if learner == "population" else "o"
@@ -203,6 +107,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     """Returns steps and samples for every k, the fits, the claims and the figure."""
     del workdir
     done = _with_defaults(config, results)
+    runs = Runs.of(sweep(config), done)
     note = _NOTE.format(
         target=config.target_error,
         rate=config.learning_rate,
@@ -214,8 +119,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     )
     return Report(
         title=config.title,
-        tables=[(_name(*key).capitalize(), table(rows)) for key, rows in series(done).items()],
-        claims=make_claims(done, sweep(config), config.eval_every),
+        tables=[(name_of(*key).capitalize(), table(rows)) for key, rows in series(done).items()],
+        claims=decide_all(make_claims(list(series(done)), config.eval_every), runs),
         figures={"signal_scaling": functools.partial(draw, done, config.batch_size)},
         notes=[note],
     )

@@ -1,0 +1,384 @@
+"""Pictures of every kind, and folders of every layout: right as Pillow and NumPy have them."""
+
+import os
+import unicodedata
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lsa_jax import data
+from lsa_jax.data import PictureWarning
+from lsa_jax.errors import InputError
+
+SIDE = 6
+
+
+def noise(height=SIDE, width=SIDE, channels=3, seed=0):
+    shape = (height, width, channels) if channels else (height, width)
+    return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
+
+
+def on_white(rgba):
+    colour, alpha = rgba[..., :-1].astype(np.float64), rgba[..., -1:] / 255
+    return colour * alpha + 255 * (1 - alpha)
+
+
+def add(root, *names, shape=(SIDE, SIDE), start=0):
+    """Saves a picture of its own by each name; returns how many there are."""
+    for seed, name in enumerate(names, start):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(noise(*shape, seed=seed)).save(root / name)
+    return len(names)
+
+
+def read_folder(path, side=SIDE):
+    """Returns the only picture of a class, beside another class."""
+    add(path.parents[1] / "other", "0.png", shape=(side, side), start=10)
+    return data.load(path.parents[1].name, path.parents[2]).test.inputs[0]
+
+
+def read_photographs(path, side=SIDE):
+    return data.photographs(path.parent, side)[0]
+
+
+READERS = {"folder": read_folder, "photographs": read_photographs}
+
+
+def palette(path):
+    image = Image.fromarray(noise()).quantize(16)
+    image.save(path)
+    return np.asarray(image.convert("RGB"))
+
+
+def one_transparent_colour(path):
+    pixels = noise()
+    pixels[:3] = (10, 20, 30)
+    Image.fromarray(pixels).save(path, transparency=(10, 20, 30))
+    return np.where((pixels == (10, 20, 30)).all(-1, keepdims=True), 255, pixels)
+
+
+def transparent_palette(path):
+    indices = np.arange(36, dtype=np.uint8).reshape(6, 6) % 4
+    image = Image.new("P", (6, 6))
+    image.putdata(indices.ravel().tolist())
+    image.putpalette([9, 9, 9, 50, 60, 70, 0, 0, 0, 200, 100, 50])
+    image.save(path, transparency=0)
+    colours = np.array([[255, 255, 255], [50, 60, 70], [0, 0, 0], [200, 100, 50]])
+    return colours[indices]
+
+
+def animation(path):
+    frames = [Image.fromarray(noise(seed=seed)) for seed in (1, 2)]
+    frames[0].save(path, save_all=True, append_images=frames[1:], lossless=True)
+    return np.asarray(frames[0])
+
+
+def by(mode, expected=lambda pixels: pixels):
+    channels = {"L": 0, "LA": 2, "RGBA": 4, "RGB": 3, "CMYK": 4}[mode]
+
+    def save(path):
+        pixels = noise(channels=channels)
+        image = Image.fromarray(pixels)
+        assert image.mode == mode or mode == "CMYK"
+        if mode == "CMYK":
+            image = Image.frombytes("CMYK", (SIDE, SIDE), pixels.tobytes())
+            image.save(path)
+            return np.asarray(image.convert("RGB"))
+        image.save(path)
+        return expected(pixels)
+
+    return save
+
+
+def black_and_white(path):
+    pixels = noise(channels=0) > 127
+    Image.fromarray(pixels).save(path)
+    return 255 * pixels
+
+
+KINDS = {
+    "grey.png": by("L"),
+    "colour.PNG": by("RGB"),
+    "colour.bmp": by("RGB"),
+    "colour.tif": by("RGB"),
+    "colour.TIFF": by("RGB"),
+    "colour.ppm": by("RGB"),
+    "colour.tga": by("RGB"),
+    "print.tiff": by("CMYK"),
+    "bilevel.png": black_and_white,
+    "grey_alpha.png": by("LA", on_white),
+    "alpha.png": by("RGBA", on_white),
+    "alpha.tiff": by("RGBA", on_white),
+    "palette.png": palette,
+    "palette.gif": palette,
+    "one_colour.png": one_transparent_colour,
+    "transparent.gif": transparent_palette,
+    "transparent.png": transparent_palette,
+    "animation.webp": animation,
+    "animation.apng": animation,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_pixels_are_those_that_were_saved(kind, reader, tmp_path):
+    path = tmp_path / "set" / "a" / kind
+    path.parent.mkdir(parents=True)
+    expected = np.asarray(KINDS[kind](path), np.float64) / 255
+    expected = np.broadcast_to(expected.reshape(SIDE, SIDE, -1), (SIDE, SIDE, 3))
+    np.testing.assert_allclose(READERS[reader](path), expected, atol=1.01 / 255)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "JPEG", "jpe", "jfif", "webp", "avif", "jp2"])
+@pytest.mark.parametrize("reader", READERS)
+def test_compressed_pictures_are_as_pillow_has_them(suffix, reader, tmp_path):
+    if f".{suffix.lower()}" not in Image.registered_extensions():
+        pytest.skip("Pillow was built without it")
+    path = tmp_path / "set" / "a" / f"x.{suffix}"
+    path.parent.mkdir(parents=True)
+    Image.fromarray(noise()).save(path)
+    with Image.open(path) as image:
+        expected = np.asarray(image.convert("RGB")) / 255
+    np.testing.assert_allclose(READERS[reader](path), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("reader", READERS)
+def test_pictures_are_upright(orientation, suffix, reader, tmp_path):
+    path = tmp_path / "set" / "a" / f"x.{suffix}"
+    path.parent.mkdir(parents=True)
+    stored = np.zeros((16, 16, 3), np.uint8)
+    stored[:8], stored[:8, :8] = 100, 255
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(stored).save(path, exif=exif, quality=95)
+    # EXIF 2.32, tag 0x0112: where the first row and the first column are seen.
+    turned = np.rot90(stored, {3: 2, 4: 2, 5: 3, 6: 3, 7: 1, 8: 1}.get(orientation, 0))
+    expected = turned[:, ::-1] if orientation in (2, 4, 5, 7) else turned
+    np.testing.assert_allclose(READERS[reader](path, 16), expected / 255, atol=0.03)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", ["I;16", "F", "I"])
+def test_more_than_8_bits_are_refused(kind, reader, tmp_path):
+    path = tmp_path / "set" / "a" / "x.tiff"
+    path.parent.mkdir(parents=True)
+    types = {"I;16": np.uint16, "F": np.float32, "I": np.int32}
+    Image.fromarray(np.full((SIDE, SIDE), 40, types[kind])).save(path)
+    with pytest.raises(InputError, match=f"x.tiff has pixels of kind {kind}"):
+        READERS[reader](path)
+
+
+def test_pictures_of_other_sizes_are_made_squares(tmp_path):
+    shapes = {
+        "cat/0.png": (40, 20),
+        "cat/1.png": (8, 8),
+        "dog/0.png": (16, 32),
+        "dog/1.png": (9, 8),
+    }
+    pixels = {}
+    for seed, (name, shape) in enumerate(shapes.items()):
+        add(tmp_path / "set", name, shape=shape, start=seed)
+        pixels[name] = noise(*shape, seed=seed)[None] / np.float32(255)
+    with pytest.raises(InputError, match=r"pixels; expected 20 x 40.*size"):
+        data.load("set", tmp_path)
+    for fit in ("crop", "pad", "squash"):
+        image_set = data.load_folder("set", tmp_path, size=4, fit=fit)
+        found = [*image_set.test.inputs, *image_set.train.inputs]
+        expected = [data.resize(image, 4, fit)[0] for image in pixels.values()]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("fit", ["crop", "pad", "squash"])
+def test_photographs_become_square_as_asked(fit, tmp_path):
+    pixels = np.full((4, 12, 3), 200, np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    picture = data.photographs(tmp_path, 12, fit=fit)[0]
+    bright = picture[:, :, 0] > 0.4
+    np.testing.assert_array_equal(bright.any(1), [fit != "pad" or 4 <= i < 8 for i in range(12)])
+    assert bright.any(0).all()
+
+
+# Layouts.
+
+CLASSES = ("cat", "dog")
+
+
+def names(pattern, count):
+    return [f"{pattern.format(c)}/{i}.png" for c in CLASSES for i in range(count)]
+
+
+LAYOUTS = {
+    "plain": ("{}", None),
+    "train, test": ("train/{}", "test/{}"),
+    "Training, Testing": ("Training/{}", "Testing/{}"),
+    "TRAIN, tEST": ("TRAIN/{}", "tEST/{}"),
+    "trn, tst": ("trn/{}", "tst/{}"),
+    "training_set, test_set": ("training_set/training_set/{}", "test_set/test_set/{}"),
+    "seg_train, seg_test": ("seg_train/seg_train/{}", "seg_test/seg_test/{}"),
+    "TrainImages, TestImages": ("TrainImages/{}", "TestImages/{}"),
+    "trainset, testset": ("trainset/{}", "testset/{}"),
+    "train2017, val2017": ("train2017/{}", "val2017/{}"),
+    "train, valid": ("train/{}", "valid/{}"),
+    "Train, dev": ("Train/{}", "dev/{}"),
+    "a folder above": ("data/images/train/{}", "data/images/test/{}"),
+    "plain, a folder above": ("images/{}", None),
+    "class first": ("{}/train", "{}/test"),
+    "class first, Training": ("{}/Training", "{}/validation"),
+    "class first, a folder above": ("all/{}/train", "all/{}/test"),
+    "deeper": ("train/{}/2020/may", "test/{}"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::lsa_jax.data.PictureWarning")
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_splits_are_recognised_by_their_names(name, tmp_path):
+    train, test = LAYOUTS[name]
+    add(tmp_path / "set", *names(train, 5))
+    if test is not None:
+        add(tmp_path / "set", *names(test, 2), start=100)
+    image_set = data.load("set", tmp_path)
+    assert image_set.class_names == CLASSES
+    held = [len(image_set.train.targets), len(image_set.test.targets)]
+    assert held == ([10, 4] if test else [8, 2])
+    if test:
+        expected = [noise(seed=seed) / np.float32(255) for seed in range(100, 104)]
+        np.testing.assert_array_equal(image_set.test.inputs, expected)
+
+
+UNCLEAR = {
+    "two for training": [*names("train/{}", 2), *names("Training/{}", 2), *names("test/{}", 2)],
+    "no test": [*names("training/{}", 2)],
+    "no training": [*names("test/{}", 2), *names("val/{}", 2)],
+    "a class called train": [*names("{}", 2), "train/0.png"],
+    "unknown names": [*names("part1/{}", 2), *names("part2/{}", 2)],
+    "a split in one class alone": ["cat/train/0.png", "cat/test/1.png", "dog/0.png"],
+    "splits below classes": [*names("{}/x/train", 2), *names("{}/x/test", 2)],
+    "no picture": [],
+    "groups above splits": [*names("a/train/{}", 2), *names("b/test/{}", 2)],
+    "a split below a split": [*names("train/{}/val", 2), *names("test/{}", 2)],
+}
+
+
+@pytest.mark.parametrize("case", UNCLEAR)
+def test_what_may_be_a_split_is_no_class(case, tmp_path):
+    (tmp_path / "set").mkdir()
+    add(tmp_path / "set", *UNCLEAR[case])
+    with pytest.raises(InputError, match=str(tmp_path)) as refused:
+        data.load("set", tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_validation_split_beside_a_test_set_is_left_out_and_counted(tmp_path):
+    for seed, part in enumerate(("train", "val", "test")):
+        add(tmp_path / "set", *names(f"{part}/{{}}", 3), start=100 * seed)
+    add(tmp_path / "set", "pred/0.png")
+    with pytest.warns(PictureWarning, match="1 in pred, 6 in val"):
+        image_set = data.load("set", tmp_path)
+    assert len(image_set.train.targets) == len(image_set.test.targets) == 6
+
+
+def test_names_of_classes_compare_after_unicode_normalisation(tmp_path):
+    for seed, (part, form) in enumerate((("train", "NFC"), ("test", "NFD"))):
+        for name in ("café", "thé"):
+            folder = unicodedata.normalize(form, name)
+            add(tmp_path / "sét", f"{part}/{folder}/0.png", start=10 * seed + len(name))
+    image_set = data.load(unicodedata.normalize("NFD", "sét"), tmp_path)
+    assert image_set.class_names == ("café", "thé")
+    np.testing.assert_array_equal(image_set.train.targets, image_set.test.targets)
+
+
+# What is left out.
+
+
+def test_files_of_systems_are_no_pictures(tmp_path):
+    add(tmp_path / "set", *names("{}", 5))
+    add(tmp_path / "set", "cat/@eaDir/0.png", "__MACOSX/cat/0.png", ".ipynb_checkpoints/0.png")
+    add(tmp_path / "set", "lost+found/0.png", "cat/.hidden.png")
+    for name in (".DS_Store", "cat/Thumbs.db", "README", "labels.csv", "dog/notes.txt"):
+        (tmp_path / "set" / name).write_text("x")
+    for read in (lambda: data.load("set", tmp_path).train.inputs, lambda: photographs(tmp_path)):
+        with pytest.warns(PictureWarning, match="1 @eaDir, 1 __MACOSX, 1 lost") as warned:
+            assert len(read()) in (8, 10)
+        assert len(warned) == 1
+
+
+def photographs(tmp_path):
+    return data.photographs(tmp_path / "set", SIDE)
+
+
+def test_pictures_that_cannot_be_read_are_counted_by_suffix(tmp_path):
+    add(tmp_path / "set", *names("{}", 5))
+    (tmp_path / "set/bird").mkdir()
+    for name in ("cat/x.heic", "cat/y.HEIC", "dog/z.cr2", "dog/0123", "dog/a.eps"):
+        (tmp_path / "set" / name).write_bytes(b"x")
+    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix.*without.*bird"):
+        assert data.load("set", tmp_path).class_names == CLASSES
+    with pytest.warns(PictureWarning, match="1 .cr2, 1 .eps, 2 .heic, 1 no suffix"):
+        assert len(photographs(tmp_path)) == 10
+    (tmp_path / "set/bird/0.heic").write_bytes(b"x")
+    with pytest.raises(InputError, match="set/bird has no picture that can be read .1 .heic"):
+        data.load("set", tmp_path)
+
+
+# Links.
+
+
+def test_a_picture_counts_once_whatever_links_lead_to_it(tmp_path):
+    folder = tmp_path / "set"
+    add(folder, *names("{}", 5))
+    (folder / "cat/up").symlink_to("..")
+    (folder / "cat/self").symlink_to("../cat")
+    assert len(data.load("set", tmp_path).train.inputs) == 8
+    assert len(photographs(tmp_path)) == 10
+    (folder / "cat/again.png").symlink_to("0.png")
+    os.link(folder / "dog/1.png", folder / "dog/hard.png")
+    with pytest.warns(PictureWarning, match="2 further links"):
+        assert len(data.load("set", tmp_path).train.inputs) == 8
+    assert len(photographs(tmp_path)) == 10
+
+
+@pytest.mark.parametrize("target", ["nowhere.png", "loop.png"])
+def test_a_link_that_leads_nowhere_is_named(target, tmp_path):
+    add(tmp_path / "set", *names("{}", 5))
+    (tmp_path / "set/dog/loop.png").symlink_to(target)
+    for read in (lambda: data.load("set", tmp_path), lambda: photographs(tmp_path)):
+        with pytest.raises(InputError, match="set/dog/loop.png"):
+            read()
+
+
+def test_a_folder_of_links_is_read(tmp_path):
+    add(tmp_path / "store", *names("{}", 5))
+    for name in CLASSES:
+        (tmp_path / "set").mkdir(exist_ok=True)
+        (tmp_path / "set" / name).symlink_to(tmp_path / "store" / name)
+    assert len(data.load("set", tmp_path).train.inputs) == 8
+
+
+@pytest.mark.parametrize("link", ["file", "folder", "hard link"])
+@pytest.mark.parametrize("splits", [False, True])
+def test_a_picture_in_two_classes_or_splits_is_refused(link, splits, tmp_path):
+    folder = tmp_path / "set"
+    if splits:
+        add(folder, *names("train/{}", 5), *names("test/{}", 5))
+    else:
+        add(folder, *names("{}", 5))
+    one, two = ("train/cat", "test/cat") if splits else ("cat", "dog")
+    if link == "folder":
+        (folder / two / "more").symlink_to(folder / one)
+    elif link == "file":
+        (folder / two / "9.png").symlink_to(folder / one / "3.png")
+    else:
+        os.link(folder / one / "3.png", folder / two / "9.png")
+    with pytest.raises(InputError, match=f"{one}/.*{two}/.* one file in two"):
+        data.load("set", tmp_path)
+
+
+def test_copies_of_training_pictures_in_the_test_set_are_counted(tmp_path):
+    add(tmp_path / "set", *names("train/{}", 4))
+    add(tmp_path / "set", *names("test/{}", 1), "test/dog/1.png", start=100)
+    add(tmp_path / "set", "test/cat/copy.png")
+    with pytest.warns(PictureWarning, match="1 of 4 test pictures are copies"):
+        data.load("set", tmp_path)
