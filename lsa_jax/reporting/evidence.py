@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import scipy.optimize
 import scipy.stats
 
@@ -143,10 +142,11 @@ def fitted(words: str, **settings: object) -> Condition:
 
     def unmet(runs: Runs) -> str:
         accuracies = runs.where(**settings).finished.reindex(columns=["train_accuracy"])
-        least = accuracies["train_accuracy"].astype(float).min()
+        least = accuracies["train_accuracy"].astype(float).min(skipna=False)
         if not len(accuracies) or least >= FITTED - _SINGLE_PRECISION:
             return ""
-        return f"{100 * least:.4g} % of the training set right, {100 * FITTED:g} % needed"
+        share = "an unknown share" if np.isnan(least) else f"{100 * least:.4g} %"
+        return f"{share} of the training set right, {100 * FITTED:g} % needed"
 
     return Condition(f"{words} fits its training set", unmet)
 
@@ -173,12 +173,10 @@ def above_chance(words: str, *, classes: int = 2, **settings: object) -> Conditi
     """
 
     def unmet(runs: Runs) -> str:
-        rows = runs.where(**settings).finished
         found = accuracy(unit=1.0, **settings)(runs)
         if not len(found.values):
             return ""
-        known = rows.get("chance", 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
-        chance, mean = float(known.max()), float(found.values.mean())
+        chance, mean = runs.where(**settings).chance(classes), float(found.values.mean())
         if mean - scipy.stats.norm.isf(TAIL) * found.error > chance:
             return ""
         return f"an accuracy of {mean:.3f}, where a constant answer has {chance:.3f}"
@@ -299,7 +297,11 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
 
     def margin(tail: float) -> float:
         low, high = ends(sample, tail)
-        return min(low - above, below - high)
+        reach = (
+            np.inf if np.isinf(above) else low - above,
+            np.inf if np.isinf(below) else below - high,
+        )
+        return float(np.min(reach))
 
     most, least = 0.5 - 1e-12, 1e-12
     if np.isnan(margin(TAIL)) or margin(most) < 0:

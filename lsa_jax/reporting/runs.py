@@ -69,6 +69,15 @@ class Runs(NamedTuple):
         values = values[np.isfinite(values[column])]
         return values.groupby("seed")[column].mean()
 
+    def chance(self, classes: int = 2) -> float:
+        """Returns the accuracy of the best constant answer, the largest of the runs.
+
+        It is the column `chance`, else 1 / `num_classes`, else 1 / `classes`.
+        """
+        rows = self.finished
+        known = rows.get("chance", 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
+        return float(known.max())
+
     def lost(self, column: str) -> str:
         """Names the planned runs without a finite number in a column; "" where there are none."""
         values = self.finished.reindex(columns=[column])[column].astype(float)
@@ -109,7 +118,8 @@ def _hashable(value: object) -> object:
 
 
 def _having(rows: pd.DataFrame, settings: Mapping[str, object]) -> pd.DataFrame:
+    chosen = np.ones(len(rows), bool)
     for name, value in settings.items():
         if name in rows:
-            rows = rows[rows[name].isin(value if isinstance(value, tuple) else (value,))]
-    return rows
+            chosen &= rows[name].isin(value if isinstance(value, tuple) else (value,)).to_numpy()
+    return rows[chosen]

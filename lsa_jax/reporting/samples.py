@@ -146,15 +146,21 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
     of_seeds, of_examples = variance(sample)
     if seeds < 2 and not of_examples:
         return "2 seeds or more"
-    fixed = scipy.stats.norm.isf(tail) * of_examples**0.5
-    if seeds > 1 and fixed < distance:
-        for more in range(seeds, _MOST_SEEDS + 1):
-            if half_length(Variance(of_seeds, of_examples), more, tail) < distance:
-                return f"about {max(more, seeds + 1)} seeds"
-        return f"more than {_MOST_SEEDS} seeds"
-    times = 2 * (fixed / distance) ** 2
-    first = "2 seeds or more and " if seeds < 2 else ""
-    return f"{first}about {times:.1f} times as many test examples"
+    fixed, times = scipy.stats.norm.isf(tail) * of_examples**0.5, 1.0
+    if seeds < 2 or fixed >= distance:
+        times = 2 * (fixed / distance) ** 2  # half of the variance is left to the seeds
+    words = ["2 seeds or more"] if seeds < 2 else []
+    if seeds > 1:
+        left = Variance(of_seeds, of_examples / times)
+        more = range(seeds, _MOST_SEEDS + 1)
+        count = next((n for n in more if half_length(left, n, tail) < distance), None)
+        if count is None:
+            words = [f"more than {_MOST_SEEDS} seeds"]
+        elif count > seeds or times == 1:
+            words = [f"about {max(count, seeds + 1)} seeds"]
+    if times != 1:
+        words.append(f"about {times:.1f} times as many test examples")
+    return " and ".join(words)
 
 
 def binomial_error(accuracy: float, examples: int) -> float:
