@@ -138,6 +138,15 @@ def shown(claim: Claim, words: str) -> Condition:
     return Condition(words, unmet)
 
 
+def unless_refuted(statistic: Statistic, condition: Condition) -> Condition:
+    """Returns a condition of a claim about every run, which one exception refutes without it."""
+
+    def unmet(runs: Runs) -> str:
+        return "" if (statistic(runs).values == 0).any() else condition.unmet(runs)
+
+    return Condition(f"{condition.words}, unless refuted", unmet)
+
+
 def fitted(words: str, **settings: object) -> Condition:
     """Returns the condition that all runs with these settings have fitted their training set."""
 

@@ -14,7 +14,7 @@ from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
 from lsa_jax.experiments.resnet.statistics import decisive, error, of_seeds
 from lsa_jax.reporting.evidence import Claim, Condition, decide
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import minus, slope, value
 
 # Half of a signal is learned: G(F) with less than this share of k alpha^2 left.
@@ -182,40 +182,21 @@ def alpha_claims(config: Config) -> list[Claim]:
     return claims
 
 
-def _epochs_between(config: Config, **runs: str) -> Statistic:
-    """Returns the epochs from half of the base signal to half of the composite one, by seed.
-
-    Looks are `watch_every` epochs apart: differences are off by the rounding of both epochs.
-    """
-    later = minus(value("composite_epoch", **runs), value("base_epoch", **runs))
-
-    def statistic(every: Runs) -> Sample:
-        sample = later(every)
-        several = len(sample.values) > 1
-        return sample._replace(error=config.watch_every / 6**0.5 if several else 0.0)
-
-    return statistic
-
-
-def _missed(runs: Mapping[str, str]) -> Statistic:
-    """Returns the share of the composite signal that outputs miss, known by a correlation."""
-    return lambda every: of_seeds(
-        every.where(**runs), "composite_error", lambda count: 2 / count**0.5
-    )
-
-
 def epoch_claims(config: Config) -> list[Claim]:
     """Section 3: the base signal is learned before the composite one, which kernels never learn."""
     learn, later, never = [], [], []
+    # Differences of epochs are off by the rounding of both to the next look, in all seeds.
+    rounding = config.watch_every / 6**0.5
     for runs in series(config):
         name, missed = series_name(**runs), "share of the composite signal missed at the end"
-        share = Claim(item=f"{missed}, {name}", statistic=_missed(runs))
+        share = Claim(item=f"{missed}, {name}", statistic=_composite_missed(runs))
         if _is_resnet(**runs):
             learn.append(replace(share, below=LEARNED))
+            between = minus(value("composite_epoch", **runs), value("base_epoch", **runs))
             later.append(
                 Claim(
                     item=f"epochs from half of the base to half of the composite signal, {name}",
-                    statistic=_epochs_between(config, **runs),
+                    statistic=_with_error(between, rounding),
                     paper="above 0: base before composite (section 3)",
                     above=0.0,
                     digits=1,
@@ -224,3 +205,15 @@ def epoch_claims(config: Config) -> list[Claim]:
         else:
             never.append(replace(share, paper=f"above {LEARNED:g}: not learned", above=LEARNED))
     return _where(later + never, learn)
+
+
+def _composite_missed(runs: Mapping[str, str]) -> Statistic:
+    """Returns the share of the composite signal that outputs miss, known by a correlation."""
+    return lambda every: of_seeds(every.where(**runs), "composite_error", lambda n: 2 / n**0.5)
+
+
+def _with_error(statistic: Statistic, error: float) -> Statistic:
+    """Returns a statistic with an error that several seeds have in common."""
+    return lambda every: (one := statistic(every))._replace(
+        error=error if len(one.values) > 1 else 0.0
+    )

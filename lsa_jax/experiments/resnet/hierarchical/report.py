@@ -24,10 +24,6 @@ from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 
-# Columns that tables and claims read, also where no run has them.
-_NAMES = ("id", "net", "learner", "status")
-_NUMBERS = (*TASK, "num_train", "width", "seed", "beta", "alpha", "test_error")
-
 _STYLES = ("-", "--", ":")
 
 _CLAIMS = {
@@ -53,16 +49,16 @@ _SIGNALS = {
 }
 
 
-def _series_column(fine: pd.DataFrame, question: str) -> pd.Series:
-    names = [series_name(n, o) for n, o in zip(fine["net"], fine["learner"], strict=True)]
-    if question == "beta":
-        names = [f"{n}, beta = {b:g}" for n, b in zip(names, fine["beta"], strict=True)]
-    if question in ("alpha", "beta"):
-        if fine["num_train"].nunique() > 1:
-            names = [f"{n}, N = {size:g}" for n, size in zip(names, fine["num_train"], strict=True)]
-    if question == "alpha" and fine["width"].nunique() > 1:
-        names = [f"{n}, m = {width:g}" for n, width in zip(names, fine["width"], strict=True)]
-    return pd.Series(names, index=fine.index, dtype=object)
+def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
+    """Returns the names of the series, with the settings that vary beside the axis."""
+    labels = {"beta": "beta", "num_train": "N", "width": "m"}
+    of = {"beta": ("beta", "num_train"), "alpha": ("num_train", "width")}.get(question, ())
+    varying = [name for name in of if runs[name].nunique() > 1 or name == "beta"]
+    return [
+        series_name(row["net"], row["learner"])
+        + "".join(f", {labels[name]} = {row[name]:g}" for name in varying)
+        for row in runs.to_dict("records")
+    ]
 
 
 def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -87,8 +83,7 @@ def _winners(fine: pd.DataFrame) -> pd.DataFrame:
     """Returns what each search chose, and each kernel."""
     shown = ["series", *TASK, "num_train", "width", "seed", "test_error", "train_error"]
     shown += ["learning_rate", "weight_decay", "candidates", "candidates_finished"]
-    shown += ["ridge", "bandwidth"]
-    return fine[[name for name in shown if name in fine]]
+    return fine[[name for name in (*shown, "ridge", "bandwidth") if name in fine]]
 
 
 def _curves(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
@@ -105,9 +100,7 @@ def _curves(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
 def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
     """Draws medians over seeds and their range, a line a series; a series without x is level.
 
-    Of a series with one x there is no range to fill: each of its seeds is a dot.
-
-    The error of not knowing G, k alpha^2, is dotted.
+    Seeds of a series with one x are dots. The error of not knowing G, k alpha^2, is dotted.
     """
     for place, (name, of_series) in enumerate(rows.groupby("series", sort=False)):
         style = {
@@ -120,10 +113,10 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
             continue
         errors = of_series.groupby(x)["test_error"].agg(["median", "min", "max"])
         axis.plot(errors.index, errors["median"], marker="o", markersize=3, **style)
-        color = style["color"]
-        axis.fill_between(errors.index, errors["min"], errors["max"], color=color, alpha=0.15, lw=0)
+        fill = {"color": style["color"], "lw": 0}
+        axis.fill_between(errors.index, errors["min"], errors["max"], alpha=0.15, **fill)
         if len(errors) == 1:
-            axis.scatter(of_series[x], of_series["test_error"], color=color, alpha=0.4, s=8)
+            axis.scatter(of_series[x], of_series["test_error"], alpha=0.4, s=8, **fill)
     dotted = {"color": "black", "lw": 0.8, "ls": (0, (1, 3)), "label": "k alpha²"}
     bounds = rows["outputs"] * rows["alpha"] ** 2
     if x == "alpha":
@@ -187,11 +180,8 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
 
 
 def _whole(config: ml_collections.ConfigDict, results: pd.DataFrame) -> pd.DataFrame:
-    """Returns results with all columns that are read, and the number of their test examples."""
-    runs = results.reindex(columns=list(dict.fromkeys([*results.columns, *_NAMES, *_NUMBERS])))
-    runs = runs.assign(**{name: pd.to_numeric(runs[name], errors="coerce") for name in _NUMBERS})
-    # Results of before there was the setting have all the outputs that there are.
-    runs["outputs"] = runs["outputs"].fillna(runs["d"] // runs["base_degree"])
+    """Returns results with the columns that claims read."""
+    runs = results.reindex(columns=list(dict.fromkeys([*results, "width", "test_error"])))
     exact = runs["learner"] == "ntk_exact"
     return runs.assign(
         num_test=np.where(exact, config.num_exact_test, config.num_test),
@@ -232,10 +222,11 @@ def _tables(
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
     question, runs = config.question, _whole(config, results)
-    names = _series_column(runs, question)
-    curves = _curves(runs[runs["status"] == "ok"].assign(series=names), workdir)
-    runs["least_error"] = runs["id"].map(curves.groupby("id")["test_error"].min())
-    fine = runs[runs["status"] == "ok"].assign(series=names)
+    fine = runs[runs["status"] == "ok"]
+    fine = fine.assign(series=_series_column(fine, question))
+    curves = _curves(fine, workdir)
+    least = curves.groupby("id")["test_error"].min()
+    runs, fine = (rows.assign(least_error=rows["id"].map(least)) for rows in (runs, fine))
     draw = functools.partial(_draw_epochs, curves)
     if question != "epochs":
         draw = functools.partial(_draw, fine, *_AXES[question])
