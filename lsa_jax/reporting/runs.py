@@ -42,14 +42,14 @@ class Runs(NamedTuple):
 
         Args:
             planned: settings of every run that the sweep asks for; "data.noise" is the column
-                "noise". Empty means the runs that are in the results.
+                "noise". Empty means that no run can be missing.
             results: one row a run; failed ones have another `status` than "ok".
             outcomes: as the attribute.
             fresh: as the attribute.
         """
         finished = results[results["status"] == "ok"] if "status" in results else results
         rows = [{n.split(".")[-1]: _hashable(v) for n, v in p.items()} for p in planned]
-        asked = pd.DataFrame(rows) if rows else results.reindex(columns=["seed"])
+        asked = pd.DataFrame(rows)
         asked = asked[[name for name in asked if name in results]]
         return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
 
@@ -84,6 +84,8 @@ class Runs(NamedTuple):
         there = self.finished[np.isfinite(values)]
         missing: list[dict[str, object]] = []
         planned = self.planned[[name for name in self.planned if name in self.finished]]
+        if planned.empty:
+            return ""
         # Learners may have settings of their own, which the others' rows leave open.
         for known, rows in planned.groupby(planned.notna().apply(tuple, axis=1)):
             names = [name for name, has in zip(planned, known, strict=True) if has]

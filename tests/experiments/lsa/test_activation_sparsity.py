@@ -123,7 +123,7 @@ def test_the_claim_follows_the_numbers(tmp_path, end, status):
     assert by_layer["ReLU 1"].ours == pytest.approx(100 * (end - 0.5) + 1)
     assert by_layer["ReLU 1"].status == status
     assert by_layer["mean of the layers"].status == status
-    assert by_layer["ReLU 2"].status == "not shown"
+    assert by_layer["ReLU 2"].status == "condition not met"  # all seeds are equal
     guessed = pd.DataFrame(results).assign(test_accuracy=0.1)
     guessed = activation_sparsity_report.make_report(settings.default_config(), guessed, tmp_path)
     assert {claim.status for claim in guessed.claims} == {"condition not met"}

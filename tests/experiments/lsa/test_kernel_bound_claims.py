@@ -48,7 +48,11 @@ def test_the_linear_classifiers_error_is_its_closed_form():
 @pytest.mark.parametrize(
     ("errors", "num_test", "status"),
     [
-        ([0.3] * 20, 3000, "undecided"),  # 20 draws tell little of a probability of 0.999
+        (
+            0.3 + 1e-6 * np.arange(20),
+            3000,
+            "undecided",
+        ),  # 20 draws tell little of a probability of 0.999
         ([0.3, 0.05], 3000, "not shown"),  # one draw is surely below the bound
         ([0.3, 0.09], 3000, "undecided"),  # 9 % of 3,000 examples are no sure exception
         (0.3 + 1e-6 * np.arange(3688), 10**6, "shown"),  # 0.999^3688 is below 2.5 %
