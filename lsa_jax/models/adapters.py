@@ -43,7 +43,7 @@ _WAYS_OUT = (
         "other inputs as float32",
     ),
     (
-        r"(?i)rng|\bkeys?\b|deterministic|ShapeDtypeStruct",
+        r"(?i)rng|\bkeys?\b|deterministic|fold_in",
         "draw in training alone: by an argument `train` or `deterministic` of the network, or turn "
         "masks off, by deterministic=True (flax) or equinox.nn.inference_mode(network)",
     ),
@@ -130,6 +130,7 @@ def _model(
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "n c"]:
         x = jnp.asarray(real_array("inputs", inputs, "n ...", empty=True))
+        key = None if key is None else random_key("key", key)
         mode = "evaluation" if key is None else "training"
         with _in_one_line(f"in {mode} the network fails on inputs {x.dtype} {x.shape}", accepted):
             outputs = run(params, x, key)
@@ -231,6 +232,7 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
         return nnx.split(module, nnx.Param, ...)
 
     graph, drawn, rest = parts(jax.random.key(0))
+    _checked_params(nnx.to_pure_dict(drawn))
     shapes = jax.eval_shape(lambda: drawn)
     variables = [v for _, v in nnx.to_flat_state(rest) if isinstance(v, nnx.Variable)]
     _refuse_state({type(v).__name__ for v in variables if not isinstance(v, nnx.RngState)})
@@ -240,11 +242,12 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
         count = itertools.count()
 
         def stream(leaf: Any) -> Any:
-            if not isinstance(leaf, nnx.RngKey):
-                return jax.tree.map(lambda array: array, leaf)  # a variable of this trace
-            if key is None:
-                return leaf.replace(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype))
-            return leaf.replace(jax.random.split(jax.random.fold_in(key, next(count)), leaf.shape))
+            if isinstance(leaf, nnx.RngKey) and key is not None:
+                own = jax.random.fold_in(key, next(count))
+                return leaf.replace(jax.random.split(own, leaf.shape))
+            if isinstance(leaf, nnx.RngCount) and key is None:  # which fold_in refuses
+                return leaf.replace(jnp.zeros((*leaf.shape, 2), leaf.dtype))
+            return jax.tree.map(lambda array: array, leaf)  # a variable of this trace
 
         return jax.tree.map(stream, rest, is_leaf=lambda v: isinstance(v, nnx.Variable))
 
@@ -319,7 +322,8 @@ def from_haiku(function: Callable[[Array], Array]) -> Model:
     if not callable(function) or isinstance(function, type):
         given = "transformed already" if hasattr(function, "apply") else repr(function)
         raise InputError(f"function is {given[:80]}; accepted: {accepted}")
-    network = haiku.transform_with_state(function)
+    with _in_one_line("the function is refused", accepted):
+        network = haiku.transform_with_state(function)
 
     def draw(key: Key[Array, ""], x: Array) -> Any:
         params, state = network.init(key, x, **_mode(function, key))  # state is made in training

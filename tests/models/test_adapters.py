@@ -108,6 +108,9 @@ DENSE = {
         dense=an_nnx,
         masks=an_nnx_dropout,
     ),
+    "nnx, compiled": lambda: of_nnx(
+        nnx.jit(lambda self, x: self.masks(self.dense(x))), masks=an_nnx_dropout, dense=an_nnx
+    ),
     "nnx, keeps its Rngs": lambda: of_nnx(
         lambda self, x: self.dense(x), dense=an_nnx, rngs=lambda rngs: rngs
     ),
@@ -229,6 +232,7 @@ def test_tokens_stay_whole_numbers(library):
         "linen, dropout on",
         "linen, train",
         "nnx, dropout on",
+        "nnx, compiled",
         "nnx, deterministic",
         "equinox, dropout",
         "haiku, is_training",
@@ -408,6 +412,7 @@ REFUSED = {
         "equinox.nn.Lambda",
     ),
     "haiku, transformed": (lambda: models.from_haiku(haiku.transform(haiku_mlp)), "function"),
+    "haiku, compiled": (lambda: models.from_haiku(jax.jit(haiku_mlp)), "jit"),
     "haiku, class": (lambda: models.from_haiku(haiku.Linear), "function"),
     "haiku, draws": (
         lambda: models.from_haiku(lambda x: haiku.dropout(haiku.next_rng_key(), 0.5, x)),
