@@ -26,11 +26,11 @@ from lsa_jax.arrays import random_key, real_array
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model, batch_of_one
 
-# How a network's arguments say that it is trained, and that it is evaluated.
+# Arguments that switch a network to training, and to evaluation.
 _TRAINED = ("train", "training", "is_training")
 _EVALUATED = ("deterministic", "inference")
 
-# Words in errors of the libraries, and the way out.
+# Patterns of the libraries' error messages, and the way out of each.
 _WAYS_OUT = (
     (
         r"missing \d+ required|unexpected keyword|takes .* positional argument",
@@ -121,7 +121,7 @@ def _model(
     Args:
         draw: `(key, inputs [1, ...]) -> params`.
         run: `(params, inputs [n, ...], key or None) -> outputs [n, c]`.
-        accepted: in words, a network that is.
+        accepted: the networks that are accepted, for messages.
     """
 
     def apply(
@@ -150,7 +150,7 @@ def _model(
 
 
 def _mode(network: Callable, key: Key[Array, ""] | None) -> dict[str, bool]:
-    """Returns the arguments of a network that say whether it is trained or evaluated."""
+    """Returns the arguments that switch a network to training or evaluation."""
     names = inspect.signature(network).parameters
     trained = {name: key is not None for name in _TRAINED if name in names}
     return trained | {name: key is None for name in _EVALUATED if name in names}
