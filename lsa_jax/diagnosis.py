@@ -22,7 +22,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict, decide
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
@@ -190,7 +190,7 @@ def _train(
 ) -> tuple[Any, Any]:
     """Returns a network's parameters at the start and after training."""
     draw, order = jax.random.split(key)
-    start = model.init(draw, np.shape(train.inputs)[1:])
+    start = model.init(draw, ExampleShape.of(train.inputs))
     drawn = model._replace(init=lambda key, input_shape: start)
     try:
         trained, _ = training.train(

@@ -2,7 +2,50 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lsa_jax.checks import Kind, integer, require
+from lsa_jax.errors import InputError
+
+_INPUT_SHAPE = Kind(
+    lambda shape: isinstance(shape, tuple) and shape and all(map(integer(1).accepts, shape)),
+    "one example's shape, such as (28, 28, 1), each size 1 or more, or one example, inputs[0]",
+    tuple,
+)
+
+
+class ExampleShape(tuple):
+    """One example's shape, with the type of its entries as `dtype`."""
+
+    dtype: Any = np.float32
+
+    @classmethod
+    def of(cls, inputs: Any) -> "ExampleShape":
+        """Returns the shape and type of each of these inputs [n, ...]."""
+        shape = cls(np.shape(inputs)[1:])
+        shape.dtype = getattr(inputs, "dtype", cls.dtype)
+        return shape
+
+
+def batch_of_one(input_shape: Any) -> jax.ShapeDtypeStruct:
+    """Returns the shape and type of a batch of one example.
+
+    Args:
+        input_shape: one example's shape, whose entries are float32 unless it is an `ExampleShape`,
+            or one example, an array or a `jax.ShapeDtypeStruct`.
+
+    Raises:
+        InputError: none of these, an axis of size 0, or entries that are no numbers.
+    """
+    shape = input_shape if isinstance(input_shape, tuple) else getattr(input_shape, "shape", None)
+    require("input_shape", input_shape if shape is None else shape, _INPUT_SHAPE)
+    dtype = getattr(input_shape, "dtype", ExampleShape.dtype)
+    if not (jax.dtypes.issubdtype(dtype, np.number) or dtype == np.bool_):
+        raise InputError(f"input_shape is an array of {dtype}; accepted: {_INPUT_SHAPE.accepted}")
+    return jax.ShapeDtypeStruct((1, *shape), jax.dtypes.canonicalize_dtype(dtype))
 
 
 @functools.lru_cache(maxsize=64)  # the same function for the same kernel, so compiled once
@@ -15,8 +58,10 @@ class Model(NamedTuple):
 
     Attributes:
         init: `(key, input_shape) -> params`, where `input_shape` leaves out the batch axis.
-        apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers take a third
-            argument, `key`: with it they draw masks (`Dropout`), as in training.
+            Networks of layers and those of other libraries also take one example there, an array or
+            a `jax.ShapeDtypeStruct`, with which tokens stay whole numbers.
+        apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers and those of other
+            libraries take a third argument, `key`: with it they draw masks, as in training.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
             `method`: see `kernels.infinite_kernel`. None where there is no such limit.

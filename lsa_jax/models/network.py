@@ -10,7 +10,7 @@ import numpy as np
 from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.checks import Kind, integer, require
+from lsa_jax.checks import require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
 from lsa_jax.kernels.infinite.steps import Step
@@ -25,13 +25,7 @@ from lsa_jax.models.layers import (
     Serial,
     shape_of,
 )
-from lsa_jax.models.model import Model
-
-_INPUT_SHAPE = Kind(
-    lambda shape: isinstance(shape, tuple) and shape and all(map(integer(1).accepts, shape)),
-    "one example's shape, such as (28, 28, 1), each size 1 or more",
-    tuple,
-)
+from lsa_jax.models.model import Model, batch_of_one
 
 
 def network(
@@ -86,9 +80,8 @@ def _read(
     """Returns what a description of layers is as a network and as a kernel."""
     module = LayerModule(description, parameterization, dtype)
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
-        require("input_shape", input_shape, _INPUT_SHAPE)
-        example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
+    def init(key: Key[Array, ""], input_shape: Any) -> dict[str, Any]:
+        example = jax.ShapeDtypeStruct(batch_of_one(input_shape).shape, dtype)
         return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
     def apply(
@@ -120,10 +113,10 @@ def _read(
 def _in_mup(model: Model, base: Model) -> Model:
     """Returns a network of the standard parameterisation in muP, beside its base."""
 
-    def shapes(model: Model, input_shape: tuple[int, ...]) -> dict[str, Any]:
+    def shapes(model: Model, input_shape: Any) -> dict[str, Any]:
         return jax.eval_shape(lambda key: model.init(key, input_shape), jax.random.key(0))
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
+    def init(key: Key[Array, ""], input_shape: Any) -> dict[str, Any]:
         return mup.scale_initial(model.init(key, input_shape), shapes(base, input_shape))
 
     def rate_factors(input_shape: tuple[int, ...], optimizer: str) -> dict[str, Any]:

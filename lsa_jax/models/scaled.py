@@ -55,7 +55,7 @@ def scaled(model: Model, output_scale: float) -> Model:
     if output_scale != math.inf:
         require("output_scale", output_scale, number(0, above=True))
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, PyTree]:
+    def init(key: Key[Array, ""], input_shape: Any) -> dict[str, PyTree]:
         initial = model.init(key, input_shape)
         return {"initial": initial, "moved": jax.tree.map(jnp.zeros_like, initial)}
 

@@ -15,7 +15,7 @@ from jaxtyping import Array, ArrayLike, Int, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.parallel import Layout
 from lsa_jax.training.segments import kept_if
 
@@ -151,7 +151,7 @@ def make_init(recipe: Recipe, source: Source) -> Callable:
     def init(key: Key[Array, ""], replica: PyTree, arrays: PyTree) -> ReplicaState:
         first = jnp.zeros(1, jnp.int32)
         example = jax.eval_shape(source.fetch, arrays, replica, first, jnp.int32(0)).inputs
-        params = recipe.model.init(init_key(key), example.shape[1:])
+        params = recipe.model.init(init_key(key), ExampleShape.of(example))
         opt_state = recipe.optimizer(replica).init(split(params, recipe.frozen)[0])
         return ReplicaState(params, opt_state, jnp.int32(0), jnp.int32(0))
 

@@ -1,5 +1,6 @@
 """What a description of layers is read as: parameters, outputs, and numbers on the way."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -37,8 +38,9 @@ def test_masks_are_drawn_where_there_is_a_key(key):
 @pytest.mark.usefixtures("unchecked")
 def test_an_example_has_a_shape_of_whole_numbers_and_outputs_in_a_row(key):
     model = network([Dense(1)])
-    assert model.init(key, (1,))["Dense_0"]["weight"].shape == (1, 1)
-    for wrong in ((), (0,), (0, 3), [3], (2.5,)):
+    for one in ((1,), np.ones(1), jax.ShapeDtypeStruct((1,), int)):
+        assert model.init(key, one)["Dense_0"]["weight"].shape == (1, 1)
+    for wrong in ((), (0,), (0, 3), [3], (2.5,), np.ones((0, 3)), np.ones(())):
         with pytest.raises(InputError, match="input_shape is"):
             model.init(key, wrong)
     with pytest.raises(InputError, match="the layers end in outputs"):

@@ -276,6 +276,8 @@ def _select(
 ) -> tuple[_Selected, _Leaves, _Leaves]:
     """Returns the network of the selected parameters, these, and the others."""
     leaves, structure = jax.tree.flatten(params)
+    if not leaves:
+        raise InputError("params has no arrays; accepted: one or more, to differentiate in")
     try:
         choices = jax.tree.leaves(jax.tree.broadcast(selected, params))
     except ValueError:
