@@ -5,6 +5,7 @@ one line: the argument's name, its value, what is accepted and the way out. Arra
 pass through: their shape and type are checked, their entries are not known yet.
 """
 
+import warnings
 from typing import Any
 
 import jax
@@ -104,12 +105,13 @@ def random_key(name: str, key: Any, axes: str = "") -> Key[Array, "..."]:
     Args:
         name: of the argument, for the message.
         key: the argument.
-        axes: one name an axis of keys; "" for a single key.
+        axes: one name an axis of keys; "" for a single key, "..." for any number of axes.
 
     Raises:
         InputError: no key, or another number of keys.
     """
-    accepted = f"{_KEYS}, or jax.random.split of one for [{axes}]" if axes else _KEYS
+    more = f", or jax.random.split of one for [{axes}]"
+    accepted = _KEYS + (more if axes not in ("", "...") else "")
     dtype = getattr(key, "dtype", None)
     if dtype is None:
         raise InputError(f"{name} is {key!r:.80}; accepted: {accepted}")
@@ -119,7 +121,7 @@ def random_key(name: str, key: Any, axes: str = "") -> Key[Array, "..."]:
                 f"{name} is an array of {dtype} of shape {key.shape}; accepted: {accepted}"
             )
         key = jax.random.wrap_key_data(jnp.asarray(key))
-    if key.ndim != len(axes.split()):
+    if axes != "..." and key.ndim != len(axes.split()):
         raise InputError(f"{name} has shape {key.shape}; accepted: {accepted}")
     return key
 
@@ -149,3 +151,19 @@ def _of_numbers(array: np.ndarray | None) -> np.ndarray | None:
     if array is None or not all(isinstance(entry, int | float | np.number) for entry in array.flat):
         return None
     return array.astype(np.float64)
+
+
+def warn_channels_first(name: str, shape: tuple[int, ...]) -> None:
+    """Warns where images look as if their channels came first.
+
+    Args:
+        name: of the argument, for the message.
+        shape: of one example, [height, width, channels].
+    """
+    if len(shape) == 3 and shape[0] in (1, 3) and shape[-1] >= 8:
+        warnings.warn(
+            f"{name} has images of shape {shape}, which are read as [height, width, channels]; if "
+            f"channels come first, pass np.moveaxis({name}, 1, -1)",
+            UserWarning,
+            stacklevel=2,
+        )

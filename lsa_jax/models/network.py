@@ -10,6 +10,7 @@ import numpy as np
 from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
+from lsa_jax.arrays import random_key, warn_channels_first
 from lsa_jax.checks import Kind, integer, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
@@ -19,6 +20,7 @@ from lsa_jax.models import mup
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
+    Flatten,
     Layer,
     LayerModule,
     Relu,
@@ -88,6 +90,9 @@ def _read(
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
         require("input_shape", input_shape, _INPUT_SHAPE)
+        if description.layers and not isinstance(description.layers[0], Flatten):
+            warn_channels_first("input_shape", input_shape)
+        key = random_key("key", key)
         example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
         return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
@@ -95,15 +100,20 @@ def _read(
         params: dict[str, Any],
         inputs: Float[Array | np.ndarray, "n ..."],
         key: Key[Array, ""] | None = None,
+        counted: Float[Array, " n"] | None = None,
     ) -> Float[Array, "n c"]:
-        draws = {} if key is None else {"dropout": key}
-        outputs = module.apply({"params": params}, jnp.asarray(inputs, dtype), rngs=draws)
+        draws = {} if key is None else {"dropout": random_key("key", key)}
+        outputs = _counting(module, counted).apply(
+            {"params": params}, jnp.asarray(inputs, dtype), rngs=draws
+        )
         return outputs.astype(jnp.float32)
 
     def activations(
-        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
+        params: dict[str, Any],
+        inputs: Float[Array | np.ndarray, "n ..."],
+        counted: Float[Array, " n"] | None = None,
     ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, "n ..."]]]:
-        outputs, captured = module.apply(
+        outputs, captured = _counting(module, counted).apply(
             {"params": params},
             jnp.asarray(inputs, dtype),
             capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
@@ -115,6 +125,11 @@ def _read(
 
     limit = description.infinite(parameterization)
     return Model(init, apply, limit and _checked_kernel(limit, init), activations)
+
+
+def _counting(module: LayerModule, counted: Float[Array, " n"] | None) -> LayerModule:
+    """Returns a network whose statistics of the batch are of these examples; None means of all."""
+    return module if counted is None else module.clone(counted=counted)
 
 
 def _in_mup(model: Model, base: Model) -> Model:

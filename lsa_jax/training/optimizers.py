@@ -139,3 +139,27 @@ def _by_parameter(
         last = optax.scale_by_learning_rate(learning_rate)
         return optax.chain(optax.scale_by_adam(), scale, *decay, last)
     return make_optimizer(name, learning_rate)
+
+
+def update(
+    optimizer: optax.GradientTransformation,
+    gradient: Any,
+    state: Any,
+    params: Any,
+    value: Float[ArrayLike, ""],
+    value_fn: Callable[[Any], Any],
+) -> tuple[Any, Any]:
+    """Returns an optimiser's updates and its state after them.
+
+    Args:
+        optimizer: an optax transformation; of the arguments that some take beside these three
+            (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`) it is given all that it asks
+            for of `value`, `grad` and `value_fn`.
+        gradient: of the loss.
+        state: of the optimiser.
+        params: that are trained.
+        value: the loss.
+        value_fn: `params -> loss` on the same batch.
+    """
+    given = {"value": value, "grad": gradient, "value_fn": value_fn}
+    return optax.with_extra_args_support(optimizer).update(gradient, state, params, **given)
