@@ -24,6 +24,7 @@ from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict, decide
 from lsa_jax.models.model import Model
 from lsa_jax.reporting import claims
+from lsa_jax.training.contracts import check_alone
 
 # Of all, the numbers whose cost does not depend on what layers the network has.
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment", "weight_movement")
@@ -145,6 +146,7 @@ def _compare(
 
     `fixed` has the kernels, by learner, that are the same for all pairs of parameters.
     """
+    check_alone(apply, params[0][1], train.inputs)
     fits = partial(_regress, train=train, test=test, ridge=ridge)
     known = {name: fits(kernel) for name, kernel in fixed.items()}
     few, rows = Dataset(*(part[:measured_examples] for part in train)), []

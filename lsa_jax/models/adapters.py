@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.arrays import random_key
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 
@@ -48,7 +47,7 @@ def from_flax_linen(module: Any) -> Model:
     """
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> Any:
-        variables = module.init(random_key("key", key), _one_example(input_shape))
+        variables = module.init(key, _one_example(input_shape))
         return _only_params(variables["params"], set(variables) - {"params"})
 
     return Model(init, lambda params, x: module.apply({"params": params}, x), None)
@@ -68,7 +67,7 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> Any:
         del input_shape
-        _, params, rest = nnx.split(make(nnx.Rngs(params=random_key("key", key))), nnx.Param, ...)
+        _, params, rest = nnx.split(make(nnx.Rngs(params=key)), nnx.Param, ...)
         kept = {type(v).__name__ for _, v in nnx.to_flat_state(rest)} - {"RngCount", "RngKey"}
         return _only_params(nnx.to_pure_dict(params), kept)
 
@@ -98,7 +97,7 @@ def from_equinox(make: Callable[[Array], Any]) -> Model:
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> Any:
         del input_shape
-        return parts(random_key("key", key))[0]
+        return parts(key)[0]
 
     return Model(init, lambda params, x: jax.vmap(equinox.combine(params, static))(x), None)
 
@@ -116,6 +115,6 @@ def from_haiku(function: Callable[[Array], Array]) -> Model:
     network = haiku.transform_with_state(function)
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> Any:
-        return _only_params(*network.init(random_key("key", key), _one_example(input_shape)))
+        return _only_params(*network.init(key, _one_example(input_shape)))
 
     return Model(init, lambda params, x: network.apply(params, {}, None, x)[0], None)

@@ -10,7 +10,6 @@ import numpy as np
 from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.arrays import random_key, warn_channels_first
 from lsa_jax.checks import Kind, integer, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
@@ -20,7 +19,6 @@ from lsa_jax.models import mup
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
-    Flatten,
     Layer,
     LayerModule,
     Relu,
@@ -90,9 +88,6 @@ def _read(
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
         require("input_shape", input_shape, _INPUT_SHAPE)
-        if description.layers and not isinstance(description.layers[0], Flatten):
-            warn_channels_first("input_shape", input_shape)
-        key = random_key("key", key)
         example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
         return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
@@ -102,7 +97,7 @@ def _read(
         key: Key[Array, ""] | None = None,
         counted: Float[Array, " n"] | None = None,
     ) -> Float[Array, "n c"]:
-        draws = {} if key is None else {"dropout": random_key("key", key)}
+        draws = {} if key is None else {"dropout": key}
         outputs = _counting(module, counted).apply(
             {"params": params}, jnp.asarray(inputs, dtype), rngs=draws
         )

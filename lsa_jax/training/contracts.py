@@ -1,5 +1,7 @@
 """Checks that data, network, loss, metrics and optimiser fit together, before training starts."""
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,10 +12,11 @@ import optax
 from jaxtyping import Array, Key, PyTree
 
 from lsa_jax import backend
-from lsa_jax.arrays import random_key
+from lsa_jax.arrays import random_key, real_array
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BATCH_AXIS
+from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import losses
 from lsa_jax.training.optimizers import update
 from lsa_jax.training.programs import Recipe, Source, split
@@ -252,3 +255,69 @@ def check_problem(problem: "Problem", states: "NetworkState") -> None:
             "(params, batch) -> (sum of losses, how many examples), two numbers"
         )
     check_optimizer(problem.optimizer, first(states.params))
+
+
+def check_arrays(function: Callable) -> Callable:
+    """Makes a measure check its arrays: `params...`, `inputs`, and two matrices of one shape."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        given = signature.bind(*arguments, **named)
+        of_weights = set(given.arguments.get("names", ("",))) <= set(OF_WEIGHTS)
+        for name, value in given.arguments.items():
+            if name.startswith("params"):
+                given.arguments[name] = _real_params(name, value)
+            elif name == "inputs":
+                given.arguments[name] = real_array(name, value, "n ...", empty=of_weights)
+            elif name in ("first", "second"):
+                given.arguments[name] = losses.floats(real_array(name, value, "n n"))
+        shapes = [np.shape(given.arguments[name]) for name in ("first", "second") if name in names]
+        if len(set(shapes)) > 1:
+            raise InputError(f"first is {shapes[0]} and second {shapes[1]}; accepted: one shape")
+        return function(*given.args, **given.kwargs)
+
+    names = signature.parameters
+    return call
+
+
+def _real_params(name: str, params: PyTree) -> PyTree:
+    """Returns parameters as floats; those of no numbers at all, None among them, as they are."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: losses.floats(
+            real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True)
+        ),
+        params,
+    )
+
+
+def check_alone(apply: Callable, params: PyTree, inputs: Array | np.ndarray) -> None:
+    """Raises InputError where a network's outputs for an example depend on others in its batch.
+
+    Kernels of pairs of examples, and measures made of them, have no meaning there.
+    """
+    few = jnp.asarray(inputs[:2])
+    together, alone = (np.asarray(apply(params, x), np.float32)[:1] for x in (few, few[:1]))
+    size = float(np.nanmax(np.abs(alone), initial=0.0))
+    if not np.allclose(together, alone, rtol=0.05, atol=0.05 * size, equal_nan=True):
+        raise InputError(
+            "apply: outputs of an example depend on the others in its batch, as with BatchNorm; "
+            "accepted: networks that compute each example by itself, such as those with LayerNorm"
+        )
+
+
+def target_rows(
+    apply: Callable, params: PyTree, inputs: Array | np.ndarray, targets: Any
+) -> Array | np.ndarray:
+    """Returns targets [n, k] that a network's kernels are aligned with; see `losses.rows_beside`.
+
+    Raises:
+        InputError: the targets are not as many as the inputs, or do not fit the outputs.
+    """
+    size = jax.eval_shape(apply, params, inputs).shape[-1]
+    rows = losses.rows_beside(size, targets)
+    if len(rows) != len(inputs):
+        raise InputError(
+            f"targets has {len(rows)} rows; accepted: as many as inputs, {len(inputs)}"
+        )
+    return rows

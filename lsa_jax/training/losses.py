@@ -179,7 +179,7 @@ def paired(
             way_out = "training.logistic takes signs beside one output"
             raise _refusal(outputs, targets, "two outputs or more", way_out)
         if targets.ndim == 1 and _is_whole(targets):
-            return _floats(outputs), _class_numbers(targets, size)
+            return floats(outputs), _class_numbers(targets, size)
     elif kind != "numbers" and size > 1:
         raise _refusal(outputs, targets, "one output", "training.softmax_cross_entropy takes more")
     if size == 1 and targets.ndim == 1:
@@ -189,14 +189,14 @@ def paired(
     if kind in ("signs", "sides"):
         _check_signs(targets, kind)
         targets = targets.reshape(-1)
-    return _floats(outputs), _floats(targets)
+    return floats(outputs), floats(targets)
 
 
 def _is_whole(array: Array | np.ndarray) -> bool:
     return jnp.issubdtype(array.dtype, jnp.integer)
 
 
-def _floats(array: Array | np.ndarray) -> Float[Array | np.ndarray, "..."]:
+def floats(array: Array | np.ndarray) -> Float[Array | np.ndarray, "..."]:
     """Returns floats: differences of whole numbers without a sign wrap around."""
     return array.astype(np.float32) if _is_whole(array) else array
 
@@ -253,3 +253,25 @@ def _rows(targets: Array | np.ndarray, size: int) -> Float[Array | np.ndarray, "
         return targets
     known = (targets >= 0) & (targets < size)
     return jnp.where(known[:, None], jax.nn.one_hot(targets, size), jnp.nan)
+
+
+def rows_beside(size: int, targets: Targets) -> Float[Array | np.ndarray, "n k"]:
+    """Returns targets as rows, for kernels that are compared with theirs, y y^T.
+
+    Args:
+        size: number of the network's outputs.
+        targets: rows [n, ...] of any length; classes' numbers, integers [n], beside two outputs or
+            more; numbers [n] beside one.
+
+    Raises:
+        InputError: numbers [n] that are no classes beside two outputs or more.
+    """
+    targets = real_array("targets", targets, "n ...")
+    if targets.ndim > 1 or size == 1:
+        return floats(targets).reshape(len(targets), -1)
+    if not _is_whole(targets):
+        raise InputError(
+            f"targets has shape {targets.shape} ({targets.dtype}) beside {size} outputs; accepted: "
+            f"rows [n, ...]; {_way_out(targets, size)}"
+        )
+    return _rows(_class_numbers(targets, size), size)
