@@ -164,6 +164,7 @@ def _compare(
             rows.append(row | own)
     classes = np.shape(train.targets)[1]
     sizes = {"num_train": len(train.targets), "num_test": len(test.targets), "num_classes": classes}
+    sizes["largest_class"] = claims.largest_class(test.targets)
     return pd.DataFrame(rows).assign(**sizes)
 
 

@@ -64,7 +64,10 @@ def _warning(rows: pd.DataFrame) -> str:
     if rows.empty:
         return ""
     return deciding.chance_warning(
-        float(rows["test_accuracy"].mean()), _CLASSES, int(rows["num_test"].iloc[0])
+        float(rows["test_accuracy"].mean()),
+        _CLASSES,
+        int(rows["num_test"].iloc[0]),
+        deciding.largest_of(rows),
     )
 
 

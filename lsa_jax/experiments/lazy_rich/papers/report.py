@@ -54,7 +54,8 @@ def _chance(own: pd.DataFrame, learner: str) -> str:
     if not classes:
         nothing = mean - REACH * _error(own, learner) <= 0
         return f"the {LEARNERS[learner]} is not shown to explain any variance" if nothing else ""
-    return deciding.chance_warning(mean / 100, classes, int(rows["num_test"].iloc[0]))
+    num_test, largest = int(rows["num_test"].iloc[0]), deciding.largest_of(rows)
+    return deciding.chance_warning(mean / 100, classes, num_test, largest)
 
 
 def _gap_item(task: str) -> str:

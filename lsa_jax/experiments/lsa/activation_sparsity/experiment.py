@@ -19,6 +19,7 @@ from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
+from lsa_jax.reporting.claims import largest_class
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point
 
@@ -122,6 +123,8 @@ def run(
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))
     ]
+    largest = {"largest_class": largest_class(task.test.targets)}
+    outcomes = [outcome._replace(metrics=outcome.metrics | largest) for outcome in outcomes]
     return with_settings(group, outcomes, experiment.describe)
 
 

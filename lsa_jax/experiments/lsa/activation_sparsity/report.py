@@ -11,7 +11,7 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.activation_sparsity.settings import sweep
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import chance_warning, compare
+from lsa_jax.reporting.claims import chance_warning, compare, largest_of
 from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
 from lsa_jax.reporting.report import Claim, Report
@@ -76,7 +76,7 @@ def make_claims(
         planned: settings of the runs that the sweep asks for.
     """
     claims, fine = [], results[results["status"] == "ok"]
-    accuracies = fine.groupby("noise")["test_accuracy"].mean()
+    accuracies, largest = fine.groupby("noise")["test_accuracy"].mean(), largest_of(fine)
     changes = _changes(table)
     layers = [_MEAN, *(layer for layer in changes["layer"].unique() if layer != _MEAN)]
     noises = changes["noise"].unique()
@@ -87,7 +87,7 @@ def make_claims(
             here = changes[(changes["noise"] == noise) & (changes["layer"] == layer)]["change"]
             where = f", noise {noise:g}" if len(noises) > 1 else ""
             item = f"change of the percentage of active neurons in training, {layer}{where}"
-            warning = chance_warning(accuracies[noise], _CLASSES, _EXAMPLES)
+            warning = chance_warning(accuracies[noise], _CLASSES, _EXAMPLES, largest)
             claim = compare(item, "below 0", here, below=0.0, unless=warning, digits=2)
             claims.append(doubted(claim, [lost], [same]))
     return claims

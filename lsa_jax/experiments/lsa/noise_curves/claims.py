@@ -214,7 +214,7 @@ def _on_par_claims(runs: Runs, gaps: dict[str, Claim], margin: float, test: Held
     for series in _fixed_kernels(runs):
         found = quiet.where(series=series)
         own = found.table.set_index("seed")["test_accuracy"]
-        warning = deciding.chance_warning(own.mean(), test.classes, test.count)
+        warning = deciding.chance_warning(own.mean(), test.classes, test.count, test.largest)
         if not warning and gaps[series].status != "shown":
             warning = _TIED
         error = intervals.difference_error(accuracy.mean(), own.mean(), test.count)
@@ -248,7 +248,8 @@ def examples_of(data: ml_collections.ConfigDict, table: pd.DataFrame) -> HeldOut
         table: a row a run.
     """
     if {"num_test", "num_classes"} <= set(table) and table["num_test"].notna().any():
-        return HeldOut(*(int(table[name].dropna().iloc[0]) for name in ("num_test", "num_classes")))
+        sizes = (int(table[name].dropna().iloc[0]) for name in ("num_test", "num_classes"))
+        return HeldOut(*sizes, deciding.largest_of(table))
     classes = len(data.classes) or _CLASSES.get(data.task) or _CLASSES.get(data.dataset, 10)
     count = data.num_test or _TEST_IMAGES.get(data.task) or _TEST_IMAGES.get(data.dataset, 500)
     return HeldOut(count, classes)

@@ -24,10 +24,18 @@ Planned = Sequence[Mapping[str, object]]
 
 
 class HeldOut(NamedTuple):
-    """The test that accuracies are of: how many examples, and how many labels to guess among."""
+    """The test that accuracies are of.
+
+    Attributes:
+        count: examples.
+        classes: labels to guess among.
+        largest: share of the most frequent one; None where it is not kept, and labels count as
+            equally frequent.
+    """
 
     count: int
     classes: int
+    largest: float | None = None
 
 
 class Series(NamedTuple):
@@ -208,7 +216,7 @@ def at_level(runs: Runs, level: float, test: HeldOut) -> Series:
     return Series(
         retained,
         100 * intervals.ratio_error(accuracy, start, test.count, _KEY),
-        deciding.chance_warning(start, test.classes, test.count),
+        deciding.chance_warning(start, test.classes, test.count, test.largest),
         ends.lost,
         equal_seeds(ends.table),
     )

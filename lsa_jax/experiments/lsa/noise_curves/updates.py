@@ -77,7 +77,8 @@ def make_claims(fine: pd.DataFrame, item: str | None, planned: Planned = ()) -> 
 def _chance(machine: pd.DataFrame, columns: list[str]) -> str:
     """Returns the warning that the machine is near chance in the end; empty where it is not."""
     num_test, classes = (int(machine[name].iloc[0]) for name in ("num_test", "num_classes"))
-    return deciding.chance_warning(machine[columns[-1]].mean(), classes, num_test)
+    largest = deciding.largest_of(machine)
+    return deciding.chance_warning(machine[columns[-1]].mean(), classes, num_test, largest)
 
 
 def _gain(machine: pd.DataFrame, columns: list[str], item: str | None) -> Claim:

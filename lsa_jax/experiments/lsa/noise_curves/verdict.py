@@ -167,7 +167,8 @@ def decide(table: pd.DataFrame, planned: Planned = ()) -> Verdict:
 
     Args:
         table: finished runs at one number of examples, one a learner and seed: `learner`, `seed`,
-            `test_accuracy`, `num_train`, `num_test`, `num_classes`, and of networks
+            `test_accuracy`, `num_train`, `num_test`, `num_classes`, `largest_class` (the most
+            frequent class's share of the test examples, if it is kept), and of networks
             `train_accuracy` and, if measured, `kernel_distance`.
         planned: settings of the runs that are asked for at it, by the table's names; empty asks for
             every learner that the table has, with every seed that it has.
@@ -205,7 +206,8 @@ def decide(table: pd.DataFrame, planned: Planned = ()) -> Verdict:
 
 def _near_chance(network: pd.DataFrame) -> str:
     classes, count = (int(network[name].iloc[0]) for name in ("num_classes", "num_test"))
-    return deciding.chance_warning(network["test_accuracy"].mean(), classes, count)
+    largest = deciding.largest_of(network)
+    return deciding.chance_warning(network["test_accuracy"].mean(), classes, count, largest)
 
 
 def _sentence(
