@@ -24,7 +24,7 @@ from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict, decide
 from lsa_jax.models.model import Model
 from lsa_jax.reporting import claims
-from lsa_jax.training.contracts import check_alone
+from lsa_jax.training.measure_checks import check_alone
 
 # Of all, the numbers whose cost does not depend on what layers the network has.
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment", "weight_movement")

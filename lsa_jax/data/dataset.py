@@ -41,7 +41,7 @@ def checked_dataset(name: str, data: Any) -> Dataset:
             "training.Source"
         )
     inputs, targets = (
-        _in_32_bits(f"{name}.{part}", real_array(f"{name}.{part}", array, "n ...", finite=True))
+        in_32_bits(f"{name}.{part}", real_array(f"{name}.{part}", array, "n ...", finite=True))
         for part, array in data._asdict().items()
     )
     if len(inputs) != len(targets):
@@ -52,13 +52,13 @@ def checked_dataset(name: str, data: Any) -> Dataset:
     return Dataset(inputs, targets)
 
 
-def _in_32_bits(name: str, array: Shaped[Array | np.ndarray, "..."]) -> Array | np.ndarray:
+def in_32_bits(name: str, array: Shaped[Array | np.ndarray, "..."]) -> Array | np.ndarray:
     """Returns an array, unless it has whole numbers that jax would cut off without a word."""
     to = jax.dtypes.canonicalize_dtype(array.dtype)
     if to == array.dtype or not jnp.issubdtype(to, jnp.integer):
         return array
     limits = np.iinfo(to)
-    if array.min() < limits.min or array.max() > limits.max:
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
         raise InputError(
             f"{name} has {array.dtype} entries beyond {to}; accepted: smaller ones, or floats"
         )

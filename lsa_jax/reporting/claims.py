@@ -8,6 +8,7 @@ Thresholds are the paper's, or margins stated before anything was run.
 
 import bisect
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ ONE_SEED = "one seed: its test examples alone count"
 _MOST_SEEDS = 1000
 
 
-def largest_class(targets: np.ndarray) -> float:
+def largest_class(targets: Any) -> float:
     """Returns the share of the most frequent class: the accuracy of the best constant answer.
 
     Args:

@@ -1,7 +1,5 @@
 """Checks that data, network, loss, metrics and optimiser fit together, before training starts."""
 
-import functools
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,11 +10,10 @@ import optax
 from jaxtyping import Array, Key, PyTree
 
 from lsa_jax import backend
-from lsa_jax.arrays import random_key, real_array
+from lsa_jax.arrays import random_key, real_numbers
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import BATCH_AXIS
-from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import losses
 from lsa_jax.training.optimizers import update
 from lsa_jax.training.programs import Recipe, Source, split
@@ -80,7 +77,16 @@ def _forms_of(
         given = jax.tree.map(lambda a: a[:1], (keys, replicas))
         mapped = jax.vmap(compute, (0, 0, None, None), axis_name=BATCH_AXIS)
         index = jax.ShapeDtypeStruct((count,), jnp.int32)
-        found = jax.eval_shape(mapped, *given, index, source.arrays)
+        try:
+            found = jax.eval_shape(mapped, *given, index, source.arrays)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # of any library that networks are written with
+            line = str(error).strip().partition("\n")[0]
+            raise InputError(
+                f"model fails for inputs {_shape_of(source)} ({type(error).__name__}: {line}); "
+                "accepted: inputs that init(key, shape of one) and apply(params, inputs) take"
+            ) from error
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), found)
 
     found = run(3)
@@ -118,6 +124,10 @@ def fitted(
     trained = split(forms["train"].params, recipe.frozen)[0]
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
     return recipe._replace(metrics=metrics)
+
+
+def _shape_of(source: Source) -> str:
+    return f"of shape {source.arrays.inputs.shape}" if source.is_plain else "of its source"
 
 
 def _targets_of(source: Source) -> Array | np.ndarray | None:
@@ -231,21 +241,33 @@ def optimizers_of(given: Any) -> Callable[[PyTree], optax.GradientTransformation
     return given
 
 
-def check_problem(problem: "Problem", states: "NetworkState") -> None:
-    """Raises InputError unless a problem's loss and optimiser can be used by `steps.train_steps`.
+def check_problem(problem: "Problem", states: "NetworkState", count: int) -> "NetworkState":
+    """Returns networks as arrays that `steps.train_steps` can train on a problem.
 
     Args:
         problem: the problem.
         states: networks at the start, [replicas, ...].
+        count: number of replicas.
+
+    Raises:
+        InputError: parameters are no floats, or the problem's loss or optimiser does not fit them.
     """
 
-    def first(tree: PyTree) -> PyTree:
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a)[1:], a.dtype), tree)
+    def floats(path: Any, leaf: Any) -> Array | np.ndarray:
+        name = f"states.params{jax.tree_util.keystr(path)}"
+        leaf = real_numbers(name, leaf)
+        if leaf.shape[:1] != (count,):
+            raise InputError(f"{name} has shape {leaf.shape}; accepted: [{count}, ...], by replica")
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise InputError(f"{name} holds {leaf.dtype}; accepted: floats, to be trained")
+        return leaf
 
-    one = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype),
-        (first(states.params), first(problem.validation)),
-    )
+    states = states._replace(params=jax.tree_util.tree_map_with_path(floats, states.params))
+
+    def first(tree: PyTree) -> PyTree:
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), tree)
+
+    one = first(states.params), first(problem.validation)
     # A model of split batches averages over their axis, which must exist; here it has one part.
     found = jax.eval_shape(jax.vmap(problem.loss, axis_name=BATCH_AXIS), *one)
     shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(found)]
@@ -254,76 +276,6 @@ def check_problem(problem: "Problem", states: "NetworkState") -> None:
             f"problem.loss returns {jax.tree.map(lambda a: a.shape[1:], found)}; accepted: "
             "(params, batch) -> (sum of losses, how many examples), two numbers"
         )
-    check_optimizer(problem.optimizer, first(states.params))
-
-
-def check_arrays(function: Callable) -> Callable:
-    """Makes a measure check its arrays: `params...`, `inputs`, and two matrices of one shape."""
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
-        given = signature.bind(*arguments, **named)
-        of_weights = set(given.arguments.get("names", ("",))) <= set(OF_WEIGHTS)
-        for name, value in given.arguments.items():
-            if name.startswith("params"):
-                given.arguments[name] = _real_params(name, value)
-            elif name == "inputs":
-                given.arguments[name] = real_array(name, value, "n ...", empty=of_weights)
-            elif name in ("first", "second"):
-                given.arguments[name] = losses.floats(real_array(name, value, "n n"))
-        shapes = [np.shape(given.arguments[name]) for name in ("first", "second") if name in names]
-        if len(set(shapes)) > 1:
-            raise InputError(f"first is {shapes[0]} and second {shapes[1]}; accepted: one shape")
-        return function(*given.args, **given.kwargs)
-
-    names = signature.parameters
-    return call
-
-
-def _real_params(name: str, params: PyTree) -> PyTree:
-    """Returns parameters as floats; those of no numbers at all, None among them, as they are."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: losses.floats(
-            real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True)
-        ),
-        params,
-    )
-
-
-def check_alone(apply: Callable, params: PyTree, inputs: Array | np.ndarray) -> None:
-    """Raises InputError where a network's outputs for an example depend on others in its batch.
-
-    Kernels of pairs of examples, and measures made of them, have no meaning there.
-    """
-    few, rng = jnp.asarray(inputs[:2]), np.random.default_rng(0)
-
-    def moved(leaf: Any) -> Array:  # outputs that cancel at the start are nothing but rounding
-        size = 0.1 * (np.sqrt(np.mean(np.square(leaf))) or 1.0)
-        return jnp.asarray(leaf + size * rng.standard_normal(np.shape(leaf)), leaf.dtype)
-
-    params = jax.tree.map(moved, params)
-    together, alone = (np.asarray(apply(params, x), np.float32)[:1] for x in (few, few[:1]))
-    size = float(np.nanmax(np.abs(alone), initial=0.0))
-    if not np.allclose(together, alone, rtol=0.05, atol=0.05 * size, equal_nan=True):
-        raise InputError(
-            "apply: outputs of an example depend on the others in its batch, as with BatchNorm; "
-            "accepted: networks that compute each example by itself, such as those with LayerNorm"
-        )
-
-
-def target_rows(
-    apply: Callable, params: PyTree, inputs: Array | np.ndarray, targets: Any
-) -> Array | np.ndarray:
-    """Returns targets [n, k] that a network's kernels are aligned with; see `losses.rows_beside`.
-
-    Raises:
-        InputError: the targets are not as many as the inputs, or do not fit the outputs.
-    """
-    size = jax.eval_shape(apply, params, inputs).shape[-1]
-    rows = losses.rows_beside(size, targets)
-    if len(rows) != len(inputs):
-        raise InputError(
-            f"targets has {len(rows)} rows; accepted: as many as inputs, {len(inputs)}"
-        )
-    return rows
+    alone = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), one[0])
+    check_optimizer(problem.optimizer, alone)
+    return states

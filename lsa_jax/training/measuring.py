@@ -19,7 +19,7 @@ from lsa_jax import backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import measures
-from lsa_jax.training.contracts import check_alone
+from lsa_jax.training.measure_checks import check_alone
 from lsa_jax.training.measures import MEASURES, OF_KERNELS, tangent_kernel
 
 VELOCITY = "kernel_velocity"

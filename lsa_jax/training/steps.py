@@ -183,7 +183,7 @@ def train_steps(
     Raises:
         InputError: the checkpoint is of another run, or the loss or the optimiser does not fit.
     """
-    contracts.check_problem(problem, states)
+    states = contracts.check_problem(problem, states, layout.num_replicas)
     spans = _segments(start, stop, segment)
     marks = [0, *(last - start for _, last in spans)]
     course = course_of_weights(measuring, states.params, marks)

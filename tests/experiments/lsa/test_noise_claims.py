@@ -131,12 +131,15 @@ def test_a_sweep_without_the_network_measures_accuracies_within_what_its_test_im
 
 def test_the_test_is_as_its_runs_have_counted_it_or_by_its_settings():
     data = settings.default_config().data
-    assert examples_of(data, pd.DataFrame({"seed": [0]})) == (360, 10)  # of scikit-learn's digits
+    assert examples_of(data, pd.DataFrame({"seed": [0]})) == HeldOut(
+        360, 10
+    )  # of scikit-learn's digits
     counted = pd.DataFrame({"num_test": [np.nan, 24.0], "num_classes": [np.nan, 5.0]})
-    assert examples_of(data, counted) == (24, 5)
-    assert examples_of(data, counted.assign(num_test=np.nan)) == (360, 10)
+    assert examples_of(data, counted) == HeldOut(24, 5)
+    assert examples_of(data, counted.assign(largest_class=0.5)) == HeldOut(24, 5, 0.5)
+    assert examples_of(data, counted.assign(num_test=np.nan)) == HeldOut(360, 10)
     some = set_fields(settings.default_config(), {"data.classes": (3, 4, 7)}).data
-    assert examples_of(some, pd.DataFrame({"seed": [0]})) == (360, 3)
+    assert examples_of(some, pd.DataFrame({"seed": [0]})) == HeldOut(360, 3)
 
 
 def test_an_unknown_item_of_the_paper_is_refused():
