@@ -212,7 +212,7 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> 
 
     def take(params: PyTree) -> PyTree:
         zero = jnp.float32(0)
-        return update(optimizer, params, optimizer.init(params), params, zero, lambda _: zero)
+        return update(optimizer, params, optimizer.init(params), params, zero, lambda p: (zero, p))
 
     try:
         jax.eval_shape(take, params)
@@ -225,15 +225,21 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> 
         ) from error
 
 
-def optimizers_of(given: Any) -> Callable[[PyTree], optax.GradientTransformation]:
-    """Returns what makes the optimiser of a replica's values, which the user may leave out.
+def optimizers_of(given: Any, replicas: PyTree) -> Callable[[PyTree], optax.GradientTransformation]:
+    """Returns a function that makes the optimiser of a replica's values.
+
+    Args:
+        given: an optimiser, the same for all, or such a function.
+        replicas: values of the replicas.
 
     Raises:
-        InputError: neither an optimiser nor a function.
+        InputError: neither of the two, or a function of optax that has not been called.
     """
     if hasattr(given, "update") and hasattr(given, "init"):
         return lambda _: given
-    if not callable(given):
+    # optax.adam(None) would go uphill, without a rate.
+    uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
+    if uncalled or not callable(given):
         raise InputError(
             f"optimizer is {given!r:.80}; accepted: an optax transformation, such as "
             "optax.adam(1e-3), or a function that makes one of a replica's values"

@@ -116,7 +116,9 @@ def of_steps(
 
     @functools.wraps(problem.optimizer.update)
     def updated(gradient: PyTree, state: PyTree, params: PyTree) -> PyTree:
-        return update(problem.optimizer, gradient, state, params, 0.0, lambda _: jnp.float32(0))
+        return update(
+            problem.optimizer, gradient, state, params, 0.0, lambda p: (jnp.float32(0), p)
+        )
 
     examples = problem.validation, problem.batches(start, 1) if start < stop else ()
     return {

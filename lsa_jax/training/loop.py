@@ -314,7 +314,7 @@ def train(
     recipe = Recipe(
         model,
         loss,
-        contracts.optimizers_of(optimizer),
+        contracts.optimizers_of(optimizer, replicas),
         {},
         batch_size,
         evaluation.batch_size,

@@ -163,7 +163,7 @@ def update(
     state: Any,
     params: Any,
     value: Float[ArrayLike, ""],
-    value_fn: Callable[[Any], Any],
+    both: Callable[[Any], tuple[Any, Any]],
 ) -> tuple[Any, Any]:
     """Returns an optimiser's updates and its state after them.
 
@@ -175,7 +175,14 @@ def update(
         state: of the optimiser.
         params: that are trained.
         value: the loss.
-        value_fn: `params -> loss` on the same batch.
+        both: `params -> (loss, gradient)` on the same batch, all parts of it.
     """
+
+    # Through the sum over the parts of a batch, jax would give each part a gradient of its own.
+    @jax.custom_vjp
+    def value_fn(params: Any) -> Any:
+        return both(params)[0]
+
+    value_fn.defvjp(both, lambda slope, factor: (jax.tree.map(lambda g: factor * g, slope),))
     given = {"value": value, "grad": gradient, "value_fn": value_fn}
     return optax.with_extra_args_support(optimizer).update(gradient, state, params, **given)

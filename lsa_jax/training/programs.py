@@ -198,12 +198,11 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
                 outputs = model.apply(join(trained, fixed), inputs, **own)
                 return jnp.sum(weight * loss(outputs, targets)) / count
 
-            value, gradient = layout.total(jax.value_and_grad(mean_loss)(trained))
+            def both(trained: PyTree) -> tuple[Array, PyTree]:
+                return layout.total(jax.value_and_grad(mean_loss)(trained))
 
-            def total_loss(trained: PyTree) -> Array:
-                return layout.total(mean_loss(trained))
-
-            given = (gradient, state.opt_state, trained, value, total_loss)
+            value, gradient = both(trained)
+            given = (gradient, state.opt_state, trained, value, both)
             updates, opt_state = update(optimizer, *given)
             params = join(optax.apply_updates(trained, updates), fixed)
             after = ReplicaState(params, opt_state, state.step + 1, epoch)

@@ -109,13 +109,13 @@ def make_programs(
             value, count = loss(params, batch)
             return value, jnp.float32(count)
 
-        def mean(params: PyTree) -> Array:
-            return jnp.divide(*layout.total(total(params)))
+        def both(params: PyTree) -> tuple[Array, PyTree]:
+            summed = layout.total(jax.value_and_grad(total, has_aux=True)(params))
+            (value, count), gradient = summed
+            return value / count, jax.tree.map(lambda g: g / count, gradient)
 
-        summed = layout.total(jax.value_and_grad(total, has_aux=True)(state.params))
-        (value, count), gradient = summed
-        gradient = jax.tree.map(lambda g: g / count, gradient)
-        given = (gradient, state.opt_state, state.params, value / count, mean)
+        value, gradient = both(state.params)
+        given = (gradient, state.opt_state, state.params, value, both)
         updates, opt_state = update(optimizer, *given)
         after = NetworkState(optax.apply_updates(state.params, updates), opt_state)
         finite = now.finite & jnp.isfinite(value)
