@@ -26,6 +26,7 @@ from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.training.measure_checks import check_alone
 
 # Of all, the numbers whose cost does not depend on what layers the network has.
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment", "weight_movement")
@@ -148,6 +149,7 @@ def _compare(
 
     `fixed` has the kernels, by learner, that are the same for all pairs of parameters.
     """
+    check_alone(apply, params[0][1], train.inputs)
     fits = partial(_regress, train=train, test=test, ridge=ridge)
     known = {name: fits(kernel) for name, kernel in fixed.items()}
     few, rows, kept = Dataset(*(part[:measured_examples] for part in train)), [], {}
@@ -167,8 +169,8 @@ def _compare(
             kept[f"{name}-{seed}"] = Outcomes(correct, "test")
     classes = np.shape(train.targets)[1]
     sizes = {"num_train": len(train.targets), "num_test": len(test.targets), "num_classes": classes}
-    chance = float(np.mean(test.targets, axis=0).max())  # of the best constant answer
-    return pd.DataFrame(rows).assign(**sizes, chance=chance), kept
+    sizes["chance"] = best_constant_accuracy(test.targets)
+    return pd.DataFrame(rows).assign(**sizes), kept
 
 
 def _correct(outputs: Any, examples: Dataset) -> np.ndarray:

@@ -1,6 +1,7 @@
 """A network described once: how to draw it, how to run it, and its infinite-width kernel."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -61,12 +62,17 @@ class Model(NamedTuple):
             Networks of layers and those of other libraries also take one example there, an array or
             a `jax.ShapeDtypeStruct`, with which tokens stay whole numbers.
         apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers and those of other
-            libraries take a third argument, `key`: with it they draw masks, as in training.
+            libraries take `key` too: with it they draw masks, as in training. Networks of layers
+            also take `counted` [n]: 1 for the examples that statistics of the batch are of
+            (`BatchNorm`), 0 for the ones that only fill up the batch. Training passes both to any
+            `apply` that takes them by these names; one whose examples act on one another should
+            take `counted`.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
             `method`: see `kernels.infinite_kernel`. None where there is no such limit.
-        activations: `(params, inputs [n, ...]) -> (outputs [n, c], {layer: [n, ...]})`, with what
-            every ReLU gives, by the layer's path in the network. None where it is not known.
+        activations: `(params, inputs [n, ...], counted=None) -> (outputs [n, c], {layer: [n,
+            ...]})`, with every ReLU's output by the layer's path in the network. None where it is
+            not known.
         rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, what the
             learning rate of each parameter is multiplied by under an optimiser of this name
             (`training.make_optimizer` takes them). None where it is the same for all.
@@ -87,3 +93,14 @@ class Model(NamedTuple):
     def nngp(self) -> Callable | None:
         """The covariance of the outputs at infinite width, `(x1, x2=None) -> [n1, n2]`."""
         return self.kernel and _getting(self.kernel, "nngp")
+
+
+def accepted(apply: Callable, **given: Any) -> dict[str, Any]:
+    """Returns the arguments that a network's `apply` takes by name, those that are None left out.
+
+    Args:
+        apply: of a `Model`.
+        given: `key` and `counted`.
+    """
+    names = inspect.signature(apply).parameters
+    return {name: value for name, value in given.items() if name in names and value is not None}

@@ -88,15 +88,20 @@ def _read(
         params: dict[str, Any],
         inputs: Float[Array | np.ndarray, "n ..."],
         key: Key[Array, ""] | None = None,
+        counted: Float[Array, " n"] | None = None,
     ) -> Float[Array, "n c"]:
         draws = {} if key is None else {"dropout": key}
-        outputs = module.apply({"params": params}, jnp.asarray(inputs, dtype), rngs=draws)
+        outputs = _counting(module, counted).apply(
+            {"params": params}, jnp.asarray(inputs, dtype), rngs=draws
+        )
         return outputs.astype(jnp.float32)
 
     def activations(
-        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
+        params: dict[str, Any],
+        inputs: Float[Array | np.ndarray, "n ..."],
+        counted: Float[Array, " n"] | None = None,
     ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, "n ..."]]]:
-        outputs, captured = module.apply(
+        outputs, captured = _counting(module, counted).apply(
             {"params": params},
             jnp.asarray(inputs, dtype),
             capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
@@ -108,6 +113,11 @@ def _read(
 
     limit = description.infinite(parameterization)
     return Model(init, apply, limit and _checked_kernel(limit, init), activations)
+
+
+def _counting(module: LayerModule, counted: Float[Array, " n"] | None) -> LayerModule:
+    """Returns a network whose statistics of the batch are of these examples; None means of all."""
+    return module if counted is None else module.clone(counted=counted)
 
 
 def _in_mup(model: Model, base: Model) -> Model:

@@ -24,8 +24,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
-from lsa_jax.training import identities
-from lsa_jax.training.losses import is_correct
+from lsa_jax.training import contracts, identities
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.programs import (
     PyTree,
@@ -222,7 +221,8 @@ def _check_sizes(
 
 
 def _sources(data: Dataset | Source, test: Dataset | Source | None) -> dict[str, Source]:
-    return {"train": Source.of(data)} | ({} if test is None else {"test": Source.of(test)})
+    found = {"train": Source.of(data)}
+    return found if test is None else found | {"test": Source.of(test, "evaluation.test")}
 
 
 def _go_through(
@@ -309,21 +309,20 @@ def train(
         InputError: a size below 1, no examples, or a checkpoint of another run.
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
-    single = key.ndim == 0
-    if single:
-        key, replicas = key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas)
+    key, replicas, single = contracts.check_keys(key, replicas)
     sources = _sources(data, evaluation.test)
     recipe = Recipe(
         model,
         loss,
-        (lambda _: optimizer) if hasattr(optimizer, "update") else optimizer,
-        {"accuracy": is_correct} if evaluation.metrics is None else evaluation.metrics,
+        contracts.optimizers_of(optimizer, replicas),
+        {},
         batch_size,
         evaluation.batch_size,
         frozen,
         layout or ReplicaLayout(len(key)),
     )
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
+    recipe = contracts.fitted(recipe, evaluation.metrics, sources, key, replicas)
     run = _Run(recipe, sources, key, replicas)
     run.watch(evaluation.measuring, epochs)
     identity = functools.partial(

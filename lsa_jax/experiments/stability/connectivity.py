@@ -7,7 +7,7 @@ import pandas as pd
 from lsa_jax.experiments.stability.conditions import has_fitted, not_fitted
 from lsa_jax.experiments.stability.fit_table import CURVE
 from lsa_jax.experiments.stability.numbers import CONNECTIVITY_DROPS, Fall
-from lsa_jax.reporting.claims import chance_warning, compare, not_run
+from lsa_jax.reporting.claims import chance_warning, compare, largest_of, not_run
 from lsa_jax.reporting.doubts import doubted, few_examples
 from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.reporting.report import Claim
@@ -92,7 +92,8 @@ def connectivity_claims(config: ml_collections.ConfigDict, paths: pd.DataFrame) 
         ends = _at_ends(paths)[column].mean()
         falls = 100 * connectivity_drops(paths, column)
         error = 100 * difference_error(ends, ends - falls.mean() / 100, examples)
-        unless = chance_warning(ends, _CLASSES, examples)
+        largest = largest_of(paths) if split == "test" else None
+        unless = chance_warning(ends, _CLASSES, examples, largest)
         claim = _decide(item, fall, falls, examples_error=error, unless=unless)
         claim = doubted(claim, refuted=[*against, few_examples(examples)])
         note = claim.note.replace("seed", "pair")

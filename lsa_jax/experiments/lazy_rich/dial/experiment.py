@@ -17,6 +17,7 @@ from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.dial.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask, load
 from lsa_jax.models.scaled import FROZEN, network_params
+from lsa_jax.reporting.claims import largest_class
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
@@ -112,7 +113,8 @@ def run(
         outcomes = [_solve(group[0], task, directory / SCRATCH)]
     else:
         outcomes = _train(group, task, directory, progress)
-    sizes = {"num_test": len(task.test.targets)}
+    targets = task.test.targets
+    sizes = {"num_test": len(targets), "largest_class": largest_class(targets)}
     return [outcome._replace(metrics=outcome.metrics | sizes) for outcome in outcomes]
 
 

@@ -23,6 +23,7 @@ from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
+from lsa_jax.reporting.claims import largest_class
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
 from lsa_jax.training.programs import init_key, split
@@ -285,7 +286,7 @@ def run(
     ]
 
 
-def _sizes(point: Point, task: ImageTask) -> dict[str, int]:
+def _sizes(point: Point, task: ImageTask) -> dict[str, float]:
     """Returns the sizes of a task for reports that count its examples.
 
     An image counts once, on however many backgrounds it is; stars differ in these alone.
@@ -296,6 +297,7 @@ def _sizes(point: Point, task: ImageTask) -> dict[str, int]:
         "num_train": len(task.train.images),
         "num_test": len(of_test),
         "num_classes": classes,
+        "largest_class": largest_class(task.test.targets),
     }
 
 
