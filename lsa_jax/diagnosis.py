@@ -18,7 +18,7 @@ from jaxtyping import Array, Key
 
 from lsa_jax import kernels, training
 from lsa_jax.checks import integer, number, optional, require
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict, decide

@@ -12,7 +12,7 @@ from jaxtyping import Array, Key, PyTree
 from lsa_jax import backend
 from lsa_jax.arrays import random_key, real_numbers
 from lsa_jax.errors import InputError
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.parallel import BATCH_AXIS
 from lsa_jax.training import losses
 from lsa_jax.training.optimizers import update
@@ -70,7 +70,7 @@ def _forms_of(
     def run(count: int) -> Forms:
         def compute(key: Array, replica: PyTree, index: Array, arrays: PyTree) -> Forms:
             batch = source.fetch(arrays, replica, index, jnp.int32(0))
-            params = model.init(key, batch.inputs.shape[1:])
+            params = model.init(key, ExampleShape.of(batch.inputs))
             return Forms(params, model.apply(params, batch.inputs), batch.targets)
 
         # A model of split batches averages over their axis, which must exist; here it has one part.

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import ml_collections
 
 from lsa_jax import kernels, models, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.dial.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask, load
 from lsa_jax.models.scaled import FROZEN, network_params
-from lsa_jax.reporting.claims import largest_class
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
@@ -114,7 +114,7 @@ def run(
     else:
         outcomes = _train(group, task, directory, progress)
     targets = task.test.targets
-    sizes = {"num_test": len(targets), "largest_class": largest_class(targets)}
+    sizes = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
     return [outcome._replace(metrics=outcome.metrics | sizes) for outcome in outcomes]
 
 

@@ -16,12 +16,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import kernels, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask
 from lsa_jax.experiments.lazy_rich.streams import Papers
-from lsa_jax.reporting.claims import largest_class
 from lsa_jax.reporting.intervals import binomial_error
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course
@@ -177,7 +177,7 @@ def _learn(shared: _Group, task: PaperTask, point: Point) -> Outcome:
     sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
     solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
     if classes:
-        solved["largest_class"] = largest_class(task.test.targets)
+        solved["chance"] = best_constant_accuracy(task.test.targets)
     return shared.with_training(Outcome(own | sizes | solved, [{"score": found}]), learner)
 
 

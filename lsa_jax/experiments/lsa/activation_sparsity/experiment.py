@@ -13,13 +13,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax import parallel, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.activation_sparsity.report import make_report
 from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
-from lsa_jax.reporting.claims import largest_class
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point
 
@@ -123,7 +123,7 @@ def run(
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))
     ]
-    largest = {"largest_class": largest_class(task.test.targets)}
+    largest = {"chance": best_constant_accuracy(task.test.targets)}
     outcomes = [outcome._replace(metrics=outcome.metrics | largest) for outcome in outcomes]
     return with_settings(group, outcomes, experiment.describe)
 

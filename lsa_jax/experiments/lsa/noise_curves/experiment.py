@@ -17,13 +17,13 @@ import optax
 from jaxtyping import Array
 
 from lsa_jax import kernels, parallel, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
-from lsa_jax.reporting.claims import largest_class
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points, split_groups
 from lsa_jax.training.programs import init_key, split
@@ -297,7 +297,7 @@ def _sizes(point: Point, task: ImageTask) -> dict[str, float]:
         "num_train": len(task.train.images),
         "num_test": len(of_test),
         "num_classes": classes,
-        "largest_class": largest_class(task.test.targets),
+        "chance": best_constant_accuracy(task.test.targets),
     }
 
 
