@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
+from lsa_jax import backend
 from lsa_jax.arrays import real_array, warn_channels_first
 from lsa_jax.errors import InputError
 
@@ -35,13 +36,14 @@ def checked_dataset(name: str, data: Any) -> Dataset:
         InputError: an array is not accepted, has entries that are not finite, or the two are not as
             many.
     """
+    is_real = backend.dry_run() is None  # zeros stand for the data of a dry run
     if not isinstance(data, Dataset):
         raise InputError(
             f"{name} is a {type(data).__name__}; accepted: data.Dataset(inputs, targets), or a "
             "training.Source"
         )
     inputs, targets = (
-        in_32_bits(f"{name}.{part}", real_array(f"{name}.{part}", array, "n ...", finite=True))
+        in_32_bits(f"{name}.{part}", real_array(f"{name}.{part}", array, "n ...", finite=is_real))
         for part, array in data._asdict().items()
     )
     if len(inputs) != len(targets):
@@ -67,7 +69,7 @@ def best_constant_accuracy(targets: Any) -> float:
 def in_32_bits(name: str, array: Shaped[Array | np.ndarray, "..."]) -> Array | np.ndarray:
     """Returns an array, unless it has whole numbers that jax would cut off without a word."""
     to = jax.dtypes.canonicalize_dtype(array.dtype)
-    if to == array.dtype or not jnp.issubdtype(to, jnp.integer):
+    if to == array.dtype or backend.dry_run() is not None or not jnp.issubdtype(to, jnp.integer):
         return array
     limits = np.iinfo(to)
     if array.size and (array.min() < limits.min or array.max() > limits.max):

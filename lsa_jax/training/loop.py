@@ -64,7 +64,8 @@ class Evaluation(NamedTuple):
 
     Attributes:
         test: examples to evaluate on, beside the training examples.
-        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy.
+        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy,
+            unless there is one output, beside targets of zero: these are numbers, not classes.
         every: epochs between evaluations; the last epoch is always evaluated.
         batch_size: examples a step; where devices share batches, rounded up to a multiple of their
             number. With batch normalisation, results depend on it.
@@ -288,10 +289,12 @@ def train(
     Args:
         key: one key for one run, or keys [replicas].
         model: what is trained; its kernel is not used. Where `apply` takes a `key`, as that of a
-            network with `models.Dropout` does, each step draws with one of its own.
+            network with `models.Dropout` does, each step draws with one of its own. One whose
+            examples act on one another takes `counted`: see `models.Model`.
         data: the training examples.
         loss: `(outputs, targets) -> [n]`, the loss of each example; batches take the mean.
         optimizer: an optax transformation, or a function that makes one from a replica's values.
+            Of further arguments of its update it may ask for `value`, `grad` and `value_fn`.
         epochs: passes over the data.
         batch_size: examples a step, over all devices.
         evaluation: on what it is measured beside the training examples, and how often.
@@ -306,7 +309,8 @@ def train(
         The parameters and the history. With keys [replicas] both have an axis of replicas.
 
     Raises:
-        InputError: a size below 1, no examples, or a checkpoint of another run.
+        InputError: a size below 1, no examples, a loss, metric, optimiser or key that does not
+            fit, or a checkpoint of another run.
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     key, replicas, single = contracts.check_keys(key, replicas)
