@@ -127,7 +127,7 @@ def diagnose(
             _train(jax.random.fold_in(key, seed), model, train, optimizer, epochs, batch_size)
             for seed in range(seeds)
         ]
-    fixed = {} if kernel is None else {"ntk_infinite": kernel}
+    fixed = {"ntk_infinite": kernel} if kernel else {}  # a network without a limit has a false one
     table = _compare(apply, params, fixed, train, test, ridge, measured_examples)
     return Diagnosis(table, decide(table))
 

@@ -13,7 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.errors import InputError
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import Model, NoKernel
+
+_NO_KERNEL = NoKernel("its layers are another library's")
 
 
 def _library(name: str, package: str) -> Any:
@@ -50,7 +52,7 @@ def from_flax_linen(module: Any) -> Model:
         variables = module.init(key, _one_example(input_shape))
         return _only_params(variables["params"], set(variables) - {"params"})
 
-    return Model(init, lambda params, x: module.apply({"params": params}, x), None)
+    return Model(init, lambda params, x: module.apply({"params": params}, x), _NO_KERNEL)
 
 
 def from_nnx(make: Callable[[Any], Any]) -> Model:
@@ -76,7 +78,7 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
         nnx.replace_by_pure_dict(state, params)
         return nnx.merge(graph, state)(x)
 
-    return Model(init, apply, None)
+    return Model(init, apply, _NO_KERNEL)
 
 
 def from_equinox(make: Callable[[Array], Any]) -> Model:
@@ -99,7 +101,7 @@ def from_equinox(make: Callable[[Array], Any]) -> Model:
         del input_shape
         return parts(key)[0]
 
-    return Model(init, lambda params, x: jax.vmap(equinox.combine(params, static))(x), None)
+    return Model(init, lambda params, x: jax.vmap(equinox.combine(params, static))(x), _NO_KERNEL)
 
 
 def from_haiku(function: Callable[[Array], Array]) -> Model:
@@ -117,4 +119,4 @@ def from_haiku(function: Callable[[Array], Array]) -> Model:
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> Any:
         return _only_params(*network.init(key, _one_example(input_shape)))
 
-    return Model(init, lambda params, x: network.apply(params, {}, None, x)[0], None)
+    return Model(init, lambda params, x: network.apply(params, {}, None, x)[0], _NO_KERNEL)

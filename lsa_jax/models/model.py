@@ -2,12 +2,38 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+from lsa_jax.errors import InputError
 
 
 @functools.lru_cache(maxsize=64)  # the same function for the same kernel, so compiled once
 def _getting(kernel: Callable, get: str) -> Callable:
     return functools.partial(kernel, get=get)
+
+
+class NoKernel:
+    """The kernel of a network that has none at infinite width: false, and refuses to be called.
+
+    Attributes:
+        reason: why there is none.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Takes the reason."""
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __call__(self, *inputs: Any, **settings: Any) -> NoReturn:
+        """Raises InputError."""
+        raise InputError(
+            f"kernel of a network that has none at infinite width: {self.reason}; accepted: "
+            "kernels.finite_kernel(model.apply, params) or kernels.empirical_ntk, at finite width"
+        )
+
+    transformed = transform_size = __call__
 
 
 class Model(NamedTuple):
@@ -19,7 +45,8 @@ class Model(NamedTuple):
             argument, `key`: with it they draw masks (`Dropout`), as in training.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
-            `method`: see `kernels.infinite_kernel`. None where there is no such limit.
+            `method`: see `kernels.infinite_kernel`. Where there is no such limit, a `NoKernel`
+            or None, which are false.
         activations: `(params, inputs [n, ...]) -> (outputs [n, c], {layer: [n, ...]})`, with what
             every ReLU gives, by the layer's path in the network. None where it is not known.
         rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, what the

@@ -1,7 +1,7 @@
 """From one description of a network to its finite and its infinite-width form."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
+from lsa_jax import arrays
 from lsa_jax.checks import Kind, integer, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
@@ -19,19 +20,23 @@ from lsa_jax.models import mup
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
+    Conv,
     Layer,
     LayerModule,
     Relu,
     Serial,
     shape_of,
 )
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import Model, NoKernel
 
 _INPUT_SHAPE = Kind(
     lambda shape: isinstance(shape, tuple) and shape and all(map(integer(1).accepts, shape)),
     "one example's shape, such as (28, 28, 1), each size 1 or more",
     tuple,
 )
+
+
+_MOVING = NoKernel("with parameterization='mup' its features move")
 
 
 def network(
@@ -60,8 +65,8 @@ def network(
 
     Returns:
         The network. `init`, `apply` and `activations` raise InputError on inputs that the layers
-        do not fit; `kernel` is None if a layer (BatchNorm) has no infinite-width limit, and in
-        "mup"; `rate_factors` is there in "mup" alone.
+        do not fit; `kernel` refuses, and is false, if a layer (BatchNorm) has no infinite-width
+        limit, and in "mup"; `rate_factors` is there in "mup" alone.
 
     Raises:
         InputError: an argument is not accepted.
@@ -86,8 +91,23 @@ def _read(
     """Returns what a description of layers is as a network and as a kernel."""
     module = LayerModule(description, parameterization, dtype)
 
+    convolves = any(isinstance(layer, Conv) for layer in _all_layers(description))
+
+    # Once a shape.
+    @functools.lru_cache(maxsize=16)
+    def look_at(shape: tuple[int, ...]) -> None:
+        if convolves:
+            arrays.warn_channels_first("inputs", shape)
+
+    def examples(inputs: Any) -> Float[Array, "n ..."]:
+        found = arrays.real_array("inputs", inputs, "n ...", empty=True)
+        look_at(found.shape[1:])
+        return jnp.asarray(found, dtype)
+
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
         require("input_shape", input_shape, _INPUT_SHAPE)
+        key = arrays.random_key("key", key)
+        look_at(input_shape)
         example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
         return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
@@ -96,8 +116,8 @@ def _read(
         inputs: Float[Array | np.ndarray, "n ..."],
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "n c"]:
-        draws = {} if key is None else {"dropout": key}
-        outputs = module.apply({"params": params}, jnp.asarray(inputs, dtype), rngs=draws)
+        draws = {} if key is None else {"dropout": arrays.random_key("key", key)}
+        outputs = module.apply({"params": params}, examples(inputs), rngs=draws)
         return outputs.astype(jnp.float32)
 
     def activations(
@@ -105,7 +125,7 @@ def _read(
     ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, "n ..."]]]:
         outputs, captured = module.apply(
             {"params": params},
-            jnp.asarray(inputs, dtype),
+            examples(inputs),
             capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
             mutable="intermediates",
         )
@@ -114,7 +134,22 @@ def _read(
         return outputs.astype(jnp.float32), {"/".join(p[:-1]): v for p, (v,) in paths.items()}
 
     limit = description.infinite(parameterization)
-    return Model(init, apply, limit and _checked_kernel(limit, init), activations)
+    if limit is None:
+        *_, without = (
+            layer for layer in _all_layers(description) if layer.infinite(parameterization) is None
+        )
+        return Model(
+            init, apply, NoKernel(f"it has the layer {type(without).__name__}"), activations
+        )
+    return Model(init, apply, _checked_kernel(limit, init), activations)
+
+
+def _all_layers(layer: Layer) -> Iterator[Layer]:
+    """Yields a layer and all that it is made of, outer ones first."""
+    yield layer
+    for part in jax.tree.leaves(list(vars(layer).values())):
+        if isinstance(part, Layer):
+            yield from _all_layers(part)
 
 
 def _in_mup(model: Model, base: Model) -> Model:
@@ -130,7 +165,7 @@ def _in_mup(model: Model, base: Model) -> Model:
         of = shapes(model, input_shape), shapes(base, input_shape)
         return mup.rate_factors(*of, optimizer)
 
-    return model._replace(init=init, kernel=None, rate_factors=rate_factors)
+    return model._replace(init=init, kernel=_MOVING, rate_factors=rate_factors)
 
 
 def _checked_kernel(limit: tuple[Step, ...], init: Callable) -> StagedKernel:

@@ -8,7 +8,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from lsa_jax import arrays
 from lsa_jax.checks import integer, require
+from lsa_jax.kernels.finite import arguments
 
 
 def taylor_expand(
@@ -37,11 +39,12 @@ def taylor_expand(
     Source: Bai and Lee, Beyond linearization, 2020, section 2, for the second degree.
     """
     require("degree", degree, integer(0))
+    params = arguments.floating(params)
 
     def apply_taylor(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
     ) -> Array:
-        step = jax.tree.map(lambda new, old: new - old, new_params, params)
+        step, x = arguments.step_between(params, new_params), arrays.inputs("x", x)
 
         def derivatives(theta: PyTree, left: int) -> tuple[Array, ...]:
             """Returns derivatives 0 ... left along the step, at theta."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import recursion
 from lsa_jax.kernels.infinite.network_shape import is_supported
@@ -82,7 +82,9 @@ class InfiniteKernel(StagedKernel):
         Beaglehole et al. (2023), Mechanism of feature learning in convolutional networks, section
         4, for patches.
         """
-        transform = np.asarray(transform, np.float32)
+        transform = np.asarray(
+            arrays.real_array("transform", transform, "k k", finite=True), np.float32
+        )
 
         def check(shape: tuple[int, ...]) -> None:
             size = self.transform_size(shape)
@@ -97,6 +99,7 @@ class InfiniteKernel(StagedKernel):
             x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
             get: Literal["ntk", "nngp"] = "ntk",
         ) -> Float[Array, "n1 n2"]:
+            x1, x2 = arrays.input_pair(x1, x2, whole=False)
             check(x1.shape[1:])
             kernel = functools.partial(recursion.kernel, self.steps, get=get, transform=transform)
             _check_fits(kernel, x1, x2)
@@ -185,11 +188,7 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
             raise InputError(f"get is {get!r}; accepted: ntk, nngp")
         if method not in _METHODS:
             raise InputError(f"method is {method!r}; accepted: {', '.join(_METHODS)}")
-        if x2 is not None and x2.shape[1:] != x1.shape[1:]:
-            raise InputError(
-                f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first "
-                "axis"
-            )
+        x1, x2 = arrays.input_pair(x1, x2, whole=False)
         if method != "neural_tangents":
             refusal = _why_not(steps, *(x for x in (x1, x2) if x is not None))
             if refusal is None:

@@ -127,8 +127,8 @@ def lower(
     """Returns the programs for tiles of one shape, not yet compiled: of rows, columns and pairs.
 
     Raises:
-        InputError: the result is not [rows, columns], or has fewer digits than float64 holds where
-            that is the dtype.
+        InputError: the result is not [rows, columns] of floating point or booleans, or has fewer
+            digits than float64 holds where that is the dtype.
     """
     blocks = [
         backend.form(jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype))
@@ -148,7 +148,12 @@ def lower(
             f"{tile_shape}"
         )
     found = between.out_info.dtype
-    if dtype == np.float64 and jnp.issubdtype(found, jnp.inexact) and found != np.float64:
+    if not (jnp.issubdtype(found, jnp.floating) or found == np.bool_):
+        raise InputError(
+            f"kernel turns inputs of {x1.dtype} into {found}; accepted: real floating point, as "
+            "sums of integers can overflow; x.astype('float32') makes floats of inputs"
+        )
+    if dtype == np.float64 and found != np.bool_ and found != np.float64:
         raise InputError(
             f"dtype is 'float64', and kernel turns inputs of {x1.dtype} into {found}; accepted: "
             "'float32', or a kernel in float64 (of a finite network: parameters in float64, and an "

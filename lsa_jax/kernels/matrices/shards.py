@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 
+from lsa_jax import arrays
 from lsa_jax.processes import ProcessGroup
 
 Value = TypeVar("Value")
@@ -121,7 +122,8 @@ class ShardedRows(Sharded):
     ) -> None:
         """Takes this process's rows, of so many in all."""
         super().__init__(group)
-        self.own, self._count = own, count
+        self.own, self._count = arrays.real_numbers("own", own), count
+        arrays.check_axes("own", self.own.shape, "m n", empty=True)
 
     @property
     def shape(self) -> tuple[int, int]:
