@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, Real, Shaped
+from jaxtyping import Array, Key, PyTree, Real, Shaped
 
 from lsa_jax.errors import InputError
 
@@ -169,6 +169,17 @@ def _of_numbers(array: np.ndarray | None) -> np.ndarray | None:
     if array is None or not all(isinstance(entry, int | float | np.number) for entry in array.flat):
         return None
     return array.astype(np.float64)
+
+
+def real_tree(name: str, tree: Any) -> PyTree[Real[Array | np.ndarray, "..."]]:
+    """Returns a tree whose leaves are arrays of real numbers, each as `real_array` gives it.
+
+    Raises:
+        InputError: a leaf that is none; its place in the tree is named.
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True), tree
+    )
 
 
 def inputs(

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree, Real
 
 from lsa_jax import arrays
@@ -16,7 +17,7 @@ _CAST = "cast them, with leaf.astype('float32'), or make them constants of apply
 
 def checked(
     apply: Callable[[Any, Array], Array], params: PyTree[Any], x: Any, *, empty: bool = True
-) -> tuple[PyTree[Array], Real[Array, "n ..."], int]:
+) -> tuple[PyTree[Array | np.ndarray], Real[Array | np.ndarray, "n ..."], int]:
     """Returns parameters and inputs as arrays, and the network's number of outputs.
 
     Args:
@@ -32,14 +33,14 @@ def checked(
     return params, x, count_outputs(apply, params, x, "x")
 
 
-def floating(params: PyTree[Any]) -> PyTree[Array]:
+def floating(params: PyTree[Any]) -> PyTree[Array | np.ndarray]:
     """Returns parameters that can all be differentiated in, or raises InputError."""
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: floating_leaf(path, leaf, _CAST), params
     )
 
 
-def floating_leaf(path: Any, leaf: Any, instead: str) -> Array:
+def floating_leaf(path: Any, leaf: Any, instead: str) -> Array | np.ndarray:
     """Returns a parameter to differentiate in as an array; one of 16 bits becomes float32.
 
     Args:
@@ -72,7 +73,7 @@ def step_between(params: PyTree[Any], new_params: Any) -> PyTree[Array]:
             f"expansion, {jax.tree.structure(params)}"
         )
 
-    def step(path: Any, old: Array, new: Any) -> Array:
+    def step(path: Any, old: Array | np.ndarray, new: Any) -> Array:
         name = f"params{jax.tree_util.keystr(path)}"
         new = arrays.real_array(name, new, empty=True)
         if new.shape != old.shape:
