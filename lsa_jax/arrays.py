@@ -5,7 +5,9 @@ one line: the argument's name, its value, what is accepted and the way out. Arra
 pass through: their shape and type are checked, their entries are not known yet.
 """
 
+import contextlib
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -13,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree, Real, Shaped
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 
 _KEYS = "a key of jax.random.key(seed)"
 
@@ -245,6 +247,43 @@ def input_pair(
         )
     common = jnp.promote_types(first.dtype, second.dtype)
     return tuple(x if x.dtype == common else x.astype(common) for x in (first, second))
+
+
+def floats_if_taken(
+    function: Callable[..., Any], *some: Real[Array | np.ndarray, "n ..."]
+) -> tuple[Real[Array | np.ndarray, "n ..."], ...]:
+    """Returns integers as floats, unless a function takes integers alone, as of tokens.
+
+    Sums of integers that jax computes overflow in silence.
+    """
+    if not any(jnp.issubdtype(x.dtype, jnp.integer) for x in some):
+        return some
+    to = jax.dtypes.canonicalize_dtype(float)
+    try:
+        jax.eval_shape(function, *(jax.ShapeDtypeStruct((1, *x.shape[1:]), to) for x in some))
+    except Exception:  # a function of users may raise anything
+        return some
+    return tuple(x.astype(to) for x in some)
+
+
+@contextlib.contextmanager
+def told_in_a_line(function: str, *some: Any) -> Iterator[None]:
+    """Turns what a function of users raises into one line, with the forms of what it was given.
+
+    Raises:
+        InputError: the function has raised another exception than those of the package.
+    """
+    try:
+        yield
+    except (InputError, NumericalError):
+        raise
+    except Exception as error:
+        forms = " and ".join(f"{x.dtype} of shape {x.shape}" for x in some)
+        told = " ".join(str(error).split())
+        raise InputError(
+            f"{function} of {forms} raises {type(error).__name__}: {told:.200}; accepted: inputs "
+            "that it takes"
+        ) from error
 
 
 def warn_channels_first(name: str, shape: tuple[int, ...]) -> None:

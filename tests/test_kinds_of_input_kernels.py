@@ -1,5 +1,7 @@
 """What users bring: arrays of any kind, each right or refused in one line, at every entry point."""
 
+import functools
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,327 +19,494 @@ from lsa_jax.processes import ALONE
 # Users' arrays are not what annotations state: it is the package that has to refuse them.
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-# Small whole numbers, which all types of numbers hold exactly.
+# Small whole numbers above 0, which all types of numbers hold exactly.
 _RNG = np.random.default_rng(0)
-X = _RNG.integers(0, 4, (6, 3)).astype(float) + np.eye(6, 3)
-X2, Y, W = X[1:5] + 1, _RNG.integers(0, 5, (6, 2)).astype(float), np.array([[1.0, 2], [3, 1], [0, 2]])
+X = _RNG.integers(1, 4, (6, 3)) + np.eye(6, 3)
+X2, Y, W = X[1:5] + 1, _RNG.integers(1, 5, (6, 2)) * 1.0, np.array([[1.0, 2], [3, 1], [1, 2]])
 K, K_TEST, PRIOR = X @ X.T + 2 * np.eye(6), X2 @ X.T, X2 @ X2.T + 20 * np.eye(4)
-IMAGES = _RNG.integers(0, 4, (3, 4, 4, 1)).astype(float)
-RIDGES = np.array([1.0, 2.0])
-RIDGE = 0.5
+IMAGES = _RNG.integers(1, 4, (3, 4, 4, 1)) * 1.0
+RIDGES, RIDGE = np.array([1.0, 2.0]), 0.5
+SCALES = np.diag([1.0, 2, 3]) + 1
 
 
 class Row(NamedTuple):
     """One argument of a public function.
 
     Attributes:
-        function: name in `kernels` or `models`, perhaps with what is called of its result.
-        argument: how a message names it.
-        base: a value.
-        call: calls the function with a value of this argument.
-        expected: the result in float64 for a float64 array; None: the same call with that array.
-        scale: whether the values may be large.
+        function: its name in `kernels` or `models`, perhaps with what is called of the result.
+        argument: the argument's name.
+        base: its value.
+        call: of a value, to the result in question.
+        expected: of an array of float64, to that result in float64.
+        small: whether values are kept as they are, else they are made large.
+        refused: kinds of numbers that may be refused.
     """
 
     function: str
     argument: str
     base: np.ndarray
     call: Callable[[Any], Any]
-    expected: Callable[[np.ndarray], Any] | None = None
-    scale: bool = True
+    expected: Callable[[np.ndarray], Any]
+    small: bool
+    refused: str
 
 
-def linear(a, b=None):
-    a, b = (x.reshape(len(x), -1) for x in (a, a if b is None else b))
-    return a @ b.T
+def rows(function, call, expected=None, *, small="", refused="", only=None, **bases):
+    """Returns a row for each argument; without `expected` it is the same call in float64."""
+
+    def of_one(name, function):
+        return lambda value: function(**{**bases, name: value})
+
+    return [
+        Row(
+            function,
+            name,
+            base,
+            of_one(name, call),
+            of_one(name, expected or call),
+            name in small.split(),
+            "bool uint8 int8 int64 list " * name.endswith("params") + refused,
+        )
+        for name, base in bases.items()
+        if only is None or name in only.split()
+    ]
 
 
 def flat(x):
-    return x.reshape(len(x), -1)
+    return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
-def products(a, b=None):
-    return flat(a) @ flat(a if b is None else b).T
+def linear(x1, x2=None):
+    return flat(x1) @ flat(x1 if x2 is None else x2).T
 
 
 def squares(params, x):
     return (x @ params["w"]) ** 2
 
 
-PARAMS = {"w": W}
+def squares_ntk(params, x1, x2=None):
+    x2 = x1 if x2 is None else x2
+    return 4 * (x1 @ params) @ (x2 @ params).T / params.shape[1] * (x1 @ x2.T)
 
 
-def squares_ntk(w, a, b=None):
-    b = a if b is None else b
-    return 4 * (a @ w) @ (b @ w).T / w.shape[1] * (a @ b.T)
+def on_examples(params, new_params, x):
+    examples, apply = kernels.linearize_on(squares, {"w": params}, x)
+    return apply({"w": new_params}, examples)
 
 
-def tangent(w, new, x):
-    return (x @ w) ** 2 + 2 * (x @ w) * (x @ (new - w))
+def tangent(params, new_params, x):
+    return (x @ params) ** 2 + 2 * (x @ params) * (x @ (new_params - params))
 
 
-def on_examples(w, new, x):
-    examples, apply = kernels.linearize_on(squares, {"w": w}, x)
-    return apply({"w": new}, examples)
-
-
-def gradients(w, x):
-    (layer,) = kernels.layer_gradients(squares, {"w": w}, x)
+def gradients(params, x):
+    (layer,) = kernels.layer_gradients(squares, {"w": params}, x)
     return layer.outer_product
 
 
-def squares_gradients(w, x):
-    return 4 * sum(np.mean((x @ w[:, c]) ** 2) * np.outer(w[:, c], w[:, c]) for c in range(w.shape[1]))
+def squares_gradients(params, x):
+    return 4 * sum(np.mean((x @ w) ** 2) * np.outer(w, w) for w in params.T)
 
 
 def drawn(x1, x2=None):
-    draw = lambda key: {"w": jnp.asarray(W)}  # noqa: E731
-    return kernels.monte_carlo_kernel(
-        jax.random.key(0), draw, squares, x1, x2, min_draws=2, max_draws=2
-    ).mean
+    def same(key):
+        return {"w": jnp.asarray(W)}
+
+    key, few = jax.random.key(0), {"min_draws": 2, "max_draws": 2}
+    return kernels.monte_carlo_kernel(key, same, squares, x1, x2, **few).mean
 
 
-def shift(k):
-    return RIDGE * np.trace(k) / len(k) * np.eye(len(k))
+def noise(k, ridge=RIDGE):
+    return ridge * np.trace(k) / len(k) * np.eye(len(k))
 
 
-def ridge_regression(k, y, k_test):
-    return y.mean(0) + k_test @ np.linalg.solve(k + shift(k), y - y.mean(0))
+def weights(gram_train, targets, ridge=RIDGE):
+    return np.linalg.solve(gram_train + noise(gram_train, ridge), targets - targets.mean(0))
 
 
-def weights(k, y):
-    return np.linalg.solve(k + shift(k), y - y.mean(0))
+def regression(gram_train, targets, gram_test, ridges=(RIDGE,)):
+    mean = targets.mean(0)
+    return np.stack([mean + gram_test @ weights(gram_train, targets, r) for r in ridges])
 
 
-def regress(k, y, k_test):
-    return kernels.regress(k, y, k_test, ridge=RIDGE).predictions
+def regress(gram_train, targets, gram_test):
+    return kernels.regress(gram_train, targets, gram_test, ridge=RIDGE).predictions[None]
 
 
-def regress_cg(k, y, k_test):
-    return kernels.regress_cg(k, y, k_test, ridge=RIDGE).predictions
+def regress_cg(gram_train, targets, gram_test):
+    return kernels.regress_cg(gram_train, targets, gram_test, ridge=RIDGE).predictions[None]
 
 
-def path_cg(k, y, k_test, ridges=(RIDGE,)):
-    return np.stack([fit.predictions for fit in kernels.ridge_path_cg(k, y, k_test, ridges)])
+def path(targets, gram_test, ridges):
+    return np.stack(list(kernels.ridge_path(SPECTRUM, targets, gram_test, ridges)))
 
 
-def many_ridges(k, y, k_test, ridges):
-    mean, kk = np.trace(k) / len(k), np.eye(len(k))
-    return np.stack([y.mean(0) + k_test @ np.linalg.solve(k + r * mean * kk, y - y.mean(0)) for r in ridges])
+def path_cg(gram_train, targets, gram_test, ridges):
+    fits = kernels.ridge_path_cg(gram_train, targets, gram_test, ridges)
+    return np.stack([fit.predictions for fit in fits])
 
 
-def left_out(k, y, ridges=RIDGES):
-    """Returns errors by fitting without each example."""
+def left_out(gram_train, targets, ridges=RIDGES):
+    """Returns mean squared errors of fits without each of the examples."""
     errors = []
-    for ridge in ridges:
-        g = k + ridge * np.trace(k) / len(k) * np.eye(len(k))
-        found = []
-        for i in range(len(k)):
-            some = np.delete(np.arange(len(k)), i)
-            mean = y[some].mean(0)
-            fit = mean + k[i, some] @ np.linalg.solve(g[np.ix_(some, some)], y[some] - mean)
-            found.append((fit - y[i]) ** 2)
-        errors.append(np.mean(found))
-    return np.array(errors)
+    for g in (gram_train + noise(gram_train, ridge) for ridge in ridges):
+        for i in range(len(g)):
+            some = np.delete(np.arange(len(g)), i)
+            mean = targets[some].mean(0)
+            solved = np.linalg.solve(g[np.ix_(some, some)], targets[some] - mean)
+            errors.append(np.mean((mean + g[i, some] @ solved - targets[i]) ** 2))
+    return np.reshape(errors, (len(ridges), len(gram_train))).mean(1)
 
 
-def best(k, y):
-    return RIDGES[np.argmin(left_out(k, y))]
+def left_out_cg(gram_train, targets, ridges):
+    key = jax.random.key(0)
+    return kernels.leave_one_out_cg(gram_train, targets, ridges, key=key, tolerance=1e-9).errors
 
 
-def conditioned(k, y, k_test, prior):
-    found = kernels.posterior(k, y, k_test, prior, ridge=RIDGE)
-    return np.concatenate([found.mean, found.covariance], axis=1)
+def best(gram_train, targets, ridges):
+    return ridges[np.argmin(left_out(gram_train, targets, ridges))]
 
 
-def gaussian(k, y, k_test, prior):
-    solved = np.linalg.solve(k + shift(k), np.concatenate([y, k_test.T], axis=1))
-    mean, half = k_test @ solved[:, : y.shape[1]], k_test @ solved[:, y.shape[1] :]
-    return np.concatenate([mean, prior - half], axis=1)
+def conditioned(gram_train, targets, gram_test, prior):
+    found = kernels.posterior(gram_train, targets, gram_test, prior, ridge=RIDGE)
+    return np.concatenate([found.mean, found.covariance.reshape(len(found.mean), -1)], axis=1)
 
 
-def flow(y=Y, k_test=K_TEST, times=(3.0,), train=None, test=None):
-    found = kernels.gradient_flow(
-        kernels.eigendecompose(K), y, k_test, times, train_outputs=train, test_outputs=test
+def gaussian(gram_train, targets, gram_test, prior):
+    inverse = np.linalg.inv(gram_train + noise(gram_train))
+    both = gram_test @ inverse @ targets, prior - gram_test @ inverse @ gram_test.T
+    return np.concatenate(both, axis=1)
+
+
+def flow(targets, gram_test, times, train_outputs, test_outputs):
+    started = {"train_outputs": train_outputs, "test_outputs": test_outputs}
+    return np.concatenate(
+        kernels.gradient_flow(SPECTRUM, targets, gram_test, times, **started), axis=1
     )
-    return np.concatenate([found.train, found.test], axis=1)
 
 
-def flowed(y=Y, k_test=K_TEST, times=(3.0,), train=0.0, test=0.0):
+def flowed(targets, gram_test, times, train_outputs, test_outputs):
     values, vectors = np.linalg.eigh(K)
     found = []
     for time in times:
-        reach = -np.expm1(-values * time / y.size) / values
-        step = vectors @ (reach[:, None] * (vectors.T @ (train - y + 0 * y)))
-        found.append(np.concatenate([train + 0 * y - K @ step, test - k_test @ step]))
-    return np.stack(found)
+        reach = -np.expm1(-values * time / targets.size) / values
+        step = vectors @ (reach[:, None] * (vectors.T @ (train_outputs - targets)))
+        found.append([*(train_outputs - K @ step), *(test_outputs - gram_test @ step)])
+    return np.array(found).reshape(len(times), len(targets) + len(gram_test), -1)
 
 
-def nystrom(x, y, centres, test):
-    stream = kernels.Stream.of(x, y, 4)
+def ensemble(inputs, targets, test_inputs):
+    return kernels.ensemble_mean(linear, inputs, targets, test_inputs, ridge=RIDGE)
+
+
+def nystrom(inputs, targets, centres, test):
+    stream = kernels.Stream.of(inputs, targets, 4)
     return kernels.regress_nystrom(linear, centres, stream, test, ridge=RIDGE).predictions
 
 
-def on_centres(x, y, centres, test):
-    x, centres, test = map(flat, (x, centres, test))
-    inner, cross = centres @ centres.T, centres @ x.T
+def on_centres(inputs, targets, centres, test):
+    cross, inner = linear(centres, inputs), linear(centres)
     system = cross @ cross.T + RIDGE * np.trace(inner) / len(inner) * inner
-    found = np.linalg.lstsq(system, cross @ (y - y.mean(0)), rcond=1e-9)[0]
-    return y.mean(0) + test @ centres.T @ found
+    mean = targets.mean(0)
+    solved = np.linalg.lstsq(system, cross @ (targets - mean), rcond=1e-9)[0]
+    return mean + linear(test, centres) @ solved
 
 
-def outer(x, a):
-    return flat(x).T @ a @ a.T @ flat(x)
+def outer(weights, x, points=None):
+    return flat(x).T @ weights @ weights.T @ flat(x)
 
 
 def learned(x, y):
-    machine = kernels.recursive_feature_machine(
-        lambda t: lambda a, b=None: linear(a @ t, (a if b is None else b) @ t),
-        x,
-        y,
-        key=jax.random.key(0),
-        updates=1,
-        ridge=RIDGE,
-    )
-    return machine.transforms[1]
+    def transformed(t):
+        return lambda x1, x2=None: linear(x1 @ t, (x1 if x2 is None else x2) @ t)
+
+    settings = {"key": jax.random.key(0), "updates": 1, "ridge": RIDGE}
+    return kernels.recursive_feature_machine(transformed, x, y, **settings).transforms[1]
 
 
 def learned_once(x, y):
-    k = x @ x.T
-    values, vectors = np.linalg.eigh(outer(x, weights(k, y)))
+    values, vectors = np.linalg.eigh(outer(weights(x @ x.T, y), x))
     values = np.sqrt(np.maximum(values, 0))
     return (vectors * values / np.linalg.norm(values) * np.sqrt(len(values))) @ vectors.T
 
 
-NET = models.network([models.Dense(3), models.Relu(), models.Dense(2)])
-NET_PARAMS = {"Dense_0": {"weight": W @ np.ones((2, 3)) - 5}, "Dense_1": {"weight": W}}
-
-
-def net(x, first=NET_PARAMS["Dense_0"]["weight"]):
-    return np.maximum(x @ first / np.sqrt(3), 0) @ W / np.sqrt(3)
-
-
-def with_first(first):
-    return {**NET_PARAMS, "Dense_0": {"weight": first}}
-
-
-def arc_cosine_ntk(a, b=None):
-    b = a if b is None else b
-    k = a @ b.T / a.shape[1]
-    sizes = np.sqrt(np.outer((a**2).mean(1), (b**2).mean(1)))
-    angle = np.arccos(np.clip(k / sizes, -1, 1))
+def arc_cosine_ntk(x1, x2=None, transform=None):
+    """Returns the NTK of one hidden layer of ReLUs (Cho and Saul, 2009)."""
+    x2 = x1 if x2 is None else x2
+    x1, x2 = (x if transform is None else x @ transform for x in (x1, x2))
+    covariance = x1 @ x2.T / x1.shape[1]
+    sizes = np.sqrt(np.outer((x1**2).mean(1), (x2**2).mean(1)))
+    angle = np.arccos(np.clip(covariance / sizes, -1, 1))
     nngp = sizes * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
-    return nngp + k * (np.pi - angle) / (2 * np.pi)
+    return nngp + covariance * (np.pi - angle) / (2 * np.pi)
 
 
-CNN = models.cnn(1, 2, channels=(2,))
-MLP = models.mlp(1, 2, widths=(4,))
-WRN = models.wide_resnet(1, 2)
+def net(inputs, params):
+    return np.maximum(inputs @ params / np.sqrt(3), 0) @ W / np.sqrt(3)
+
+
+def with_first(params):
+    return {"Dense_0": {"weight": params}, "Dense_1": {"weight": W}}
+
+
+def params_of(model):
+    return jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
+
+
+FIRST = W @ np.ones((2, 3))
+NET = models.network([models.Dense(3), models.Relu(), models.Dense(2)])
 SCALED = models.scaled(NET, 2.0)
-MOVED = {"initial": NET_PARAMS, "moved": jax.tree.map(np.ones_like, NET_PARAMS)}
+MOVED = {"initial": with_first(FIRST), "moved": with_first(FIRST)}
+OTHERS_OF_LAYERS = {
+    "cnn": models.cnn(1, 2, channels=(2,)),
+    "mlp": models.mlp(1, 2, widths=(4,)),
+    "wide_resnet": models.wide_resnet(1, 2, norm="none"),
+}
 SPECTRUM = kernels.eigendecompose(K)
 
 
-def params_of(model, shape=(4, 4, 1)):
-    return jax.tree.map(np.asarray, model.init(jax.random.key(0), shape))
+def theirs(x1, x2, get):
+    """Returns what a kernel function of neural-tangents does."""
+    return linear(x1, x2)
 
 
-CNN_PARAMS, MLP_PARAMS, WRN_PARAMS = map(params_of, (CNN, MLP, WRN))
-
-k = kernels
+k, MATRICES = kernels, "gram_train gram_test prior"
 ROWS = [
-    Row("gram", "x1", X, lambda a: k.gram(linear, a), products),
-    Row("gram", "x2", X2, lambda a: k.gram(linear, X, a), lambda a: products(X, a)),
-    Row("infinite_kernel", "x1", X, k.infinite_kernel(lambda a, b, get: linear(a, b)), products),
-    Row("infinite_of", "x2", X2, lambda a: k.infinite_of((id, id, lambda a, b, get: linear(a, b)))(X, a), lambda a: products(X, a)),
-    Row("InfiniteKernel", "x1", X, NET.kernel, arc_cosine_ntk),
-    Row("InfiniteKernel", "x2", X2, lambda a: NET.kernel(X, a), lambda a: arc_cosine_ntk(X, a)),
-    Row("InfiniteKernel.gram", "x1", X, lambda a: k.gram(NET.ntk, a), arc_cosine_ntk),
-    Row("InfiniteKernel.transformed", "x1", X, NET.kernel.transformed(np.diag([1.0, 2, 3])), lambda a: arc_cosine_ntk(a * [1.0, 2, 3])),
-    Row("InfiniteKernel.transformed", "transform", np.diag([1.0, 2, 3]), lambda a: NET.kernel.transformed(a)(X), lambda t: arc_cosine_ntk(X @ t)),
-    Row("empirical_ntk", "x1", X, lambda a: k.empirical_ntk(squares, PARAMS, a), lambda a: squares_ntk(W, a)),
-    Row("empirical_ntk", "x2", X2, lambda a: k.empirical_ntk(squares, PARAMS, X, a), lambda a: squares_ntk(W, X, a)),
-    Row("empirical_ntk", "params", W, lambda a: k.empirical_ntk(squares, {"w": a}, X), lambda a: squares_ntk(a, X)),
-    Row("finite_kernel", "x1", X, k.finite_kernel(squares, PARAMS), lambda a: squares_ntk(W, a)),
-    Row("finite_kernel", "params", W, lambda a: k.gram(k.finite_kernel(squares, {"w": a}), X), lambda a: squares_ntk(a, X)),
-    Row("linearize", "x", X, lambda a: k.linearize(squares, PARAMS)({"w": 2 * W}, a), lambda a: tangent(W, 2 * W, a)),
-    Row("linearize", "params", W, lambda a: k.linearize(squares, {"w": a})({"w": 2 * W}, X), lambda a: tangent(a, 2 * W, X)),
-    Row("linearize", "params", W, lambda a: k.linearize(squares, PARAMS)({"w": a}, X), lambda a: tangent(W, a, X)),
-    Row("linearize_on", "x", X, lambda a: on_examples(W, 2 * W, a), lambda a: tangent(W, 2 * W, a)),
-    Row("linearize_on", "params", W, lambda a: on_examples(a, 2 * W, X), lambda a: tangent(a, 2 * W, X)),
-    Row("linearize_on", "params", W, lambda a: on_examples(W, a, X), lambda a: tangent(W, a, X)),
-    Row("taylor_expand", "x", X, lambda a: k.taylor_expand(squares, PARAMS, 2)({"w": 2 * W}, a), lambda a: (a @ (2 * W)) ** 2),
-    Row("taylor_expand", "params", W, lambda a: k.taylor_expand(squares, {"w": a}, 2)({"w": W}, X), lambda a: (X @ W + 0 * (X @ a)) ** 2, False),
-    Row("taylor_expand", "params", W, lambda a: k.taylor_expand(squares, PARAMS, 2)({"w": a}, X), lambda a: (X @ a) ** 2),
-    Row("layer_gradients", "x", X, lambda a: gradients(W, a), lambda a: squares_gradients(W, a)),
-    Row("layer_gradients", "params", W, lambda a: gradients(a, X), lambda a: squares_gradients(a, X)),
-    Row("last_layer_inputs", "x", X, lambda a: k.last_layer_inputs(squares, PARAMS, a), lambda a: a),
-    Row("last_layer_inputs", "params", W, lambda a: k.last_layer_inputs(squares, {"w": a}, X), lambda a: X + 0 * a.sum()),
-    Row("monte_carlo_kernel", "x1", X, drawn, lambda a: squares_ntk(W, a)),
-    Row("monte_carlo_kernel", "x2", X2, lambda a: drawn(X, a), lambda a: squares_ntk(W, X, a)),
-    Row("average_gradient_outer_product", "x", X, lambda a: k.average_gradient_outer_product(linear, Y, a, X2), lambda a: outer(a, Y)),
-    Row("average_gradient_outer_product", "weights", Y, lambda a: k.average_gradient_outer_product(linear, a, X), lambda a: outer(X, a)),
-    Row("average_gradient_outer_product", "points", X2, lambda a: k.average_gradient_outer_product(linear, Y, X, a), lambda a: outer(X, Y) + 0 * a.sum()),
-    Row("recursive_feature_machine", "x", X, lambda a: learned(a, Y), lambda a: learned_once(a, Y)),
-    Row("recursive_feature_machine", "y", Y, lambda a: learned(X, a), lambda a: learned_once(X, a)),
-    Row("PackedMatrix", "tiles", K[None], lambda a: np.asarray(k.PackedMatrix(a, 6)), lambda a: a[0]),
-    Row("ShardedRows", "own", K_TEST, lambda a: k.ShardedRows(a, 4, ALONE).multiply(Y), lambda a: a @ Y),
-    Row("regress", "gram_train", K, lambda a: regress(a, Y, K_TEST), lambda a: ridge_regression(a, Y, K_TEST)),
-    Row("regress", "targets", Y, lambda a: regress(K, a, K_TEST), lambda a: ridge_regression(K, a, K_TEST)),
-    Row("regress", "gram_test", K_TEST, lambda a: regress(K, Y, a), lambda a: ridge_regression(K, Y, a)),
-    Row("regress_cg", "gram_train", K, lambda a: regress_cg(a, Y, K_TEST), lambda a: ridge_regression(a, Y, K_TEST)),
-    Row("regress_cg", "targets", Y, lambda a: regress_cg(K, a, K_TEST), lambda a: ridge_regression(K, a, K_TEST)),
-    Row("regress_cg", "gram_test", K_TEST, lambda a: regress_cg(K, Y, a), lambda a: ridge_regression(K, Y, a)),
-    Row("fitted_weights", "gram_train", K, lambda a: k.fitted_weights(a, Y, ridge=RIDGE), lambda a: weights(a, Y)),
-    Row("fitted_weights", "targets", Y, lambda a: k.fitted_weights(K, a, ridge=RIDGE), lambda a: weights(K, a)),
-    Row("select_ridge", "gram_train", K, lambda a: k.select_ridge(jax.random.key(0), a, Y, RIDGES)),
-    Row("select_ridge", "targets", Y, lambda a: k.select_ridge(jax.random.key(0), K, a, RIDGES)),
-    Row("select_ridge", "ridges", RIDGES, lambda a: k.select_ridge(jax.random.key(0), K, Y, a)),
-    Row("posterior", "gram_train", K, lambda a: conditioned(a, Y, K_TEST, PRIOR), lambda a: gaussian(a, Y, K_TEST, PRIOR), False),
-    Row("posterior", "targets", Y, lambda a: conditioned(K, a, K_TEST, PRIOR), lambda a: gaussian(K, a, K_TEST, PRIOR)),
-    Row("posterior", "gram_test", K_TEST, lambda a: conditioned(K, Y, a, PRIOR), lambda a: gaussian(K, Y, a, PRIOR), False),
-    Row("posterior", "prior", PRIOR, lambda a: conditioned(K, Y, K_TEST, a), lambda a: gaussian(K, Y, K_TEST, a)),
-    Row("eigendecompose", "gram_train", K, lambda a: k.eigendecompose(a).values, np.linalg.eigvalsh),
-    Row("ridge_path", "targets", Y, lambda a: next(k.ridge_path(SPECTRUM, a, K_TEST, [RIDGE])), lambda a: ridge_regression(K, a, K_TEST)),
-    Row("ridge_path", "gram_test", K_TEST, lambda a: next(k.ridge_path(SPECTRUM, Y, a, [RIDGE])), lambda a: ridge_regression(K, Y, a)),
-    Row("ridge_path", "ridges", RIDGES, lambda a: np.stack(list(k.ridge_path(SPECTRUM, Y, K_TEST, a))), lambda a: many_ridges(K, Y, K_TEST, a)),
-    Row("leave_one_out", "targets", Y, lambda a: k.leave_one_out(SPECTRUM, a, RIDGES), lambda a: left_out(K, a)),
-    Row("leave_one_out", "ridges", RIDGES, lambda a: k.leave_one_out(SPECTRUM, Y, a), lambda a: left_out(K, Y, a)),
-    Row("leave_one_out_ridge", "gram_train", K, lambda a: k.leave_one_out_ridge(a, Y, RIDGES), lambda a: best(a, Y)),
-    Row("leave_one_out_ridge", "targets", Y, lambda a: k.leave_one_out_ridge(K, a, RIDGES), lambda a: best(K, a)),
-    Row("leave_one_out_cg", "gram_train", K, lambda a: k.leave_one_out_cg(a, Y, RIDGES, key=jax.random.key(0)).errors, lambda a: left_out(a, Y)),
-    Row("leave_one_out_cg", "targets", Y, lambda a: k.leave_one_out_cg(K, a, RIDGES, key=jax.random.key(0)).errors, lambda a: left_out(K, a)),
-    Row("ridge_path_cg", "gram_train", K, lambda a: path_cg(a, Y, K_TEST), lambda a: ridge_regression(a, Y, K_TEST)[None]),
-    Row("ridge_path_cg", "targets", Y, lambda a: path_cg(K, a, K_TEST), lambda a: ridge_regression(K, a, K_TEST)[None]),
-    Row("ridge_path_cg", "gram_test", K_TEST, lambda a: path_cg(K, Y, a), lambda a: ridge_regression(K, Y, a)[None]),
-    Row("ridge_path_cg", "ridges", RIDGES, lambda a: path_cg(K, Y, K_TEST, a), lambda a: many_ridges(K, Y, K_TEST, a)),
-    Row("gradient_flow", "targets", Y, lambda a: flow(a), flowed),
-    Row("gradient_flow", "gram_test", K_TEST, lambda a: flow(k_test=a), lambda a: flowed(k_test=a)),
-    Row("gradient_flow", "times", np.array([1.0, 3.0]), lambda a: flow(times=a), lambda a: flowed(times=a)),
-    Row("gradient_flow", "train_outputs", Y, lambda a: flow(train=a), lambda a: flowed(train=a)),
-    Row("gradient_flow", "test_outputs", Y[:4], lambda a: flow(test=a), lambda a: flowed(test=a)),
-    Row("ensemble_mean", "inputs", X[:3], lambda a: k.ensemble_mean(linear, a, Y[:3], X2, ridge=RIDGE), lambda a: products(X2, a) @ np.linalg.solve(products(a) + shift(products(a)), Y[:3])),
-    Row("ensemble_mean", "targets", Y, lambda a: k.ensemble_mean(linear, X, a, X2, ridge=RIDGE), lambda a: products(X2, X) @ np.linalg.solve(products(X) + shift(products(X)), a)),
-    Row("ensemble_mean", "test_inputs", X2, lambda a: k.ensemble_mean(linear, X, Y, a, ridge=RIDGE), lambda a: products(a, X) @ np.linalg.solve(products(X) + shift(products(X)), Y)),
-    Row("Stream", "inputs", X, lambda a: nystrom(a, Y, X[:3], X2), lambda a: on_centres(a, Y, X[:3], X2)),
-    Row("Stream", "targets", Y, lambda a: nystrom(X, a, X[:3], X2), lambda a: on_centres(X, a, X[:3], X2)),
-    Row("regress_nystrom", "centres", X[:3], lambda a: nystrom(X, Y, a, X2), lambda a: on_centres(X, Y, a, X2), False),
-    Row("regress_nystrom", "test", X2, lambda a: nystrom(X, Y, X[:3], a), lambda a: on_centres(X, Y, X[:3], a)),
-    Row("network", "inputs", X, lambda a: NET.apply(NET_PARAMS, a), net),
-    Row("network", "params", NET_PARAMS["Dense_0"]["weight"] + 5, lambda a: NET.apply(with_first(a), X), lambda a: net(X, a)),
-    Row("network", "inputs", X, lambda a: NET.activations(NET_PARAMS, a)[0], net),
-    Row("network", "x1", X, NET.nngp),
-    Row("cnn", "inputs", IMAGES, lambda a: CNN.apply(CNN_PARAMS, a)),
-    Row("cnn", "x1", IMAGES, CNN.ntk),
-    Row("mlp", "inputs", IMAGES, lambda a: MLP.apply(MLP_PARAMS, a)),
-    Row("wide_resnet", "inputs", IMAGES, lambda a: WRN.apply(WRN_PARAMS, a)),
-    Row("scaled", "inputs", X, lambda a: SCALED.apply(MOVED, a)),
-    Row("scaled", "x1", X, SCALED.kernel, arc_cosine_ntk),
-]  # fmt: skip
+    *rows("gram", lambda x1, x2: k.gram(linear, x1, x2), linear, x1=X, x2=X2),
+    *rows("gram", lambda x1: k.gram(linear, x1), linear, x1=X),
+    *rows("infinite_kernel", k.infinite_kernel(theirs), linear, x1=X, x2=X2),
+    *rows("infinite_of", k.infinite_of((id, id, theirs)), linear, x1=X, x2=X2),
+    *rows("InfiniteKernel", NET.kernel, arc_cosine_ntk, x1=X, x2=X2),
+    *rows("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1), arc_cosine_ntk, x1=X),
+    *rows(
+        "InfiniteKernel.transformed",
+        lambda x1, transform: NET.kernel.transformed(transform)(x1),
+        arc_cosine_ntk,
+        x1=X,
+        transform=SCALES,
+    ),
+    *rows(
+        "empirical_ntk",
+        lambda params, x1, x2: k.empirical_ntk(squares, {"w": params}, x1, x2),
+        squares_ntk,
+        params=W,
+        x1=X,
+        x2=X2,
+    ),
+    *rows(
+        "finite_kernel",
+        lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1),
+        squares_ntk,
+        params=W,
+        x1=X,
+    ),
+    *rows(
+        "linearize",
+        lambda params, new_params, x: k.linearize(squares, {"w": params})({"w": new_params}, x),
+        tangent,
+        params=W,
+        new_params=2 * W,
+        x=X,
+    ),
+    *rows("linearize_on", on_examples, tangent, params=W, new_params=2 * W, x=X),
+    *rows(
+        "taylor_expand",
+        lambda params, new_params, x: k.taylor_expand(squares, {"w": params}, 2)(
+            {"w": new_params}, x
+        ),
+        lambda params, new_params, x: (x @ (new_params + 0 * params)) ** 2,
+        small="params",
+        params=W,
+        new_params=2 * W,
+        x=X,
+    ),
+    *rows("layer_gradients", gradients, squares_gradients, params=W, x=X),
+    *rows(
+        "last_layer_inputs",
+        lambda params, x: k.last_layer_inputs(squares, {"w": params}, x),
+        lambda params, x: x,
+        params=W,
+        x=X,
+    ),
+    *rows("monte_carlo_kernel", drawn, lambda x1, x2: squares_ntk(W, x1, x2), x1=X, x2=X2),
+    *rows(
+        "average_gradient_outer_product",
+        lambda weights, x, points: k.average_gradient_outer_product(linear, weights, x, points),
+        outer,
+        weights=Y,
+        x=X,
+        points=X2,
+    ),
+    *rows("recursive_feature_machine", learned, learned_once, x=X, y=Y),
+    *rows(
+        "PackedMatrix",
+        lambda tiles: np.asarray(k.PackedMatrix(tiles, 6)),
+        lambda tiles: tiles[0],
+        tiles=K[None],
+    ),
+    *rows(
+        "ShardedRows",
+        lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: np.shape(own)[-1]]),
+        lambda own: own @ np.eye(6)[: own.shape[1]],
+        own=K_TEST,
+    ),
+    *rows(
+        "regress", regress, regression, small=MATRICES, gram_train=K, targets=Y, gram_test=K_TEST
+    ),
+    *rows(
+        "regress_cg",
+        regress_cg,
+        regression,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        gram_test=K_TEST,
+    ),
+    *rows(
+        "fitted_weights",
+        lambda gram_train, targets: k.fitted_weights(gram_train, targets, ridge=RIDGE),
+        weights,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+    ),
+    *rows(
+        "select_ridge",
+        functools.partial(k.select_ridge, jax.random.key(0)),
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "posterior",
+        conditioned,
+        gaussian,
+        small=MATRICES,
+        refused="bool",
+        gram_train=K,
+        targets=Y,
+        gram_test=K_TEST,
+        prior=PRIOR,
+    ),
+    *rows(
+        "eigendecompose",
+        lambda gram_train: k.eigendecompose(gram_train).values,
+        np.linalg.eigvalsh,
+        small=MATRICES,
+        gram_train=K,
+    ),
+    *rows(
+        "ridge_path",
+        path,
+        functools.partial(regression, K),
+        targets=Y,
+        gram_test=K_TEST,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "leave_one_out",
+        functools.partial(k.leave_one_out, SPECTRUM),
+        functools.partial(left_out, K),
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "leave_one_out_ridge",
+        k.leave_one_out_ridge,
+        best,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "leave_one_out_cg",
+        left_out_cg,
+        left_out,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "ridge_path_cg",
+        path_cg,
+        regression,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        gram_test=K_TEST,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "gradient_flow",
+        flow,
+        flowed,
+        targets=Y,
+        gram_test=K_TEST,
+        times=np.array([1.0, 3]),
+        train_outputs=Y + 1,
+        test_outputs=Y[:4],
+    ),
+    *rows(
+        "ensemble_mean",
+        ensemble,
+        lambda inputs, targets, test_inputs: (
+            linear(test_inputs, inputs)
+            @ np.linalg.solve(linear(inputs) + noise(linear(inputs)), targets)
+        ),
+        inputs=X,
+        targets=Y,
+        test_inputs=X2,
+    ),
+    *rows(
+        "Stream",
+        nystrom,
+        on_centres,
+        only="inputs targets",
+        inputs=X,
+        targets=Y,
+        centres=X,
+        test=X2,
+    ),
+    *rows(
+        "regress_nystrom",
+        nystrom,
+        on_centres,
+        only="centres test",
+        small="centres",
+        inputs=X,
+        targets=Y,
+        centres=X[:3],
+        test=X2,
+    ),
+    *rows(
+        "network",
+        lambda inputs, params: NET.apply(with_first(params), inputs),
+        net,
+        inputs=X,
+        params=FIRST,
+    ),
+    *rows(
+        "network",
+        lambda inputs, params: NET.activations(with_first(params), inputs)[0],
+        net,
+        inputs=X,
+        params=FIRST,
+    ),
+    *rows("network", NET.nngp, x1=X, x2=X2),
+    *(
+        row
+        for name, model in OTHERS_OF_LAYERS.items()
+        for row in rows(name, functools.partial(model.apply, params_of(model)), inputs=IMAGES)
+    ),
+    *rows("scaled", functools.partial(SCALED.apply, MOVED), inputs=X),
+    *rows("scaled", SCALED.kernel, arc_cosine_ntk, x1=X),
+]
 
 
 def _typed(dtype: Any, factor: float = 1) -> Callable:
-    return lambda a, row: np.asarray(a * (factor if row.scale else 1)).astype(dtype)
+    return lambda a, row: np.asarray(a * (1 if row.small else factor)).astype(dtype)
 
 
 def _of_jax(a, row):
@@ -349,7 +518,7 @@ def _frame(a, row):
 
 
 def _strided(a, row):
-    return np.repeat(np.repeat(a, 2, axis=0), 3, axis=-1)[::2, ..., ::3]
+    return np.repeat(np.repeat(a, 2, axis=0), 3, axis=-1)[::2][..., ::3][: len(a)]
 
 
 def _read_only(a, row):
@@ -419,15 +588,15 @@ def outcome(row, argument, kind):
 
 
 def expected(row, argument):
-    return np.asarray((row.expected or row.call)(np.asarray(argument, np.float64)), float)
+    return np.asarray(row.expected(np.asarray(argument, np.float64)), float)
 
 
 def assert_right(row, found, argument):
     with np.errstate(all="ignore"):
         wanted = expected(row, argument)
     assert found.shape == wanted.shape, (found.shape, wanted.shape)
-    scale = np.abs(wanted).max(initial=0)
-    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5 * scale)
+    scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5 * scale, err_msg=row.function)
 
 
 IDS = [f"{row.function}:{row.argument}" for row in ROWS]
@@ -439,8 +608,9 @@ each_row = pytest.mark.parametrize("row", ROWS, ids=IDS)
 def test_numbers_of_any_type_give_what_float64_gives(row, kind):
     argument = NUMBERS[kind](row.base, row)
     found = outcome(row, argument, kind)
-    assert found is not None
-    assert_right(row, found, argument)
+    assert found is not None or kind in row.refused.split()
+    if found is not None:
+        assert_right(row, found, argument)
 
 
 @each_row
@@ -464,4 +634,7 @@ def test_what_is_not_finite_stays_so_or_is_refused(row, number):
     argument = row.base.copy()
     argument.flat[1] = number
     found = outcome(row, argument, number)
-    assert found is None or not np.isfinite(found).all()
+    if (
+        found is not None and np.isfinite(found).all()
+    ):  # right where the result does not depend on it
+        assert_right(row, found, argument)

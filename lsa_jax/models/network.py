@@ -1,6 +1,7 @@
 """From one description of a network to its finite and its infinite-width form."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -137,6 +138,7 @@ def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: A
         flax.errors.ScopeParamShapeError,
         flax.errors.ScopeParamNotFoundError,
         flax.errors.ScopeCollectionNotFound,
+        TypeError,  # of a tree in place of an array
     ) as error:
         told = " ".join(str(error).split())
         raise InputError(
@@ -151,6 +153,8 @@ def _watcher(description: Layer) -> Callable[[tuple[int, ...]], None]:
 
     @functools.lru_cache(maxsize=16)
     def look_at(shape: tuple[int, ...]) -> None:
+        if not math.prod(shape):
+            raise InputError(f"inputs has examples of shape {shape}; accepted: sizes 1 or more")
         if convolves:
             arrays.warn_channels_first("inputs", shape)
 
