@@ -75,7 +75,7 @@ def real_numbers(name: str, value: Any) -> Shaped[Array | np.ndarray, "..."]:
     if jnp.issubdtype(kind, jnp.complexfloating):
         raise InputError(
             f"{name} holds complex numbers ({kind}); accepted: real numbers; pass real and "
-            "imaginary parts as separate features, np.concatenate([x.real, x.imag], -1)"
+            "imaginary parts as numbers of their own, np.concatenate([x.real, x.imag], -1)"
         )
     if kind.kind in "mM" or not (jnp.issubdtype(kind, jnp.number) or kind.kind == "b"):
         raise InputError(

@@ -99,7 +99,7 @@ def count_outputs(
     Raises:
         InputError: apply refuses them, or its outputs are not real numbers [n, c].
     """
-    with arrays.told_in_a_line("apply", x):
+    with arrays.told_in_a_line("apply(params, x)", x):
         outputs = jax.eval_shape(apply, params, x)
     if getattr(outputs, "ndim", None) != 2 or outputs.shape[0] != x.shape[0]:
         raise InputError(

@@ -59,7 +59,10 @@ class InfiniteKernel(StagedKernel):
             raise InputError("examples have shape (); accepted: [n, ...], one axis or more each")
         example = jax.ShapeDtypeStruct((1, *input_shape), np.float32)
         if (refusal := _why_not(self.steps, example)) is not None:
-            raise InputError(f"the first layer's patches cannot be transformed: {refusal}")
+            raise InputError(
+                f"the first layer's patches cannot be transformed: {refusal}; accepted: networks "
+                f"and examples, here of shape {input_shape}, that the recursion evaluates"
+            )
         return jax.eval_shape(functools.partial(recursion.patches, self.steps), example).shape[-2]
 
     def transformed(self, transform: Float[Array | np.ndarray, "k k"]) -> "InfiniteKernel":

@@ -47,6 +47,7 @@ def ensemble_mean(
     `neural_tangents.predict.gradient_descent_mse_ensemble` computes the same.
     """
     inputs = arrays.real_array("inputs", inputs, "n ...")
+    test_inputs = arrays.real_array("test_inputs", test_inputs, "m ...")
     targets = problem.targets_of(targets)
     problem.check_targets(len(inputs), targets)
     spectrum = eigendecompose(gram(kernel, inputs, **options))
