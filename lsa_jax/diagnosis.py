@@ -130,7 +130,7 @@ def diagnose(
             _train(jax.random.fold_in(key, seed), model, train, optimizer, epochs, batch_size)
             for seed in range(seeds)
         ]
-    fixed = {} if kernel is None else {"ntk_infinite": kernel}
+    fixed = {"ntk_infinite": kernel} if kernel else {}  # a network without a limit has a false one
     table, outcomes = _compare(apply, params, fixed, train, test, ridge, measured_examples)
     runs = Runs.of([], table.assign(id=list(outcomes)), outcomes)
     return Diagnosis(table, decide(runs))

@@ -24,7 +24,9 @@ from jaxtyping import Array, Float, Key, Shaped
 
 from lsa_jax.arrays import random_key, real_array
 from lsa_jax.errors import InputError
-from lsa_jax.models.model import Model, batch_of_one
+from lsa_jax.models.model import Model, NoKernel, batch_of_one
+
+_NO_KERNEL = NoKernel("its layers are another library's")
 
 # Arguments that switch a network to training, and to evaluation.
 _TRAINED = ("train", "training", "is_training")
@@ -146,7 +148,7 @@ def _model(
             jax.eval_shape(apply, params, x, masks)
         return params
 
-    return Model(init, apply, None)
+    return Model(init, apply, _NO_KERNEL)
 
 
 def _mode(network: Callable, key: Key[Array, ""] | None) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
@@ -54,6 +54,30 @@ def _getting(kernel: Callable, get: str) -> Callable:
     return functools.partial(kernel, get=get)
 
 
+class NoKernel:
+    """The kernel of a network that has none at infinite width: false, and refuses to be called.
+
+    Attributes:
+        reason: why there is none.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Takes the reason."""
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __call__(self, *inputs: Any, **settings: Any) -> NoReturn:
+        """Raises InputError."""
+        raise InputError(
+            f"kernel of a network that has none at infinite width: {self.reason}; accepted: "
+            "kernels.finite_kernel(model.apply, params) or kernels.empirical_ntk, at finite width"
+        )
+
+    transformed = transform_size = __call__
+
+
 class Model(NamedTuple):
     """Pure functions of one network.
 
@@ -69,7 +93,8 @@ class Model(NamedTuple):
             take `counted`.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
-            `method`: see `kernels.infinite_kernel`. None where there is no such limit.
+            `method`: see `kernels.infinite_kernel`. Where there is no such limit, a `NoKernel`
+            or None, which are false.
         activations: `(params, inputs [n, ...], counted=None) -> (outputs [n, c], {layer: [n,
             ...]})`, with every ReLU's output by the layer's path in the network. None where it is
             not known.
