@@ -80,7 +80,7 @@ class Claim:
         conditions: under which the claim is decided.
         primary: whether it is one of the work's main claims.
         ours: words in place of our number, computed from the runs.
-        digits: decimal places of our number.
+        digits: decimal places of our number; on a logarithmic scale it has 4 significant ones.
     """
 
     item: str
@@ -135,6 +135,15 @@ def shown(claim: Claim, words: str) -> Condition:
         return "" if status.startswith("shown") else status
 
     return Condition(words, unmet)
+
+
+def unless_refuted(statistic: Statistic, condition: Condition) -> Condition:
+    """Returns a condition of a claim about every run, which one exception refutes without it."""
+
+    def unmet(runs: Runs) -> str:
+        return "" if (statistic(runs).values == 0).any() else condition.unmet(runs)
+
+    return Condition(f"{condition.words}, unless refuted", unmet)
 
 
 def fitted(words: str, **settings: object) -> Condition:
@@ -273,7 +282,9 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
         note = "it would take " + needed(sample, distance, claim.tail)
     spread = float(back(values).std()) if len(values) > 1 else None
     limits = None if sample.exact or np.isnan(low) else (float(back(low)), float(back(high)))
-    return _row(claim, round(float(back(mean)), claim.digits), spread, status, limits, note, p)
+    ours = float(back(mean))
+    ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, claim.digits)
+    return _row(claim, ours, spread, status, limits, note, p)
 
 
 def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
@@ -292,7 +303,8 @@ def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
 def _p_value(sample: Sample, above: float, below: float) -> float | None:
     """Returns the one-sided p-value of a range: the tail at which the interval touches its end."""
     mean = float(sample.values.mean())
-    if sample.exact or not above < mean < below:
+    no_range = (above, below) == (-np.inf, np.inf)
+    if sample.exact or no_range or not above < mean < below:
         return None
 
     def margin(tail: float) -> float:

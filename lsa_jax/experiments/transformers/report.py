@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.transformers import figures
-from lsa_jax.experiments.transformers.claims import step_claims, theorem_claims
-from lsa_jax.experiments.transformers.runs import CASE
-from lsa_jax.experiments.transformers.starts import training_claims
+from lsa_jax.experiments.transformers.claims import CASE, make_claims, share_of_bound
+from lsa_jax.experiments.transformers.settings import sweep
 from lsa_jax.reporting import files
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.runs import Runs
 
 _THEOREM_COLUMNS = {
     "epsilon": "epsilon",
@@ -55,9 +56,14 @@ def _paths(results: pd.DataFrame, workdir: Path, columns: list[str]) -> pd.DataF
     return pd.concat(parts, ignore_index=True)
 
 
+def _claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> list[Row]:
+    return decide_all(make_claims(config), Runs.of(sweep(config), results))
+
+
 def _theorem_report(
     config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
 ) -> Report:
+    runs = results.assign(share_of_bound=share_of_bound(results, config.max_steps))
     fine = results[results["status"] == "ok"].reset_index(drop=True)
     columns = [name for name in (*CASE, "epsilon", "seed") if name in results]
     paths = _paths(fine, workdir, columns) if len(fine) else pd.DataFrame()
@@ -74,7 +80,7 @@ def _theorem_report(
     return Report(
         title=config.title,
         tables=[("Steps to perfect classification", table)],
-        claims=theorem_claims(config, results),
+        claims=_claims(config, runs),
         figures={"decision_lists": functools.partial(figures.draw_paths, fine, paths)},
         extra_tables={"paths": paths},
         notes=[note],
@@ -101,7 +107,7 @@ def _step_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workd
     return Report(
         title=config.title,
         tables=[("V after one step", table)],
-        claims=step_claims(config, results),
+        claims=_claims(config, results),
         figures={"value_step": functools.partial(figures.draw_step, config, fine)},
         notes=[note],
     )
@@ -145,7 +151,7 @@ def _training_report(
     return Report(
         title=config.title,
         tables=[("Success by the start", table)],
-        claims=training_claims(config, results),
+        claims=_claims(config, results),
         figures={"value_random": functools.partial(figures.draw_training, fine)},
         extra_tables={"curves": curves},
         notes=[note],
