@@ -134,6 +134,6 @@ def test_another_rule_of_claims_is_a_change_of_the_report(published, tmp_path, m
     with open(tmp_path / home, "a") as file:
         file.write("STEPS = 3\n")  # of what runs it
     assert fingerprints.changed(f"{path}:small", fingerprint) == []
-    with open(tmp_path / "lsa_jax/reporting/claims.py", "a") as file:
+    with open(tmp_path / "lsa_jax/reporting/evidence.py", "a") as file:
         file.write("LEVEL = 0.9\n")
     assert fingerprints.changed(f"{path}:small", fingerprint) == ["the code of the report"]

@@ -45,7 +45,7 @@ def accuracies(network, trained, fixed=0.7):
         (0.719, 0.69, "lazy"),
         (0.7, 0.721, "rich kernel, no gain"),
         (0.66, 0.721, "rich kernel, no gain"),
-        # 20 points below the start is not lazy.
+        # 20 points below the kernel at the start is not lazy.
         (0.5, 0.5, "undecided"),
         (0.5, 0.7, "undecided"),
         (0.9, 0.7, "undecided"),
@@ -60,7 +60,7 @@ def test_verdicts_follow_their_rules(network, trained, word):
 
 
 def test_a_network_and_a_kernel_that_lose_20_points_are_not_lazy():
-    assert judged(table_of(accuracies(0.7, 0.7, 0.9), num_test=5000)).word != "lazy"
+    assert judged(table_of(accuracies(0.7, 0.7, 0.9), num_test=5000)).word == "undecided"
 
 
 def test_the_kernel_at_the_start_is_taken_at_its_best_ridge():
