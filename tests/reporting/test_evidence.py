@@ -281,3 +281,21 @@ def test_exact_values_have_no_interval():
     claim = Claim(item="", statistic=value("error", exact=True), below=0.1)
     row = decide(claim, Runs.of([], rows))
     assert (row.status, row.ours, row.low) == ("shown", 0.09, None)
+
+
+def test_an_exception_refutes_without_a_condition_that_is_for_showing():
+    never = evidence.Condition("", lambda runs: "never")
+    statistic = value("holds")
+    for exceptions, status in ((0, "condition not met"), (1, "not shown")):
+        holds = [0.0] * exceptions + [1.0] * (3 - exceptions)
+        rows = pd.DataFrame({"seed": range(3), "holds": holds, "loss": [1.0, 2.0, 3.0]})
+        conditions = (evidence.unless_refuted(statistic, never),)
+        claim = Claim(item="", statistic=statistic, every=True, conditions=conditions)
+        assert decide(claim, Runs.of([], rows)).status == status
+
+
+def test_a_measured_number_on_a_logarithmic_scale_has_four_digits_and_no_p_value():
+    rows = pd.DataFrame({"seed": range(3), "error": [1.2345e-6] * 3, "loss": [1.0, 2.0, 3.0]})
+    row = decide(Claim(item="", statistic=value("error", scale="log")), Runs.of([], rows))
+    assert (row.status, row.p) == ("measured", None)
+    assert row.ours == pytest.approx(1.2345e-6, rel=1e-3)

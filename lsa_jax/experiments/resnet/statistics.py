@@ -1,5 +1,6 @@
-"""Statistics of errors on test examples that each seed draws: at one setting, or of several."""
+"""Statistics of errors on test examples that each seed draws, at several settings."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -27,41 +28,29 @@ def of_seeds(own: Runs, column: str, error: Callable[[int], float]) -> Sample:
     )
 
 
-def error(
-    column: str = "test_error", *, tries: int = 1, chosen: int = 1, **settings: object
-) -> Statistic:
-    """Returns the statistic of an error, on a logarithmic scale.
-
-    One seed has the error of its test examples: the mean square of n normal numbers varies by
-    sqrt(2 / n) of itself. Several seeds have Student's interval. The best of several settings has a
-    wider interval, by Bonferroni's correction.
-
-    Args:
-        column: of the error.
-        tries: settings of which this may be the best.
-        chosen: candidates of which each seed has the one with the least test error.
-        **settings: of the runs.
-    """
-
-    def statistic(runs: Runs) -> Sample:
-        sample = of_seeds(runs.where(**settings), column, lambda count: (2 / count) ** 0.5)
-        logs = np.log(sample.values.clip(lower=_LEAST))
-        sample = sample._replace(values=logs, scale="log")
-        if tries * chosen == 1 or logs.empty:
-            return sample
-        return sample._replace(ends=lambda tail: _corrected(sample, tries, chosen, tail))
-
-    return statistic
-
-
 def by_cell(
     own: Runs, by: Sequence[str], *, column: str = "test_error", best: bool = False, chosen: int = 1
 ) -> dict[tuple, Sample]:
-    """Returns the errors at several settings, each as one that may be the best where `best`."""
-    groups = list(own.finished.groupby(list(by), dropna=False))
-    one = error(column, tries=len(groups) if best else 1, chosen=chosen)
-    samples = {key: one(own._replace(finished=rows)) for key, rows in groups}
-    return {key: sample for key, sample in samples.items() if len(sample.values)}
+    """Returns errors at several settings, on a logarithmic scale.
+
+    One seed has the error of its test examples: the mean square of n normal numbers varies by
+    sqrt(2 / n) of itself. Several seeds have Student's interval.
+
+    Args:
+        own: the runs.
+        by: columns of the settings, such as the width.
+        column: of the errors.
+        best: whether each may be the best of all by luck, for which Bonferroni's correction allows.
+        chosen: candidates of which each seed has the one with the least test error.
+    """
+    groups, samples = list(own.finished.groupby(list(by), dropna=False)), {}
+    tries = len(groups) if best else 1
+    for key, rows in groups:
+        cell = of_seeds(own._replace(finished=rows), column, lambda count: (2 / count) ** 0.5)
+        cell = cell._replace(values=np.log(cell.values.clip(lower=_LEAST)), scale="log")
+        if len(cell.values):
+            samples[key] = _corrected(cell, tries, chosen) if tries * chosen > 1 else cell
+    return samples
 
 
 def decisive(
@@ -80,18 +69,19 @@ def decisive(
     comes nearest to it.
 
     Args:
-        by: columns of the settings, such as the width.
+        by: as in `by_cell`; likewise `column` and `chosen`.
         claim: about all errors, or about one or more, which may be the best by luck.
         bound: of the claim.
-        column: as in `error`.
-        chosen: likewise.
-        **settings: likewise.
+        column: see `by`.
+        chosen: see `by`.
+        **settings: of the runs.
     """
-    sign, limit, best = -1 if claim == "all below" else 1, np.log(bound), claim == "one below"
+    sign, best = -1 if claim == "all below" else 1, claim == "one below"
 
     def place(sample: Sample) -> tuple[int, float]:
-        low, high = sorted(sign * end for end in ends(sample))
-        return (high >= sign * limit) + (low >= sign * limit), high if best else low
+        low, high = sorted(sign * float(end) for end in ends(sample))
+        not_below = sum(end >= sign * math.log(bound) for end in (low, high))
+        return not_below, high if best else low
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
@@ -102,14 +92,17 @@ def decisive(
     return statistic
 
 
-def _corrected(sample: Sample, tries: int, chosen: int, tail: float) -> tuple[float, float]:
-    """Returns the interval of the best of several settings, whose seeds each chose a candidate.
+def _corrected(sample: Sample, tries: int, chosen: int) -> Sample:
+    """Returns one of several samples, whose seeds each chose a candidate, with a wider interval.
 
     The choice makes the error of every seed too small, so its allowance does not shrink with seeds.
     """
-    seeds = len(sample.values)
-    spread = half_length(variance(sample), seeds, tail / tries) if seeds > 1 else 0.0
-    of_examples = scipy.stats.norm.isf(tail / (tries * chosen)) * sample.error
-    reach = np.hypot(spread, of_examples if seeds == 1 or chosen > 1 else 0.0)
-    mean = float(sample.values.mean())
-    return mean - reach, mean + reach
+    seeds, mean = len(sample.values), float(sample.values.mean())
+
+    def wider(tail: float) -> tuple[float, float]:
+        spread = half_length(variance(sample), seeds, tail / tries) if seeds > 1 else 0.0
+        allowed = scipy.stats.norm.isf(tail / (tries * chosen)) * sample.error
+        reach = np.hypot(spread, allowed if seeds == 1 or chosen > 1 else 0.0)
+        return mean - reach, mean + reach
+
+    return sample._replace(ends=wider)

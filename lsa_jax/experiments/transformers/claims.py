@@ -109,19 +109,18 @@ def _in_all(
     """Claims that all runs pass a test: those of these settings."""
     column, sign, bound = test
 
+    def numbers_of(own: Runs) -> pd.Series:  # that no run may have, such as of failed samples
+        return own.finished.reindex(columns=[column])[column].astype(float)
+
     def statistic(every: Runs) -> Sample:
         own = every.where(**runs)
-        numbers = own.finished[column].astype(float)
-        passed = _TESTS[sign](numbers[np.isfinite(numbers)], bound).astype(float)
-        exact = runs == _EXACT
+        numbers, exact = numbers_of(own), runs == _EXACT
+        passed = _TESTS[sign](numbers, bound).astype(float).where(np.isfinite(numbers))
         return Sample(passed, exact=exact, lost=own.lost(column), equal=own.equal_seeds())
 
     def in_words(every: Runs) -> str:
-        numbers, passed = (
-            every.where(**runs).finished[column].astype(float),
-            statistic(every).values,
-        )
-        count = f"{int(passed.sum())} of {len(numbers)}"
+        numbers = numbers_of(every.where(**runs))
+        count = f"{int(statistic(every).values.sum())} of {len(numbers)}"
         return ours.format(count=count, low=numbers.min(), high=numbers.max())
 
     conditions = (unless_refuted(statistic, condition),) if condition else ()

@@ -26,7 +26,7 @@ from lsa_jax.reporting.runs import Runs
 
 _STYLES = ("-", "--", ":")
 
-_CLAIMS = {
+CLAIMS = {
     "width": width_claims,
     "beta": beta_claims,
     "alpha": alpha_claims,
@@ -179,24 +179,19 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     ]
 
 
-def _whole(config: ml_collections.ConfigDict, results: pd.DataFrame) -> pd.DataFrame:
-    """Returns results with the columns that claims read."""
-    runs = results.reindex(columns=list(dict.fromkeys([*results, "width", "test_error"])))
-    exact = runs["learner"] == "ntk_exact"
-    return runs.assign(
+def runs_of(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Runs:
+    """Returns the runs, each with a test set of its seed, and the columns that claims read."""
+    whole = results.reindex(columns=list(dict.fromkeys([*results, "width", "test_error"])))
+    exact = whole["learner"] == "ntk_exact"
+    whole = whole.assign(
         num_test=np.where(exact, config.num_exact_test, config.num_test),
-        error_over_alpha4=runs["test_error"] / runs["alpha"] ** 4,
-        error_over_signal=runs["test_error"] / (runs["outputs"] * runs["alpha"] ** 2),
+        error_over_alpha4=whole["test_error"] / whole["alpha"] ** 4,
     )
-
-
-def _runs(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Runs:
-    """Returns the runs, each with a test set of its seed; a task has all outputs by default."""
-    points = [
+    points = [  # a task of three numbers has all outputs
         {"outputs": point["d"] // point["base_degree"]} | point if "d" in point else point
         for point in sweep(config)
     ]
-    return Runs.of(points, results, fresh=True)
+    return Runs.of(points, whole, fresh=True)
 
 
 def _tables(
@@ -221,19 +216,17 @@ def _tables(
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
-    question, runs = config.question, _whole(config, results)
-    fine = runs[runs["status"] == "ok"]
-    fine = fine.assign(series=_series_column(fine, question))
+    question, runs = config.question, runs_of(config, results)
+    fine = runs.finished.assign(series=_series_column(runs.finished, question))
     curves = _curves(fine, workdir)
-    least = curves.groupby("id")["test_error"].min()
-    runs, fine = (rows.assign(least_error=rows["id"].map(least)) for rows in (runs, fine))
+    fine = fine.assign(least_error=fine["id"].map(curves.groupby("id")["test_error"].min()))
     draw = functools.partial(_draw_epochs, curves)
     if question != "epochs":
         draw = functools.partial(_draw, fine, *_AXES[question])
     return Report(
         title=config.title,
         tables=[*_tables(config, fine), ("The choices of the searches", _winners(fine))],
-        claims=decide_all(_CLAIMS[question](config), _runs(config, runs)),
+        claims=decide_all(CLAIMS[question](config), runs._replace(finished=fine)),
         figures={"hierarchical": draw},
         extra_tables={"curves": curves},
         notes=_notes(config),

@@ -15,8 +15,8 @@ from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, ends
 
 TASK = ["d", "base_degree", "composite_degree", "outputs"]
-# No kernel has a risk below this share of alpha^2 with N to this share of C(d, k) (theorem 2).
-RISK, SAMPLES = 1 / 16, 1 / 1000
+# No kernel has a risk below this share of alpha^2 with N to C(d, k) over this (theorem 2).
+RISK, SAMPLES = 1 / 16, 1000
 
 KERNELS = tuple(name for name in LEARNERS if name not in NETWORK_LEARNERS)
 _FEATURES = "last_exact"
@@ -26,7 +26,7 @@ _CELL = [*_LEARNER, "num_train"]
 
 def most_samples(d: int, k: int) -> int:
     """Returns the largest N of theorem 2, and the largest number of features of theorem 3."""
-    return int(math.comb(int(d), int(k)) * SAMPLES)
+    return math.comb(d, k) // SAMPLES
 
 
 def sample_claims(config: Config) -> list[Claim]:
@@ -48,7 +48,7 @@ def _up_to(runs: Runs, column: str, most: float) -> Runs:
     return runs._replace(planned=planned, finished=finished)
 
 
-def _without(runs: Runs, n: int) -> str:
+def _without(runs: Runs, n: float) -> str:
     """Names the learners that were not run with some N; "" where all were."""
     groups = runs.finished.groupby(_LEARNER, dropna=False)["num_train"]
     return ", ".join(f"{net}({of})" for (net, of, _), sizes in groups if n not in set(sizes))
