@@ -5,15 +5,17 @@ one line: the argument's name, its value, what is accepted and the way out. Arra
 pass through: their shape and type are checked, their entries are not known yet.
 """
 
+import contextlib
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, Real, Shaped
+from jaxtyping import Array, Key, PyTree, Real, Shaped
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 
 _KEYS = "a key of jax.random.key(seed)"
 
@@ -73,7 +75,7 @@ def real_numbers(name: str, value: Any) -> Shaped[Array | np.ndarray, "..."]:
     if jnp.issubdtype(kind, jnp.complexfloating):
         raise InputError(
             f"{name} holds complex numbers ({kind}); accepted: real numbers; pass real and "
-            "imaginary parts as separate features, np.concatenate([x.real, x.imag], -1)"
+            "imaginary parts as numbers of their own, np.concatenate([x.real, x.imag], -1)"
         )
     if kind.kind in "mM" or not (jnp.issubdtype(kind, jnp.number) or kind.kind == "b"):
         raise InputError(
@@ -171,6 +173,17 @@ def _of_numbers(array: np.ndarray | None) -> np.ndarray | None:
     return array.astype(np.float64)
 
 
+def real_tree(name: str, tree: Any) -> PyTree[Real[Array | np.ndarray, "..."]]:
+    """Returns a tree whose leaves are arrays of real numbers, each as `real_array` gives it.
+
+    Raises:
+        InputError: a leaf that is none; its place in the tree is named.
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True), tree
+    )
+
+
 def inputs(
     name: str, x: Any, *, whole: bool = True, dtype: str | None = None, empty: bool = True
 ) -> Real[Array | np.ndarray, "n ..."]:
@@ -234,6 +247,43 @@ def input_pair(
         )
     common = jnp.promote_types(first.dtype, second.dtype)
     return tuple(x if x.dtype == common else x.astype(common) for x in (first, second))
+
+
+def floats_if_taken(
+    function: Callable[..., Any], *some: Real[Array | np.ndarray, "n ..."]
+) -> tuple[Real[Array | np.ndarray, "n ..."], ...]:
+    """Returns integers as floats, unless a function takes integers alone, as of tokens.
+
+    Sums of integers that jax computes overflow in silence.
+    """
+    if not any(jnp.issubdtype(x.dtype, jnp.integer) for x in some):
+        return some
+    to = jax.dtypes.canonicalize_dtype(float)
+    try:
+        jax.eval_shape(function, *(jax.ShapeDtypeStruct((1, *x.shape[1:]), to) for x in some))
+    except Exception:  # a function of users may raise anything
+        return some
+    return tuple(x.astype(to) for x in some)
+
+
+@contextlib.contextmanager
+def told_in_a_line(function: str, *some: Any) -> Iterator[None]:
+    """Turns what a function of users raises into one line, with the forms of what it was given.
+
+    Raises:
+        InputError: the function has raised another exception than those of the package.
+    """
+    try:
+        yield
+    except (InputError, NumericalError):
+        raise
+    except Exception as error:
+        forms = " and ".join(f"{x.dtype} of shape {x.shape}" for x in some)
+        told = " ".join(str(error).split())
+        raise InputError(
+            f"{function} of {forms} raises {type(error).__name__}: {told:.200}; accepted: inputs "
+            "that it takes"
+        ) from error
 
 
 def warn_channels_first(name: str, shape: tuple[int, ...]) -> None:

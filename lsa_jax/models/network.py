@@ -1,9 +1,11 @@
 """From one description of a network to its finite and its infinite-width form."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
+import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,6 @@ from lsa_jax import arrays
 from lsa_jax.checks import Kind, integer, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
-from lsa_jax.kernels.infinite.steps import Step
 from lsa_jax.kernels.matrices.staged import StagedKernel
 from lsa_jax.models import mup
 from lsa_jax.models.layers import (
@@ -91,18 +92,12 @@ def _read(
     """Returns what a description of layers is as a network and as a kernel."""
     module = LayerModule(description, parameterization, dtype)
 
-    convolves = any(isinstance(layer, Conv) for layer in _all_layers(description))
+    look_at = _watcher(description)
 
-    # Once a shape.
-    @functools.lru_cache(maxsize=16)
-    def look_at(shape: tuple[int, ...]) -> None:
-        if convolves:
-            arrays.warn_channels_first("inputs", shape)
-
-    def examples(inputs: Any) -> Float[Array, "n ..."]:
-        found = arrays.real_array("inputs", inputs, "n ...", empty=True)
-        look_at(found.shape[1:])
-        return jnp.asarray(found, dtype)
+    def run(params: Any, inputs: Any, **settings: Any) -> Any:
+        x = arrays.inputs("inputs", inputs)
+        look_at(x.shape[1:])
+        return _run(module, arrays.real_tree("params", params), jnp.asarray(x, dtype), settings)
 
     def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
         require("input_shape", input_shape, _INPUT_SHAPE)
@@ -117,15 +112,14 @@ def _read(
         key: Key[Array, ""] | None = None,
     ) -> Float[Array, "n c"]:
         draws = {} if key is None else {"dropout": arrays.random_key("key", key)}
-        outputs = module.apply({"params": params}, examples(inputs), rngs=draws)
-        return outputs.astype(jnp.float32)
+        return run(params, inputs, rngs=draws).astype(jnp.float32)
 
     def activations(
         params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
     ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, "n ..."]]]:
-        outputs, captured = module.apply(
-            {"params": params},
-            examples(inputs),
+        outputs, captured = run(
+            params,
+            inputs,
             capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
             mutable="intermediates",
         )
@@ -133,15 +127,38 @@ def _read(
         paths = traverse_util.flatten_dict(captured.get("intermediates", {}))
         return outputs.astype(jnp.float32), {"/".join(p[:-1]): v for p, (v,) in paths.items()}
 
-    limit = description.infinite(parameterization)
-    if limit is None:
-        *_, without = (
-            layer for layer in _all_layers(description) if layer.infinite(parameterization) is None
-        )
-        return Model(
-            init, apply, NoKernel(f"it has the layer {type(without).__name__}"), activations
-        )
-    return Model(init, apply, _checked_kernel(limit, init), activations)
+    return Model(init, apply, _kernel(description, parameterization, init), activations)
+
+
+def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: Any) -> Any:
+    """Runs a network; parameters that are not of its layers and inputs cost one line."""
+    try:
+        return module.apply({"params": params}, x, **settings)
+    except (
+        flax.errors.ScopeParamShapeError,
+        flax.errors.ScopeParamNotFoundError,
+        flax.errors.ScopeCollectionNotFound,
+        TypeError,  # of a tree in place of an array
+    ) as error:
+        told = " ".join(str(error).split())
+        raise InputError(
+            f"inputs has shape {x.shape}, and params do not fit it: {told:.200}; accepted: params "
+            f"of init(key, {x.shape[1:]})"
+        ) from error
+
+
+def _watcher(description: Layer) -> Callable[[tuple[int, ...]], None]:
+    """Returns a check of examples' shapes; of convolutions it warns, once a shape."""
+    convolves = any(isinstance(layer, Conv) for layer in _all_layers(description))
+
+    @functools.lru_cache(maxsize=16)
+    def look_at(shape: tuple[int, ...]) -> None:
+        if not math.prod(shape):
+            raise InputError(f"inputs has examples of shape {shape}; accepted: sizes 1 or more")
+        if convolves:
+            arrays.warn_channels_first("inputs", shape)
+
+    return look_at
 
 
 def _all_layers(layer: Layer) -> Iterator[Layer]:
@@ -168,8 +185,16 @@ def _in_mup(model: Model, base: Model) -> Model:
     return model._replace(init=init, kernel=_MOVING, rate_factors=rate_factors)
 
 
-def _checked_kernel(limit: tuple[Step, ...], init: Callable) -> StagedKernel:
-    """Returns the kernel of these steps; it refuses the inputs that the finite network refuses."""
+def _kernel(
+    description: Serial, parameterization: Literal["ntk", "standard"], init: Callable
+) -> StagedKernel | NoKernel:
+    """Returns the infinite-width kernel; it refuses the inputs that the finite network refuses."""
+    limit = description.infinite(parameterization)
+    if limit is None:
+        *_, innermost = (
+            layer for layer in _all_layers(description) if layer.infinite(parameterization) is None
+        )
+        return NoKernel(f"it has the layer {type(innermost).__name__}")
 
     # Once a shape: tracing the network takes longer than the kernel of a few examples.
     @functools.lru_cache(maxsize=16)

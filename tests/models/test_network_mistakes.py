@@ -74,7 +74,7 @@ def test_one_layer_without_a_limit_leaves_the_net_without_a_kernel():
         Residual((Conv(2), BatchNorm())),
         Residual((Conv(2),), (BatchNorm(),)),
     ):
-        assert network([Conv(2), layer, Flatten(), Dense(1)]).kernel is None
+        assert not network([Conv(2), layer, Flatten(), Dense(1)]).kernel
 
 
 def init(layers, *shape):

@@ -50,7 +50,7 @@ def test_a_network_in_mup_has_rates_beside_its_base_and_no_kernel(key):
     layers = ([Dense(width), Relu(), Dense(2)] for width in (12, 3))
     wide, narrow = layers
     model = network(wide, parameterization="mup", base=narrow)
-    assert model.kernel is None
+    assert not model.kernel
     assert model.rate_factors((4,), "adam")["Dense_1"]["weight"] == 1 / 4
     standard = network(wide, parameterization="standard").init(key, (4,))
     start = model.init(key, (4,))
@@ -61,5 +61,5 @@ def test_a_network_in_mup_has_rates_beside_its_base_and_no_kernel(key):
     with pytest.raises(InputError, match="base is None"):
         network(wide, parameterization="mup")
     plain = network(wide)
-    assert plain.kernel is not None
+    assert plain.kernel
     assert plain.rate_factors is None

@@ -1,14 +1,16 @@
 """Checks of the arguments that functions of finite networks share."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, PyTree, Real
 
 from lsa_jax import arrays
-from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.errors import InputError
 
 # What to do with parameters of integers, where all parameters are differentiated in.
 _CAST = "cast them, with leaf.astype('float32'), or make them constants of apply"
@@ -16,7 +18,7 @@ _CAST = "cast them, with leaf.astype('float32'), or make them constants of apply
 
 def checked(
     apply: Callable[[Any, Array], Array], params: PyTree[Any], x: Any, *, empty: bool = True
-) -> tuple[PyTree[Array], Real[Array, "n ..."], int]:
+) -> tuple[PyTree[Array], Real[Array | np.ndarray, "n ..."], int]:
     """Returns parameters and inputs as arrays, and the network's number of outputs.
 
     Args:
@@ -29,6 +31,7 @@ def checked(
         InputError: params, inputs or outputs are not accepted.
     """
     params, x = floating(params), arrays.inputs("x", x, empty=empty)
+    (x,) = arrays.floats_if_taken(functools.partial(apply, params), x)
     return params, x, count_outputs(apply, params, x, "x")
 
 
@@ -57,7 +60,7 @@ def floating_leaf(path: Any, leaf: Any, instead: str) -> Array:
             f"{name} holds {numbers.dtype}; accepted: floating point, to differentiate in; "
             f"{instead}"
         )
-    return arrays.real_array(name, numbers, empty=True)
+    return jnp.asarray(arrays.real_array(name, numbers, empty=True))
 
 
 def step_between(params: PyTree[Any], new_params: Any) -> PyTree[Array]:
@@ -96,16 +99,8 @@ def count_outputs(
     Raises:
         InputError: apply refuses them, or its outputs are not real numbers [n, c].
     """
-    try:
+    with arrays.told_in_a_line("apply(params, x)", x):
         outputs = jax.eval_shape(apply, params, x)
-    except (InputError, NumericalError):
-        raise
-    except Exception as error:
-        told = " ".join(str(error).split())
-        raise InputError(
-            f"{name} has shape {x.shape} and type {x.dtype}, on which apply raises "
-            f"{type(error).__name__}: {told:.200}; accepted: inputs [n, ...] of the network"
-        ) from error
     if getattr(outputs, "ndim", None) != 2 or outputs.shape[0] != x.shape[0]:
         raise InputError(
             f"apply turns {name} {x.shape} into {getattr(outputs, 'shape', type(outputs))}; "
@@ -116,5 +111,9 @@ def count_outputs(
             f"apply turns {name} into outputs of {outputs.dtype}; accepted: floating point, as "
             "outputs.astype('float32') gives of integers, and real and imaginary parts as separate "
             "outputs"
+        )
+    if not outputs.shape[1]:
+        raise InputError(
+            f"apply turns {name} {x.shape} into {outputs.shape}; accepted: c 1 or more"
         )
     return outputs.shape[1]

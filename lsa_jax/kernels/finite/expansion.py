@@ -62,14 +62,17 @@ def linearize(
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 5.
     """
     require("precision", precision, one_of("highest", "default"))
-    params = arguments.floating(params)
+    arguments.floating(params)  # refused before the first call
     in_full = precision == "highest"
 
     def apply_lin(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
     ) -> Array:
-        step, x = arguments.step_between(params, new_params), arrays.inputs("x", x)
-        outputs, change = jax.jvp(lambda theta: apply(theta, x), (params,), (step,))
+        start, x = arguments.floating(params), arrays.inputs("x", x)
+        (x,) = arrays.floats_if_taken(functools.partial(apply, start), x)
+        step = arguments.step_between(start, new_params)
+        with arrays.told_in_a_line("apply(params, x)", x):
+            outputs, change = jax.jvp(lambda theta: apply(theta, x), (start,), (step,))
         return outputs + change
 
     return jax.default_matmul_precision("highest")(apply_lin) if in_full else apply_lin

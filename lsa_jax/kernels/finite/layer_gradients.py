@@ -83,7 +83,8 @@ def layer_gradients(
         products = [jnp.einsum("pof,pog->fg", g, g) for _, g in pairs]
         return [s + product for s, product in zip(sums, products, strict=True)], None
 
-    empty = [jnp.zeros((layer.fan_out, layer.fan_out), x.dtype) for layer in layers]
+    forms = jax.eval_shape(factors_of, x[0]).pairs
+    empty = [jnp.zeros(2 * g.shape[-1:], g.dtype) for _, g in forms]
     sums, _ = lax.scan(add, empty, jnp.asarray(x))
     names = leaf_names(params)
     return [

@@ -107,6 +107,7 @@ def empirical_ntk(
     apply = _hashable(apply)
     network, chosen, rest = _select(apply, params, selected)
     params = network.whole(chosen, rest)
+    x1, x2 = _seen(functools.partial(apply, params), x1, x2)
     outputs = count_outputs(apply, params, x1, "x1")
     some = network.given(rest)
     if not len(x1) or (x2 is not None and not len(x2)):
@@ -121,6 +122,13 @@ def empirical_ntk(
     ntk = functools.partial(_program(network, method, full, None), rest=rest)
     _check_fits(ntk, chosen, x1, x2, outputs)
     return ntk(chosen, x1, x2)
+
+
+def _seen(apply: Callable[[Array], Array], x1: Array, x2: Array | None) -> tuple[Array, ...]:
+    """Returns inputs as the network takes them: integers as floats, but for tokens."""
+    if x2 is None:
+        return *arrays.floats_if_taken(apply, x1), None
+    return arrays.floats_if_taken(lambda a, b: (apply(a), apply(b)), x1, x2)
 
 
 @functools.lru_cache(maxsize=8)

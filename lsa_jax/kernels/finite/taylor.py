@@ -1,5 +1,6 @@
 """Taylor expansions of a network in its parameters, of any degree."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -39,12 +40,14 @@ def taylor_expand(
     Source: Bai and Lee, Beyond linearization, 2020, section 2, for the second degree.
     """
     require("degree", degree, integer(0))
-    params = arguments.floating(params)
+    arguments.floating(params)  # refused before the first call
 
     def apply_taylor(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
     ) -> Array:
-        step, x = arguments.step_between(params, new_params), arrays.inputs("x", x)
+        start, x = arguments.floating(params), arrays.inputs("x", x)
+        (x,) = arrays.floats_if_taken(functools.partial(apply, start), x)
+        step = arguments.step_between(start, new_params)
 
         def derivatives(theta: PyTree, left: int) -> tuple[Array, ...]:
             """Returns derivatives 0 ... left along the step, at theta."""
@@ -53,7 +56,8 @@ def taylor_expand(
             values, changes = jax.jvp(lambda t: derivatives(t, left - 1), (theta,), (step,))
             return (*values, changes[-1])
 
-        terms = derivatives(params, degree)
+        with arrays.told_in_a_line("apply(params, x)", x):
+            terms = derivatives(start, degree)
         return sum(term / math.factorial(order) for order, term in enumerate(terms))
 
     return jax.default_matmul_precision("highest")(apply_taylor)

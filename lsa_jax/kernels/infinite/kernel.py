@@ -55,9 +55,14 @@ class InfiniteKernel(StagedKernel):
         Raises:
             InputError: the recursion does not apply to the network on examples of this shape.
         """
+        if not input_shape:
+            raise InputError("examples have shape (); accepted: [n, ...], one axis or more each")
         example = jax.ShapeDtypeStruct((1, *input_shape), np.float32)
         if (refusal := _why_not(self.steps, example)) is not None:
-            raise InputError(f"the first layer's patches cannot be transformed: {refusal}")
+            raise InputError(
+                f"the first layer's patches cannot be transformed: {refusal}; accepted: networks "
+                f"and examples, here of shape {input_shape}, that the recursion evaluates"
+            )
         return jax.eval_shape(functools.partial(recursion.patches, self.steps), example).shape[-2]
 
     def transformed(self, transform: Float[Array | np.ndarray, "k k"]) -> "InfiniteKernel":
@@ -101,6 +106,8 @@ class InfiniteKernel(StagedKernel):
         ) -> Float[Array, "n1 n2"]:
             x1, x2 = arrays.input_pair(x1, x2, whole=False)
             check(x1.shape[1:])
+            if (none := _of_no_examples(x1, x2)) is not None:
+                return none
             kernel = functools.partial(recursion.kernel, self.steps, get=get, transform=transform)
             _check_fits(kernel, x1, x2)
             return kernel(x1, x2)
@@ -200,6 +207,8 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
                 )
         else:
             refusal = None
+        if (none := _of_no_examples(x1, x2)) is not None:
+            return none
         by_theirs = functools.partial(_by_neural_tangents, kernel_fn, get=get, why=refusal)
         _check_fits(by_theirs, x1, x2)
         values = by_theirs(x1, x2)
@@ -218,6 +227,14 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
         return None if elsewhere or _why_not(steps, one) else recursion.stages(steps, example, get)
 
     return InfiniteKernel(kernel, stages, steps)
+
+
+def _of_no_examples(
+    x1: Array | np.ndarray, x2: Array | np.ndarray | None
+) -> Float[Array, "n1 n2"] | None:
+    """Returns the kernel without rows or columns; None where there are examples on both sides."""
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    return None if n1 and n2 else jnp.zeros((n1, n2), x1.dtype)
 
 
 def _check_fits(
@@ -257,7 +274,10 @@ def _by_neural_tangents(
             raise InputError(f"{why}; {error}") if why else error from None
         except (NotImplementedError, ValueError) as error:
             first = str(error).splitlines()[0]
-            raise InputError(f"neural-tangents has no kernel of these layers: {first}") from error
+            raise InputError(
+                f"neural-tangents has no kernel of these layers: {first}; accepted: layers and "
+                f"inputs {x1.shape} that it has one of"
+            ) from error
 
 
 def _why_not(

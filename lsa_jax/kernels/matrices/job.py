@@ -165,8 +165,11 @@ def make_job(
     Raises:
         InputError: the inputs' shapes are not accepted.
     """
-    given = arrays.input_pair(x1, x2, dtype=dtype, empty=False)
-    first, second = (None if x is None else np.asarray(x) for x in given)
+    first, second = arrays.input_pair(x1, x2, dtype=dtype, empty=False)
+    first, columns = map(
+        np.asarray, arrays.floats_if_taken(kernel, first, first if second is None else second)
+    )
+    second = None if second is None else columns
     if packed and second is not None:
         raise InputError("packed is True and x2 is given; accepted: one of them")
     if sharded and second is None and not packed:

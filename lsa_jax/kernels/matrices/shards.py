@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lsa_jax import arrays
+from lsa_jax.errors import InputError
 from lsa_jax.processes import ProcessGroup
 
 Value = TypeVar("Value")
@@ -124,6 +125,9 @@ class ShardedRows(Sharded):
         super().__init__(group)
         self.own, self._count = arrays.real_numbers("own", own), count
         arrays.check_axes("own", self.own.shape, "m n", empty=True)
+        rows = len(shard_of(count, group))
+        if len(self.own) != rows or not self.own.shape[1]:
+            raise InputError(f"own has shape {self.own.shape}; accepted: ({rows}, n), n 1 or more")
 
     @property
     def shape(self) -> tuple[int, int]:
