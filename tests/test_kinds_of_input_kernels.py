@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax import kernels, models
+from lsa_jax import arrays, kernels, models
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.processes import ALONE
 
@@ -654,3 +654,129 @@ def test_keys_of_both_kinds_draw_the_same_and_all_else_is_refused(name):
     for other in (3, 3.0, np.arange(2), jax.random.split(jax.random.key(3)), "3", X):
         with pytest.raises(InputError, match=r"^key .*accepted: a key of jax\.random"):
             KEYED[name](other)
+
+
+@pytest.mark.parametrize("other", [np.uint8, np.int64, np.float16, np.float32])
+def test_two_sets_of_inputs_may_be_of_different_types(other):
+    for call, wanted in (
+        (lambda a, b: kernels.gram(linear, a, b), linear(X, X2)),
+        (NET.kernel, arc_cosine_ntk(X, X2)),
+        (functools.partial(kernels.empirical_ntk, squares, {"w": W}), squares_ntk(W, X, X2)),
+    ):
+        np.testing.assert_allclose(call(X, X2.astype(other)), wanted, rtol=1e-5)
+        np.testing.assert_allclose(call(X.astype(other), X2), wanted, rtol=1e-5)
+        with pytest.raises(InputError, match=r"x1 .*x2 .*\(4, 2\).*accepted: equal shapes"):
+            call(X, X2[:, :2])
+
+
+def test_tokens_stay_integers_where_a_network_looks_them_up():
+    table = {"t": _RNG.normal(size=(11, 2))}
+
+    def embed(params, tokens):
+        return params["t"][tokens].sum(1)
+
+    tokens = _RNG.integers(0, 11, (5, 4))
+    counts = (tokens[..., None] == np.arange(11)).sum(1)
+    for found in (
+        kernels.empirical_ntk(embed, table, tokens),
+        kernels.gram(kernels.finite_kernel(embed, table), tokens.tolist()),
+    ):
+        np.testing.assert_allclose(found, counts @ counts.T, rtol=1e-6)
+    moved = kernels.linearize(embed, table)({"t": 2 * table["t"]}, tokens)
+    np.testing.assert_allclose(moved, counts @ (2 * table["t"]), rtol=1e-5)
+    with pytest.raises(InputError, match="x1 has integers beyond int32; accepted"):
+        kernels.empirical_ntk(embed, table, tokens + 2**40)
+
+
+def test_sums_of_integers_do_not_overflow_in_kernels_of_ones_own():
+    x = _RNG.integers(-100_000, 100_000, (4, 3))
+    x = np.concatenate([x, x[:1] + 2**34])  # beyond 32 bits
+
+    def distances(x1, x2=None):
+        return jnp.exp(-1e-20 * ((x1[:, None] - (x1 if x2 is None else x2)[None]) ** 2).sum(-1))
+
+    with pytest.raises(InputError, match="x1 has integers beyond int32; accepted.*float32"):
+        kernels.gram(distances, x)
+    found = kernels.gram(lambda x1, x2: linear(x1, x2), x[:4])
+    np.testing.assert_allclose(found, linear(x[:4].astype(float)), rtol=1e-5, atol=1e4)
+
+
+def test_parameters_that_cannot_be_differentiated_in_may_be_left_out():
+    def network(params, x):
+        return jnp.real(x @ params["w"] + params["z"][None]) * params["n"][None]
+
+    params = {"w": W, "z": np.array([1 + 2j, 3j]), "n": np.array([2, 3])}
+    chosen = {"w": True, "z": False, "n": False}
+    found = kernels.empirical_ntk(network, params, X, selected=chosen)
+    np.testing.assert_allclose(found, X @ X.T * (4 + 9) / 2, rtol=1e-5)
+    for name, kept in (("z", "complex"), ("n", "int64.*selected=")):
+        for call, given in ((kernels.empirical_ntk, [X]), (kernels.finite_kernel, [])):
+            with pytest.raises(InputError, match=rf"params\['{name}'\] holds {kept}"):
+                call(network, params, *given, selected={**chosen, name: True})
+    for call in (kernels.linearize, functools.partial(kernels.taylor_expand, degree=1)):
+        with pytest.raises(InputError, match=r"params\['n'\] holds int64; accepted: floating"):
+            call(network, {"w": W, "n": params["n"]})
+    for empty in ({}, [], None):
+        with pytest.raises(InputError, match="params is a tree without arrays; accepted"):
+            kernels.empirical_ntk(network, empty, X)
+
+
+def test_outputs_that_are_no_real_numbers_are_refused():
+    for network, kind in (
+        (lambda params, x: x @ params["w"] + 1j, "complex64"),
+        (lambda params, x: jnp.round(x @ params["w"]).astype(int), "int32"),
+        (lambda params, x: (x @ params["w"])[:, :0], r"\(.*0\)"),
+        (lambda params, x: {"outputs": x @ params["w"]}, "dict"),
+    ):
+        for call in (kernels.empirical_ntk, kernels.layer_gradients, kernels.linearize_on):
+            with pytest.raises(InputError, match=f"^apply turns x1?.* into .*{kind}.*accepted"):
+                call(network, {"w": W}, X)
+    with pytest.raises(InputError, match="kernel turns .* into complex64; accepted: real"):
+        kernels.gram(lambda x1, x2: linear(x1, x2) * 1j, X)
+
+
+def test_half_precision_does_not_overflow_on_the_way():
+    large = {"w": W.astype(np.float16) * 100}
+    for method in ("jacobian", "vector_products", "layerwise"):
+        found = kernels.empirical_ntk(squares, large, (X * 90).astype(np.float16), method=method)
+        np.testing.assert_allclose(found, squares_ntk(W * 100, X * 90), rtol=1e-3)
+
+
+TRACED = {
+    "infinite": NET.kernel,
+    "transformed": NET.kernel.transformed(SCALES),
+    "finite": functools.partial(kernels.empirical_ntk, squares, {"w": W}),
+    "linearized": lambda x: kernels.linearize(squares, {"w": W})({"w": 2 * W}, x),
+    "expanded": lambda x: kernels.taylor_expand(squares, {"w": W}, 2)({"w": 2 * W}, x),
+    "applied": functools.partial(NET.apply, with_first(FIRST)),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_functions_of_arrays_are_traced_and_their_types_checked_then(name):
+    found = jax.jit(TRACED[name])(X)
+    np.testing.assert_allclose(found, TRACED[name](X), rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(TRACED[name])(X.astype(np.int8)), found, rtol=1e-5)
+    with pytest.raises(InputError, match="holds complex numbers"):
+        jax.jit(TRACED[name])(X + 1j)
+
+
+def test_matrices_of_many_processes_and_of_files_are_taken_as_they_are(tmp_path):
+    np.save(tmp_path / "k.npy", K.astype(np.float32))
+    mapped = np.load(tmp_path / "k.npy", mmap_mode="r")
+    assert np.shares_memory(arrays.real_array("k", mapped, "n n"), mapped)
+    half = K.astype(np.float16)
+    assert arrays.real_numbers("k", half) is half
+    packed, rows = kernels.PackedMatrix(mapped[None], 6), kernels.ShardedRows(K_TEST, 4, ALONE)
+    wanted = regression(K, Y, K_TEST)
+    for gram_train in (mapped, packed, half):
+        for gram_test in (K_TEST, rows):
+            np.testing.assert_allclose(regress_cg(gram_train, Y, gram_test), wanted, rtol=1e-6)
+    np.testing.assert_allclose(regress(packed, Y, K_TEST), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [regress, regress_cg, nystrom])
+def test_class_numbers_as_targets_are_told_the_two_ways_out(function):
+    given = (K, np.arange(6), K_TEST) if function is not nystrom else (X, np.arange(6), X[:3], X2)
+    with pytest.raises(InputError, match=r"^targets .*jax\.nn\.one_hot.*targets\[:, None\]"):
+        function(*given)

@@ -164,7 +164,7 @@ def _watcher(description: Layer) -> Callable[[tuple[int, ...]], None]:
 def _all_layers(layer: Layer) -> Iterator[Layer]:
     """Yields a layer and all that it is made of, outer ones first."""
     yield layer
-    for part in jax.tree.leaves(list(vars(layer).values())):
+    for part in jax.tree.leaves(list(getattr(layer, "__dict__", {}).values())):
         if isinstance(part, Layer):
             yield from _all_layers(part)
 

@@ -53,15 +53,20 @@ def matrix(name: str, values: Any, *, whole: bool = True) -> Shaped[np.ndarray, 
 def targets_of(targets: Any) -> Real[np.ndarray, "n c"]:
     """Returns targets as an array, or raises InputError."""
     found = np.asarray(arrays.real_array("targets", targets, empty=True))
-    if found.ndim == 1 and found.dtype.kind in "iu":
-        raise InputError(
-            f"targets has shape {found.shape}; accepted: [n, c]; jax.nn.one_hot(targets, classes) "
-            "turns class numbers into targets, targets[:, None] makes one column of numbers"
-        )
-    arrays.check_axes("targets", found.shape, "n c", empty=True)
-    if found.shape[1:] == (0,):
-        raise InputError(f"targets has shape {found.shape}; accepted: [n, c], c 1 or more")
+    check_columns(found)
     return found
+
+
+def check_columns(targets: Shaped[np.ndarray, "..."]) -> None:
+    """Raises InputError unless targets are [n, c], c 1 or more."""
+    if targets.ndim == 1 and targets.dtype.kind in "iu":
+        raise InputError(
+            f"targets has shape {targets.shape}; accepted: [n, c]; jax.nn.one_hot(targets, "
+            "classes) turns class numbers into targets, targets[:, None] makes one column of them"
+        )
+    arrays.check_axes("targets", targets.shape, "n c", empty=True)
+    if not targets.shape[1]:
+        raise InputError(f"targets has shape {targets.shape}; accepted: [n, c], c 1 or more")
 
 
 def check_kernel(gram_train: np.ndarray | PackedMatrix) -> None:

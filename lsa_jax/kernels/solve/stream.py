@@ -48,7 +48,8 @@ class Stream(NamedTuple):
         require("size", size, integer(1))
         inputs = arrays.real_numbers("inputs", inputs)
         arrays.check_axes("inputs", inputs.shape, "n ...")
-        targets = problem.matrix("targets", targets)
+        targets = arrays.real_numbers("targets", targets)  # perhaps of a file: not read here
+        problem.check_columns(targets)
         if len(inputs) != len(targets):
             raise InputError(
                 f"inputs are {inputs.shape} and targets {targets.shape}; accepted: (n, ...) and "
