@@ -250,8 +250,8 @@ def input_pair(
 
 
 def floats_if_taken(
-    function: Callable[..., Any], *some: Real[Array | np.ndarray, "n ..."]
-) -> tuple[Real[Array | np.ndarray, "n ..."], ...]:
+    function: Callable[..., Any], *some: Real[Array | np.ndarray, "_ ..."]
+) -> tuple[Real[Array | np.ndarray, "_ ..."], ...]:
     """Returns integers as floats, unless a function takes integers alone, as of tokens.
 
     Sums of integers that jax computes overflow in silence.

@@ -124,7 +124,9 @@ def empirical_ntk(
     return ntk(chosen, x1, x2)
 
 
-def _seen(apply: Callable[[Array], Array], x1: Array, x2: Array | None) -> tuple[Array, ...]:
+def _seen(
+    apply: Callable[[Array], Array], x1: Array | np.ndarray, x2: Array | np.ndarray | None
+) -> tuple[Array | np.ndarray | None, ...]:
     """Returns inputs as the network takes them: integers as floats, but for tokens."""
     if x2 is None:
         return *arrays.floats_if_taken(apply, x1), None
