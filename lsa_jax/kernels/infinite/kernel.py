@@ -170,8 +170,8 @@ def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
         formulas, several times as fast. Relative to sqrt(K(x, x) K(x', x')) that differs from exact
         arithmetic by a few float32 roundings; examples that are parallel but for a relative
         difference of about 1e-3 count as parallel. In float64 both numbers are those of float64.
-        "auto" is "recursion" where it has every step and inputs are float32 or float64, else
-        "neural_tangents", which has to be installed.
+        "auto" is "recursion" where it has every step, else "neural_tangents", which has to be
+        installed.
 
         It raises InputError if an argument is not accepted, or all pairs at once do not fit the
         memory; `kernels.gram` goes by tiles.

@@ -123,7 +123,8 @@ class ShardedRows(Sharded):
     ) -> None:
         """Takes this process's rows, of so many in all."""
         super().__init__(group)
-        self.own, self._count = arrays.real_numbers("own", own), count
+        checked = arrays.real_numbers("own", own)
+        self.own, self._count = own if isinstance(own, np.ndarray) else checked, count
         arrays.check_axes("own", self.own.shape, "m n", empty=True)
         rows = len(shard_of(count, group))
         if len(self.own) != rows or not self.own.shape[1]:
