@@ -271,12 +271,12 @@ def told_in_a_line(function: str, *some: Any) -> Iterator[None]:
     """Turns what a function of users raises into one line, with the forms of what it was given.
 
     Raises:
-        InputError: the function has raised another exception than those of the package.
+        InputError: the function does not take inputs of this form.
     """
     try:
         yield
-    except (InputError, NumericalError):
-        raise
+    except (InputError, NumericalError, RuntimeError, FloatingPointError, MemoryError):
+        raise  # not of the inputs' form
     except Exception as error:
         forms = " and ".join(f"{x.dtype} of shape {x.shape}" for x in some)
         told = " ".join(str(error).split())

@@ -85,6 +85,18 @@ def step_between(params: PyTree[Any], new_params: Any) -> PyTree[Array]:
     return jax.tree_util.tree_map_with_path(step, params, new_params)
 
 
+def pair_seen(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Any],
+    x1: Array | np.ndarray,
+    x2: Array | np.ndarray | None,
+) -> tuple[Array | np.ndarray | None, ...]:
+    """Returns two sets of inputs as a network takes them: integers as floats, but for tokens."""
+    if x2 is None:
+        return *arrays.floats_if_taken(functools.partial(apply, params), x1), None
+    return arrays.floats_if_taken(lambda a, b: (apply(params, a), apply(params, b)), x1, x2)
+
+
 def count_outputs(
     apply: Callable[[Any, Array], Array], params: PyTree[Any], x: Any, name: str
 ) -> int:

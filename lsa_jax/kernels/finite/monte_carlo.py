@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, Shaped
 from lsa_jax import arrays, backend
 from lsa_jax.checks import integer, number, one_of, require
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.finite.arguments import count_outputs
+from lsa_jax.kernels.finite.arguments import count_outputs, pair_seen
 from lsa_jax.kernels.finite.ntk import empirical_ntk
 from lsa_jax.kernels.matrices import memory
 
@@ -83,10 +83,10 @@ def monte_carlo_kernel(
         params = init(jax.random.fold_in(key, number))
         if get == "ntk":
             return empirical_ntk(apply, params, x1, x2)
-        count_outputs(apply, params, x1, "x1")
+        first, second = pair_seen(apply, params, x1, x1 if x2 is None else x2)
+        count_outputs(apply, params, first, "x1")
         with jax.default_matmul_precision("highest"):
-            sides = (x1, x1 if x2 is None else x2)
-            outputs = [jnp.asarray(apply(params, x), float) for x in sides]
+            outputs = [jnp.asarray(apply(params, x), float) for x in (first, second)]
             return jnp.matmul(outputs[0], outputs[1].T) / outputs[0].shape[1]
 
     def draw_some(numbers: Array) -> Array:

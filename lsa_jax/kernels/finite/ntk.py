@@ -27,7 +27,7 @@ from lsa_jax import arrays, backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import contraction, layerwise
-from lsa_jax.kernels.finite.arguments import count_outputs, floating_leaf
+from lsa_jax.kernels.finite.arguments import count_outputs, floating_leaf, pair_seen
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
@@ -107,7 +107,7 @@ def empirical_ntk(
     apply = _hashable(apply)
     network, chosen, rest = _select(apply, params, selected)
     params = network.whole(chosen, rest)
-    x1, x2 = _seen(functools.partial(apply, params), x1, x2)
+    x1, x2 = pair_seen(apply, params, x1, x2)
     outputs = count_outputs(apply, params, x1, "x1")
     some = network.given(rest)
     if not len(x1) or (x2 is not None and not len(x2)):
@@ -122,15 +122,6 @@ def empirical_ntk(
     ntk = functools.partial(_program(network, method, full, None), rest=rest)
     _check_fits(ntk, chosen, x1, x2, outputs)
     return ntk(chosen, x1, x2)
-
-
-def _seen(
-    apply: Callable[[Array], Array], x1: Array | np.ndarray, x2: Array | np.ndarray | None
-) -> tuple[Array | np.ndarray | None, ...]:
-    """Returns inputs as the network takes them: integers as floats, but for tokens."""
-    if x2 is None:
-        return *arrays.floats_if_taken(apply, x1), None
-    return arrays.floats_if_taken(lambda a, b: (apply(a), apply(b)), x1, x2)
 
 
 @functools.lru_cache(maxsize=8)
