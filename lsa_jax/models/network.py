@@ -131,7 +131,7 @@ def _read(
 
 
 def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: Any) -> Any:
-    """Runs a network; parameters that are not of its layers and inputs cost one line."""
+    """Runs a network; raises InputError where parameters do not fit its layers or inputs."""
     try:
         return module.apply({"params": params}, x, **settings)
     except (
@@ -148,7 +148,7 @@ def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: A
 
 
 def _watcher(description: Layer) -> Callable[[tuple[int, ...]], None]:
-    """Returns a check of examples' shapes; of convolutions it warns, once a shape."""
+    """Returns a check of examples' shapes, which warns of channels first, once a shape."""
     convolves = any(isinstance(layer, Conv) for layer in _all_layers(description))
 
     @functools.lru_cache(maxsize=16)
@@ -162,7 +162,7 @@ def _watcher(description: Layer) -> Callable[[tuple[int, ...]], None]:
 
 
 def _all_layers(layer: Layer) -> Iterator[Layer]:
-    """Yields a layer and all that it is made of, outer ones first."""
+    """Yields a layer and its parts, outer ones first."""
     yield layer
     for part in jax.tree.leaves(list(getattr(layer, "__dict__", {}).values())):
         if isinstance(part, Layer):
