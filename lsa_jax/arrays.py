@@ -169,16 +169,17 @@ def _as_array(name: str, value: Any) -> Array | np.ndarray:
 
 def _of_numbers(array: np.ndarray | None) -> np.ndarray | None:
     """Returns an array of Python numbers, as tables of mixed columns hold, as floats, or None."""
-    if array is None or not all(isinstance(entry, int | float | np.number) for entry in array.flat):
+    real = int | float | np.integer | np.floating | np.bool_
+    if array is None or not all(isinstance(entry, real) for entry in array.flat):
         return None
     return array.astype(np.float64)
 
 
 def real_tree(name: str, tree: Any) -> PyTree[Real[Array | np.ndarray, "..."]]:
-    """Returns a tree whose leaves are arrays of real numbers, each as `real_array` gives it.
+    """Returns a tree whose leaves are arrays of real numbers, as `real_array` returns them.
 
     Raises:
-        InputError: a leaf that is none; its place in the tree is named.
+        InputError: another kind of leaf; the message names its place in the tree.
     """
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True), tree
@@ -232,7 +233,7 @@ def input_pair(
     dtype: str | None = None,
     empty: bool = True,
 ) -> tuple[Real[Array | np.ndarray, "n1 ..."], Real[Array | np.ndarray, "n2 ..."] | None]:
-    """Returns two sets of examples as `inputs` gives them, of one type; the second may be None.
+    """Returns two sets of examples as `inputs` does, of one type; the second may be None.
 
     Raises:
         InputError: as `inputs`, or the shapes differ beyond the first axis.
@@ -253,9 +254,9 @@ def input_pair(
 def floats_if_taken(
     function: Callable[..., Any], *some: Real[Array | np.ndarray, "_ ..."]
 ) -> tuple[Real[Array | np.ndarray, "_ ..."], ...]:
-    """Returns integers as floats, unless a function takes integers alone, as of tokens.
+    """Converts integers to floats unless a function accepts integers alone, such as tokens.
 
-    Sums of integers that jax computes overflow in silence.
+    Sums of integers overflow without an error in jax.
     """
     if not any(jnp.issubdtype(x.dtype, jnp.integer) for x in some):
         return some
@@ -268,8 +269,8 @@ def floats_if_taken(
 
 
 @contextlib.contextmanager
-def told_in_a_line(function: str, *some: Any) -> Iterator[None]:
-    """Turns what a function of users raises into one line, with the forms of what it was given.
+def call_errors(function: str, *some: Any) -> Iterator[None]:
+    """Converts exceptions of a user's function into one line that has its inputs' forms.
 
     Raises:
         InputError: the function does not take inputs of this form.

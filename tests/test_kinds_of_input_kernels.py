@@ -514,6 +514,7 @@ NUMBERS = {
 OTHERS = {
     "complex64": lambda a: (a + 1j * a[::-1]).astype(np.complex64),
     "complex128": lambda a: a + 1j * a[::-1],
+    "complex objects": lambda a: np.array([*map(np.complex64, a.flat)], object).reshape(a.shape),
     "text": lambda a: a.astype(str),
     "strings": lambda a: a.astype(str).astype(object),
     "dates": lambda a: a.astype("timedelta64[s]"),

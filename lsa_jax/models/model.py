@@ -55,14 +55,14 @@ def _getting(kernel: Callable, get: str) -> Callable:
 
 
 class NoKernel:
-    """The kernel of a network that has none at infinite width: false, and refuses to be called.
+    """Stands in for the kernel of a network without an infinite-width limit; it is false.
 
     Attributes:
         reason: why there is none.
     """
 
     def __init__(self, reason: str) -> None:
-        """Takes the reason."""
+        """Stores the reason."""
         self.reason = reason
 
     def __bool__(self) -> bool:

@@ -36,14 +36,14 @@ def checked(
 
 
 def floating(params: PyTree[Any]) -> PyTree[Array]:
-    """Returns parameters that can all be differentiated in, or raises InputError."""
+    """Returns parameters as floating point arrays, or raises InputError."""
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: floating_leaf(path, leaf, _CAST), params
     )
 
 
 def floating_leaf(path: Any, leaf: Any, instead: str) -> Array:
-    """Returns a parameter to differentiate in as an array; one of 16 bits becomes float32.
+    """Returns a floating point parameter as an array; 16 bits become float32.
 
     Args:
         path: where it is in the tree.
@@ -64,7 +64,7 @@ def floating_leaf(path: Any, leaf: Any, instead: str) -> Array:
 
 
 def step_between(params: PyTree[Any], new_params: Any) -> PyTree[Array]:
-    """Returns new parameters less those of an expansion, in the types of the latter.
+    """Returns new parameters minus those of an expansion, in the expansion's types.
 
     Raises:
         InputError: the trees or their shapes differ, or leaves are not real numbers.
@@ -91,7 +91,7 @@ def pair_seen(
     x1: Array | np.ndarray,
     x2: Array | np.ndarray | None,
 ) -> tuple[Array | np.ndarray | None, ...]:
-    """Returns two sets of inputs as a network takes them: integers as floats, but for tokens."""
+    """Returns two sets of inputs with integers as floats, unless the network needs tokens."""
     if x2 is None:
         return *arrays.floats_if_taken(functools.partial(apply, params), x1), None
     return arrays.floats_if_taken(lambda a, b: (apply(params, a), apply(params, b)), x1, x2)
@@ -100,7 +100,7 @@ def pair_seen(
 def count_outputs(
     apply: Callable[[Any, Array], Array], params: PyTree[Any], x: Any, name: str
 ) -> int:
-    """Returns how many outputs an example has.
+    """Returns the number of outputs of one example.
 
     Args:
         apply: the network.
@@ -111,7 +111,7 @@ def count_outputs(
     Raises:
         InputError: apply refuses them, or its outputs are not real numbers [n, c].
     """
-    with arrays.told_in_a_line("apply(params, x)", x):
+    with arrays.call_errors("apply(params, x)", x):
         outputs = jax.eval_shape(apply, params, x)
     if getattr(outputs, "ndim", None) != 2 or outputs.shape[0] != x.shape[0]:
         raise InputError(

@@ -71,7 +71,7 @@ def linearize(
         start, x = arguments.floating(params), arrays.inputs("x", x)
         (x,) = arrays.floats_if_taken(functools.partial(apply, start), x)
         step = arguments.step_between(start, new_params)
-        with arrays.told_in_a_line("apply(params, x)", x):
+        with arrays.call_errors("apply(params, x)", x):
             outputs, change = jax.jvp(lambda theta: apply(theta, x), (start,), (step,))
         return outputs + change
 

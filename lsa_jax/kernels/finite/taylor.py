@@ -56,7 +56,7 @@ def taylor_expand(
             values, changes = jax.jvp(lambda t: derivatives(t, left - 1), (theta,), (step,))
             return (*values, changes[-1])
 
-        with arrays.told_in_a_line("apply(params, x)", x):
+        with arrays.call_errors("apply(params, x)", x):
             terms = derivatives(start, degree)
         return sum(term / math.factorial(order) for order, term in enumerate(terms))
 

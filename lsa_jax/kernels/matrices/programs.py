@@ -138,7 +138,7 @@ def lower(
         jax.jit, compiler_options=_CPU_OPTIONS if backend.is_cpu() else None
     )
     once = functools.cache(compiled_with(stages.prepare).lower)
-    with arrays.told_in_a_line("kernel", *blocks):
+    with arrays.call_errors("kernel", *blocks):
         prepare = [once(block) for block in blocks]
         prepared = (jax.tree.map(backend.form, side.out_info) for side in prepare)
         between = compiled_with(stages.between).lower(*prepared)
