@@ -20,11 +20,12 @@ class Outcomes(NamedTuple):
     Attributes:
         values: [examples]: True or False for a correct or wrong answer, or float16 errors in units
             of the targets' standard deviation.
-        test: identifies the test set: runs with equal ones have the same examples in one order.
+        test: identifies the test set: runs with equal ones have the same examples in one order. A
+            sweep fills it in, see `sweep.experiment.with_test`.
     """
 
     values: Shaped[np.ndarray, " examples"]
-    test: str
+    test: str = ""
 
     def packed(self) -> dict[str, np.ndarray]:
         """Returns the arrays to be stored: one bit a correct or wrong answer."""

@@ -15,8 +15,8 @@ import pandas as pd
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 from lsa_jax.reporting.machine import cores, duration
-from lsa_jax.reporting.report import STATUSES, Claim
-from lsa_jax.reporting.write import markdown_table
+from lsa_jax.reporting.report import STATUSES
+from lsa_jax.reporting.write import claims_table, markdown_table
 
 NOT_RUN, STARTED, FAILED, RUNS_FAILED, DONE = (
     *("not run", "started, not finished", "failed"),
@@ -188,7 +188,7 @@ def _section(sweep: Sweep, machine: str) -> str:
     if _machine(sweep) != machine:
         parts.append(f"On {_machine(sweep)}.")
     if sweep.claims:
-        parts.append(markdown_table(pd.DataFrame(sweep.claims, columns=Claim._fields)))
+        parts.append(markdown_table(claims_table(sweep.claims)))
     parts += [f"![{Path(name).stem}]({sweep.name}/{name})" for name in sweep.pictures]
     return "\n\n".join(part for part in parts if part)
 

@@ -1,12 +1,14 @@
 """Writes a report: tables and claims as Markdown and JSON, results as CSV, figures as images."""
 
 import io
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from lsa_jax.reporting import files, page
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report
 
 
 def cell(value: object) -> str:
@@ -46,8 +48,10 @@ def markdown_table(table: pd.DataFrame) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _claims_table(claims: list[Claim]) -> pd.DataFrame:
-    return pd.DataFrame([claim._asdict() for claim in claims], columns=Claim._fields)
+def claims_table(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Returns decided claims as a table, without the columns that are empty in all rows."""
+    columns, cells = page.claim_table(rows)
+    return pd.DataFrame([[cell.text for cell in row] for row in cells], columns=columns)
 
 
 def _write_figures(workdir: Path, report: Report) -> list[Path]:
@@ -87,7 +91,9 @@ def write_report(workdir: Path, results: pd.DataFrame, report: Report) -> str:
     parts = [f"# {report.title}"]
     parts += [f"## {heading}\n\n{markdown_table(table)}" for heading, table in report.tables]
     if report.claims:
-        parts.append("## Claims\n\n" + markdown_table(_claims_table(report.claims)))
+        parts.append(
+            "## Claims\n\n" + markdown_table(claims_table(row._asdict() for row in report.claims))
+        )
     failed = results[results["status"] == "failed"]
     if not failed.empty:
         lines = [f"- {row.id}: {row.message}" for row in failed.itertuples()]

@@ -1,6 +1,6 @@
 """What every experiment gives to the sweep that runs it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from lsa_jax.reporting.courses import counter
 from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
+from lsa_jax.sweep.conditions import digest
 from lsa_jax.sweep.points import Point
 
 # Below a group's directory: what is worth nothing once the group's results are stored. The sweep
@@ -75,6 +76,20 @@ def with_course(
     if unit != "row":
         history.sort(key=lambda row: row[unit])
     return with_last_measures(outcome._replace(history=history), cost)
+
+
+def with_test(outcomes: Iterable[Outcome], test: Any) -> list[Outcome]:
+    """Returns outcomes whose results on test examples name the test set they are of.
+
+    Args:
+        outcomes: of runs; failed ones have no results on test examples.
+        test: the test set as all runs have it, a tree of arrays.
+    """
+    name = f"{digest(test):08x}"
+    return [
+        one if one.outcomes is None else one._replace(outcomes=one.outcomes._replace(test=name))
+        for one in outcomes
+    ]
 
 
 def no_data(points: list[Point], data_dir: Path | None) -> None:

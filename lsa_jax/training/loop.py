@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Key
+from jaxtyping import Array, Bool, Key
 
 from lsa_jax import backend
 from lsa_jax.data.dataset import Dataset
@@ -51,12 +51,16 @@ class History(NamedTuple):
         throughput: the pace of this process; None where all epochs were done before.
         measured: what measuring took; None where nothing was measured. Its rows are those of epochs
             0, 1, 2, 4, ... and the last, with `Measuring`'s names as columns.
+        outcomes: [replicas, test examples], or [test examples] for a single run: whether the
+            trained network has each test example right; None without a test set or the metric
+            "accuracy".
     """
 
     rows: list[dict[str, Any]]
     failures: dict[int, str]
     throughput: Throughput | None
     measured: Cost | None = None
+    outcomes: Bool[np.ndarray, "..."] | None = None
 
 
 class Evaluation(NamedTuple):
@@ -108,6 +112,8 @@ class _Run:
         init = layout.map(make_init(recipe, sources["train"]), 2)
         self.start = init(self._keys, self._replicas, self._arrays["train"])
         self.seconds: list[float] = []  # of each epoch that this process trained
+        self.keeps_outcomes = "test" in sources and "accuracy" in recipe.metrics
+        self.outcomes: np.ndarray | None = None  # of the latest evaluation
         self.course: Course | None = None
 
     def watch(self, measuring: Measuring, epochs: int) -> None:
@@ -148,9 +154,12 @@ class _Run:
         """Returns each replica's measures on every source, as `<source>_<measure>`."""
         row = {}
         for name, function in self._evaluate.items():
-            measured = function(state, self._replicas, self._arrays[name])
-            for measure, value in self.layout.gather(measured).items():
+            found = function(state, self._replicas, self._arrays[name])
+            measured, outcomes = self.layout.gather(found)
+            for measure, value in measured.items():
                 row[f"{name}_{measure}"] = value
+            if name == "test" and self.keeps_outcomes:
+                self.outcomes = outcomes == 1
         return row
 
     def pace(self, state: ReplicaState) -> Throughput | None:
@@ -262,9 +271,11 @@ def _go_through(
         progress=lambda done: progress and progress(done / epochs),
     )
     failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
+    if run.keeps_outcomes and run.outcomes is None:  # all epochs were done by an earlier process
+        run.evaluate(state)
     state = run.layout.gather(state)
     cost = run.course and run.course.cost(run.seconds, epochs)
-    history = History(table.rows(run, done), failures, run.pace(state), cost)
+    history = History(table.rows(run, done), failures, run.pace(state), cost, run.outcomes)
     return state.params, history
 
 
@@ -344,4 +355,5 @@ def _single(params: PyTree, history: History) -> tuple[PyTree, History]:
         {name: value[0] if isinstance(value, np.ndarray) else value for name, value in row.items()}
         for row in history.rows
     ]
-    return jax.tree.map(lambda a: a[0], params), history._replace(rows=rows)
+    outcomes = None if history.outcomes is None else history.outcomes[0]
+    return jax.tree.map(lambda a: a[0], params), history._replace(rows=rows, outcomes=outcomes)

@@ -216,7 +216,10 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
 
 
 def make_evaluate(recipe: Recipe, source: Source) -> Callable:
-    """Returns `(state, replica, arrays) -> {measure: mean over the source}`.
+    """Returns `(state, replica, arrays) -> ({measure: mean over the source}, outcomes)`.
+
+    Outcomes are the values of the metric "accuracy", [examples] in the order of the source; empty
+    without one.
 
     Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch. They
     come in one fixed random order: data sets may lie class by class, and a batch of one class has
@@ -231,21 +234,34 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
     batch_size = part_size * layout.num_parts
     fills = source.num_examples % batch_size > 0
 
-    def evaluate(state: ReplicaState, replica: PyTree, arrays: PyTree) -> dict[str, Array]:
+    kept = source.num_examples if "accuracy" in recipe.metrics else 0
+
+    def evaluate(
+        state: ReplicaState, replica: PyTree, arrays: PyTree
+    ) -> tuple[dict[str, Array], Array]:
         latest_epoch = jnp.maximum(state.epoch - 1, 0)
 
-        def add(sums: Array, batch: tuple[Array, Array]) -> tuple[Array, None]:
+        def add(
+            totals: tuple[Array, Array], batch: tuple[Array, Array]
+        ) -> tuple[tuple[Array, Array], None]:
+            sums, outcomes = totals
             index, weight = layout.part(batch)
             inputs, targets = source.fetch(arrays, replica, index, latest_epoch)
             given = accepted(recipe.model.apply, counted=weight if fills else None)
             outputs = recipe.model.apply(state.params, inputs, **given)
             values = jnp.stack([measure(outputs, targets) for measure in measures.values()])
             # A padded example must not count even where its output is not finite.
-            return sums + layout.total(jnp.where(weight > 0, values, 0.0).sum(axis=1)), None
+            values = jnp.where(weight > 0, values, 0.0)
+            if kept:
+                own = values[list(measures).index("accuracy")]
+                outcomes = outcomes.at[index].add(own)  # a padded example adds 0
+            return (sums + layout.total(values.sum(axis=1)), outcomes), None
 
         order = jax.random.permutation(jax.random.key(0), source.num_examples)
         batches = _padded_batches(order, batch_size)
-        sums, _ = lax.scan(add, jnp.zeros(len(measures)), batches)
-        return dict(zip(measures, sums / source.num_examples, strict=True))
+        start = jnp.zeros(len(measures)), jnp.zeros(kept)
+        (sums, outcomes), _ = lax.scan(add, start, batches)
+        means = dict(zip(measures, sums / source.num_examples, strict=True))
+        return means, layout.total(outcomes)
 
     return evaluate

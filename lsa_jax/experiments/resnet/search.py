@@ -304,8 +304,8 @@ class Search:
                     0, num_epochs, lambda _, s: train_epoch(s, key, candidate, data)[0], state
                 )
                 errors = {
-                    "train": measure["train"](state, candidate, data)["error"],
-                    "test": measure["test"](state, candidate, test)["error"],
+                    "train": measure["train"](state, candidate, data)[0]["error"],
+                    "test": measure["test"](state, candidate, test)[0]["error"],
                 }
                 return state, errors
 

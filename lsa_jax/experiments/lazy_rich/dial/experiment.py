@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import ml_collections
+import numpy as np
 
 from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import best_constant_accuracy
@@ -19,7 +19,8 @@ from lsa_jax.experiments.lazy_rich.dial.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask, load
 from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.reporting.measure_names import is_measure
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point, group_points, split_groups
 
 
@@ -56,8 +57,8 @@ def _solve(point: Point, task: DigitsTask, scratch: Path) -> Outcome:
     gram_train = gram(train.inputs, path=scratch / "train.npy")
     gram_test = gram(test.inputs, train.inputs, path=scratch / "test.npy")
     fit = kernels.regress(gram_train, train.targets, gram_test, ridge=config.ridge)
-    accuracy = float(jnp.mean(training.is_correct(fit.predictions, test.targets)))
-    return Outcome({"test_accuracy": accuracy}, [])
+    right = np.asarray(training.is_correct(fit.predictions, test.targets)) == 1
+    return Outcome({"test_accuracy": float(right.mean())}, [], outcomes=Outcomes(right))
 
 
 def _with_means(metrics: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +97,9 @@ def _train(
         if replica in history.failures:
             outcomes.append(Outcome({}, rows, "failed", history.failures[replica]))
             continue
-        outcome = with_last_measures(Outcome(networks.at_end(rows), rows), history.measured)
+        kept = Outcomes(history.outcomes[replica])
+        outcome = Outcome(networks.at_end(rows), rows, outcomes=kept)
+        outcome = with_last_measures(outcome, history.measured)
         outcomes.append(outcome._replace(metrics=_with_means(outcome.metrics)))
     return outcomes
 
@@ -115,7 +118,8 @@ def run(
         outcomes = _train(group, task, directory, progress)
     targets = task.test.targets
     sizes = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
-    return [outcome._replace(metrics=outcome.metrics | sizes) for outcome in outcomes]
+    outcomes = [outcome._replace(metrics=outcome.metrics | sizes) for outcome in outcomes]
+    return with_test(outcomes, task.test)
 
 
 EXPERIMENT = Experiment(load, groups, run, make_report)

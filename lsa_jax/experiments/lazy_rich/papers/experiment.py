@@ -22,9 +22,10 @@ from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
 from lsa_jax.experiments.lazy_rich.papers.tasks import PaperTask
 from lsa_jax.experiments.lazy_rich.streams import Papers
-from lsa_jax.reporting.intervals import binomial_error
 from lsa_jax.reporting.measure_names import is_measure
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.reporting.samples import binomial_error
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point, group_points
 from lsa_jax.training.programs import init_key
 
@@ -43,6 +44,15 @@ def _stream(config: ml_collections.ConfigDict, place: int) -> Array:
 
 def _columns(targets: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n c"]:
     return targets[:, None] if targets.ndim == 1 else targets
+
+
+def outcomes_of(task: PaperTask, outputs: Float[Array | np.ndarray, "n c"]) -> Outcomes:
+    """Returns whether each test example is right, or its error over the targets' deviation."""
+    targets = task.test.targets
+    if not task.is_regression:
+        return Outcomes(np.asarray(training.is_correct(outputs, targets)) == 1)
+    errors = np.sqrt(np.sum((np.asarray(outputs) - targets) ** 2, axis=1))
+    return Outcomes((errors / np.sqrt(np.sum(np.var(targets, axis=0)))).astype(np.float16))
 
 
 def score(task: PaperTask, outputs: Float[Array | np.ndarray, "n c"]) -> tuple[float, float]:
@@ -161,7 +171,7 @@ def run(
     for done, point in enumerate(group, start=1):
         outcomes.append(_learn(shared, task, point))
         progress(done / len(group))
-    return outcomes
+    return with_test(outcomes, task.test)
 
 
 def _learn(shared: _Group, task: PaperTask, point: Point) -> Outcome:
@@ -178,7 +188,8 @@ def _learn(shared: _Group, task: PaperTask, point: Point) -> Outcome:
     solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
     if classes:
         solved["chance"] = best_constant_accuracy(task.test.targets)
-    return shared.with_training(Outcome(own | sizes | solved, [{"score": found}]), learner)
+    outcome = Outcome(own | sizes | solved, [{"score": found}], outcomes=outcomes_of(task, outputs))
+    return shared.with_training(outcome, learner)
 
 
 EXPERIMENT = Experiment(load=tasks.load, groups=groups, run=run, report=make_report)

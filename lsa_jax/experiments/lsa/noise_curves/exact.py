@@ -18,6 +18,7 @@ from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.reporting import files
+from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 
@@ -140,16 +141,17 @@ def _regress(
         rows = np.concatenate([gram_test, gram_train])
         predictions = kernels.regress(gram_train, targets, rows, ridge=ridge).predictions
         outputs, solved = np.split(predictions, [len(gram_test)]), {"ridge": ridge}
-    accuracies = {
-        name: float(np.mean(training.is_correct(predictions, split.targets)))
-        for name, predictions, split in zip(
-            ("test_accuracy", "train_accuracy"), outputs, (test, train), strict=True
-        )
-    }
+    right = [
+        np.asarray(training.is_correct(predictions, split.targets)) == 1
+        for predictions, split in zip(outputs, (test, train), strict=True)
+    ]
+    names = ("test_accuracy", "train_accuracy")
+    accuracies = {name: float(own.mean()) for name, own in zip(names, right, strict=True)}
     if choice.reason:
         solved |= {"solver": choice.solver, "solver_reason": choice.reason}
     timings = {"matrix_seconds": seconds}
-    return Outcome(accuracies | solved, [solved | accuracies], timings=timings)
+    kept = Outcomes(right[0])
+    return Outcome(accuracies | solved, [solved | accuracies], timings=timings, outcomes=kept)
 
 
 def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) -> kernels.Choice:

@@ -24,7 +24,8 @@ from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point, group_points, split_groups
 from lsa_jax.training.programs import init_key, split
 
@@ -255,7 +256,10 @@ def training_outcome(
     if replica in history.failures:
         return Outcome({}, rows, "failed", history.failures[replica], timings)
     last = {n: v for n, v in sorted(rows[-1].items()) if n.startswith(("test_", "train_"))}
-    return with_last_measures(Outcome(last, rows, timings=timings), history.measured)
+    right = history.outcomes
+    kept = None if right is None else Outcomes(right[replica])
+    outcome = Outcome(last, rows, timings=timings, outcomes=kept)
+    return with_last_measures(outcome, history.measured)
 
 
 def _fixed_kernel(point: Point, task: ImageTask, input_shape: tuple[int, ...]) -> Callable:
@@ -280,10 +284,11 @@ def run(
         outcomes = [exact.solve(group[0], task, make_kernel, directory / SCRATCH, progress)]
     else:
         outcomes = _train(group, task, directory, progress)
-    return [
+    outcomes = [
         outcome._replace(metrics=describe(point.config) | _sizes(point, task) | outcome.metrics)
         for point, outcome in zip(group, outcomes, strict=True)
     ]
+    return with_test(outcomes, (task.test.images, task.test.targets))
 
 
 def _sizes(point: Point, task: ImageTask) -> dict[str, float]:

@@ -17,6 +17,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
+from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 
@@ -91,12 +92,12 @@ def _outcome(
     seconds: float | None,
 ) -> Outcome:
     """Returns accuracies on test images and some training images, and how the system was solved."""
-    accuracies = {
-        name: float(np.mean(training.is_correct(found, expected)))
-        for name, found, expected in zip(
-            ("test_accuracy", "train_accuracy"), predictions, targets, strict=True
-        )
-    }
+    right = [
+        np.asarray(training.is_correct(found, expected)) == 1
+        for found, expected in zip(predictions, targets, strict=True)
+    ]
+    names = ("test_accuracy", "train_accuracy")
+    accuracies = {name: float(own.mean()) for name, own in zip(names, right, strict=True)}
     solved = {
         "ridge": fit.ridge,
         "centres": fit.rank,
@@ -105,4 +106,5 @@ def _outcome(
         "train_error": fit.train_error,
     }
     timings = {"matrix_seconds": seconds}
-    return Outcome(accuracies | solved, [solved | accuracies], timings=timings)
+    kept = Outcomes(right[0])
+    return Outcome(accuracies | solved, [solved | accuracies], timings=timings, outcomes=kept)
