@@ -141,6 +141,11 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
         tail: of the interval.
     """
     seeds = len(sample.values)
+    low, high = ends(sample, tail)
+    if sample.ends is not None and sample.units == 1 and distance > 0 and high > low:
+        of_seeds = ((high - low) / (2 * scipy.stats.norm.isf(tail))) ** 2
+        found = _seeds_needed(Variance(of_seeds, 0.0), 1, distance, tail)
+        return f"{found}, if they differ as the interval of this one is long"
     if sample.ends is not None or not distance > 0:
         return "more seeds or test examples"
     of_seeds, of_examples = variance(sample)
@@ -148,13 +153,18 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
         return "2 seeds or more"
     fixed = scipy.stats.norm.isf(tail) * of_examples**0.5
     if seeds > 1 and fixed < distance:
-        for more in range(seeds, _MOST_SEEDS + 1):
-            if half_length(Variance(of_seeds, of_examples), more, tail) < distance:
-                return f"about {max(more, seeds + 1)} seeds"
-        return f"more than {_MOST_SEEDS} seeds"
+        return _seeds_needed(Variance(of_seeds, of_examples), seeds, distance, tail)
     times = 2 * (fixed / distance) ** 2
     first = "2 seeds or more and " if seeds < 2 else ""
     return f"{first}about {times:.1f} times as many test examples"
+
+
+def _seeds_needed(variance: Variance, seeds: int, distance: float, tail: float) -> str:
+    """Returns, in words, how many seeds have an interval of half a length below a distance."""
+    for more in range(seeds + 1, _MOST_SEEDS + 1):
+        if half_length(variance, more, tail) < distance:
+            return f"about {more} seeds"
+    return f"more than {_MOST_SEEDS} seeds"
 
 
 def binomial_error(accuracy: float, examples: int) -> float:
