@@ -39,7 +39,8 @@ class Sample(NamedTuple):
         lost: names planned runs without a result.
         equal: whether all seeds have equal results, so that nothing was drawn.
         tests: by seed, which test set the examples are of; empty where `examples` is None.
-        units: independent runs behind the statistic, where it is not one value a run.
+        units: independent runs behind the statistic, where it is not one value a run; 1 where
+            `ends` are those of one run, as it would vary with the seed.
         extra: standard error of an independent number that was subtracted, such as the paper's.
         ends: `(tail) -> (low, high)` for statistics with an interval of their own; None for
             intervals over seeds and test examples.
@@ -145,7 +146,7 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
     if sample.ends is not None and sample.units == 1 and distance > 0 and high > low:
         of_seeds = ((high - low) / (2 * scipy.stats.norm.isf(tail))) ** 2
         found = _seeds_needed(Variance(of_seeds, 0.0), 1, distance, tail)
-        return f"{found}, if they differ as the interval of this one is long"
+        return f"{found}, if seeds vary as the interval of this one"
     if sample.ends is not None or not distance > 0:
         return "more seeds or test examples"
     of_seeds, of_examples = variance(sample)

@@ -18,7 +18,6 @@ from lsa_jax.reporting.evidence import Claim, Condition, decide, shown
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import SCALES, Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, value
-from lsa_jax.training.growth import stack_last
 
 # A mean rank correlation below the first is uninformative, above the second predictive.
 UNINFORMATIVE, PREDICTIVE = 0.3, 0.7
@@ -30,7 +29,6 @@ NOISE = 1.0
 FEWEST_OPERATORS = 4
 # The learning rate of the thesis' runs.
 SCHEDULES = {"encoder": "constant", "decoder": "cosine"}
-_ON_TOP = {"stack_last": "copy", "stack_random": "random"}
 
 
 def strategies(config: ml_collections.ConfigDict) -> dict[str, str]:
@@ -56,7 +54,6 @@ def family_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 def downstream_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     """Returns the claims of table C.1: LAG's decoder answers more than the others', of families."""
     names, claims = strategies(config), []
-    others = ("lag_0", *(name for name, source in _ON_TOP.items() if _in_space(config, source)))
     for own, task in itertools.product(_settings(config), config.downstream.tasks):
         task = task.partition(":")[0]
         lag = _right(task, "lag", own)
@@ -69,7 +66,7 @@ def downstream_claims(config: ml_collections.ConfigDict) -> list[Claim]:
                 conditions=(_operators(config, own), able),
                 digits=2,
             )
-            for other in others
+            for other in ("lag_0", "stack_last", "stack_random")
         ]
     return claims
 
@@ -110,37 +107,52 @@ def _setting_claims(config: ml_collections.ConfigDict, own: dict[str, str]) -> l
     of_thesis = own["schedule"] == SCHEDULES[kind]
     initial = correlation("initial_spearman", own)
     regret, regret_0 = (value(f"relative_regret {name}", **own) for name in ("lag", "lag_0"))
+    less = minus(regret, regret_0)
 
     def claim(item: str, statistic: Statistic, *conditions: Condition, **rest: Any) -> Claim:
-        item = item.format(where=_where(own))
+        item = f"{item} {_where(own)}"
         return Claim(item=item, statistic=statistic, conditions=(whole, *conditions), **rest)
 
     def early(steps: int, *conditions: Condition) -> Claim:
-        item = f"Spearman of the loss after {steps} steps with the final one {{where}}"
         column = "lag_spearman" if steps == k else f"{EARLY_SPEARMAN}{steps}"
-        rest = {"above": PREDICTIVE, "primary": of_thesis and steps == k}
-        return claim(item, correlation(column, own), *conditions, **rest)
+        return claim(
+            f"Spearman of the loss after {steps} steps with the final one",
+            correlation(column, own),
+            *conditions,
+            above=PREDICTIVE,
+            primary=of_thesis and steps == k,
+        )
 
     new = _not_predictive(Claim(item="", statistic=initial, above=PREDICTIVE))
     predicts = shown(early(k), f"the loss after {k} steps is predictive")
-    item = "Spearman of the loss on growing with the final one {where}"
-    claims = [early(k, new), claim(item, initial, predicts, below=UNINFORMATIVE)]
-    difference = minus(regret, regret_0)
-    item = f"relative regret of LAG@{k} minus that of LAG@0 {{where}}"
-    cheaper = claim(item, difference, predicts, _differ(difference), below=0.0)
+    name = f"relative regret of LAG@{k}"
+    cheaper = claim(f"{name} minus that of LAG@0", less, predicts, _differ(less), below=0.0)
     cheap = shown(cheaper, f"LAG@{k} costs less than LAG@0")
-    item = f"relative regret of LAG@{k} {{where}}"
-    claims += [claim(item, regret, predicts, cheap, below=LOW_REGRET), cheaper]
     everywhere = {"paper": "in every seed", "every": True}
-    item = "seeds in which the operators' order has two clear phases {where}, leaving "
-    item += f"{measures.MOST_UNEXPLAINED:g} of the variance at most"
-    claims.append(claim(item, value("clear_phases", **own), **everywhere))
-    if _in_space(config, "random"):
-        item = "share of seeds in which LAG@0 takes a random block on top {where}"
-        everywhere["luck"] = 1 / _asked(config)
-        claims.append(claim(item, value("picks_random_top", **own), **everywhere))
-    others = EARLY_STEPS[kind] if of_thesis else ()
-    return claims + [early(steps, new) for steps in others if steps != k]
+    return [
+        early(k, new),
+        claim(
+            "Spearman of the loss on growing with the final one",
+            initial,
+            predicts,
+            below=UNINFORMATIVE,
+        ),
+        claim(name, regret, predicts, cheap, below=LOW_REGRET),
+        cheaper,
+        claim(
+            "seeds in which the operators' order has two clear phases, leaving "
+            f"{measures.MOST_UNEXPLAINED:g} of the variance at most",
+            value("clear_phases", **own),
+            **everywhere,
+        ),
+        claim(
+            "share of seeds in which LAG@0 takes a random block on top",
+            value("picks_random_top", **own),
+            luck=1 / _asked(config),
+            **everywhere,
+        ),
+        *(early(steps, new) for steps in EARLY_STEPS[kind] if of_thesis and steps != k),
+    ]
 
 
 def _settings(config: ml_collections.ConfigDict) -> list[dict[str, str]]:
@@ -240,12 +252,3 @@ def _operators(config: ml_collections.ConfigDict, own: dict[str, str]) -> Condit
         return "" if rows.empty or counts.min() >= least else f"{counts.min():g} in a seed"
 
     return Condition(f"{least} operators", unmet)
-
-
-def _in_space(config: ml_collections.ConfigDict, source: str) -> bool:
-    """Tests whether the operators of a sweep include a block on top from a source."""
-    top, axes = stack_last(config.layers, config.added, source), config.sweep
-    return all(
-        value in {*axis}
-        for value, axis in zip(top, (axes.index, axes.block_size, axes.source), strict=True)
-    )

@@ -145,8 +145,8 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
         "transition": step if measures.is_clear(split) else np.nan,
         "picks_random_top": np.nan,
     } | _early_correlations(config, family)
-    if "lag_0" in chosen:
-        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen.get("stack_random"))
+    if {"lag_0", "stack_random"} <= {*chosen}:
+        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen["stack_random"])
     for name in ("lag", "lag_0"):
         numbers[f"relative_regret {name}"] = np.nan
     for name, place in chosen.items():

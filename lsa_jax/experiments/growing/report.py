@@ -61,14 +61,15 @@ def _cell(values: pd.Series) -> str:
     return mean_and_spread(values, ".4f")
 
 
+def _means(found: pd.DataFrame, keys: list[str], columns: dict[str, str]) -> pd.DataFrame:
+    """Returns means over seeds ± their standard deviation, one row a group, by heading."""
+    groups = found.groupby(keys, sort=False)[[*columns]]
+    return groups.agg(_cell).rename(columns=columns).reset_index()
+
+
 def number_table(numbers: pd.DataFrame) -> pd.DataFrame:
     """Returns the correlations of each network and schedule, over seeds."""
-    rows = [
-        dict(zip(SETTING, setting, strict=True))
-        | {heading: _cell(rows[name]) for name, heading in _NUMBERS.items()}
-        for setting, rows in numbers.groupby(SETTING, sort=False)
-    ]
-    return pd.DataFrame(rows)
+    return _means(numbers, SETTING, _NUMBERS)
 
 
 def strategy_table(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> pd.DataFrame:
@@ -85,18 +86,13 @@ def strategy_table(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> 
 
 def operator_table(fine: pd.DataFrame) -> pd.DataFrame:
     """Returns every operator's losses, best first, over seeds."""
-    measured = {
-        "initial_loss": "loss at step 0",
-        "lag_loss": "loss at step k",
-        "final_loss": "final",
-    }
     keys = [*SETTING, "index", "block_size", "source"]
-    rows = []
-    for setting, found in fine.groupby(keys, sort=False):
-        row = dict(zip(keys, setting, strict=True)) | {"order": found["final_loss"].mean()}
-        rows.append(row | {heading: _cell(found[name]) for name, heading in measured.items()})
-    table = pd.DataFrame(rows).sort_values([*SETTING, "order"], kind="stable")
-    return table.drop(columns="order").rename(columns={"index": "i", "block_size": "b"})
+    names = ("initial_loss", "lag_loss", "final_loss")
+    headings = dict(zip(names, ("loss at step 0", "loss at step k", "final"), strict=True))
+    order = fine.groupby(keys, sort=False)["final_loss"].mean().to_numpy()
+    table = _means(fine, keys, headings).assign(order=order)
+    table = table.sort_values([*SETTING, "order"], kind="stable").drop(columns="order")
+    return table.rename(columns={"index": "i", "block_size": "b"})
 
 
 def downstream_table(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> pd.DataFrame:
@@ -170,12 +166,10 @@ def _operator_report(
         "Means over seeds ± their standard deviation. Every operator of a seed starts from the "
         "same shallow network and sees the same text in the same order. Fixed before the run: the "
         f"final loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} "
-        f"steps; early losses are averaged over {config.smooth_steps} centred steps, step 0 is "
-        "not; "
+        f"steps; early losses are means over {config.smooth_steps} centred steps, except step 0; "
         f"LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
-        f"it. Uninformative means a mean rank correlation below {UNINFORMATIVE}, predictive one "
-        f"above {PREDICTIVE}, a low relative regret one below {LOW_REGRET}; the whole interval of "
-        "95 %, over seeds and operators (Fisher's z), must be there. "
+        f"it. Uninformative is a mean rank correlation below {UNINFORMATIVE}, predictive one above "
+        f"{PREDICTIVE}, low a relative regret below {LOW_REGRET}. "
         "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
         f"of ours, where they leave at most {MOST_UNEXPLAINED:g} of its variance. "
         "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
@@ -207,19 +201,14 @@ def _stacking_report(
     config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
 ) -> Report:
     fine = results[results["status"] == "ok"].reset_index(drop=True)
-    tables = []
+    tables, keys = [], [*SETTING, "strategy"]
     if len(fine):
-        rows = [
-            dict(zip([*SETTING, "strategy"], setting, strict=True))
-            | {
-                "thesis": STACKING_LOSS[setting[-1]],
-                "final validation loss": _cell(found["final_loss"]),
-                "steps, all candidates'": found["steps_spent"].max(),
-            }
-            for setting, found in fine.groupby([*SETTING, "strategy"], sort=False)
-        ]
+        table = _means(fine, keys, {"final_loss": "final validation loss"})
+        table.insert(3, "thesis", table["strategy"].map(STACKING_LOSS))
+        steps = fine.groupby(keys, sort=False)["steps_spent"].max().to_numpy()
+        table = table.assign(**{"steps, all candidates'": steps})
         shown = fine[[*SETTING, "seed", "strategy", "chosen"]]
-        tables = [("Growing in stages", pd.DataFrame(rows)), ("What was chosen", shown)]
+        tables = [("Growing in stages", table), ("What was chosen", shown)]
     note = (
         f"Stages of {', '.join(map(str, config.stage_steps))} steps, {config.layers} layers first "
         f"and {config.added} more each time. Last stacking copies the last {config.added} layers "

@@ -146,8 +146,11 @@ def interval(
         tail: probability outside of the interval on either side.
 
     Returns:
-        Both ends, NaN where too many subsamples have no number.
+        Both ends, NaN where too many subsamples have no number, or for tails that are rarer than
+        one subsample.
     """
+    if tail < min(TAIL, 0.5 / len(values)):
+        return np.nan, np.nan
     away = np.nan_to_num(np.abs(values - estimate), nan=np.inf)
     reach = np.quantile(away, 1 - 2 * tail, method="higher")
     if np.isinf(reach):

@@ -203,7 +203,7 @@ def test_points_right_have_the_error_of_their_items(lag, other, items, status):
     fields = {"model.kind": "decoder", "downstream.tasks": ("quiz:word",)}
     fields |= {"sweep.kind": ("decoder",), "sweep.schedule": ("cosine",)}
     rows = decided(answers(lag, other, items), claims=downstream_claims, **fields)
-    assert len(rows) == 2 and statuses(rows) == {status}
-    (one, _) = decided(answers(lag[:1], other, items), claims=downstream_claims, **fields)
+    assert statuses(rows) == {status, "not run"}  # there is no last block on top
+    one, *_ = decided(answers(lag[:1], other, items), claims=downstream_claims, **fields)
     error = np.hypot(binomial_error(lag[0], items), binomial_error(other, items))
     assert one.high - one.low == pytest.approx(2 * 1.96 * 100 * error, rel=1e-3)

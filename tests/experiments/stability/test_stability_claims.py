@@ -226,3 +226,13 @@ def test_paths_that_are_unsound_show_nothing():
         assert statuses(fallen("2b", paths)) <= {"condition not met", "not run"}
     (train, _) = fallen("2b", good, connectivity__num_train=29)
     assert train.status == "condition not met" and "29" in train.condition
+
+
+def test_an_undecided_exponent_of_one_trial_has_the_number_of_trials_it_would_take():
+    config = configure("1a")
+    pairs = pairs_of(config, OF_THESIS["1a"], tail=0.3)
+    row = next(row for row in decided(config, pairs) if row.item.startswith("exponent of the loss"))
+    assert row.status == "undecided" and "seeds" in row.note
+    # A p-value is no smaller than one subsample allows.
+    rows = decided(config, pairs_of(config, OF_THESIS["1a"]), 50)
+    assert all(row.p >= 0.99 / 100 for row in rows)
