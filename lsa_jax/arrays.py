@@ -5,14 +5,17 @@ one line: the argument's name, its value, what is accepted and the way out. Arra
 pass through: their shape and type are checked, their entries are not known yet.
 """
 
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, Real
+from jaxtyping import Array, Key, PyTree, Real, Shaped
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 
 _KEYS = "a key of jax.random.key(seed)"
 
@@ -42,19 +45,9 @@ def real_array(
         InputError: not an array of real numbers, another number of axes, no entries, or entries
             that are not finite.
     """
-    array = _as_array(name, value)
+    array = real_numbers(name, value)
     kind = jnp.dtype(array.dtype)
-    if jnp.issubdtype(kind, jnp.complexfloating):
-        raise InputError(
-            f"{name} holds complex numbers ({kind}); accepted: real numbers; pass real and "
-            "imaginary parts as separate features, np.concatenate([x.real, x.imag], -1)"
-        )
-    if not (jnp.issubdtype(kind, jnp.number) or kind.kind == "b"):
-        raise InputError(
-            f"{name} holds {kind} entries; accepted: real numbers, as np.asarray(values, "
-            "'float32') gives"
-        )
-    if kind.kind == "b" or kind in (np.float16, jnp.bfloat16):
+    if kind.kind == "b" or (jnp.issubdtype(kind, jnp.floating) and kind.itemsize < 4):
         array = array.astype(np.float32)
     check_axes(name, array.shape, axes, empty=empty)
     if finite and not isinstance(array, jax.core.Tracer):
@@ -69,6 +62,29 @@ def real_array(
     return array
 
 
+def real_numbers(name: str, value: Any) -> Shaped[Array | np.ndarray, "..."]:
+    """Returns an argument as an array whose entries are real numbers, of the type they have.
+
+    A matrix that is mapped from a file is not read.
+
+    Raises:
+        InputError: not an array of real numbers.
+    """
+    array = _as_array(name, value)
+    kind = jnp.dtype(array.dtype)
+    if jnp.issubdtype(kind, jnp.complexfloating):
+        raise InputError(
+            f"{name} holds complex numbers ({kind}); accepted: real numbers; pass real and "
+            "imaginary parts as numbers of their own, np.concatenate([x.real, x.imag], -1)"
+        )
+    if kind.kind in "mM" or not (jnp.issubdtype(kind, jnp.number) or kind.kind == "b"):
+        raise InputError(
+            f"{name} holds {kind} entries; accepted: real numbers, as np.asarray(values, "
+            "'float32') gives"
+        )
+    return array.astype(np.float64) if kind == np.longdouble and kind != np.float64 else array
+
+
 def check_axes(name: str, shape: tuple[int, ...], axes: str, *, empty: bool = False) -> None:
     """Raises InputError unless an array has these axes, none of them of size 0.
 
@@ -81,7 +97,7 @@ def check_axes(name: str, shape: tuple[int, ...], axes: str, *, empty: bool = Fa
     names = axes.split()
     more = bool(names) and names[-1] == "..."
     count = len(names) - more
-    accepted = f"[{', '.join(names)}]"
+    accepted = f"[{', '.join(names)}]" if names else "a single number"
     if len(shape) < count or (len(shape) > count and not more):
         instead = ""
         if not more and len(shape) == count - 1 and count > 1:
@@ -104,22 +120,24 @@ def random_key(name: str, key: Any, axes: str = "") -> Key[Array, "..."]:
     Args:
         name: of the argument, for the message.
         key: the argument.
-        axes: one name an axis of keys; "" for a single key.
+        axes: one name an axis of keys; "" for a single key, "..." for any number of axes.
 
     Raises:
         InputError: no key, or another number of keys.
     """
-    accepted = f"{_KEYS}, or jax.random.split of one for [{axes}]" if axes else _KEYS
-    dtype = getattr(key, "dtype", None)
-    if dtype is None:
-        raise InputError(f"{name} is {key!r:.80}; accepted: {accepted}")
+    more = f", or jax.random.split of one for [{axes}]"
+    accepted = _KEYS + (more if axes not in ("", "...") else "")
+    if not isinstance(key, jax.Array | np.ndarray):
+        told = " ".join(repr(key).split())
+        raise InputError(f"{name} is {told:.80}; accepted: {accepted}")
+    dtype = key.dtype
     if not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         if dtype != np.uint32 or not key.ndim or key.shape[-1] != 2:
             raise InputError(
                 f"{name} is an array of {dtype} of shape {key.shape}; accepted: {accepted}"
             )
         key = jax.random.wrap_key_data(jnp.asarray(key))
-    if key.ndim != len(axes.split()):
+    if axes != "..." and key.ndim != len(axes.split()):
         raise InputError(f"{name} has shape {key.shape}; accepted: {accepted}")
     return key
 
@@ -130,6 +148,11 @@ def _as_array(name: str, value: Any) -> Array | np.ndarray:
         if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
             raise InputError(f"{name} is a key of jax.random; accepted: an array of real numbers")
         return value
+    if np.ma.is_masked(value):
+        raise InputError(
+            f"{name} has masked entries; accepted: real numbers; leave those examples out, or fill "
+            f"them in with {name}.filled(number)"
+        )
     try:
         array = np.asarray(value)
     except (ValueError, TypeError):  # rows of different lengths, for one
@@ -146,6 +169,136 @@ def _as_array(name: str, value: Any) -> Array | np.ndarray:
 
 def _of_numbers(array: np.ndarray | None) -> np.ndarray | None:
     """Returns an array of Python numbers, as tables of mixed columns hold, as floats, or None."""
-    if array is None or not all(isinstance(entry, int | float | np.number) for entry in array.flat):
+    real = int | float | np.integer | np.floating | np.bool_
+    if array is None or not all(isinstance(entry, real) for entry in array.flat):
         return None
     return array.astype(np.float64)
+
+
+def real_tree(name: str, tree: Any) -> PyTree[Real[Array | np.ndarray, "..."]]:
+    """Returns a tree whose leaves are arrays of real numbers, as `real_array` returns them.
+
+    Raises:
+        InputError: another kind of leaf; the message names its place in the tree.
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True), tree
+    )
+
+
+def inputs(
+    name: str, x: Any, *, whole: bool = True, dtype: str | None = None, empty: bool = True
+) -> Real[Array | np.ndarray, "n ..."]:
+    """Returns examples as an array of a type that jax computes with.
+
+    Booleans and integers of 8 or 16 bits, as images are stored, become floats. Floats become
+    float32, or float64 where jax computes in it.
+
+    Args:
+        name: of the argument, for the message.
+        x: the argument, [n, ...].
+        whole: whether integers of 32 bits or more stay integers, as tokens need it; else floats.
+        dtype: "float64" widens floats, and is the type of integers that become floats; None is
+            jax's own type of floats.
+        empty: whether axes of size 0 are accepted.
+
+    Raises:
+        InputError: not an array of real numbers, no examples, or integers beyond 32 bits.
+    """
+    array = real_array(name, x, "n ...", empty=empty)
+    kind, to = jnp.dtype(array.dtype), jnp.dtype(dtype or jax.dtypes.canonicalize_dtype(float))
+    if jnp.issubdtype(kind, jnp.floating):
+        to = to if dtype == "float64" else jax.dtypes.canonicalize_dtype(kind)
+    elif whole and kind.itemsize >= 4:
+        to = jax.dtypes.canonicalize_dtype(kind)
+        if to != kind and array.size and not _holds(to, array):
+            raise InputError(
+                f"{name} has integers beyond {to}; accepted: smaller ones, or floats, as "
+                f"{name}.astype('float32') gives"
+            )
+    return array if kind == to else array.astype(to)
+
+
+def _holds(kind: np.dtype, integers: np.ndarray) -> bool:
+    limits = np.iinfo(kind)
+    return limits.min <= int(integers.min()) and int(integers.max()) <= limits.max
+
+
+def input_pair(
+    x1: Any,
+    x2: Any,
+    *,
+    names: tuple[str, str] = ("x1", "x2"),
+    whole: bool = True,
+    dtype: str | None = None,
+    empty: bool = True,
+) -> tuple[Real[Array | np.ndarray, "n1 ..."], Real[Array | np.ndarray, "n2 ..."] | None]:
+    """Returns two sets of examples as `inputs` does, of one type; the second may be None.
+
+    Raises:
+        InputError: as `inputs`, or the shapes differ beyond the first axis.
+    """
+    first = inputs(names[0], x1, whole=whole, dtype=dtype, empty=empty)
+    if x2 is None:
+        return first, None
+    second = inputs(names[1], x2, whole=whole, dtype=dtype, empty=empty)
+    if first.shape[1:] != second.shape[1:]:
+        raise InputError(
+            f"{names[0]} is {first.shape} and {names[1]} is {second.shape}; accepted: equal shapes "
+            "but for the first axis"
+        )
+    common = jnp.promote_types(first.dtype, second.dtype)
+    return tuple(x if x.dtype == common else x.astype(common) for x in (first, second))
+
+
+def floats_if_taken(
+    function: Callable[..., Any], *some: Real[Array | np.ndarray, "_ ..."]
+) -> tuple[Real[Array | np.ndarray, "_ ..."], ...]:
+    """Converts integers to floats unless a function accepts integers alone, such as tokens.
+
+    Sums of integers overflow without an error in jax.
+    """
+    if not any(jnp.issubdtype(x.dtype, jnp.integer) for x in some):
+        return some
+    to = jax.dtypes.canonicalize_dtype(float)
+    try:
+        jax.eval_shape(function, *(jax.ShapeDtypeStruct((1, *x.shape[1:]), to) for x in some))
+    except Exception:  # a function of users may raise anything
+        return some
+    return tuple(x.astype(to) for x in some)
+
+
+@contextlib.contextmanager
+def call_errors(function: str, *some: Any) -> Iterator[None]:
+    """Converts exceptions of a user's function into one line that has its inputs' forms.
+
+    Raises:
+        InputError: the function does not take inputs of this form.
+    """
+    try:
+        yield
+    except (InputError, NumericalError, RuntimeError, FloatingPointError, MemoryError):
+        raise  # not of the inputs' form
+    except Exception as error:
+        forms = " and ".join(f"{x.dtype} of shape {x.shape}" for x in some)
+        told = " ".join(str(error).split())
+        raise InputError(
+            f"{function} of {forms} raises {type(error).__name__}: {told:.200}; accepted: inputs "
+            "that it takes"
+        ) from error
+
+
+def warn_channels_first(name: str, shape: tuple[int, ...]) -> None:
+    """Warns where images look as if their channels came first.
+
+    Args:
+        name: of the argument, for the message.
+        shape: of one example, [height, width, channels].
+    """
+    if len(shape) == 3 and shape[0] in (1, 3) and shape[-1] >= 8:
+        warnings.warn(
+            f"{name} has images of shape {shape}, which are read as [height, width, channels]; if "
+            f"channels come first, pass np.moveaxis({name}, 1, -1)",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -18,12 +18,15 @@ from jaxtyping import Array, Key
 
 from lsa_jax import kernels, training
 from lsa_jax.checks import integer, number, optional, require
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.verdict import Verdict, decide
-from lsa_jax.models.model import Model
-from lsa_jax.reporting import claims
+from lsa_jax.models.model import ExampleShape, Model
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
+from lsa_jax.training.measure_checks import check_alone
 
 # Of all, the numbers whose cost does not depend on what layers the network has.
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment", "weight_movement")
@@ -48,7 +51,7 @@ class Diagnosis(NamedTuple):
     def table(self) -> pd.DataFrame:
         """Test accuracy in percent by learner, mean ± standard deviation over seeds."""
         cells = (100 * self.rows["test_accuracy"]).groupby(self.rows["learner"], sort=False)
-        cells = cells.apply(claims.cell, ".2f").rename("test accuracy (%)").reset_index()
+        cells = cells.apply(mean_and_spread, ".2f").rename("test accuracy (%)").reset_index()
         return cells.assign(learner=[LEARNERS[name].label for name in cells["learner"]])
 
     def figure(self) -> Any:
@@ -98,8 +101,8 @@ def diagnose(
         seeds: how many networks are trained; of one, test examples alone decide, and the verdict
             says so.
         epochs: passes over the training examples; None: as many as 2,000 steps take, and at least
-            40. Of a network that has fewer than 95 % of its training examples right after them,
-            nothing but rich is said.
+            40. A network that has fewer than 99 % of its training examples right after them is rich
+            or undecided.
         batch_size: examples a step.
         optimizer: None is Adam with a peak rate of 1e-3 and a cosine's half.
         ridge: of the regressions, over the kernels' mean diagonal.
@@ -127,9 +130,10 @@ def diagnose(
             _train(jax.random.fold_in(key, seed), model, train, optimizer, epochs, batch_size)
             for seed in range(seeds)
         ]
-    fixed = {} if kernel is None else {"ntk_infinite": kernel}
-    table = _compare(apply, params, fixed, train, test, ridge, measured_examples)
-    return Diagnosis(table, decide(table))
+    fixed = {"ntk_infinite": kernel} if kernel else {}  # a network without a limit has a false one
+    table, outcomes = _compare(apply, params, fixed, train, test, ridge, measured_examples)
+    runs = Runs.of([], table.assign(id=list(outcomes)), outcomes)
+    return Diagnosis(table, decide(runs))
 
 
 def _compare(
@@ -140,33 +144,37 @@ def _compare(
     test: Dataset,
     ridge: float,
     measured_examples: int,
-) -> pd.DataFrame:
-    """Returns what each learner reached; the network has its fit and its measures besides.
+) -> tuple[pd.DataFrame, dict[str, Outcomes]]:
+    """Returns a row a learner and seed, and the outcomes in the same order.
 
     `fixed` has the kernels, by learner, that are the same for all pairs of parameters.
     """
+    check_alone(apply, params[0][1], train.inputs)
     fits = partial(_regress, train=train, test=test, ridge=ridge)
     known = {name: fits(kernel) for name, kernel in fixed.items()}
-    few, rows = Dataset(*(part[:measured_examples] for part in train)), []
+    few, rows, kept = Dataset(*(part[:measured_examples] for part in train)), [], {}
     for seed, (start, trained) in enumerate(params):
         outputs = {
             "network": apply(trained, jnp.asarray(test.inputs)),
             "ntk_trained": fits(kernels.finite_kernel(apply, trained)),
             "ntk_finite": fits(kernels.finite_kernel(apply, start)),
         }
-        fitted = _accuracy(apply(trained, jnp.asarray(train.inputs)), train)
+        fitted = np.mean(_correct(apply(trained, jnp.asarray(train.inputs)), train))
         measured = training.measures.measure(MEASURES, apply, start, trained, *few)
         for name, predictions in (outputs | known).items():
-            row = {"learner": name, "seed": seed, "test_accuracy": _accuracy(predictions, test)}
-            own = {"train_accuracy": fitted, **measured} if name == "network" else {}
+            correct = _correct(predictions, test)
+            row = {"learner": name, "seed": seed, "test_accuracy": float(np.mean(correct))}
+            own = {"train_accuracy": float(fitted), **measured} if name == "network" else {}
             rows.append(row | own)
+            kept[f"{name}-{seed}"] = Outcomes(correct, "test")
     classes = np.shape(train.targets)[1]
     sizes = {"num_train": len(train.targets), "num_test": len(test.targets), "num_classes": classes}
-    return pd.DataFrame(rows).assign(**sizes)
+    sizes["chance"] = best_constant_accuracy(test.targets)
+    return pd.DataFrame(rows).assign(**sizes), kept
 
 
-def _accuracy(outputs: Any, examples: Dataset) -> float:
-    return float(np.mean(training.is_correct(outputs, examples.targets)))
+def _correct(outputs: Any, examples: Dataset) -> np.ndarray:
+    return np.asarray(training.is_correct(outputs, examples.targets), bool)
 
 
 def _adam(steps: int) -> optax.GradientTransformation:
@@ -184,7 +192,7 @@ def _train(
 ) -> tuple[Any, Any]:
     """Returns a network's parameters at the start and after training."""
     draw, order = jax.random.split(key)
-    start = model.init(draw, np.shape(train.inputs)[1:])
+    start = model.init(draw, ExampleShape.of(train.inputs))
     drawn = model._replace(init=lambda key, input_shape: start)
     try:
         trained, _ = training.train(

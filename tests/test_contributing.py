@@ -59,7 +59,18 @@ def test_ci_runs_the_oldest_and_the_newest_versions_that_are_accepted():
     assert versions == [(pythons[0], f"0.{oldest}"), (pythons[-1], f"0.{int(below) - 1}")]
     assert any(step.get("run") == "bash .ci/run" for step in tests["steps"])
     constrained = [step["run"] for step in tests["steps"] if "constraints" in step.get("run", "")]
-    assert constrained == ['echo "jax==${{ matrix.jax }}.*" > "$RUNNER_TEMP/constraints.txt"']
+    assert constrained[0] == 'echo "jax==${{ matrix.jax }}.*" > "$RUNNER_TEMP/constraints.txt"'
+    assert "--resolution ${{ matrix.resolution }}" in constrained[1]
+    resolutions = [row["resolution"] for row in tests["strategy"]["matrix"]["include"]]
+    assert resolutions == ["lowest-direct", "highest"]
+
+
+def test_pythons_that_are_named_are_those_that_are_accepted():
+    pythons = re.findall(r"Python :: 3\.(\d+)$", SETUP["metadata"]["classifiers"], re.M)
+    assert SETUP["options"]["python_requires"] == f">=3.{pythons[0]}, <3.{int(pythons[-1]) + 1}"
+    assert re.search(
+        rf"Python 3\.{pythons[0]} .*to 3\.{pythons[-1]}", (ROOT / "README.md").read_text()
+    )
 
 
 def test_pyright_leaves_on_what_finds_faults():

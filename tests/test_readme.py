@@ -16,7 +16,7 @@ import pytest
 
 from lsa_jax import experiments
 from lsa_jax.experiments.lsa.noise_curves import families, learners, settings
-from lsa_jax.experiments.lsa.noise_curves.verdict import FITTED
+from lsa_jax.reporting.evidence import FITTED
 from lsa_jax.sweep.registry import load_settings
 from lsa_jax.sweep.variants import set_fields
 
@@ -144,10 +144,10 @@ def test_the_page_names_every_place_of_a_data_set_and_one_added_there_runs(
     from lsa_jax.sweep.points import make_points
     from lsa_jax.sweep.run import run_sweep
 
-    (recipe,) = re.findall(r"has five places:\n(.*?)\n## ", PAGES["docs/extend.md"], re.DOTALL)
+    (recipe,) = re.findall(r"has four places:\n(.*?)\n## ", PAGES["docs/extend.md"], re.DOTALL)
     files = re.findall(r"`((?:lsa_jax|launch)/[\w/]+\.py)`", recipe)
     names = re.findall(r"`([\w.]+)`", recipe)
-    assert len(files) == 5 and len(names) == 6
+    assert len(files) == 4 and len(names) == 4
     text = "".join((ROOT / file).read_text() for file in files)
     for name in names:
         assert re.search(rf'^_?{name}\b.* = |^    "{name}": ', text, re.MULTILINE), name

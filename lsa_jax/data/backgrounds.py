@@ -8,12 +8,16 @@ also the same at every noise level, which only scales what was drawn.
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Integer, Key
 
+from lsa_jax.arrays import random_key, real_array
+from lsa_jax.checks import integer, require
+from lsa_jax.data.dataset import in_32_bits
 from lsa_jax.errors import InputError
 
 PLACEMENTS = ("random_location", "random_corner", "fixed_corner")
@@ -50,8 +54,8 @@ class Composition:
 
     def __post_init__(self):
         a, b = self.image_size, self.background_size
-        if a < 1:
-            raise InputError(f"image_size is {a}; accepted: 1 pixel or more")
+        require("image_size", a, integer(1))
+        require("background_size", b, integer(1))
         if b < a:
             raise InputError(f"image_size is {a}; accepted: at most background_size, which is {b}")
         if self.placement not in PLACEMENTS:
@@ -161,6 +165,14 @@ def _check_shapes(
         )
 
 
+def _whole(name: str, value: Any, axes: str) -> Integer[Array | np.ndarray, "..."]:
+    """Returns an argument as whole numbers, which draws are functions of."""
+    array = real_array(name, value, axes)
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise InputError(f"{name} holds {array.dtype}; accepted: whole numbers")
+    return in_32_bits(name, array)
+
+
 def compose(
     composition: Composition,
     key: Key[Array, ""],
@@ -196,10 +208,17 @@ def compose(
         float32 images of side b.
 
     Raises:
-        InputError: images or pool do not have the shape that the composition asks for, or the key
-            is of a generator whose draws depend on the batch.
+        InputError: images or pool do not have the shape that the composition asks for, another
+            array is not accepted, or the key is of a generator whose draws depend on the batch.
     """
+    images = real_array("images", images, "n h w c")
+    pool = None if pool is None else real_array("pool", pool, "m h w c")
     _check_shapes(composition, images, pool)
+    index, epoch = _whole("index", index, "n"), _whole("epoch", epoch, "")
+    if len(index) != len(images):
+        raise InputError(f"index has {len(index)} entries; accepted: one an image, {len(images)}")
+    noise = real_array("noise", noise, "")
+    key = random_key("key", key)
     if str(jax.random.key_impl(key)) != "threefry2x32":
         raise InputError(
             f"key is of generator {jax.random.key_impl(key)}, whose draws depend on the batch; "
@@ -213,6 +232,6 @@ def compose(
         jnp.asarray(index),
         epoch,
         jnp.asarray(noise, jnp.float32),
-        None if untouched else jnp.asarray(image_noise, jnp.float32),
+        None if untouched else jnp.asarray(real_array("image_noise", image_noise, ""), jnp.float32),
         None if pool is None else jnp.asarray(pool, jnp.float32),
     )

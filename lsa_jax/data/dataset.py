@@ -1,9 +1,15 @@
 """The one shape in which data travels: inputs beside targets."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
+
+from lsa_jax import backend
+from lsa_jax.arrays import real_array, warn_channels_first
+from lsa_jax.errors import InputError
 
 
 class Dataset(NamedTuple):
@@ -11,8 +17,63 @@ class Dataset(NamedTuple):
 
     Attributes:
         inputs: [n, ...]; images are [n, height, width, channels] with pixels in [0, 1].
-        targets: [n] signs, or [n, classes] one-hot rows.
+        targets: [n, classes] one-hot rows, the classes' numbers as integers [n], signs or numbers
+            [n], or [n, outputs].
     """
 
     inputs: Shaped[Array | np.ndarray, "n ..."]
     targets: Shaped[Array | np.ndarray, "n ..."]
+
+
+def checked_dataset(name: str, data: Any) -> Dataset:
+    """Returns a data set as arrays that can be trained on.
+
+    Args:
+        name: of the argument, for the message.
+        data: inputs and targets.
+
+    Raises:
+        InputError: an array is not accepted, has entries that are not finite, or the two are not as
+            many.
+    """
+    is_real = backend.dry_run() is None  # zeros stand for the data of a dry run
+    if not isinstance(data, Dataset):
+        raise InputError(
+            f"{name} is a {type(data).__name__}; accepted: data.Dataset(inputs, targets), or a "
+            "training.Source"
+        )
+    inputs, targets = (
+        in_32_bits(f"{name}.{part}", real_array(f"{name}.{part}", array, "n ...", finite=is_real))
+        for part, array in data._asdict().items()
+    )
+    if len(inputs) != len(targets):
+        raise InputError(
+            f"{name} has {len(inputs)} inputs and {len(targets)} targets; accepted: as many"
+        )
+    warn_channels_first(f"{name}.inputs", inputs.shape[1:])
+    return Dataset(inputs, targets)
+
+
+def best_constant_accuracy(targets: Any) -> float:
+    """Returns the accuracy of the best constant answer: the share of the largest class.
+
+    Args:
+        targets: of the test examples: one-hot rows [n, c], the classes' numbers or signs, [n] or
+            [n, 1].
+    """
+    labels = np.asarray(targets)
+    labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels
+    return float(np.unique(labels, return_counts=True)[1].max() / len(labels))
+
+
+def in_32_bits(name: str, array: Shaped[Array | np.ndarray, "..."]) -> Array | np.ndarray:
+    """Returns an array, unless it has whole numbers that jax would cut off without a word."""
+    to = jax.dtypes.canonicalize_dtype(array.dtype)
+    if to == array.dtype or backend.dry_run() is not None or not jnp.issubdtype(to, jnp.integer):
+        return array
+    limits = np.iinfo(to)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        raise InputError(
+            f"{name} has {array.dtype} entries beyond {to}; accepted: smaller ones, or floats"
+        )
+    return array.astype(to)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
+from lsa_jax.arrays import check_axes
 from lsa_jax.data._image_set import ImageSet
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, checked_dataset
 from lsa_jax.errors import InputError
 
 ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
@@ -102,7 +103,7 @@ def _take(
     seed: tuple[int, ...],
 ) -> Dataset:
     """Returns the examples of a task, all in their order or a subset as `subset_order` draws it."""
-    labels = new_label[np.asarray(dataset.targets)]
+    labels = new_label[dataset.targets]
     index = np.flatnonzero(labels >= 0)
     if count is not None:
         if not 1 <= count <= len(index):
@@ -114,7 +115,24 @@ def _take(
 
 
 def _distractors(dataset: Dataset, new_label: Integer[np.ndarray, " old"]) -> np.ndarray:
-    return dataset.inputs[new_label[np.asarray(dataset.targets)] < 0]
+    return dataset.inputs[new_label[dataset.targets] < 0]
+
+
+def _checked(name: str, dataset: Dataset, num_classes: int) -> Dataset:
+    """Returns images and the numbers of their classes as numpy arrays.
+
+    Raises:
+        InputError: they are not, or not as many.
+    """
+    found = checked_dataset(name, dataset)
+    inputs, targets = map(np.asarray, found)
+    check_axes(f"{name}.targets", targets.shape, "n")
+    if targets.dtype.kind not in "iu" or targets.min() < 0 or targets.max() >= num_classes:
+        raise InputError(
+            f"{name}.targets is {targets.dtype} from {targets.min()} to {targets.max()}; accepted: "
+            f"the numbers of classes, integers from 0 to {num_classes - 1}"
+        )
+    return Dataset(inputs, targets)
 
 
 def task_view(
@@ -141,18 +159,22 @@ def task_view(
         subset_seed: draws both subsets.
 
     Raises:
-        InputError: the task does not fit the data set, a class is out of range, or more examples
-            are asked for than there are.
+        InputError: the task does not fit the data set, an array is not accepted, a class is out of
+            range, or more examples are asked for than there are.
     """
     class_names, new_label = _grouping(image_set.class_names, task, classes)
     if subset_seed < 0:
         raise InputError(f"subset_seed is {subset_seed}; accepted: 0 or more")
+    found = [
+        _checked(f"image_set.{part}", getattr(image_set, part), len(image_set.class_names))
+        for part in ("train", "test")
+    ]
     train, test = (
         _take(
             dataset, new_label, len(class_names), field=field, count=count, seed=(subset_seed, part)
         )
         for part, (dataset, field, count) in enumerate(
-            [(image_set.train, "num_train", num_train), (image_set.test, "num_test", num_test)]
+            zip(found, ("num_train", "num_test"), (num_train, num_test), strict=True)
         )
     )
     if task != "vehicles":
@@ -161,6 +183,5 @@ def task_view(
         train,
         test,
         class_names,
-        _distractors(image_set.train, new_label),
-        _distractors(image_set.test, new_label),
+        *(_distractors(part, new_label) for part in found),
     )

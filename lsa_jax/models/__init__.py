@@ -4,7 +4,7 @@ Ready-made are `cnn`, `wide_resnet` and `mlp`, the image classifiers, listed in 
 is a sequence of layers:
 
     model = network([Conv(32), Relu(), GlobalAvgPool(), Dense(10)])
-    params = model.init(key, (28, 28, 1))
+    params = model.init(key, (28, 28, 1))  # or one example, images[0]
     outputs = model.apply(params, images)  # [n, 10]
     gram = model.kernel(images, get="ntk")  # [n, n]
 """

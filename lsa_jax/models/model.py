@@ -1,8 +1,52 @@
 """A network described once: how to draw it, how to run it, and its infinite-width kernel."""
 
 import functools
+import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import numpy as np
+
+from lsa_jax.checks import Kind, integer, require
+from lsa_jax.errors import InputError
+
+_INPUT_SHAPE = Kind(
+    lambda shape: isinstance(shape, tuple) and shape and all(map(integer(1).accepts, shape)),
+    "one example's shape, such as (28, 28, 1), each size 1 or more, or one example, inputs[0]",
+    tuple,
+)
+
+
+class ExampleShape(tuple):
+    """One example's shape, with the type of its entries as `dtype`."""
+
+    dtype: Any = np.float32
+
+    @classmethod
+    def of(cls, inputs: Any) -> "ExampleShape":
+        """Returns the shape and type of each of these inputs [n, ...]."""
+        shape = cls(np.shape(inputs)[1:])
+        shape.dtype = getattr(inputs, "dtype", cls.dtype)
+        return shape
+
+
+def batch_of_one(input_shape: Any) -> jax.ShapeDtypeStruct:
+    """Returns the shape and type of a batch of one example.
+
+    Args:
+        input_shape: one example's shape, whose entries are float32 unless it is an `ExampleShape`,
+            or one example, an array or a `jax.ShapeDtypeStruct`.
+
+    Raises:
+        InputError: none of these, an axis of size 0, or entries that are no numbers.
+    """
+    shape = input_shape if isinstance(input_shape, tuple) else getattr(input_shape, "shape", None)
+    require("input_shape", input_shape if shape is None else shape, _INPUT_SHAPE)
+    dtype = getattr(input_shape, "dtype", ExampleShape.dtype)
+    if not (jax.dtypes.issubdtype(dtype, np.number) or dtype == np.bool_):
+        raise InputError(f"input_shape is an array of {dtype}; accepted: {_INPUT_SHAPE.accepted}")
+    return jax.ShapeDtypeStruct((1, *shape), jax.dtypes.canonicalize_dtype(dtype))
 
 
 @functools.lru_cache(maxsize=64)  # the same function for the same kernel, so compiled once
@@ -10,18 +54,50 @@ def _getting(kernel: Callable, get: str) -> Callable:
     return functools.partial(kernel, get=get)
 
 
+class NoKernel:
+    """Stands in for the kernel of a network without an infinite-width limit; it is false.
+
+    Attributes:
+        reason: why there is none.
+    """
+
+    def __init__(self, reason: str) -> None:
+        """Stores the reason."""
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __call__(self, *inputs: Any, **settings: Any) -> NoReturn:
+        """Raises InputError."""
+        raise InputError(
+            f"kernel of a network that has none at infinite width: {self.reason}; accepted: "
+            "kernels.finite_kernel(model.apply, params) or kernels.empirical_ntk, at finite width"
+        )
+
+    transformed = transform_size = __call__
+
+
 class Model(NamedTuple):
     """Pure functions of one network.
 
     Attributes:
         init: `(key, input_shape) -> params`, where `input_shape` leaves out the batch axis.
-        apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers take a third
-            argument, `key`: with it they draw masks (`Dropout`), as in training.
+            Networks of layers and those of other libraries also take one example there, an array or
+            a `jax.ShapeDtypeStruct`, with which tokens stay whole numbers.
+        apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers and those of other
+            libraries take `key` too: with it they draw masks, as in training. Networks of layers
+            also take `counted` [n]: 1 for the examples that statistics of the batch are of
+            (`BatchNorm`), 0 for the ones that only fill up the batch. Training passes both to any
+            `apply` that takes them by these names; one whose examples act on one another should
+            take `counted`.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
-            `method`: see `kernels.infinite_kernel`. None where there is no such limit.
-        activations: `(params, inputs [n, ...]) -> (outputs [n, c], {layer: [n, ...]})`, with what
-            every ReLU gives, by the layer's path in the network. None where it is not known.
+            `method`: see `kernels.infinite_kernel`. Where there is no such limit, a `NoKernel`
+            or None, which are false.
+        activations: `(params, inputs [n, ...], counted=None) -> (outputs [n, c], {layer: [n,
+            ...]})`, with every ReLU's output by the layer's path in the network. None where it is
+            not known.
         rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, what the
             learning rate of each parameter is multiplied by under an optimiser of this name
             (`training.make_optimizer` takes them). None where it is the same for all.
@@ -42,3 +118,14 @@ class Model(NamedTuple):
     def nngp(self) -> Callable | None:
         """The covariance of the outputs at infinite width, `(x1, x2=None) -> [n1, n2]`."""
         return self.kernel and _getting(self.kernel, "nngp")
+
+
+def accepted(apply: Callable, **given: Any) -> dict[str, Any]:
+    """Returns the arguments that a network's `apply` takes by name, those that are None left out.
+
+    Args:
+        apply: of a `Model`.
+        given: `key` and `counted`.
+    """
+    names = inspect.signature(apply).parameters
+    return {name: value for name, value in given.items() if name in names and value is not None}

@@ -1,37 +1,36 @@
 """From one description of a network to its finite and its infinite-width form."""
 
 import functools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
+import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import traverse_util
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.checks import Kind, integer, require
+from lsa_jax import arrays
+from lsa_jax.checks import require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
-from lsa_jax.kernels.infinite.steps import Step
 from lsa_jax.kernels.matrices.staged import StagedKernel
 from lsa_jax.models import mup
 from lsa_jax.models.layers import (
     DTYPES,
     PARAMETERIZATIONS,
+    Conv,
     Layer,
     LayerModule,
     Relu,
     Serial,
     shape_of,
 )
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import Model, NoKernel, batch_of_one
 
-_INPUT_SHAPE = Kind(
-    lambda shape: isinstance(shape, tuple) and shape and all(map(integer(1).accepts, shape)),
-    "one example's shape, such as (28, 28, 1), each size 1 or more",
-    tuple,
-)
+_MOVING = NoKernel("with parameterization='mup' its features move")
 
 
 def network(
@@ -60,8 +59,8 @@ def network(
 
     Returns:
         The network. `init`, `apply` and `activations` raise InputError on inputs that the layers
-        do not fit; `kernel` is None if a layer (BatchNorm) has no infinite-width limit, and in
-        "mup"; `rate_factors` is there in "mup" alone.
+        do not fit; `kernel` refuses, and is false, if a layer (BatchNorm) has no infinite-width
+        limit, and in "mup"; `rate_factors` is there in "mup" alone.
 
     Raises:
         InputError: an argument is not accepted.
@@ -86,26 +85,38 @@ def _read(
     """Returns what a description of layers is as a network and as a kernel."""
     module = LayerModule(description, parameterization, dtype)
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
-        require("input_shape", input_shape, _INPUT_SHAPE)
-        example = jax.ShapeDtypeStruct((1, *input_shape), dtype)
+    look_at = _watcher(description)
+
+    def run(params: Any, inputs: Any, counted: Float[Array, " n"] | None, **settings: Any) -> Any:
+        x = arrays.inputs("inputs", inputs)
+        look_at(x.shape[1:])
+        given, x = arrays.real_tree("params", params), jnp.asarray(x, dtype)
+        return _run(_counting(module, counted), given, x, settings)
+
+    def init(key: Key[Array, ""], input_shape: Any) -> dict[str, Any]:
+        key, shape = arrays.random_key("key", key), batch_of_one(input_shape).shape
+        look_at(shape[1:])
+        example = jax.ShapeDtypeStruct(shape, dtype)
         return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
     def apply(
         params: dict[str, Any],
         inputs: Float[Array | np.ndarray, "n ..."],
         key: Key[Array, ""] | None = None,
+        counted: Float[Array, " n"] | None = None,
     ) -> Float[Array, "n c"]:
-        draws = {} if key is None else {"dropout": key}
-        outputs = module.apply({"params": params}, jnp.asarray(inputs, dtype), rngs=draws)
-        return outputs.astype(jnp.float32)
+        draws = {} if key is None else {"dropout": arrays.random_key("key", key)}
+        return run(params, inputs, counted, rngs=draws).astype(jnp.float32)
 
     def activations(
-        params: dict[str, Any], inputs: Float[Array | np.ndarray, "n ..."]
+        params: dict[str, Any],
+        inputs: Float[Array | np.ndarray, "n ..."],
+        counted: Float[Array, " n"] | None = None,
     ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, "n ..."]]]:
-        outputs, captured = module.apply(
-            {"params": params},
-            jnp.asarray(inputs, dtype),
+        outputs, captured = run(
+            params,
+            inputs,
+            counted,
             capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
             mutable="intermediates",
         )
@@ -113,28 +124,79 @@ def _read(
         paths = traverse_util.flatten_dict(captured.get("intermediates", {}))
         return outputs.astype(jnp.float32), {"/".join(p[:-1]): v for p, (v,) in paths.items()}
 
-    limit = description.infinite(parameterization)
-    return Model(init, apply, limit and _checked_kernel(limit, init), activations)
+    return Model(init, apply, _kernel(description, parameterization, init), activations)
+
+
+def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: Any) -> Any:
+    """Runs a network; parameters that are not of its layers and inputs cost one line."""
+    try:
+        return module.apply({"params": params}, x, **settings)
+    except (
+        flax.errors.ScopeParamShapeError,
+        flax.errors.ScopeParamNotFoundError,
+        flax.errors.ScopeCollectionNotFound,
+        TypeError,  # of a tree in place of an array
+    ) as error:
+        told = " ".join(str(error).split())
+        raise InputError(
+            f"inputs has shape {x.shape}, and params do not fit it: {told:.200}; accepted: params "
+            f"of init(key, {x.shape[1:]})"
+        ) from error
+
+
+def _watcher(description: Layer) -> Callable[[tuple[int, ...]], None]:
+    """Returns a check of examples' shapes; of convolutions it warns, once a shape."""
+    convolves = any(isinstance(layer, Conv) for layer in _all_layers(description))
+
+    @functools.lru_cache(maxsize=16)
+    def look_at(shape: tuple[int, ...]) -> None:
+        if not math.prod(shape):
+            raise InputError(f"inputs has examples of shape {shape}; accepted: sizes 1 or more")
+        if convolves:
+            arrays.warn_channels_first("inputs", shape)
+
+    return look_at
+
+
+def _all_layers(layer: Layer) -> Iterator[Layer]:
+    """Yields a layer and all that it is made of, outer ones first."""
+    yield layer
+    for part in jax.tree.leaves(list(getattr(layer, "__dict__", {}).values())):
+        if isinstance(part, Layer):
+            yield from _all_layers(part)
+
+
+def _counting(module: LayerModule, counted: Float[Array, " n"] | None) -> LayerModule:
+    """Returns a network whose statistics of the batch are of these examples; None means of all."""
+    return module if counted is None else module.clone(counted=counted)
 
 
 def _in_mup(model: Model, base: Model) -> Model:
     """Returns a network of the standard parameterisation in muP, beside its base."""
 
-    def shapes(model: Model, input_shape: tuple[int, ...]) -> dict[str, Any]:
+    def shapes(model: Model, input_shape: Any) -> dict[str, Any]:
         return jax.eval_shape(lambda key: model.init(key, input_shape), jax.random.key(0))
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, Any]:
+    def init(key: Key[Array, ""], input_shape: Any) -> dict[str, Any]:
         return mup.scale_initial(model.init(key, input_shape), shapes(base, input_shape))
 
     def rate_factors(input_shape: tuple[int, ...], optimizer: str) -> dict[str, Any]:
         of = shapes(model, input_shape), shapes(base, input_shape)
         return mup.rate_factors(*of, optimizer)
 
-    return model._replace(init=init, kernel=None, rate_factors=rate_factors)
+    return model._replace(init=init, kernel=_MOVING, rate_factors=rate_factors)
 
 
-def _checked_kernel(limit: tuple[Step, ...], init: Callable) -> StagedKernel:
-    """Returns the kernel of these steps; it refuses the inputs that the finite network refuses."""
+def _kernel(
+    description: Serial, parameterization: Literal["ntk", "standard"], init: Callable
+) -> StagedKernel | NoKernel:
+    """Returns the infinite-width kernel; it refuses the inputs that the finite network refuses."""
+    limit = description.infinite(parameterization)
+    if limit is None:
+        *_, innermost = (
+            layer for layer in _all_layers(description) if layer.infinite(parameterization) is None
+        )
+        return NoKernel(f"it has the layer {type(innermost).__name__}")
 
     # Once a shape: tracing the network takes longer than the kernel of a few examples.
     @functools.lru_cache(maxsize=16)

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from lsa_jax.checks import number, require
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import Model, accepted
 
 PyTree = Any
 
@@ -55,19 +55,25 @@ def scaled(model: Model, output_scale: float) -> Model:
     if output_scale != math.inf:
         require("output_scale", output_scale, number(0, above=True))
 
-    def init(key: Key[Array, ""], input_shape: tuple[int, ...]) -> dict[str, PyTree]:
+    def init(key: Key[Array, ""], input_shape: Any) -> dict[str, PyTree]:
         initial = model.init(key, input_shape)
         return {"initial": initial, "moved": jax.tree.map(jnp.zeros_like, initial)}
 
     def apply(
-        params: dict[str, PyTree], inputs: Float[Array | np.ndarray, "n ..."]
+        params: dict[str, PyTree],
+        inputs: Float[Array | np.ndarray, "n ..."],
+        counted: Float[Array, " n"] | None = None,
     ) -> Float[Array, "n c"]:
+        given = accepted(model.apply, counted=counted)
+
+        def network(theta: PyTree) -> Float[Array, "n c"]:
+            return model.apply(theta, inputs, **given)
+
         initial = jax.lax.stop_gradient(params["initial"])
         if output_scale == math.inf:
-            start, moved = (initial,), (params["moved"],)
-            return jax.jvp(lambda theta: model.apply(theta, inputs), start, moved)[1]
+            return jax.jvp(network, (initial,), (params["moved"],))[1]
         now = network_params({**params, "initial": initial}, output_scale)
-        return output_scale * (model.apply(now, inputs) - model.apply(initial, inputs))
+        return output_scale * (network(now) - network(initial))
 
     def rate_factors(input_shape: tuple[int, ...], optimizer: str) -> dict[str, PyTree]:
         assert model.rate_factors is not None

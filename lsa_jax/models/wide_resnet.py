@@ -50,7 +50,7 @@ def wide_resnet(
     to its shape in the first of each group. Last come norm, ReLU, an average and a dense readout.
 
     Batch normalisation uses the statistics of the batch at hand, in evaluation too, as the authors
-    did; `kernel` is then None: see `BatchNorm`. Without it, `kernel` is the limit of all widths,
+    did; `kernel` then refuses: see `BatchNorm`. Without it, `kernel` is the limit of all widths,
     from which 16 channels of the stem keep the finite NTK at any `width_factor`.
 
     Args:

@@ -31,17 +31,41 @@ ONE_SEED = "one seed: its test examples alone count"
 _MOST_SEEDS = 1000
 
 
-def is_near_chance(accuracy: float, classes: int, examples: int) -> bool:
-    """Tells whether an accuracy cannot be told from guessing, which no percentage retained may."""
+def largest_of(rows: pd.DataFrame) -> float | None:
+    """Returns the share that results keep as `chance`; None where they are older."""
+    kept = rows["chance"].dropna() if "chance" in rows else ()
+    return float(kept.iloc[0]) if len(kept) else None
+
+
+def is_near_chance(
+    accuracy: float, classes: int, examples: int, largest: float | None = None
+) -> bool:
+    """Whether an accuracy cannot be told from a constant answer's; no percentage is of such.
+
+    Args:
+        accuracy: on the test examples.
+        classes: how many.
+        examples: of the test.
+        largest: share of the most frequent class among them, the column `chance` of results; None
+            for equal classes.
+    """
     reach = REACH * binomial_error(accuracy, examples)
-    return bool(accuracy - reach <= 1 / classes)
+    return bool(accuracy - reach <= (largest or 1 / classes))
 
 
-def chance_warning(accuracy: float, classes: int, examples: int) -> str:
-    """Returns the warning that an accuracy is near chance; empty where it is not."""
-    if not is_near_chance(accuracy, classes, examples):
+def chance_warning(
+    accuracy: float, classes: int, examples: int, largest: float | None = None
+) -> str:
+    """Returns the warning that an accuracy is near chance; empty where it is not.
+
+    The arguments are those of `is_near_chance`.
+    """
+    if not is_near_chance(accuracy, classes, examples, largest):
         return ""
-    return f"near chance: an accuracy of {accuracy:.3f} among {classes} classes"
+    warning = f"near chance: an accuracy of {accuracy:.3f} among {classes} classes"
+    if largest is None or largest < 1 / classes + 0.0005:  # as printed
+        return warning
+    return f"{warning}, the largest of which is {largest:.3f} of the test examples"
 
 
 def decide(low: float, high: float, above: float, below: float) -> Status:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import scipy.optimize
 import scipy.stats
 
@@ -81,7 +80,7 @@ class Claim:
         conditions: under which the claim is decided.
         primary: whether it is one of the work's main claims.
         ours: words in place of our number, computed from the runs.
-        digits: decimal places of our number.
+        digits: decimal places of our number; on a logarithmic scale it has 4 significant ones.
     """
 
     item: str
@@ -138,15 +137,25 @@ def shown(claim: Claim, words: str) -> Condition:
     return Condition(words, unmet)
 
 
+def unless_refuted(statistic: Statistic, condition: Condition) -> Condition:
+    """Returns a condition of a claim about every run, which one exception refutes without it."""
+
+    def unmet(runs: Runs) -> str:
+        return "" if (statistic(runs).values == 0).any() else condition.unmet(runs)
+
+    return Condition(f"{condition.words}, unless refuted", unmet)
+
+
 def fitted(words: str, **settings: object) -> Condition:
     """Returns the condition that all runs with these settings have fitted their training set."""
 
     def unmet(runs: Runs) -> str:
         accuracies = runs.where(**settings).finished.reindex(columns=["train_accuracy"])
-        least = accuracies["train_accuracy"].astype(float).min()
+        least = accuracies["train_accuracy"].astype(float).min(skipna=False)
         if not len(accuracies) or least >= FITTED - _SINGLE_PRECISION:
             return ""
-        return f"{100 * least:.4g} % of the training set right, {100 * FITTED:g} % needed"
+        share = "an unknown share" if np.isnan(least) else f"{100 * least:.4g} %"
+        return f"{share} of the training set right, {100 * FITTED:g} % needed"
 
     return Condition(f"{words} fits its training set", unmet)
 
@@ -173,12 +182,10 @@ def above_chance(words: str, *, classes: int = 2, **settings: object) -> Conditi
     """
 
     def unmet(runs: Runs) -> str:
-        rows = runs.where(**settings).finished
         found = accuracy(unit=1.0, **settings)(runs)
         if not len(found.values):
             return ""
-        known = rows.get("chance", 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
-        chance, mean = float(known.max()), float(found.values.mean())
+        chance, mean = runs.where(**settings).chance(classes), float(found.values.mean())
         if mean - scipy.stats.norm.isf(TAIL) * found.error > chance:
             return ""
         return f"an accuracy of {mean:.3f}, where a constant answer has {chance:.3f}"
@@ -277,7 +284,9 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
         note = "it would take " + needed(sample, distance, claim.tail)
     spread = float(back(values).std()) if len(values) > 1 else None
     limits = None if sample.exact or np.isnan(low) else (float(back(low)), float(back(high)))
-    return _row(claim, round(float(back(mean)), claim.digits), spread, status, limits, note, p)
+    ours = float(back(mean))
+    ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, claim.digits)
+    return _row(claim, ours, spread, status, limits, note, p)
 
 
 def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
@@ -296,13 +305,18 @@ def _cannot_show(claim: Claim, sample: Sample, runs: Runs) -> str:
 def _p_value(sample: Sample, above: float, below: float) -> float | None:
     """Returns the one-sided p-value of a range: the tail at which the interval touches its end."""
     mean = float(sample.values.mean())
-    if sample.exact or not above < mean < below:
+    no_range = (above, below) == (-np.inf, np.inf)
+    if sample.exact or no_range or not above < mean < below:
         return None
 
     def margin(tail: float) -> float:
         low, high = ends(sample, tail)
-        found = min(low - above, below - high)
-        return found if np.isfinite(found) else -1.0  # nothing bounds the error at so small a tail
+        reach = (
+            np.inf if np.isinf(above) else low - above,
+            np.inf if np.isinf(below) else below - high,
+        )
+        least = float(np.min(reach))
+        return least if np.isfinite(least) else -1.0  # nothing bounds the error at so small a tail
 
     most, least = 0.5 - 1e-12, 1e-12
     if np.isnan(ends(sample, TAIL)[0]) or margin(most) < 0:

@@ -42,15 +42,15 @@ class Runs(NamedTuple):
 
         Args:
             planned: settings of every run that the sweep asks for; "data.noise" is the column
-                "noise", and settings without a column in the results are left out. Empty means the
-                runs that are in the results.
+                "noise", and settings without a column in the results are left out. Empty means that
+                no run can be missing.
             results: one row a run; failed ones have another `status` than "ok".
             outcomes: as the attribute.
             fresh: as the attribute.
         """
         finished = results[results["status"] == "ok"] if "status" in results else results
         rows = [{n.split(".")[-1]: _hashable(v) for n, v in p.items()} for p in planned]
-        asked = pd.DataFrame(rows) if rows else results.reindex(columns=["seed"])
+        asked = pd.DataFrame(rows)
         # Results may be of several runs at once, such as fits over sizes: one row for each of them.
         asked = asked[[name for name in asked if name in results]].drop_duplicates()
         return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
@@ -71,12 +71,23 @@ class Runs(NamedTuple):
         values = values[np.isfinite(values[column])]
         return values.groupby("seed")[column].mean()
 
+    def chance(self, classes: int = 2) -> float:
+        """Returns the accuracy of the best constant answer, the largest of the runs.
+
+        It is the column `chance`, else 1 / `num_classes`, else 1 / `classes`.
+        """
+        rows = self.finished
+        known = rows.get("chance", 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
+        return float(known.max())
+
     def lost(self, column: str) -> str:
         """Names the planned runs without a finite number in a column; "" where there are none."""
         values = self.finished.reindex(columns=[column])[column].astype(float)
         there = self.finished[np.isfinite(values)]
         missing: list[dict[str, object]] = []
         planned = self.planned[[name for name in self.planned if name in self.finished]]
+        if planned.empty:
+            return ""
         # Learners may have settings of their own, which the others' rows leave open.
         for known, rows in planned.groupby(planned.notna().apply(tuple, axis=1)):
             names = [name for name, has in zip(planned, known, strict=True) if has]
@@ -111,7 +122,8 @@ def _hashable(value: object) -> object:
 
 
 def _having(rows: pd.DataFrame, settings: Mapping[str, object]) -> pd.DataFrame:
+    chosen = np.ones(len(rows), bool)
     for name, value in settings.items():
         if name in rows:
-            rows = rows[rows[name].isin(value if isinstance(value, tuple) else (value,))]
-    return rows
+            chosen &= rows[name].isin(value if isinstance(value, tuple) else (value,)).to_numpy()
+    return rows[chosen]

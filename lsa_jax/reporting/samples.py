@@ -141,31 +141,36 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
         distance: between the mean and the number, on the sample's scale.
         tail: of the interval.
     """
-    seeds = len(sample.values)
-    low, high = ends(sample, tail)
+    seeds, (low, high) = len(sample.values), ends(sample, tail)
     if sample.ends is not None and sample.units == 1 and distance > 0 and high > low:
         of_seeds = ((high - low) / (2 * scipy.stats.norm.isf(tail))) ** 2
-        found = _seeds_needed(Variance(of_seeds, 0.0), 1, distance, tail)
-        return f"{found}, if seeds vary as the interval of this one"
+        count = _fewest(Variance(of_seeds, 0.0), 2, distance, tail)
+        words = f"about {count} seeds" if count else f"more than {_MOST_SEEDS} seeds"
+        return f"{words}, if seeds vary as the interval of this one"
     if sample.ends is not None or not distance > 0:
         return "more seeds or test examples"
     of_seeds, of_examples = variance(sample)
     if seeds < 2 and not of_examples:
         return "2 seeds or more"
-    fixed = scipy.stats.norm.isf(tail) * of_examples**0.5
-    if seeds > 1 and fixed < distance:
-        return _seeds_needed(Variance(of_seeds, of_examples), seeds, distance, tail)
-    times = 2 * (fixed / distance) ** 2
-    first = "2 seeds or more and " if seeds < 2 else ""
-    return f"{first}about {times:.1f} times as many test examples"
+    fixed, times = scipy.stats.norm.isf(tail) * of_examples**0.5, 1.0
+    if seeds < 2 or fixed >= distance:
+        times = 2 * (fixed / distance) ** 2  # half of the variance is left to the seeds
+    words = ["2 seeds or more"] if seeds < 2 else []
+    if seeds > 1:
+        count = _fewest(Variance(of_seeds, of_examples / times), seeds, distance, tail)
+        if count is None:
+            words = [f"more than {_MOST_SEEDS} seeds"]
+        elif count > seeds or times == 1:
+            words = [f"about {max(count, seeds + 1)} seeds"]
+    if times != 1:
+        words.append(f"about {times:.1f} times as many test examples")
+    return " and ".join(words)
 
 
-def _seeds_needed(variance: Variance, seeds: int, distance: float, tail: float) -> str:
-    """Returns, in words, how many seeds have an interval of half a length below a distance."""
-    for more in range(seeds + 1, _MOST_SEEDS + 1):
-        if half_length(variance, more, tail) < distance:
-            return f"about {more} seeds"
-    return f"more than {_MOST_SEEDS} seeds"
+def _fewest(variance: Variance, first: int, distance: float, tail: float) -> int | None:
+    """Returns the fewest seeds, from a first number on, whose half length is below a distance."""
+    more = range(first, _MOST_SEEDS + 1)
+    return next((n for n in more if half_length(variance, n, tail) < distance), None)
 
 
 def binomial_error(accuracy: float, examples: int) -> float:

@@ -24,6 +24,9 @@ from lsa_jax.reporting.samples import (
     fieller,
 )
 
+# Stands for a denominator of 0, so that ratios are large and their intervals, too.
+_LEAST = 1e-9
+
 
 def value(
     column: str, *, exact: bool = False, scale: ScaleName = "linear", **settings: object
@@ -151,7 +154,8 @@ def retained(start: Statistic, end: Statistic, *, chance: float = 0.0) -> Statis
         before, after = start(runs), end(runs)
         seeds = before.values.index.intersection(after.values.index)
         a0, a1 = (one.values[seeds] - chance for one in (before, after))
-        share, level = a1 / a0, float(a0.mean())
+        a0 = a0.mask(a0 == 0, _LEAST)
+        share, level = a1 / a0, float(a0.mean()) or _LEAST
 
         def influence(y1: np.ndarray, y0: np.ndarray) -> np.ndarray:
             r = share.to_numpy()[:, None]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from lsa_jax.arrays import real_array, real_numbers
 from lsa_jax.errors import InputError
 
 Tree = TypeVar("Tree")
@@ -108,18 +109,31 @@ def grow(tree: Tree, fresh: Tree, sources: Int[Array | np.ndarray, " grown"]) ->
 
     Returns:
         The layers by the map; everything else, an optimiser's step counter too, as it was.
+
+    Raises:
+        InputError: a leaf is no array of numbers, the two trees do not fit, or `sources` is not of
+            layers of the shallow network.
     """
+    sources = real_array("sources", sources, "grown")
+    if not jnp.issubdtype(sources.dtype, jnp.integer):
+        raise InputError(f"sources holds {sources.dtype}; accepted: numbers of layers, or {NEW}")
+    known = None if isinstance(sources, jax.core.Tracer) else np.asarray(sources)
     sources = jnp.asarray(sources)
 
     def leaf(path: tuple[Any, ...], old: Array, new: Array) -> Array:
+        named = jax.tree_util.keystr(path)
+        old, new = real_numbers(f"tree{named}", old), real_numbers(f"fresh{named}", new)
         # Adafactor has fillings of shape [1] where a parameter has no factored moments.
         if not _is_layers(path) or jnp.shape(old) == jnp.shape(new):
             return jnp.asarray(old)
         wanted = (len(sources), *jnp.shape(old)[1:])
         if jnp.shape(new) != wanted:
             raise InputError(
-                f"{jax.tree_util.keystr(path)} has shape {jnp.shape(new)} in the deeper network; "
-                f"accepted: {wanted}"
+                f"{named} has shape {jnp.shape(new)} in the deeper network; accepted: {wanted}"
+            )
+        if known is not None and (known.min() < NEW or known.max() >= len(old)):
+            raise InputError(
+                f"sources is {known.tolist()}; accepted: layers 0 to {len(old) - 1}, or {NEW}"
             )
         is_new = (sources == NEW).reshape(-1, *(1 for _ in wanted[1:]))
         return jnp.where(is_new, new, jnp.asarray(old)[jnp.maximum(sources, 0)])

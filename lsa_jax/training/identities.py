@@ -4,16 +4,19 @@ They are the same in every process, on any devices and in a resumed run: program
 one replica on a CPU, whatever they are compiled for. Each is 32 bits of a SHA-256.
 """
 
+import functools
 import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from lsa_jax import backend
 from lsa_jax.parallel import BATCH_AXIS, ReplicaLayout
+from lsa_jax.training.optimizers import update
 from lsa_jax.training.programs import Recipe, Source, make_epoch, make_evaluate, make_init
 
 if TYPE_CHECKING:
@@ -110,11 +113,18 @@ def of_steps(
     """
     one = jax.eval_shape(lambda tree: jax.tree.map(lambda a: a[0], tree), states)
     batch = jax.eval_shape(lambda tree: jax.tree.map(lambda a: a[0], tree), problem.validation)
+
+    @functools.wraps(problem.optimizer.update)
+    def updated(gradient: PyTree, state: PyTree, params: PyTree) -> PyTree:
+        return update(
+            problem.optimizer, gradient, state, params, 0.0, lambda p: (jnp.float32(0), p)
+        )
+
     examples = problem.validation, problem.batches(start, 1) if start < stop else ()
     return {
         "data": of_text(f"{problem.checksum} {of_arrays(examples)}"),
         "networks at the start": of_arrays(states),
         "steps": of_arrays(np.array([start, stop, *measured])),
         "loss": of_program(problem.loss, one.params, batch),
-        "optimiser": of_program(problem.optimizer.update, one.params, one.opt_state, one.params),
+        "optimiser": of_program(updated, one.params, one.opt_state, one.params),
     }

@@ -24,8 +24,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
-from lsa_jax.training import identities
-from lsa_jax.training.losses import is_correct
+from lsa_jax.training import contracts, identities
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.programs import (
     PyTree,
@@ -65,7 +64,8 @@ class Evaluation(NamedTuple):
 
     Attributes:
         test: examples to evaluate on, beside the training examples.
-        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy.
+        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy,
+            unless there is one output, beside targets of zero: these are numbers, not classes.
         every: epochs between evaluations; the last epoch is always evaluated.
         batch_size: examples a step; where devices share batches, rounded up to a multiple of their
             number. With batch normalisation, results depend on it.
@@ -222,7 +222,8 @@ def _check_sizes(
 
 
 def _sources(data: Dataset | Source, test: Dataset | Source | None) -> dict[str, Source]:
-    return {"train": Source.of(data)} | ({} if test is None else {"test": Source.of(test)})
+    found = {"train": Source.of(data)}
+    return found if test is None else found | {"test": Source.of(test, "evaluation.test")}
 
 
 def _go_through(
@@ -288,10 +289,12 @@ def train(
     Args:
         key: one key for one run, or keys [replicas].
         model: what is trained; its kernel is not used. Where `apply` takes a `key`, as that of a
-            network with `models.Dropout` does, each step draws with one of its own.
+            network with `models.Dropout` does, each step draws with one of its own. One whose
+            examples act on one another takes `counted`: see `models.Model`.
         data: the training examples.
         loss: `(outputs, targets) -> [n]`, the loss of each example; batches take the mean.
         optimizer: an optax transformation, or a function that makes one from a replica's values.
+            Of further arguments of its update it may ask for `value`, `grad` and `value_fn`.
         epochs: passes over the data.
         batch_size: examples a step, over all devices.
         evaluation: on what it is measured beside the training examples, and how often.
@@ -306,24 +309,24 @@ def train(
         The parameters and the history. With keys [replicas] both have an axis of replicas.
 
     Raises:
-        InputError: a size below 1, no examples, or a checkpoint of another run.
+        InputError: a size below 1, no examples, a loss, metric, optimiser or key that does not
+            fit, or a checkpoint of another run.
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
-    single = key.ndim == 0
-    if single:
-        key, replicas = key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas)
+    key, replicas, single = contracts.check_keys(key, replicas)
     sources = _sources(data, evaluation.test)
     recipe = Recipe(
         model,
         loss,
-        (lambda _: optimizer) if hasattr(optimizer, "update") else optimizer,
-        {"accuracy": is_correct} if evaluation.metrics is None else evaluation.metrics,
+        contracts.optimizers_of(optimizer, replicas),
+        {},
         batch_size,
         evaluation.batch_size,
         frozen,
         layout or ReplicaLayout(len(key)),
     )
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
+    recipe = contracts.fitted(recipe, evaluation.metrics, sources, key, replicas)
     run = _Run(recipe, sources, key, replicas)
     run.watch(evaluation.measuring, epochs)
     identity = functools.partial(

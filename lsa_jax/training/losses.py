@@ -1,49 +1,80 @@
-"""Losses and accuracy of single examples; means and sums are the training loop's business."""
+"""Losses and accuracy of single examples; means and sums are the training loop's business.
+
+Outputs are [n, c]. Targets are rows [n, c]; beside one output, [n] means the same as [n, 1]. The
+cross-entropies and `is_correct` also accept the classes' numbers: whole numbers [n] beside two
+outputs or more. Every other pair of shapes is refused: numpy's rules would compare each output with
+each target. A target that is NaN makes the result of its example NaN.
+"""
 
 from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
+
+from lsa_jax.arrays import real_array
+from lsa_jax.errors import InputError
+
+Outputs = Shaped[Array | np.ndarray, "n ..."]
+Targets = Shaped[Array | np.ndarray, "n ..."]
 
 
-def softmax_cross_entropy(
-    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n c"]
-) -> Float[Array, " n"]:
-    """Returns -sum_c targets_c log softmax(outputs)_c; targets are one-hot rows."""
-    return optax.softmax_cross_entropy(outputs, targets)
+def softmax_cross_entropy(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
+    """Returns -sum_c targets_c log softmax(outputs)_c.
+
+    Args:
+        outputs: [n, c], two or more.
+        targets: probabilities [n, c], such as one-hot rows, or the classes' numbers, integers [n].
+
+    Raises:
+        InputError: other shapes, or a class outside 0 to c - 1. Traced ones give NaN.
+    """
+    outputs, targets = paired(outputs, targets, "classes")
+    return optax.softmax_cross_entropy(outputs, _rows(targets, outputs.shape[1]))
 
 
-def class_mean_cross_entropy(
-    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n c"]
-) -> Float[Array, " n"]:
+def class_mean_cross_entropy(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
     """Returns softmax_cross_entropy / c, the mean over the classes instead of the sum.
 
     Source: the implementation of Karp et al. (2021), where it scales the learning rate by 1 / c.
     """
-    return softmax_cross_entropy(outputs, targets) / outputs.shape[-1]
+    return softmax_cross_entropy(outputs, targets) / np.shape(outputs)[-1]
 
 
-def squared_error(
-    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n c"]
-) -> Float[Array, " n"]:
-    """Returns half the squared distance, summed over the outputs."""
+def squared_error(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
+    """Returns half the squared distance, summed over the outputs.
+
+    Args:
+        outputs: [n, c].
+        targets: [n, c]; of one output also [n].
+
+    Raises:
+        InputError: other shapes.
+    """
+    outputs, targets = paired(outputs, targets, "numbers")
     return 0.5 * jnp.sum(jnp.square(outputs - targets), axis=-1)
 
 
-def logistic(
-    outputs: Float[Array | np.ndarray, "n 1"], targets: Float[Array | np.ndarray, " n"]
-) -> Float[Array, " n"]:
-    """Returns log(1 + exp(-y f)); targets are signs."""
+def logistic(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
+    """Returns log(1 + exp(-y f)).
+
+    Args:
+        outputs: [n, 1].
+        targets: signs, -1 or +1, [n] or [n, 1].
+
+    Raises:
+        InputError: other shapes or targets.
+    """
+    outputs, targets = paired(outputs, targets, "signs")
     return jax.nn.softplus(-targets * outputs[:, 0])
 
 
-def hinge(
-    outputs: Float[Array | np.ndarray, "n 1"], targets: Float[Array | np.ndarray, " n"]
-) -> Float[Array, " n"]:
-    """Returns max(0, 1 - y f); targets are signs."""
+def hinge(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
+    """Returns max(0, 1 - y f); outputs and targets are those of `logistic`."""
+    outputs, targets = paired(outputs, targets, "signs")
     return jax.nn.relu(1.0 - targets * outputs[:, 0])
 
 
@@ -55,18 +86,192 @@ LOSSES: dict[str, Callable] = {
     "hinge": hinge,
 }
 
+_KINDS = {
+    softmax_cross_entropy: "classes",
+    class_mean_cross_entropy: "classes",
+    squared_error: "numbers",
+    logistic: "signs",
+    hinge: "signs",
+}
 
-def is_correct(
-    outputs: Float[Array | np.ndarray, "n c"], targets: Float[Array | np.ndarray, "n ..."]
-) -> Float[Array, " n"]:
-    """Returns 1 where an example is classified correctly, else 0, and NaN where an output is NaN.
 
-    One-hot targets are compared with the largest output; signs, [n] or [n, 1], with the sign of the
-    only output. An output of zero is no correct sign. (argmax over NaN would return class 0, and
-    the accuracy would read as honest chance.)
+def is_correct(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
+    """Returns 1 where an example is classified correctly, else 0.
+
+    NaN where an output or a target is NaN: argmax over NaN would return class 0, and the accuracy
+    would read as honest chance.
+
+    Args:
+        outputs: [n, c].
+        targets: of two outputs or more, one-hot rows [n, c], whose largest entry is compared with
+            the largest output, or the classes' numbers, integers [n]; of one output, numbers [n] or
+            [n, 1] whose sign is compared with the output's. An output of zero is no correct sign.
+
+    Raises:
+        InputError: other shapes, a class outside 0 to c - 1, or a target without a sign. Traced
+            ones give NaN.
     """
-    if targets.size == len(targets):
-        correct = outputs[:, 0] * targets.reshape(-1) > 0
+    outputs, targets = paired(outputs, targets, _kind_of_answers(np.shape(outputs)))
+    if outputs.shape[1] == 1:
+        correct = outputs[:, 0] * targets > 0
+        known = ~jnp.isnan(targets) & (targets != 0)
+    elif targets.ndim == 1:
+        correct = jnp.argmax(outputs, axis=-1) == targets
+        known = (targets >= 0) & (targets < outputs.shape[1])
     else:
         correct = jnp.argmax(outputs, axis=-1) == jnp.argmax(targets, axis=-1)
-    return jnp.where(jnp.isnan(outputs).any(axis=-1), jnp.nan, correct)
+        known = ~jnp.isnan(targets).any(axis=-1)
+    return jnp.where(known & ~jnp.isnan(outputs).any(axis=-1), correct, jnp.nan)
+
+
+def _kind_of_answers(shape: tuple[int, ...]) -> str:
+    """Returns the kind of targets that outputs of a shape are right or wrong about."""
+    return "sides" if shape[1:] == (1,) else "classes"
+
+
+def check_all(function: Callable, size: int, targets: Targets) -> bool:
+    """Checks a whole data set's targets for a loss, or `is_correct`, of this module.
+
+    Args:
+        function: the loss or metric.
+        size: number of outputs, c.
+        targets: of all examples.
+
+    Returns:
+        Whether the function is one of this module.
+
+    Raises:
+        InputError: the targets do not fit.
+    """
+    kind = _kind_of_answers((1, size)) if function is is_correct else _KINDS.get(function)
+    if kind is not None:
+        paired(np.broadcast_to(np.float32(0), (len(targets), size)), targets, kind)
+    return kind is not None
+
+
+def paired(
+    outputs: Outputs, targets: Targets, kind: Literal["classes", "numbers", "signs", "sides"]
+) -> tuple[Float[Array | np.ndarray, "n c"], Shaped[Array | np.ndarray, "n ..."]]:
+    """Returns outputs beside the targets that a loss or metric compares them with.
+
+    Args:
+        outputs: [n, c].
+        targets: as the user has them.
+        kind: what they are: "classes" (rows [n, c > 1], or whole numbers [n]), "numbers" ([n, c]),
+            "signs" (-1 or +1 beside one output) or "sides" (of zero: any numbers but zero).
+
+    Returns:
+        Outputs as floats, and targets: floats of the outputs' shape, int32 [n] of classes' numbers,
+        or floats [n] beside one output that is a sign or a side.
+
+    Raises:
+        InputError: the two do not fit, or targets are not of this kind.
+    """
+    if str(getattr(targets, "dtype", "")) == "bool":
+        targets = targets.astype(np.uint8)
+    outputs = real_array("outputs", outputs, "n c")
+    targets = real_array("targets", targets, "n ...")
+    count, size = outputs.shape
+    if targets.shape[0] != count:
+        raise _refusal(outputs, targets, f"[{count}, ...]", "pass as many of both")
+    if kind == "classes":
+        if size == 1:
+            way_out = "training.logistic takes signs beside one output"
+            raise _refusal(outputs, targets, "two outputs or more", way_out)
+        if targets.ndim == 1 and _is_whole(targets):
+            return floats(outputs), _class_numbers(targets, size)
+    elif kind != "numbers" and size > 1:
+        raise _refusal(outputs, targets, "one output", "training.softmax_cross_entropy takes more")
+    if size == 1 and targets.ndim == 1:
+        targets = targets[:, None]
+    if targets.shape != outputs.shape:
+        raise _refusal(outputs, targets, f"[{count}, {size}]", _way_out(targets, size))
+    if kind in ("signs", "sides"):
+        _check_signs(targets, kind)
+        targets = targets.reshape(-1)
+    return floats(outputs), floats(targets)
+
+
+def _is_whole(array: Array | np.ndarray) -> bool:
+    return jnp.issubdtype(array.dtype, jnp.integer)
+
+
+def floats(array: Array | np.ndarray) -> Float[Array | np.ndarray, "..."]:
+    """Returns floats: differences of whole numbers without a sign wrap around."""
+    return array.astype(np.float32) if _is_whole(array) else array
+
+
+def _refusal(outputs: Array, targets: Array, accepted: str, way_out: str) -> InputError:
+    return InputError(
+        f"targets has shape {targets.shape} ({targets.dtype}) beside outputs of shape "
+        f"{outputs.shape}; accepted: {accepted}; {way_out}"
+    )
+
+
+def _way_out(targets: Array | np.ndarray, size: int) -> str:
+    """Returns what makes rows of targets of another shape."""
+    column = "y[:, 0]" if targets.ndim == 2 and targets.shape[1] == 1 else "y"
+    if targets.size != len(targets):
+        return f"pass one target for each of the {size} outputs"
+    whole = column if _is_whole(targets) else f"{column}.astype(int)"
+    return f"jax.nn.one_hot({whole}, {size}) makes rows of classes' numbers y"
+
+
+def _class_numbers(targets: Array | np.ndarray, size: int) -> Array | np.ndarray:
+    if not isinstance(targets, jax.core.Tracer):
+        least, most = int(targets.min()), int(targets.max())
+        if least < 0 or most >= size:
+            raise InputError(
+                f"targets has class {least if least < 0 else most}; accepted beside {size} "
+                f"outputs: 0 to {size - 1}"
+            )
+    return targets.astype(np.int32)
+
+
+def _check_signs(targets: Array | np.ndarray, kind: str) -> None:
+    """Raises InputError unless numbers beside one output have signs, as far as they are known."""
+    accepted = "-1 and +1" if kind == "signs" else "numbers other than 0"
+    if jnp.issubdtype(targets.dtype, jnp.unsignedinteger):
+        found = f"holds {targets.dtype}, which has no signs"
+    elif isinstance(targets, jax.core.Tracer):
+        return
+    else:
+        values = np.asarray(targets)
+        bad = (values == 0) if kind == "sides" else (abs(values) != 1) & ~np.isnan(values)
+        if not bad.any():
+            return
+        found = f"has {bad.sum()} entries such as {values[bad][0]:g}"
+    raise InputError(
+        f"targets {found}; accepted beside one output: {accepted}; 2.0 * y - 1 makes signs of 0 "
+        "and 1"
+    )
+
+
+def _rows(targets: Array | np.ndarray, size: int) -> Float[Array | np.ndarray, "n c"]:
+    """Returns one-hot rows of classes' numbers, NaN where there is no such class, or rows as is."""
+    if targets.ndim == 2:
+        return targets
+    known = (targets >= 0) & (targets < size)
+    return jnp.where(known[:, None], jax.nn.one_hot(targets, size), jnp.nan)
+
+
+def rows_beside(size: int, targets: Targets) -> Float[Array | np.ndarray, "n k"]:
+    """Returns targets as rows, for kernels that are compared with theirs, y y^T.
+
+    Args:
+        size: number of the network's outputs.
+        targets: rows [n, ...] of any length; classes' numbers, integers [n], beside two outputs or
+            more; numbers [n] beside one.
+
+    Raises:
+        InputError: numbers [n] that are no classes beside two outputs or more.
+    """
+    targets = real_array("targets", targets, "n ...")
+    if targets.ndim > 1 or size == 1:
+        return floats(targets).reshape(len(targets), -1)
+    if not _is_whole(targets):
+        raise InputError(
+            f"targets has shape {targets.shape} ({targets.dtype}) beside {size} outputs; accepted: "
+            f"rows [n, ...]; {_way_out(targets, size)}"
+        )
+    return _rows(_class_numbers(targets, size), size)

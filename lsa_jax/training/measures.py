@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from lsa_jax import kernels
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
+from lsa_jax.training import losses, measure_checks
 
 Params = PyTree[Float[Array | np.ndarray, "..."]]
 Inputs = Shaped[Array | np.ndarray, "n ..."]
@@ -42,6 +43,7 @@ _ROUNDING = 1e-5
 # --- of kernel matrices -------------------------------------------------------------------------
 
 
+@measure_checks.check_arrays
 @partial(jax.jit, static_argnums=0)
 def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Array, "n n"]:
     """Returns the finite NTK of a sub-sample, its mean over outputs, in tiles.
@@ -69,12 +71,14 @@ def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Arr
     return jnp.triu(matrix) + jnp.triu(matrix, 1).T
 
 
+@measure_checks.check_arrays
 def cosine(first: Matrix, second: Matrix) -> Number:
     """Returns <A, B> / (|A| |B|), with Frobenius products."""
     a, b = (jnp.asarray(m) / jnp.linalg.norm(m) for m in (first, second))
     return jnp.sum(a * b)
 
 
+@measure_checks.check_arrays
 def centred_alignment(first: Matrix, second: Matrix) -> Number:
     """Returns the centred kernel alignment (CKA) of two kernel matrices: 1 where they are alike.
 
@@ -115,23 +119,25 @@ def kernel_alignment(apply: Callable, params_0: Params, params_t: Params, inputs
     return centred_alignment(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
 
 
+@measure_checks.check_arrays
 def target_alignment(
     apply: Callable,
     params_0: Params,
     params_t: Params,
     inputs: Inputs,
-    targets: Float[Array | np.ndarray, "n ..."],
+    targets: Shaped[Array | np.ndarray, "n ..."],
 ) -> Number:
     """Returns the CKA of the tangent kernel now to that of the targets, y y^T."""
     del params_0
-    return centred_alignment(tangent_kernel(apply, params_t, inputs), _kernel_of(targets))
+    rows = measure_checks.target_rows(apply, params_t, inputs, targets)
+    return centred_alignment(tangent_kernel(apply, params_t, inputs), _kernel_of(rows))
 
 
-def _kernel_of(features: Float[Array | np.ndarray, "n ..."]) -> Float[Array, "n n"]:
-    rows = jnp.asarray(features).reshape(len(features), -1)
-    return jnp.matmul(rows, rows.T, precision="highest")
+def _kernel_of(rows: Float[Array | np.ndarray, "n k"]) -> Float[Array, "n n"]:
+    return jnp.matmul(rows, jnp.transpose(rows), precision="highest")
 
 
+@measure_checks.check_arrays
 def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
     """Returns |W_t - W_0| / |W_0| of each layer: all arrays in one place of the parameters' tree.
 
@@ -153,6 +159,7 @@ def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
     }
 
 
+@measure_checks.check_arrays
 def activation_change(
     activations: Callable, params_0: Params, params_t: Params, inputs: Inputs
 ) -> dict[str, Number]:
@@ -178,6 +185,7 @@ def activation_change(
     return {layer: jnp.sqrt(jnp.mean((b - a) ** 2)) for layer, (a, b) in pairs.items()}
 
 
+@measure_checks.check_arrays
 def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[str, Number]:
     """Returns how W^T W of each dense layer and its average gradient outer product correlate.
 
@@ -204,6 +212,7 @@ def _correlation(weight: Float[Array, "k f"], outer_product: Float[Array, "k k"]
     return cosine(gram - jnp.mean(gram), outer_product - jnp.mean(outer_product))
 
 
+@measure_checks.check_arrays
 @jax.default_matmul_precision("highest")
 def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
     """Returns D_LR: how far the last layer's features are from the least that its outputs need.
@@ -218,12 +227,13 @@ def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Numb
     leaves the constant out. Theirs are the outputs as they are, here less their means: the same
     where the constant lies in their span, or orthogonal to it. Known to us by accounts of it alone.
     """
-    features = kernels.last_layer_inputs(apply, params_t, inputs)
+    features = losses.floats(kernels.last_layer_inputs(apply, params_t, inputs))
     basis, sizes, _ = jnp.linalg.svd(_centred(apply(params_t, inputs)), full_matrices=False)
     spanned = basis * (sizes > _ROUNDING * sizes[0])[None]
     return 1 - centred_alignment(features @ features.T, spanned @ spanned.T)
 
 
+@measure_checks.check_arrays
 @jax.default_matmul_precision("highest")
 def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
     """Returns the effective rank of the centred features that the last dense layer sees.
@@ -291,24 +301,24 @@ def _compute(
     targets: Float[Array | np.ndarray, "n ..."],
     kernels_known: tuple[Matrix, Matrix] | None = None,
 ) -> dict[str, Any]:
-    given = (params_0, params_t, inputs, targets)
     if kernels_known is None and OF_KERNELS.keys() & set(names):
         kernels_known = tuple(tangent_kernel(apply, p, inputs) for p in (params_0, params_t))
     return {
         name: OF_KERNELS[name](*kernels_known, targets)
         if name in OF_KERNELS
-        else MEASURES[name](apply, *given)
+        else MEASURES[name](apply, params_0, params_t, inputs, targets)
         for name in names
     }
 
 
+@measure_checks.check_arrays
 def measure(
     names: Sequence[str],
     apply: Callable,
     params_0: Params,
     params_t: Params,
     inputs: Inputs,
-    targets: Float[Array | np.ndarray, "n ..."],
+    targets: Shaped[Array | np.ndarray, "n ..."],
     kernels_known: tuple[Matrix, Matrix] | None = None,
 ) -> dict[str, float]:
     """Computes several measures at once, with the kernels that they share computed once.
@@ -319,17 +329,19 @@ def measure(
         params_0: at the start.
         params_t: now.
         inputs: the sub-sample.
-        targets: its targets.
+        targets: rows [n, ...], the classes' numbers, integers [n], or, of one output, numbers [n].
         kernels_known: tangent kernels of the sub-sample at the start and now, where they are known.
 
     Returns:
         Numbers by name; those of layers as "weight_movement/Conv_0".
 
     Raises:
-        InputError: a name is not one of these.
+        InputError: a name is not one of these, or an array is not accepted.
     """
     for name in names:
         require("measures", name, one_of(*MEASURES))
+    if "target_alignment" in names:
+        targets = measure_checks.target_rows(apply, params_t, inputs, targets)
     found = _compute(tuple(names), apply, params_0, params_t, inputs, targets, kernels_known)
     numbers = {}
     for name, value in found.items():

@@ -19,6 +19,7 @@ from lsa_jax import backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import measures
+from lsa_jax.training.measure_checks import check_alone
 from lsa_jax.training.measures import MEASURES, OF_KERNELS, tangent_kernel
 
 VELOCITY = "kernel_velocity"
@@ -145,7 +146,7 @@ class Course:
         apply: Callable,
         starts: PyTree,
         inputs: Shaped[np.ndarray, "replicas n ..."],
-        targets: Float[np.ndarray, "replicas n ..."],
+        targets: Shaped[np.ndarray, "replicas n ..."],
         marks: Sequence[int],
         network: Callable[[PyTree], PyTree] = _itself,
     ) -> None:
@@ -298,6 +299,9 @@ def course_of(
         num_examples: how many of those there are.
         marks: at which the run stops, increasing, the first that of the start.
         seen: examples that a replica is trained on, in all.
+
+    Raises:
+        InputError: outputs of an example depend on others in its batch.
     """
     if not measuring.names or backend.dry_run() is not None:
         return None
@@ -318,5 +322,6 @@ def course_of(
     inputs, targets = (
         np.stack([np.asarray(part) for part in parts]) for parts in zip(*fetched, strict=True)
     )
+    check_alone(apply, jax.tree.map(lambda leaf: leaf[0], starts), inputs[0])
     given = (measuring.names, apply, starts, inputs, targets, chosen)
     return Course(*given, measuring.network)

@@ -7,8 +7,10 @@ import jax
 import optax
 from jaxtyping import ArrayLike, Float
 
+from lsa_jax.arrays import real_array
 from lsa_jax.checks import integer, number, require
 from lsa_jax.errors import InputError
+from lsa_jax.training.losses import floats
 
 SCHEDULES = ("constant", "cosine", "steps")
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
@@ -40,6 +42,7 @@ def make_schedule(
     Raises:
         InputError: the name is not one of these, or a duration is not accepted.
     """
+    learning_rate = _rate(learning_rate)
     require("epochs", epochs, integer(1))
     require("steps_per_epoch", steps_per_epoch, integer(1))
     require("warmup_epochs", warmup_epochs, number(0))
@@ -101,6 +104,7 @@ def make_optimizer(
     Raises:
         InputError: the name is not one of these, or "adam" has factors beside a weight decay.
     """
+    learning_rate = _rate(learning_rate)
     if rate_factors is not None:
         return _by_parameter(name, learning_rate, momentum, weight_decay, rate_factors)
     if name == "adamw":
@@ -116,6 +120,18 @@ def make_optimizer(
     if not weight_decay:
         return optimizer
     return optax.chain(optax.add_decayed_weights(weight_decay), optimizer)
+
+
+def _rate(learning_rate: Any) -> Any:
+    """Returns a learning rate as a number that has a sign, or the schedule that it is.
+
+    Raises:
+        InputError: no number, or several: they would multiply the columns of parameters that have
+            as many.
+    """
+    if callable(learning_rate) or isinstance(learning_rate, float):
+        return learning_rate
+    return floats(real_array("learning_rate", learning_rate, ""))
 
 
 def _by_parameter(
@@ -139,3 +155,34 @@ def _by_parameter(
         last = optax.scale_by_learning_rate(learning_rate)
         return optax.chain(optax.scale_by_adam(), scale, *decay, last)
     return make_optimizer(name, learning_rate)
+
+
+def update(
+    optimizer: optax.GradientTransformation,
+    gradient: Any,
+    state: Any,
+    params: Any,
+    value: Float[ArrayLike, ""],
+    both: Callable[[Any], tuple[Any, Any]],
+) -> tuple[Any, Any]:
+    """Returns an optimiser's updates and its state after them.
+
+    Args:
+        optimizer: an optax transformation; of the arguments that some take beside these three
+            (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`) it is given all that it asks
+            for of `value`, `grad` and `value_fn`.
+        gradient: of the loss.
+        state: of the optimiser.
+        params: that are trained.
+        value: the loss.
+        both: `params -> (loss, gradient)` on the same batch, all parts of it.
+    """
+
+    # Through the sum over the parts of a batch, jax would give each part a gradient of its own.
+    @jax.custom_vjp
+    def value_fn(params: Any) -> Any:
+        return both(params)[0]
+
+    value_fn.defvjp(both, lambda slope, factor: (jax.tree.map(lambda g: factor * g, slope),))
+    given = {"value": value, "grad": gradient, "value_fn": value_fn}
+    return optax.with_extra_args_support(optimizer).update(gradient, state, params, **given)

@@ -3,7 +3,6 @@
 An epoch is one scan over its batches. Everything random is a function of (key, epoch).
 """
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,10 +12,10 @@ import optax
 from jax import lax
 from jaxtyping import Array, ArrayLike, Int, Key
 
-from lsa_jax.data.dataset import Dataset
-from lsa_jax.errors import InputError
-from lsa_jax.models.model import Model
+from lsa_jax.data.dataset import Dataset, checked_dataset
+from lsa_jax.models.model import ExampleShape, Model, accepted
 from lsa_jax.parallel import Layout
+from lsa_jax.training.optimizers import update
 from lsa_jax.training.segments import kept_if
 
 PyTree = Any
@@ -45,20 +44,25 @@ class Source(NamedTuple):
     fetch: Callable[[PyTree, PyTree, Array, Array], Dataset] = _rows_of_dataset
 
     @classmethod
-    def of(cls, data: "Source | Dataset") -> "Source":
+    def of(cls, data: "Source | Dataset", name: str = "data") -> "Source":
         """Returns the source that serves a data set as it is; a source is returned unchanged.
 
+        Args:
+            data: a data set or a source.
+            name: of the argument, for messages.
+
         Raises:
-            InputError: inputs and targets of a data set are not as many.
+            InputError: a data set's arrays are not accepted, or inputs and targets not as many.
         """
         if isinstance(data, Source):
             return data
-        counts = len(data.inputs), len(data.targets)
-        if counts[0] != counts[1]:
-            raise InputError(
-                f"a data set has {counts[0]} inputs and {counts[1]} targets; accepted: as many"
-            )
-        return cls(data, counts[0])
+        data = checked_dataset(name, data)
+        return cls(data, len(data.inputs))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it serves the rows of a data set as they are."""
+        return self.fetch is _rows_of_dataset
 
     def outline(self) -> "Source":
         """Returns the source without its arrays.
@@ -151,7 +155,7 @@ def make_init(recipe: Recipe, source: Source) -> Callable:
     def init(key: Key[Array, ""], replica: PyTree, arrays: PyTree) -> ReplicaState:
         first = jnp.zeros(1, jnp.int32)
         example = jax.eval_shape(source.fetch, arrays, replica, first, jnp.int32(0)).inputs
-        params = recipe.model.init(init_key(key), example.shape[1:])
+        params = recipe.model.init(init_key(key), ExampleShape.of(example))
         opt_state = recipe.optimizer(replica).init(split(params, recipe.frozen)[0])
         return ReplicaState(params, opt_state, jnp.int32(0), jnp.int32(0))
 
@@ -162,11 +166,12 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
     """Returns `(state, key, replica, arrays) -> (state, mean loss over the epoch's batches)`.
 
     A step whose loss is not finite is not taken, nor is any after it: `state.step` then falls short
-    of the steps that are due. A model whose `apply` takes a `key` is given one.
+    of the steps that are due. A model whose `apply` takes a `key` is given one, and one that takes
+    `counted` which examples do not just fill up the batch, where batches are filled up.
     """
     source = source.outline()
     model, loss, layout = recipe.model, recipe.loss, recipe.layout
-    draws = "key" in inspect.signature(model.apply).parameters
+    fills = source.num_examples % recipe.batch_size > 0
 
     def train_epoch(
         state: ReplicaState, key: Key[Array, ""], replica: PyTree, arrays: PyTree
@@ -186,14 +191,19 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
             inputs, targets = source.fetch(arrays, replica, index, epoch)
             trained, fixed = split(state.params, recipe.frozen)
             first = layout.part(jnp.arange(recipe.batch_size))[0]
-            given = {"key": draw_key(key, due, first)} if draws else {}
+            counted = weight if fills else None
+            own = accepted(model.apply, key=draw_key(key, due, first), counted=counted)
 
             def mean_loss(trained: PyTree) -> Array:
-                outputs = model.apply(join(trained, fixed), inputs, **given)
+                outputs = model.apply(join(trained, fixed), inputs, **own)
                 return jnp.sum(weight * loss(outputs, targets)) / count
 
-            value, gradient = layout.total(jax.value_and_grad(mean_loss)(trained))
-            updates, opt_state = optimizer.update(gradient, state.opt_state, trained)
+            def both(trained: PyTree) -> tuple[Array, PyTree]:
+                return layout.total(jax.value_and_grad(mean_loss)(trained))
+
+            value, gradient = both(trained)
+            given = (gradient, state.opt_state, trained, value, both)
+            updates, opt_state = update(optimizer, *given)
             params = join(optax.apply_updates(trained, updates), fixed)
             after = ReplicaState(params, opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
@@ -219,6 +229,7 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
     layout = recipe.layout
     part_size = -(-min(recipe.eval_batch_size, source.num_examples) // layout.num_parts)
     batch_size = part_size * layout.num_parts
+    fills = source.num_examples % batch_size > 0
 
     def evaluate(state: ReplicaState, replica: PyTree, arrays: PyTree) -> dict[str, Array]:
         latest_epoch = jnp.maximum(state.epoch - 1, 0)
@@ -226,7 +237,8 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
         def add(sums: Array, batch: tuple[Array, Array]) -> tuple[Array, None]:
             index, weight = layout.part(batch)
             inputs, targets = source.fetch(arrays, replica, index, latest_epoch)
-            outputs = recipe.model.apply(state.params, inputs)
+            given = accepted(recipe.model.apply, counted=weight if fills else None)
+            outputs = recipe.model.apply(state.params, inputs, **given)
             values = jnp.stack([measure(outputs, targets) for measure in measures.values()])
             # A padded example must not count even where its output is not finite.
             return sums + layout.total(jnp.where(weight > 0, values, 0.0).sum(axis=1)), None

@@ -18,8 +18,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
 from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout, kept_programs
-from lsa_jax.training import identities
+from lsa_jax.training import contracts, identities
 from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of_weights
+from lsa_jax.training.optimizers import update
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 
 PyTree = Any
@@ -108,10 +109,14 @@ def make_programs(
             value, count = loss(params, batch)
             return value, jnp.float32(count)
 
-        summed = layout.total(jax.value_and_grad(total, has_aux=True)(state.params))
-        (value, count), gradient = summed
-        gradient = jax.tree.map(lambda g: g / count, gradient)
-        updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+        def both(params: PyTree) -> tuple[Array, PyTree]:
+            summed = layout.total(jax.value_and_grad(total, has_aux=True)(params))
+            (value, count), gradient = summed
+            return value / count, jax.tree.map(lambda g: g / count, gradient)
+
+        value, gradient = both(state.params)
+        given = (gradient, state.opt_state, state.params, value, both)
+        updates, opt_state = update(optimizer, *given)
         after = NetworkState(optax.apply_updates(state.params, updates), opt_state)
         finite = now.finite & jnp.isfinite(value)
         return Guarded(kept_if(finite, after, state), finite)
@@ -120,13 +125,8 @@ def make_programs(
         now: Guarded, batches: PyTree, measured: Bool[Array, " steps"], validation: PyTree
     ) -> tuple[Guarded, Float[Array, " steps"]]:
         def step(now: Guarded, item: tuple[PyTree, Array]) -> tuple[Guarded, Array]:
-            batch, is_measured = item
-            value = lax.cond(
-                is_measured,
-                lambda: measure_guarded(now, validation),
-                lambda: jnp.float32(jnp.nan),
-            )
-            return take(now, batch), value
+            value = (lambda: measure_guarded(now, validation)), (lambda: jnp.float32(jnp.nan))
+            return take(now, item[0]), lax.cond(item[1], *value)
 
         return lax.scan(step, now, (batches, measured))
 
@@ -181,8 +181,9 @@ def train_steps(
         measuring: of `OF_WEIGHTS`, what is measured since the start, between segments.
 
     Raises:
-        InputError: the checkpoint is of another run.
+        InputError: the checkpoint is of another run, or the loss or the optimiser does not fit.
     """
+    states = contracts.check_problem(problem, states, layout.num_replicas)
     spans = _segments(start, stop, segment)
     marks = [0, *(last - start for _, last in spans)]
     course = course_of_weights(measuring, states.params, marks)
@@ -269,9 +270,8 @@ class Placement(NamedTuple):
 
     def parts(self, count: int) -> list[tuple[int, int, Layout]]:
         """Returns first network, number after the last, and layout, part by part."""
-        size = 1 if self.batch_size else min(self.at_once or count, count)
-        bounds = _segments(0, count, size)
-        return [(start, stop, _layout(self.batch_size, stop - start)) for start, stop in bounds]
+        parts = _segments(0, count, 1 if self.batch_size else min(self.at_once or count, count))
+        return [(*part, _layout(self.batch_size, part[1] - part[0])) for part in parts]
 
 
 EVERYWHERE = Placement()

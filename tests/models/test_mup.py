@@ -72,7 +72,7 @@ def test_factors_are_those_of_the_table(key):
     for (layer, name), (std, of_sgd, of_adam) in TABLE.items():
         np.testing.assert_array_equal(params[layer][name], np.float32(std) * drawn[layer][name])
         assert (sgd[layer][name], adam[layer][name]) == (of_sgd, of_adam)
-    assert standard.rate_factors is None and mup.kernel is None
+    assert standard.rate_factors is None and not mup.kernel
 
 
 def test_a_filter_has_as_many_inputs_as_it_has_places_and_channels():

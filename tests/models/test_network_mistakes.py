@@ -1,12 +1,16 @@
 """Nonlinearities of one's own, and mistakes in a description: one line before any compute."""
 
+import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
+from lsa_jax import kernels
 from lsa_jax.errors import InputError
 from lsa_jax.models import (
     BatchNorm,
@@ -18,8 +22,10 @@ from lsa_jax.models import (
     Relu,
     Residual,
     cnn,
+    from_flax_linen,
     mlp,
     network,
+    scaled,
     wide_resnet,
 )
 
@@ -74,7 +80,63 @@ def test_one_layer_without_a_limit_leaves_the_net_without_a_kernel():
         Residual((Conv(2), BatchNorm())),
         Residual((Conv(2),), (BatchNorm(),)),
     ):
-        assert network([Conv(2), layer, Flatten(), Dense(1)]).kernel is None
+        model = network([Conv(2), layer, Flatten(), Dense(1)])
+        assert not model.kernel
+        for call in (
+            model.kernel,
+            model.ntk,
+            model.nngp,
+            model.kernel.transformed,
+            partial(kernels.gram, model.kernel),
+        ):
+            with pytest.raises(InputError, match="BatchNorm; accepted: kernels.finite"):
+                call(jnp.ones((2, 4, 4, 1)))
+
+
+def test_kernels_that_muP_and_other_libraries_lack_are_refused_with_the_reason(key):
+    layers = [Dense(2), Relu(), Dense(1)]
+    for model, reason in (
+        (network(layers, parameterization="mup", base=layers), "mup"),
+        (from_flax_linen(nn.Dense(1)), "another library"),
+    ):
+        with pytest.raises(InputError, match=f"{reason}.*accepted: kernels.finite_kernel"):
+            model.kernel(jnp.ones((2, 3)))
+        with pytest.raises(InputError, match=f"{reason}.*accepted: kernels.finite_kernel"):
+            scaled(model, 2.0).ntk(jnp.ones((2, 3)))
+
+
+def test_convolutions_warn_once_of_images_whose_channels_come_first(key):
+    model = network([Conv(2), GlobalAvgPool(), Dense(1)])
+    params = model.init(key, (8, 8, 3))
+    images = jnp.ones((2, 1, 8, 9))
+    for see, shape in (
+        (lambda: model.init(key, (3, 8, 8)), "(3, 8, 8)"),
+        (lambda: model.kernel(images), "(1, 8, 9)"),
+        (lambda: model.apply(model.init(key, (8, 8, 8)), jnp.ones((2, 3, 7, 8))), "(3, 7, 8)"),
+    ):
+        with pytest.warns(UserWarning) as warned:
+            see()
+        assert len(warned) == 1 and shape in str(warned[0].message)
+        with warnings.catch_warnings():  # of a shape once
+            warnings.simplefilter("error")
+            see()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.apply(params, jnp.ones((2, 8, 8, 3)))
+        model.init(key, (3, 8, 7))
+        network([Flatten(), Dense(1)]).init(key, (3, 8, 8))
+
+
+def test_parameters_of_other_layers_or_inputs_are_refused_in_a_line(key):
+    model = network([Dense(2), Relu(), Dense(1)])
+    params = model.init(key, (3,))
+    for wrong, x in (
+        (params, jnp.ones((2, 4))),
+        ({"Dense_0": params["Dense_0"]}, jnp.ones((2, 3))),
+        ({}, jnp.ones((2, 3))),
+    ):
+        with pytest.raises(InputError, match="params do not fit.*accepted: params of init"):
+            model.apply(wrong, x)
 
 
 def init(layers, *shape):

@@ -1,5 +1,6 @@
 """What a description of layers is read as: parameters, outputs, and numbers on the way."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -37,8 +38,9 @@ def test_masks_are_drawn_where_there_is_a_key(key):
 @pytest.mark.usefixtures("unchecked")
 def test_an_example_has_a_shape_of_whole_numbers_and_outputs_in_a_row(key):
     model = network([Dense(1)])
-    assert model.init(key, (1,))["Dense_0"]["weight"].shape == (1, 1)
-    for wrong in ((), (0,), (0, 3), [3], (2.5,)):
+    for one in ((1,), np.ones(1), jax.ShapeDtypeStruct((1,), int)):
+        assert model.init(key, one)["Dense_0"]["weight"].shape == (1, 1)
+    for wrong in ((), (0,), (0, 3), [3], (2.5,), np.ones((0, 3)), np.ones(())):
         with pytest.raises(InputError, match="input_shape is"):
             model.init(key, wrong)
     with pytest.raises(InputError, match="the layers end in outputs"):
@@ -50,7 +52,7 @@ def test_a_network_in_mup_has_rates_beside_its_base_and_no_kernel(key):
     layers = ([Dense(width), Relu(), Dense(2)] for width in (12, 3))
     wide, narrow = layers
     model = network(wide, parameterization="mup", base=narrow)
-    assert model.kernel is None
+    assert not model.kernel
     assert model.rate_factors((4,), "adam")["Dense_1"]["weight"] == 1 / 4
     standard = network(wide, parameterization="standard").init(key, (4,))
     start = model.init(key, (4,))
@@ -61,5 +63,5 @@ def test_a_network_in_mup_has_rates_beside_its_base_and_no_kernel(key):
     with pytest.raises(InputError, match="base is None"):
         network(wide, parameterization="mup")
     plain = network(wide)
-    assert plain.kernel is not None
+    assert plain.kernel
     assert plain.rate_factors is None

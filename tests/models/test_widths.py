@@ -61,7 +61,7 @@ def test_the_groups_of_a_residual_network_have_16_32_and_64_channels_and_strides
 )
 def test_muP_is_defined_beside_the_width_factor_1(make, input_shape, last):
     model = make(4, 3, parameterization="mup")
-    assert model.kernel is None
+    assert not model.kernel
     # The readout has four times as many inputs, and as many outputs.
     rates = model.rate_factors(input_shape, "sgd")
     assert rates[last]["weight"] == 1 / 4

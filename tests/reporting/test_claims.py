@@ -227,6 +227,20 @@ def test_accuracies_near_chance_are_warned_of():
     assert claims.is_near_chance(0.4, 2, 10_000)
 
 
+def test_chance_is_the_best_constant_answer_s_accuracy():
+    labels = np.repeat([0, 1], [19, 381])
+    for targets in (labels, labels[:, None], np.eye(2)[labels], 2.0 * labels - 1):
+        assert claims.largest_class(targets) == 381 / 400
+    assert claims.is_near_chance(0.95, 2, 400, 381 / 400)
+    assert not claims.is_near_chance(0.95, 2, 400)
+    assert not claims.is_near_chance(0.99, 2, 400, 381 / 400)
+    rows = pd.DataFrame({"largest_class": [np.nan, 0.25]})
+    assert claims.largest_of(rows) == 0.25
+    assert claims.largest_of(rows[:1]) is claims.largest_of(rows[[]]) is None
+    equal = claims.chance_warning(0.1, 10, 100)
+    assert claims.chance_warning(0.1, 10, 100, 0.1) == equal != ""
+
+
 def test_a_check_that_a_program_starts_is_no_result():
     found = claims.start_up_check([claims.compare("a", "b", [1.0, 1.1], above=0.0)])
     assert [(c.item, c.status, c.ours, c.low) for c in found] == [("a", "not run", "", None)]

@@ -1,5 +1,7 @@
 """Decisions on made-up results whose right answer is known."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,17 @@ from lsa_jax.reporting import evidence
 from lsa_jax.reporting.evidence import Claim, decide
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, ends, fieller, share_ends
+from lsa_jax.reporting.samples import (
+    TAIL,
+    Sample,
+    Variance,
+    ends,
+    fieller,
+    half_length,
+    needed,
+    share_ends,
+    variance,
+)
 from lsa_jax.reporting.statistics import accuracy, minus, retained, value
 
 
@@ -93,6 +105,46 @@ def test_all_of_a_kernels_signal_may_be_lost():
     plain = minus(left("network", 0.0), left("kernel", 0.0))
     assert decide(Claim(item="", statistic=corrected, above=0.0), runs).status == "shown"
     assert decide(Claim(item="", statistic=plain, above=0.0), runs).ours < 5
+
+
+def test_a_learner_at_chance_has_kept_anything():
+    rows = [
+        {"seed": seed, "noise": noise, "test_accuracy": 0.5 + 0.3 * noise, "loss": seed + noise}
+        for seed in range(3)
+        for noise in (0, 1)
+    ]
+    runs = Runs.of([], pd.DataFrame(rows).assign(num_test=1000, id=""))
+    share = retained(*(accuracy(noise=noise) for noise in (0, 1)), chance=50.0)
+    for statistic in (share, minus(share, share)):
+        assert decide(Claim(item="", statistic=statistic, above=0.0), runs).status == "undecided"
+
+
+def test_what_is_not_known_to_fit_has_not_fitted():
+    rows = pd.DataFrame({"seed": [0, 1], "loss": [1.0, 2.0], "train_accuracy": [1.0, np.nan]})
+    claim = Claim(
+        item="", statistic=value("loss"), above=-99.0, conditions=(evidence.fitted("one"),)
+    )
+    assert decide(claim, Runs.of([], rows)).status == "condition not met"
+    assert decide(claim, Runs.of([], rows.assign(train_accuracy=0.99))).status == "shown"
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("spread", [0.1, 1.0])
+@pytest.mark.parametrize("error", [0.1, 1.0])
+@pytest.mark.parametrize("distance", [0.15, 0.7])
+def test_the_seeds_and_test_examples_that_it_would_take_suffice(seeds, spread, error, distance):
+    values = pd.Series(spread * np.linspace(-1, 1, seeds)) if seeds > 1 else pd.Series([0.0])
+    sample = Sample(values, error=error)
+    if half_length(variance(sample), seeds, TAIL) < distance:
+        return
+    words = needed(sample, distance)
+    more = re.search(r"about (\d+) seeds", words)
+    times = re.search(r"about ([\d.]+) times", words)
+    of_seeds, of_examples = variance(sample)
+    left = Variance(of_seeds, of_examples / (float(times[1]) if times else 1))
+    count = int(more[1]) if more else max(seeds, 2)
+    assert seeds == 1 or half_length(left, count, TAIL) < 1.05 * distance
+    assert ("2 seeds or more" in words) == (seeds == 1)
 
 
 def test_agreement_of_fair_coins_is_shown_in_most_draws():
@@ -229,3 +281,21 @@ def test_exact_values_have_no_interval():
     claim = Claim(item="", statistic=value("error", exact=True), below=0.1)
     row = decide(claim, Runs.of([], rows))
     assert (row.status, row.ours, row.low) == ("shown", 0.09, None)
+
+
+def test_an_exception_refutes_without_a_condition_that_is_for_showing():
+    never = evidence.Condition("", lambda runs: "never")
+    statistic = value("holds")
+    for exceptions, status in ((0, "condition not met"), (1, "not shown")):
+        holds = [0.0] * exceptions + [1.0] * (3 - exceptions)
+        rows = pd.DataFrame({"seed": range(3), "holds": holds, "loss": [1.0, 2.0, 3.0]})
+        conditions = (evidence.unless_refuted(statistic, never),)
+        claim = Claim(item="", statistic=statistic, every=True, conditions=conditions)
+        assert decide(claim, Runs.of([], rows)).status == status
+
+
+def test_a_measured_number_on_a_logarithmic_scale_has_four_digits_and_no_p_value():
+    rows = pd.DataFrame({"seed": range(3), "error": [1.2345e-6] * 3, "loss": [1.0, 2.0, 3.0]})
+    row = decide(Claim(item="", statistic=value("error", scale="log")), Runs.of([], rows))
+    assert (row.status, row.p) == ("measured", None)
+    assert row.ours == pytest.approx(1.2345e-6, rel=1e-3)

@@ -1,9 +1,13 @@
 """Losses against numpy and against the definitions."""
 
+import itertools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lsa_jax.errors import InputError
 from lsa_jax.training import LOSSES, is_correct
 
 OUTPUTS = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
@@ -59,3 +63,69 @@ def test_outputs_that_are_not_numbers_are_not_counted_as_class_zero():
     np.testing.assert_array_equal(found, [np.nan, np.nan, 1])
     signs = is_correct(jnp.array([[jnp.nan], [2.0]]), jnp.array([1.0, 1.0]))
     np.testing.assert_array_equal(signs, [np.nan, 1])
+
+
+CLASSES = np.array([0, 1, 2, 3, 0, 1, 2])
+
+
+@pytest.mark.parametrize("name", ["softmax_cross_entropy", "class_mean_cross_entropy"])
+def test_numbers_of_classes_are_one_hot_rows(name):
+    loss = LOSSES[name]
+    expected = loss(OUTPUTS, ONE_HOT)
+    slope = jax.grad(lambda outputs: loss(outputs, ONE_HOT).sum())(OUTPUTS)
+    for kind in (np.uint8, np.int32, np.int64):
+        numbers = CLASSES.astype(kind)
+        np.testing.assert_array_equal(loss(OUTPUTS, numbers), expected)
+        np.testing.assert_array_equal(jax.jit(loss)(OUTPUTS, numbers), expected)
+        found = jax.grad(lambda outputs, numbers=numbers: loss(outputs, numbers).sum())(OUTPUTS)
+        np.testing.assert_array_equal(found, slope)
+    perfect = np.eye(300, dtype=np.float32)  # more classes than a byte counts
+    assert np.mean(is_correct(perfect, np.arange(300))) == 1
+
+
+@pytest.mark.parametrize("function", [LOSSES["softmax_cross_entropy"], is_correct])
+def test_a_class_that_is_not_there_is_refused_or_no_number(function):
+    for wrong in (4, -1):
+        numbers = np.append(CLASSES[:-1], wrong)
+        with pytest.raises(InputError, match="class"):
+            function(OUTPUTS, numbers)
+        found = np.asarray(jax.jit(function)(OUTPUTS, numbers))
+        assert np.isnan(found[-1]) and np.isfinite(found[:-1]).all()
+
+
+@pytest.mark.parametrize("function", [LOSSES["logistic"], LOSSES["hinge"], is_correct])
+def test_zeros_and_ones_are_no_signs(function):
+    labels = np.array([0, 1, 1, 0, 1, 0, 0])
+    for targets in (labels, labels.astype(np.float32), labels[:, None], labels.astype(bool)):
+        with pytest.raises(InputError, match="targets"):
+            function(OUTPUTS[:, :1], targets)
+    with pytest.raises(InputError, match="targets"):
+        jax.eval_shape(function, OUTPUTS[:, :1], labels.astype(bool))
+    assert np.isnan(jax.jit(is_correct)(OUTPUTS[:, :1], labels.astype(np.float32))[0])
+
+
+@pytest.mark.parametrize("name", [*LOSSES, "is_correct"])
+def test_no_shape_is_broadcast(name):
+    function = LOSSES.get(name, is_correct)
+    shapes = [(7,), (7, 1), (7, 4), (7, 5), (7, 7), (7, 4, 1)]
+    fits = {"squared_error": {((7, 1), (7,))}, "is_correct": {((7, 1), (7,)), ((7, 1), (7, 1))}}
+    fits |= dict.fromkeys(("logistic", "hinge"), fits["is_correct"])
+    for outputs, targets in itertools.product(shapes, shapes):
+        given = jnp.ones(outputs), jnp.ones(targets)
+        same = outputs == targets and len(outputs) == 2
+        signs = name in ("logistic", "hinge")
+        if (outputs, targets) in fits.get(name, ()) or (
+            same and not signs and (outputs[1] > 1 or name == "squared_error")
+        ):
+            assert function(*given).shape == (7,)
+        else:
+            with pytest.raises(InputError, match="shape"):
+                function(*given)
+
+
+def test_bytes_do_not_wrap_around_and_narrow_floats_are_widened():
+    images, targets = (np.array([[a, 250]], np.uint8) for a in (3, 200))
+    np.testing.assert_array_equal(LOSSES["squared_error"](images, targets), [0.5 * 197**2])
+    for kind in (jnp.float16, jnp.bfloat16):
+        large = jnp.array([[300.0, -300.0]], kind)
+        assert LOSSES["squared_error"](large, -large)[0] == 2 * (600**2) / 2

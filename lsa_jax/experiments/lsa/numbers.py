@@ -1,16 +1,13 @@
-"""What Karp et al. (NeurIPS 2021; chapter 3 of the thesis) print, to stand beside ours.
-
-And what another code base prints of recursive feature machines.
-"""
+"""Published numbers: Karp et al. (NeurIPS 2021; chapter 3 of the thesis), and another code base."""
 
 from typing import NamedTuple
 
 
 class Retained(NamedTuple):
-    """What the paper prints of the accuracy at zero noise that is retained.
+    """Percentages of the accuracy without noise that are retained.
 
     Attributes:
-        noise: at which noise, the paper's highest.
+        noise: the paper's highest.
         percent: by learner.
     """
 
@@ -19,16 +16,16 @@ class Retained(NamedTuple):
 
 
 class Published(NamedTuple):
-    """What another code base prints of a recursive feature machine.
+    """Results of a recursive feature machine in another code base.
 
     Attributes:
         percent: test accuracy before any update, after one, and so on.
         num_train: training images.
         num_test: test images.
-        classes: labels to guess among.
-        matrix_seconds: what the kernel matrix of the training images takes there; None if it is not
+        classes: number of classes.
+        matrix_seconds: time of the kernel matrix of the training images; None where it is not
             worth a comparison.
-        source: where.
+        source: repository and file.
     """
 
     percent: tuple[float, ...]
@@ -47,19 +44,22 @@ RETAINED: dict[str, Retained] = {
     "lsa/table1/cifar2_gaussian": Retained(2.0, {"network": 96.83, "ntk_finite": 85.54}),
 }
 
+# Test accuracy in percent by learner and standard deviation of the noise.
+Cells = dict[str, dict[float, float]]
+
 _SIGMAS = (0.0, 0.5, 1.0, 2.0)
 
 
-def _by_noise(network: tuple[float, ...], ntk: tuple[float, ...]) -> dict[str, dict[float, float]]:
+def _by_noise(network: tuple[float, ...], ntk: tuple[float, ...]) -> Cells:
     return {
         "network": dict(zip(_SIGMAS, network, strict=True)),
         "ntk_finite": dict(zip(_SIGMAS, ntk, strict=True)),
     }
 
 
-# Karp (thesis, 2024), table B.1: test accuracy in percent on CIFAR-2 with Gaussian noise, by
-# (placement, side of the image, side of the background), learner and standard deviation.
-TEST_ACCURACY_PERCENT: dict[str, dict[tuple[str, int, int], dict[str, dict[float, float]]]] = {
+# Karp (thesis, 2024), table B.1: CIFAR-2 with Gaussian noise, by (placement, side of the image,
+# side of the background).
+TEST_ACCURACY_PERCENT: dict[str, dict[tuple[str, int, int], Cells]] = {
     "lsa/table_b1": {
         ("random_location", 16, 32): _by_noise((94.7, 94.0, 92.8, 91.7), (89.9, 87.3, 83.7, 76.9)),
         ("random_corner", 16, 32): _by_noise((94.3, 94.2, 92.7, 92.6), (91.6, 88.3, 84.5, 78.3)),
@@ -70,14 +70,14 @@ TEST_ACCURACY_PERCENT: dict[str, dict[tuple[str, int, int], dict[str, dict[float
     }
 }
 
-# By how much they differ there without noise, at the most, in points.
+# Largest difference of its learners without noise, in points.
 _CLOSE = max(
     round(of["network"][0.0] - of["ntk_finite"][0.0], 1)
     for of in TEST_ACCURACY_PERCENT["lsa/table_b1"].values()
 )
 
-# Karp et al. (NeurIPS 2021), section 6: without noise NTKs and CNN are on a par in figure 6, and on
-# CIFAR-2 close to each other. In points: a margin of ours, stated before any run; and table B.1's.
+# Karp et al. (NeurIPS 2021), section 6: without noise NTKs and CNN are on a par in figure 6, and
+# close to each other on CIFAR-2. Margins in points: ours, stated before any run; and table B.1's.
 ON_PAR_AT_ZERO_NOISE = {
     "lsa/fig6_mnist": 3.0,
     "lsa/table1/cifar2_photographs": _CLOSE,
@@ -86,7 +86,7 @@ ON_PAR_AT_ZERO_NOISE = {
 
 _SOURCE = "github.com/aradha/agop_feature_learning, kernel_machine_agop/conv_rfm/"
 
-# Beaglehole, Radhakrishnan, Pandit and Belkin (2023): outputs of the notebooks.
+# Beaglehole, Radhakrishnan, Pandit and Belkin (2023): outputs of notebooks.
 PUBLISHED = {
     "conv_rfm/noisy_mnist": Published(
         (52.0, 54.5, 57.3, 59.4), 4000, 4000, 10, 6.7, _SOURCE + "CRFM_noisy_mnist.ipynb"
@@ -94,7 +94,7 @@ PUBLISHED = {
     "conv_rfm/stars": Published((78.0, 94.8), 50, 1025, 2, None, _SOURCE + "CRFM_star.ipynb"),
 }
 
-# What a configuration may name to have these numbers put beside its own.
+# Values of `config.paper_item`.
 PAPER_ITEMS = tuple(
     dict.fromkeys((*RETAINED, *ON_PAR_AT_ZERO_NOISE, *TEST_ACCURACY_PERCENT, *PUBLISHED))
 )

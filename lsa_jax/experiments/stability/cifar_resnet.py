@@ -60,7 +60,8 @@ class GivenBatchNorm(BatchNorm):
         if module.is_mutable_collection(_STATISTICS) and not module.is_initializing():
             module.put_variable(_STATISTICS, "mean", jnp.mean(wide, axis=axes))
             module.put_variable(_STATISTICS, "variance", jnp.var(wide, axis=axes))
-        return normalise_batch(wide, scale, shift, self.epsilon).astype(x.dtype)
+        given = (self.epsilon, None, module.counted)
+        return normalise_batch(wide, scale, shift, *given).astype(x.dtype)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ def fall_table(config: ml_collections.ConfigDict, paths: pd.DataFrame) -> pd.Dat
     path, rows, keys = config.connectivity, [], [*CURVE, "m", "pair"]
     for names, found in paths.groupby(keys) if len(paths) else ():
         row = dict(zip(keys, names, strict=True))
+        row |= {"chance": found["chance"].max()} if "chance" in found else {}
         counts = {"train": row["m"], "test": config.data.num_test or _TEST_IMAGES}
         at_end = np.isclose(found["alpha"], 0) | np.isclose(found["alpha"], 1)
         between = found["alpha"].between(0, 1) & ~at_end

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lsa_jax import parallel
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.stability import linear, networks
 from lsa_jax.experiments.stability.data import Data, data_key, load
 from lsa_jax.experiments.stability.influence import run_influence
@@ -280,6 +281,8 @@ def run(
     trained, paths = _train(group, own, directory, progress), {}
     for k, i in enumerate(_with_paths(group)):
         paths[i] = {name: values[k] for name, values in trained.paths.items()}
+        largest = best_constant_accuracy(own.pool.targets[own.num_train :])
+        paths[i]["chance"] = np.full(len(networks.alphas(config)), largest)
     return [
         with_course(
             _outcome(point.config, trained.table[:, :, i], paths.get(i, {})),

@@ -1,140 +1,223 @@
-"""What the thesis says of decision lists beside what came out: theorems 4.3 and 4.4, figure 4.1."""
+"""Claims about decision lists, stated before any run. One run refutes a claim about all runs.
 
-from collections.abc import Sequence
+Source: Karp (thesis, 2024), chapter 4: theorems 4.3 and 4.4, figure 4.1, and the question from
+which V_0 both matrices are trained to the end.
+"""
+
+import operator
+from collections.abc import Mapping
 
 import ml_collections
+import numpy as np
 import pandas as pd
 import scipy.stats
 
-from lsa_jax.experiments.transformers.runs import (
-    CASE,
-    DRAWN,
-    count,
-    every_run,
-    finished,
-    finite,
-    gaps,
-    item_of,
-    no_sample_of_runs,
-    where,
-)
-from lsa_jax.reporting.claims import LUCK, compare
-from lsa_jax.reporting.doubts import named_runs
-from lsa_jax.reporting.report import Claim
+from lsa_jax.reporting.evidence import Claim, Condition, shown, unless_refuted
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import TAIL, Sample
+from lsa_jax.reporting.statistics import value
 
-# V has "picked up" P where its correlation with P is above this.
+# V has picked up P where its correlation with P is above this.
 PICKED_UP = 0.9
-_PICKED_UP = f"above {PICKED_UP:g}"
+
+# Claims about all runs: item, the thesis' statement, test of a column, our number in words.
+WITHIN_BOUND = {
+    "value_fixed": (
+        "runs that classify perfectly within the bound, V = cP",
+        "all: a step t <= 32 M lambda_max / log L (theorem 4.3)",
+        ("share_of_bound", "<=", 1),
+        "{count}; after {high:.1g} of the bound at most",
+    ),
+    "value_near": (
+        "runs that classify perfectly within the bound, V near cP",
+        "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
+        ("share_of_bound", "<=", 1),
+        "{count}; after {high:.1g} of the bound at most",
+    ),
+}
+LOSS_FALLS = (
+    "runs whose loss falls at every step",
+    "all (proofs of both theorems)",
+    ("largest_rise", "<", 0),
+    "{count}",
+)
+LARGE_GRADIENT = (
+    "squared gradient in W while a token is wrong, over the proof's",
+    "above 1: misclassification implies a large gradient",
+    ("least_slope_ratio", ">", 1),
+    "{low:.3g} at least",
+)
+LAST = {
+    "value_fixed": (
+        "share of W's columns in list order at perfect classification",
+        "1: weights follow the list (section 4.3.2)",
+        ("ordered", "==", 1),
+        "{low:.4g}",
+    ),
+    "value_near": (
+        "largest distance of V from cP, over epsilon",
+        "1 at most (lemma 4.1)",
+        ("value_distance", "<=", 1),
+        "{high:.4g} at most",
+    ),
+}
+COLUMNS_RIGHT = (
+    "columns of V with their largest entry at pi, {}",
+    "all: P shows in V (figure 4.1)",
+    ("columns_right", "==", 1),
+    "{low:.4g} of the columns",
+)
+ATTENTION_NEEDED = (
+    "share of tokens that any V can get right at W = 0",
+    "below 1: attention is needed",
+    ("uniform_attention_limit", "<", 1),
+    "{high:.3f} at most",
+)
+
+CASE = {"vocabulary_size": "L", "sequence_length": "n", "list_length": "M"}
+_EXACT = {"gradient": "exact"}
+_TESTS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, ">": operator.gt}
+Config = ml_collections.ConfigDict
 
 
-def theorem_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> list[Claim]:
-    """Returns what theorem 4.3 or 4.4 says beside what its descents show.
+def make_claims(config: Config) -> list[Claim]:
+    """Returns the claims of a sweep's question."""
+    makers = {"value_step": _step_claims, "value_random": _start_claims}
+    return makers.get(config.question, _theorem_claims)(config)
 
-    A run that ended before its bound without having been perfect does not refute it.
 
-    Args:
-        config: of the sweep.
-        results: its results, those that failed too.
+def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
+    """Returns the steps to perfect classification over the bound on them.
+
+    A run that ended without it has taken more than `max_steps`; where the bound is larger, that
+    decides nothing, and there is no number.
     """
-    theorem = "theorem4_3" if config.question == "value_fixed" else "theorem4_4"
-    drawn = DRAWN[config.question]
-    found = finished(results, [*drawn, "epsilon", "first_perfect", "bound", "ordered"])
-    perfect, bound = found["first_perfect"], found["bound"]
-    over = perfect.notna() | (config.max_steps >= bound)
-    within = where(finite(bound) & over, perfect <= bound)
-    setting = [*CASE, *(["epsilon"] if theorem == "theorem4_4" else [])]
-    ended = found.loc[finite(bound) & ~over, [*setting, "seed"]]
-    ended = [
-        {name: f"{value:g}" for name, value in row.items()} for row in ended.to_dict("records")
-    ]
-    short = f"ended after {config.max_steps} steps, before their bound"
-    doubts = [gaps(config, results), named_runs(short, ended, len(found))]
-    doubts.append(no_sample_of_runs(found, drawn, setting))
-    ours = f"{count(within)}; {perfect.max():g} steps at most, "
-    ours += f"{(perfect / bound).max():.1g} of the bound at most"
-    rise, slope = found["largest_rise"], found["least_slope_ratio"]
-    # Without a step there is no rise, not even one below 0. The proofs have the loss fall.
-    falls = where(finite(rise), rise < 0)
-    large = where(finite(slope), slope > 1)
-    claims = [every_run(theorem, within, ours, doubts)]
-    # A descent that gets nowhere may well do so as the proofs say.
-    nowhere = "" if (within == 1).all() else "not every run is perfect within the bound"
-    doubts = [nowhere, *doubts]
-    least = f"{slope.min():.3g} at least"
-    claims.append(every_run("loss_falls", falls, count(falls), doubts))
-    claims.append(every_run("gradient", large, least, doubts))
-    if theorem == "theorem4_3":
-        ordered = found["ordered"]
-        held = where(finite(ordered), ordered == 1)
-        claims.append(every_run("column_order", held, f"{ordered.min():.4g}", doubts))
-    else:
-        distance = found["value_distance"]
-        near, most = where(finite(distance), distance <= 1), f"{distance.max():.4g} at most"
-        claims.append(every_run("lemma4_1", near, most, doubts))
-    return claims
+    perfect, bound = (results[name].astype(float) for name in ("first_perfect", "bound"))
+    share = perfect.fillna(max_steps + 1) / bound
+    return share.where(perfect.notna() | (share > 1))
 
 
-def _of_one_draw(config: ml_collections.ConfigDict, exact: pd.DataFrame) -> str:
-    """Says why one exact step a size is no result: where it is, another V_0 would change nothing.
+def _in_all(
+    item: str,
+    paper: str,
+    test: tuple[str, str, float],
+    ours: str,
+    runs: Mapping[str, object] = {},
+    condition: Condition | None = None,
+    **options,
+) -> Claim:
+    """Claims that all runs pass a test: those of these settings."""
+    column, sign, bound = test
 
-    The step itself is of the whole population, and no draw but V_0 is in it. V has P where its
-    least entry on P is above its largest off P, by more than two of V_0's entries come to, the
-    largest of all L^2 in 97.5 % of the draws.
-    """
-    beyond = scipy.stats.norm.isf(LUCK / (2 * exact["vocabulary_size"] ** 2))
-    if (exact["on_min"] - exact["off_max"] > 2 * config.value_std * beyond).all():
-        return ""
-    return "one draw of V_0, which may have made it so: it would take 2 seeds or more"
+    def numbers_of(own: Runs) -> pd.Series:  # that no run may have, such as of failed samples
+        return own.finished.reindex(columns=[column])[column].astype(float)
 
+    def statistic(every: Runs) -> Sample:
+        own = every.where(**runs)
+        numbers, exact = numbers_of(own), runs == _EXACT
+        passed = _TESTS[sign](numbers, bound).astype(float).where(np.isfinite(numbers))
+        return Sample(passed, exact=exact, lost=own.lost(column), equal=own.equal_seeds())
 
-def step_claims(config: ml_collections.ConfigDict, results: pd.DataFrame) -> list[Claim]:
-    """Returns what figure 4.1 is said to show beside what the exact and sampled steps show.
+    def in_words(every: Runs) -> str:
+        numbers = numbers_of(every.where(**runs))
+        count = f"{int(statistic(every).values.sum())} of {len(numbers)}"
+        return ours.format(count=count, low=numbers.min(), high=numbers.max())
 
-    A sampled step needs seeds: one sample does not tell what others show. Arguments as in
-    `theorem_claims`.
-    """
-    drawn = DRAWN["value_step"]
-    names = [*drawn, "num_sequences", "columns_right", "uniform_attention_limit"]
-    of_exact = results["gradient"] == "exact"
-    exact, sampled = finished(results[of_exact], names), finished(results[~of_exact], names)
-    largest = sampled[sampled["num_sequences"] == max(config.sweep.num_sequences)]
-    lost = gaps(config, results)
-    one = "it would take 2 seeds or more" if len(largest) == 1 else ""
-    exact_doubts = [lost, _of_one_draw(config, exact)]
-    equal = no_sample_of_runs(largest, drawn, list(CASE)) if len(largest) > 1 else ""
-    sampled_doubts = [lost, one, equal]
-
-    def columns(name: str, rows: pd.DataFrame, doubts: list[str]) -> Claim:
-        right, tokens = rows["columns_right"], rows["vocabulary_size"].min()
-        # A column has its largest entry there by luck in one of L cases.
-        options = {"luck": float(tokens**-tokens)}
-        held = where(finite(right), right == 1)
-        return every_run(name, held, f"{right.min():.4g} of the columns", doubts, **options)
-
-    found = exact["correlation"]
-    held, mean = where(finite(found), found > PICKED_UP), f"{found.mean():.4f}"
-    claims = [
-        columns("exact_columns", exact, exact_doubts),
-        every_run("exact_correlation", held, mean, exact_doubts, bound=_PICKED_UP),
-        columns("sampled_columns", largest, sampled_doubts),
-        _sampled_correlation(largest["correlation"], [lost, equal]),
-    ]
-    limit = sampled["uniform_attention_limit"]
-    # That V is not enough says something where it has what it can have.
-    shown = claims[0].status == "shown"
-    one = "it would take 2 seeds or more" if sampled["seed"].nunique() == 1 else ""
-    doubts = ["" if shown else "V does not show P", lost, one]
-    below, most = where(finite(limit), limit < 1), f"{limit.max():.3f} at most"
-    return [*claims, every_run("attention_needed", below, most, doubts)]
+    conditions = (unless_refuted(statistic, condition),) if condition else ()
+    named = {"item": item, "paper": paper, "conditions": conditions, "ours": in_words}
+    return Claim(statistic=statistic, every=True, **named, **options)
 
 
-def _sampled_correlation(values: pd.Series, doubts: Sequence[str]) -> Claim:
-    """Claims that the mean correlation over samples is above `PICKED_UP`, by its interval."""
-    lost = int((~finite(values)).sum())
-    unless = [*doubts, f"{lost} of {len(values)} runs have no number" if lost else ""]
-    unless = "; ".join(filter(None, unless))
-    names = item_of("sampled_correlation", _PICKED_UP)
-    if lost == len(values) > 0:
-        return Claim(*names, "", None, "undecided", note=unless)
-    claim = compare(*names, values[finite(values)], above=PICKED_UP, unless=unless)
-    return claim.within(-1.0, 1.0)
+def _theorem_claims(config: Config) -> list[Claim]:
+    """Theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained)."""
+    within = _in_all(*WITHIN_BOUND[config.question], primary=True)
+    # A descent that gets nowhere may do as the proofs say.
+    perfect = shown(within, "all runs are perfect within the bound")
+    rows = LOSS_FALLS, LARGE_GRADIENT, LAST[config.question]
+    return [within, *(_in_all(*row, condition=perfect) for row in rows)]
+
+
+def _step_claims(config: Config) -> list[Claim]:
+    """Figure 4.1: P shows in V after one step, the whole population's and the largest sample's."""
+    sampled = {"gradient": "sampled", "num_sequences": max(config.sweep.num_sequences)}
+    tokens, claims = min(case[0] for case in config.sweep.cases), []
+
+    def of_draw(runs: Runs) -> str:
+        rows = runs.where(**_EXACT).finished
+        # The largest of 2 L^2 entries of V_0, in 97.5 % of the draws.
+        beyond = scipy.stats.norm.isf(TAIL / (2 * rows["vocabulary_size"] ** 2))
+        clear = rows["on_min"] - rows["off_max"] > 2 * config.value_std * beyond
+        return "" if clear.all() else "P exceeds the rest of V by less than V_0 may"
+
+    draw = Condition("another draw of V_0 would change nothing", of_draw)
+    for name, runs, condition in (("exact step", _EXACT, draw), ("largest sample", sampled, None)):
+        item, *row = COLUMNS_RIGHT
+        luck = float(tokens) ** -tokens  # a column is right in one of L cases
+        claims += [
+            _in_all(item.format(name), *row, runs, condition, luck=luck),
+            Claim(
+                item=f"correlation of V with P, {name}",
+                statistic=value("correlation", exact=runs == _EXACT, scale="fisher", **runs),
+                paper=f"above {PICKED_UP:g}: P shows in V (figure 4.1)",
+                above=PICKED_UP,
+                conditions=(condition,) if condition else (),
+            ),
+        ]
+    # That V is not enough says something where it has all that it can have.
+    whole = shown(claims[0], "V shows P")
+    return [*claims, _in_all(*ATTENTION_NEEDED, sampled, whole)]
+
+
+def _units(runs: Runs, r: float) -> pd.Series:
+    """Returns, from starts of one r, 1 for the sizes and seeds that succeed at all scales c."""
+    rows = runs.where(randomness=r).finished
+    return rows.groupby([*CASE, "seed"])["success"].min().astype(float)
+
+
+def _by_scale(runs: Runs, r: float) -> str:
+    """Returns how many runs succeed, and how many at each scale c."""
+    rows = runs.where(randomness=r).finished
+    counts = rows.groupby("value_scale")["success"].agg(["sum", "size"]).itertuples()
+    scales = {f"at c = {c:g}": f"{right:g} of {size}" for c, right, size in counts}
+    if len(set(scales.values())) == 1:
+        scales = {"at each c": next(iter(scales.values()))}
+    whole = f"{rows['success'].sum():g} of {len(rows)}: "
+    return whole + ", ".join(f"{count} {at}" for at, count in scales.items())
+
+
+def _start_claims(config: Config) -> list[Claim]:
+    """Starts near cP: all succeed, where fewer do from a random V_0."""
+
+    def from_start(item: str, r: float) -> Claim:
+        def statistic(runs: Runs) -> Sample:
+            own = runs.where(randomness=r)
+            return Sample(_units(runs, r), lost=own.lost("success"), equal=own.equal_seeds())
+
+        def alike(runs: Runs) -> str:
+            near, random = (_units(runs, one) for one in (r, 1.0))
+            table = [[own.sum(), len(own) - own.sum()] for own in (near, random)]
+            p = scipy.stats.fisher_exact(table, alternative="greater").pvalue
+            words = f"{near.sum():g} of {len(near)}, {random.sum():g} of {len(random)}"
+            return "" if p <= TAIL else f"{words}: p = {p:.2g} (Fisher's exact test)"
+
+        fewer = Condition("random starts succeed less often", alike)
+        return Claim(
+            item=f"{item}, r = {r:g}",
+            statistic=statistic,
+            paper="all where near enough",
+            every=True,
+            conditions=(unless_refuted(statistic, fewer),),
+            ours=lambda runs: _by_scale(runs, r),
+        )
+
+    shares = sorted(config.sweep.randomness)
+    claims = [from_start("runs that succeed from cP itself", r) for r in shares if r == 0]
+    near = [r for r in shares if 0 < r < 1]
+    claims += [from_start("runs that succeed from V_0 near cP", r) for r in near[:1]]
+    random = Claim(
+        item="runs that succeed from a random V_0",
+        statistic=value("success", randomness=1.0),
+        paper="left open",
+        ours=lambda runs: _by_scale(runs, 1.0),
+    )
+    return [*claims, random]

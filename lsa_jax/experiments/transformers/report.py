@@ -3,17 +3,18 @@
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import ml_collections
-import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.transformers import figures
-from lsa_jax.experiments.transformers.claims import step_claims, theorem_claims
-from lsa_jax.experiments.transformers.runs import CASE
-from lsa_jax.experiments.transformers.starts import training_claims
+from lsa_jax.experiments.transformers.claims import CASE, Config, make_claims, share_of_bound
+from lsa_jax.experiments.transformers.settings import sweep
 from lsa_jax.reporting import files
+from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
 
 _THEOREM_COLUMNS = {
     "epsilon": "epsilon",
@@ -40,10 +41,6 @@ _STEP_COLUMNS = {
 }
 
 
-def _count(holds: pd.Series) -> str:
-    return f"{int(holds.sum())} of {len(holds)}"
-
-
 def _paths(results: pd.DataFrame, workdir: Path, columns: list[str]) -> pd.DataFrame:
     """Returns one row a step, or evaluation, of every run: its settings and measures."""
     parts = []
@@ -55,12 +52,9 @@ def _paths(results: pd.DataFrame, workdir: Path, columns: list[str]) -> pd.DataF
     return pd.concat(parts, ignore_index=True)
 
 
-def _theorem_report(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
-) -> Report:
-    fine = results[results["status"] == "ok"].reset_index(drop=True)
-    columns = [name for name in (*CASE, "epsilon", "seed") if name in results]
-    paths = _paths(fine, workdir, columns) if len(fine) else pd.DataFrame()
+def _theorem_parts(config: Config, fine: pd.DataFrame, workdir: Path) -> dict[str, Any]:
+    columns = [name for name in (*CASE, "epsilon", "seed") if name in fine]
+    paths = _paths(fine, workdir, columns)
     shown = {n: h for n, h in {**CASE, **_THEOREM_COLUMNS}.items() if n in fine}
     table = fine[list(shown)].rename(columns=shown)
     for heading in table.columns.difference([*CASE.values(), "seed", "steps to perfect"]):
@@ -71,40 +65,33 @@ def _theorem_report(
         "lambda_max is the largest eigenvalue of the Hessian on the path, by Lanczos at every step "
         "and half-way to the next, and eta = 1 / lambda_max on all of it."
     )
-    return Report(
-        title=config.title,
-        tables=[("Steps to perfect classification", table)],
-        claims=theorem_claims(config, results),
-        figures={"decision_lists": functools.partial(figures.draw_paths, fine, paths)},
-        extra_tables={"paths": paths},
-        notes=[note],
-    )
+    return {
+        "tables": [("Steps to perfect classification", table)],
+        "figures": {"decision_lists": functools.partial(figures.draw_paths, fine, paths)},
+        "extra_tables": {"paths": paths},
+        "notes": [note],
+    }
 
 
-def _step_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def _step_parts(config: Config, fine: pd.DataFrame, workdir: Path) -> dict[str, Any]:
     del workdir
-    fine = results[results["status"] == "ok"]
     shown = {n: h for n, h in _STEP_COLUMNS.items() if n in fine}
     fine = fine.assign(sequences=fine["gradient"].where(fine["gradient"] == "exact"))
     if "num_sequences" in fine:
         counts = fine["num_sequences"].map("{:.0f}".format)
         fine = fine.assign(sequences=fine["sequences"].fillna(counts))
     rows = fine.groupby("sequences", sort=False)[list(shown)]
-    table = rows.mean().map(lambda value: f"{value:.4f}" if np.isfinite(value) else "")
-    spread = rows.std().map(lambda value: f" ± {value:.2g}" if np.isfinite(value) else "")
-    table = (table + spread).rename(columns=shown).reset_index()
+    table = rows.agg(lambda values: mean_and_spread(values, ".4f", ".2g"))
     note = (
         "Means over seeds ± their standard deviation; a seed draws V_0 and the sequences. The "
         "thesis shows a picture without numbers; its index i mod (L + 1) is no permutation of L "
         "tokens, so indices are modulo L here."
     )
-    return Report(
-        title=config.title,
-        tables=[("V after one step", table)],
-        claims=step_claims(config, results),
-        figures={"value_step": functools.partial(figures.draw_step, config, fine)},
-        notes=[note],
-    )
+    return {
+        "tables": [("V after one step", table.rename(columns=shown).reset_index())],
+        "figures": {"value_step": functools.partial(figures.draw_step, config, fine)},
+        "notes": [note],
+    }
 
 
 def _median_step(steps: pd.Series) -> str:
@@ -113,53 +100,49 @@ def _median_step(steps: pd.Series) -> str:
     return f"{reached.median():g}" if len(reached) else ""
 
 
-def _training_report(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
-) -> Report:
-    fine = results[results["status"] == "ok"]
-    columns = [*CASE, "value_scale", "randomness", "seed"]
-    curves = _paths(fine, workdir, columns) if len(fine) else pd.DataFrame()
-    groups = fine.groupby([*CASE, "value_scale", "randomness"]) if len(fine) else None
-    table = pd.DataFrame()
-    if groups is not None:
-        table = pd.DataFrame(
-            {
-                "distance of V_0 from cP / c": groups["start_distance"].mean().round(3),
-                "columns right at the start": groups["start_columns_right"].mean().round(3),
-                "runs that succeed": groups["success"].apply(lambda s: _count(s == 1)),
-                "steps to perfect": groups["first_perfect"].apply(_median_step),
-                "accuracy at the end": groups["accuracy"].mean().round(4),
-                "columns right at the end": groups["columns_right"].mean().round(3),
-            }
-        ).reset_index()
-        table = table.rename(columns={**CASE, "value_scale": "c", "randomness": "r"})
+def _training_parts(config: Config, fine: pd.DataFrame, workdir: Path) -> dict[str, Any]:
+    columns = [*CASE, "value_scale", "randomness"]
+    curves, groups = _paths(fine, workdir, [*columns, "seed"]), fine.groupby(columns)
+    table = pd.DataFrame(
+        {
+            "distance of V_0 from cP / c": groups["start_distance"].mean().round(3),
+            "columns right at the start": groups["start_columns_right"].mean().round(3),
+            "runs that succeed": groups["success"].agg(lambda s: f"{int(s.sum())} of {len(s)}"),
+            "steps to perfect": groups["first_perfect"].apply(_median_step),
+            "accuracy at the end": groups["accuracy"].mean().round(4),
+            "columns right at the end": groups["columns_right"].mean().round(3),
+        }
+    ).reset_index()
     note = (
         "V_0 = c ((1 - r) P + r U), the entries of U uniform on [-1, 1]; W_0 = 0. A run succeeds "
         f"where every token of every sequence is right after {config.steps} steps with eta = "
         f"{config.learning_rate:g}. Distance is the largest of an entry; steps are the median over "
-        f"the runs that were perfect at an evaluation, every {config.eval_every} steps. Starts are "
-        "told apart by Fisher's exact test of one side at 2.5 %, in which a size and seed count "
-        "once and succeed where they do at every c; a claim's note has the c at which the test "
-        "tells them apart with the runs of that c alone."
+        f"the runs that were perfect at an evaluation, every {config.eval_every} steps. Random "
+        "starts succeed less often by Fisher's exact test, of one side at 2.5 %; it counts a size "
+        "and seed once, as a success where all c succeed."
     )
-    return Report(
-        title=config.title,
-        tables=[("Success by the start", table)],
-        claims=training_claims(config, results),
-        figures={"value_random": functools.partial(figures.draw_training, fine)},
-        extra_tables={"curves": curves},
-        notes=[note],
-    )
+    named = {**CASE, "value_scale": "c", "randomness": "r"}
+    return {
+        "tables": [("Success by the start", table.rename(columns=named))],
+        "figures": {"value_random": functools.partial(figures.draw_training, fine)},
+        "extra_tables": {"curves": curves},
+        "notes": [note],
+    }
 
 
-_REPORTS: dict[str, Callable[..., Report]] = {
-    "value_fixed": _theorem_report,
-    "value_near": _theorem_report,
-    "value_step": _step_report,
-    "value_random": _training_report,
+_PARTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "value_fixed": _theorem_parts,
+    "value_near": _theorem_parts,
+    "value_step": _step_parts,
+    "value_random": _training_parts,
 }
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
-    return _REPORTS[config.question](config, results, workdir)
+    if "bound" in results:
+        results = results.assign(share_of_bound=share_of_bound(results, config.max_steps))
+    claims = decide_all(make_claims(config), Runs.of(sweep(config), results))
+    fine = results[results["status"] == "ok"].reset_index(drop=True)
+    parts = _PARTS[config.question](config, fine, workdir)
+    return Report(title=config.title, claims=claims, **parts)

@@ -10,8 +10,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
 from lsa_jax.checks import one_of, require
+from lsa_jax.kernels.finite import arguments
 from lsa_jax.kernels.finite import linearize as _derivatives
 from lsa_jax.kernels.finite.layerwise import examples_at_once
 from lsa_jax.kernels.matrices import memory
@@ -61,13 +62,17 @@ def linearize(
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 5.
     """
     require("precision", precision, one_of("highest", "default"))
+    arguments.floating(params)  # refused before the first call
     in_full = precision == "highest"
 
     def apply_lin(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
     ) -> Array:
-        step = jax.tree.map(lambda new, old: new - old, new_params, params)
-        outputs, change = jax.jvp(lambda theta: apply(theta, x), (params,), (step,))
+        start, x = arguments.floating(params), arrays.inputs("x", x)
+        (x,) = arrays.floats_if_taken(functools.partial(apply, start), x)
+        step = arguments.step_between(start, new_params)
+        with arrays.call_errors("apply(params, x)", x):
+            outputs, change = jax.jvp(lambda theta: apply(theta, x), (start,), (step,))
         return outputs + change
 
     return jax.default_matmul_precision("highest")(apply_lin) if in_full else apply_lin
@@ -116,18 +121,18 @@ def linearize_on(
     Raises:
         InputError: the expansions take more memory than there is.
     """
+    params, x, count = arguments.checked(apply, params, x)
     _check_fits(apply, params, x)
     example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
 
     def apply_lin(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], examples: Expansion
     ) -> Array:
-        step = jax.tree.map(lambda new, old: new - old, new_params, params)
+        step = arguments.step_between(params, new_params)
         change = _derivatives.directional_derivative(apply, step, examples.derivatives, example)
         return examples.outputs + change
 
     # One at a time as in the factors, so that memory beside the result is that of a few examples.
-    count = jax.eval_shape(apply, params, x).shape[1]
     at_once = examples_at_once(apply, params, x, count, on_cpu=_AT_A_TIME)
     outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=at_once)
     return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin

@@ -15,6 +15,8 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend
+from lsa_jax.errors import InputError
+from lsa_jax.kernels.finite import arguments
 from lsa_jax.kernels.finite.dense_layers import Scaled, acting_weights, dense_layers, run, trace
 from lsa_jax.kernels.finite.layerwise import factors_of_one
 from lsa_jax.kernels.matrices import memory
@@ -66,6 +68,7 @@ def layer_gradients(
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), which
     calls it AGOP; over positions: Beaglehole et al. (arXiv 2309.00570).
     """
+    params, x, _ = arguments.checked(apply, params, x, empty=False)
     layers, _ = dense_layers(apply, params, x.shape[1:], x.dtype)
     weights = acting_weights(apply, params, x.shape[1:], x.dtype)
     needed = 3 * x.dtype.itemsize * sum(layer.fan_in**2 for layer in layers)
@@ -80,7 +83,8 @@ def layer_gradients(
         products = [jnp.einsum("pof,pog->fg", g, g) for _, g in pairs]
         return [s + product for s, product in zip(sums, products, strict=True)], None
 
-    empty = [jnp.zeros((layer.fan_out, layer.fan_out), x.dtype) for layer in layers]
+    forms = jax.eval_shape(factors_of, x[0]).pairs
+    empty = [jnp.zeros(2 * g.shape[-1:], g.dtype) for _, g in forms]
     sums, _ = lax.scan(add, empty, jnp.asarray(x))
     names = leaf_names(params)
     return [
@@ -100,6 +104,7 @@ def last_layer_inputs(
     Raises:
         InputError: those of all examples do not fit the memory.
     """
+    params, x, _ = arguments.checked(apply, params, x)
     program, _ = trace(apply, params, x.shape[1:], x.dtype)
 
     def of_one(example: Array) -> Array:
@@ -111,6 +116,8 @@ def last_layer_inputs(
             return result
 
         run(program, jax.tree.leaves(params), example[None], note, lambda leaf: None)
+        if not seen:
+            raise InputError("apply has no dense layer; accepted: a network with one or more")
         return seen[-1]
 
     found = functools.partial(lax.map, of_one)

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, Shaped
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
 from lsa_jax.checks import integer, number, one_of, require
 from lsa_jax.errors import InputError
+from lsa_jax.kernels.finite.arguments import count_outputs, pair_seen
 from lsa_jax.kernels.finite.ntk import empirical_ntk
 from lsa_jax.kernels.matrices import memory
 
@@ -76,13 +77,16 @@ def monte_carlo_kernel(
         raise InputError(
             f"max_draws is {max_draws!r}; accepted: whole numbers from min_draws, {min_draws}, on"
         )
+    key, (x1, x2) = arrays.random_key("key", key), arrays.input_pair(x1, x2, empty=False)
 
     def draw(number: Array) -> Array:
         params = init(jax.random.fold_in(key, number))
         if get == "ntk":
             return empirical_ntk(apply, params, x1, x2)
+        first, second = pair_seen(apply, params, x1, x1 if x2 is None else x2)
+        count_outputs(apply, params, first, "x1")
         with jax.default_matmul_precision("highest"):
-            outputs = [apply(params, x) for x in (x1, x1 if x2 is None else x2)]
+            outputs = [jnp.asarray(apply(params, x), float) for x in (first, second)]
             return jnp.matmul(outputs[0], outputs[1].T) / outputs[0].shape[1]
 
     def draw_some(numbers: Array) -> Array:

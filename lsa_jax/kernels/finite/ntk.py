@@ -18,14 +18,16 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.finite import contraction, layerwise
+from lsa_jax.kernels.finite.arguments import count_outputs, floating_leaf, pair_seen
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 
@@ -49,16 +51,8 @@ _BESIDE = 2
 # the examples that it differentiates at a time elsewhere: a pair is two.
 _DIAGONAL_BATCH = 16
 
-
-def _check_pair(x1: Any, x2: Any, *, diagonal: bool) -> None:
-    if x2 is not None and x2.shape[1:] != x1.shape[1:]:
-        raise InputError(
-            f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first axis"
-        )
-    if diagonal and x2 is not None and len(x1) != len(x2):
-        raise InputError(
-            f"x1 has {len(x1)} examples and x2 has {len(x2)}; accepted with diagonal=True: as many"
-        )
+# What to do with parameters that cannot be differentiated in.
+_LEAVE_OUT = "cast them, or leave them out by selected="
 
 
 @jax.default_matmul_precision("highest")
@@ -105,10 +99,16 @@ def empirical_ntk(
     sections 3.2 to 3.4.
     """
     require("method", method, one_of(*_METHODS))
-    _check_pair(x1, x2, diagonal=diagonal)
+    x1, x2 = arrays.input_pair(x1, x2)
+    if diagonal and x2 is not None and len(x1) != len(x2):
+        raise InputError(
+            f"x1 has {len(x1)} examples and x2 has {len(x2)}; accepted with diagonal=True: as many"
+        )
     apply = _hashable(apply)
-    outputs = _check_outputs(apply, params, x1)
     network, chosen, rest = _select(apply, params, selected)
+    params = network.whole(chosen, rest)
+    x1, x2 = pair_seen(apply, params, x1, x2)
+    outputs = count_outputs(apply, params, x1, "x1")
     some = network.given(rest)
     if not len(x1) or (x2 is not None and not len(x2)):
         method = "jacobian"  # the layers' tiles hold one example or more
@@ -175,6 +175,7 @@ def finite_kernel(
         It raises what that raises.
     """
     apply = _hashable(apply)
+    _select(apply, params, selected)  # refuses parameters before the first call
 
     def kernel(
         x1: Shaped[Array | np.ndarray, "n1 ..."],
@@ -191,11 +192,13 @@ def finite_kernel(
     ) -> Stages | None:
         if full or diagonal:
             return None
-        _check_outputs(apply, params, jax.ShapeDtypeStruct((1, *example.shape), example.dtype))
         network, chosen, rest = _select(apply, params, selected)
+        whole = network.whole(chosen, rest)
+        one = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
+        count_outputs(apply, whole, one, "x1")
         some, taken = network.given(rest), method
         if method == "auto":
-            taken = _cheapest(apply, params, some, chosen, example, full=False)
+            taken = _cheapest(apply, whole, some, chosen, example, full=False)
         if taken != "layerwise":
             return None
         found = layerwise.layerwise_stages(some, chosen, example)
@@ -229,16 +232,6 @@ def _check_fits(
     )
 
 
-def _check_outputs(apply: Callable, params: PyTree, x1: Any) -> int:
-    """Returns how many outputs an example has."""
-    outputs = jax.eval_shape(apply, params, x1)
-    if outputs.ndim != 2 or outputs.shape[0] != x1.shape[0]:
-        raise InputError(
-            f"apply turns x1 {x1.shape} into {outputs.shape}; accepted: outputs [n, c]"
-        )
-    return outputs.shape[1]
-
-
 def _hashable(apply: Callable[[Any, Array], Array]) -> Callable[[Any, Array], Array]:
     try:
         hash(apply)
@@ -260,13 +253,18 @@ class _Selected(NamedTuple):
     structure: Any
     choices: tuple[bool, ...]
 
+    def whole(self, chosen: _Leaves, rest: _Leaves) -> PyTree[Array | np.ndarray]:
+        """Returns the tree of all parameters."""
+        parts = {True: iter(chosen), False: iter(rest)}
+        return jax.tree.unflatten(self.structure, [next(parts[choice]) for choice in self.choices])
+
     def given(self, rest: _Leaves) -> Callable[[_Leaves, Array], Array]:
         """Returns the network as a function of the parameters that are differentiated in."""
 
         def restricted(chosen: _Leaves, x: Array) -> Array:
-            parts = {True: iter(chosen), False: iter(rest)}
-            leaves = [next(parts[choice]) for choice in self.choices]
-            return self.apply(jax.tree.unflatten(self.structure, leaves), x)
+            outputs = self.apply(self.whole(chosen, rest), x)
+            # Products and sums of 16 bits would round, and overflow.
+            return outputs.astype(jnp.promote_types(outputs.dtype, jnp.float32))
 
         return restricted
 
@@ -275,19 +273,22 @@ def _select(
     apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], selected: PyTree[bool]
 ) -> tuple[_Selected, _Leaves, _Leaves]:
     """Returns the network of the selected parameters, these, and the others."""
-    leaves, structure = jax.tree.flatten(params)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(params)
+    if not leaves:
+        raise InputError("params is a tree without arrays; accepted: one parameter or more")
+    told = " ".join(repr(selected).split())
     try:
         choices = jax.tree.leaves(jax.tree.broadcast(selected, params))
     except ValueError:
         raise InputError(
-            f"selected is {selected!r}; accepted: booleans in the structure of the parameters, "
+            f"selected is {told}; accepted: booleans in the structure of the parameters, "
             f"{jax.tree.map(lambda _: True, params)!r}, or one for a whole subtree of it"
         ) from None
     if not all(isinstance(choice, bool) for choice in choices) or not any(choices):
-        raise InputError(f"selected is {selected!r}; accepted: booleans, one True or more")
+        raise InputError(f"selected is {told}; accepted: booleans, one True or more")
     parts: dict[bool, _Leaves] = {True: [], False: []}
-    for choice, leaf in zip(choices, leaves, strict=True):
-        parts[choice].append(leaf)
+    for choice, (path, leaf) in zip(choices, leaves, strict=True):
+        parts[choice].append(floating_leaf(path, leaf, _LEAVE_OUT) if choice else jnp.asarray(leaf))
     return _Selected(apply, structure, tuple(choices)), parts[True], parts[False]
 
 

@@ -1,5 +1,6 @@
 """Taylor expansions of a network in its parameters, of any degree."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from lsa_jax import arrays
 from lsa_jax.checks import integer, require
+from lsa_jax.kernels.finite import arguments
 
 
 def taylor_expand(
@@ -37,11 +40,14 @@ def taylor_expand(
     Source: Bai and Lee, Beyond linearization, 2020, section 2, for the second degree.
     """
     require("degree", degree, integer(0))
+    arguments.floating(params)  # refused before the first call
 
     def apply_taylor(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
     ) -> Array:
-        step = jax.tree.map(lambda new, old: new - old, new_params, params)
+        start, x = arguments.floating(params), arrays.inputs("x", x)
+        (x,) = arrays.floats_if_taken(functools.partial(apply, start), x)
+        step = arguments.step_between(start, new_params)
 
         def derivatives(theta: PyTree, left: int) -> tuple[Array, ...]:
             """Returns derivatives 0 ... left along the step, at theta."""
@@ -50,7 +56,8 @@ def taylor_expand(
             values, changes = jax.jvp(lambda t: derivatives(t, left - 1), (theta,), (step,))
             return (*values, changes[-1])
 
-        terms = derivatives(params, degree)
+        with arrays.call_errors("apply(params, x)", x):
+            terms = derivatives(start, degree)
         return sum(term / math.factorial(order) for order, term in enumerate(terms))
 
     return jax.default_matmul_precision("highest")(apply_taylor)

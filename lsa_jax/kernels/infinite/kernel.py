@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import recursion
 from lsa_jax.kernels.infinite.network_shape import is_supported
@@ -55,9 +55,14 @@ class InfiniteKernel(StagedKernel):
         Raises:
             InputError: the recursion does not apply to the network on examples of this shape.
         """
+        if not input_shape:
+            raise InputError("examples have shape (); accepted: [n, ...], one axis or more each")
         example = jax.ShapeDtypeStruct((1, *input_shape), np.float32)
         if (refusal := _why_not(self.steps, example)) is not None:
-            raise InputError(f"the first layer's patches cannot be transformed: {refusal}")
+            raise InputError(
+                f"the first layer's patches cannot be transformed: {refusal}; accepted: networks "
+                f"and examples, here of shape {input_shape}, that the recursion evaluates"
+            )
         return jax.eval_shape(functools.partial(recursion.patches, self.steps), example).shape[-2]
 
     def transformed(self, transform: Float[Array | np.ndarray, "k k"]) -> "InfiniteKernel":
@@ -82,7 +87,9 @@ class InfiniteKernel(StagedKernel):
         Beaglehole et al. (2023), Mechanism of feature learning in convolutional networks, section
         4, for patches.
         """
-        transform = np.asarray(transform, np.float32)
+        transform = np.asarray(
+            arrays.real_array("transform", transform, "k k", finite=True), np.float32
+        )
 
         def check(shape: tuple[int, ...]) -> None:
             size = self.transform_size(shape)
@@ -97,7 +104,10 @@ class InfiniteKernel(StagedKernel):
             x2: Float[Array | np.ndarray, "n2 ..."] | None = None,
             get: Literal["ntk", "nngp"] = "ntk",
         ) -> Float[Array, "n1 n2"]:
+            x1, x2 = arrays.input_pair(x1, x2, whole=False)
             check(x1.shape[1:])
+            if (none := _of_no_examples(x1, x2)) is not None:
+                return none
             kernel = functools.partial(recursion.kernel, self.steps, get=get, transform=transform)
             _check_fits(kernel, x1, x2)
             return kernel(x1, x2)
@@ -160,8 +170,8 @@ def kernel_of_steps(steps: Sequence[Step]) -> InfiniteKernel:
         formulas, several times as fast. Relative to sqrt(K(x, x) K(x', x')) that differs from exact
         arithmetic by a few float32 roundings; examples that are parallel but for a relative
         difference of about 1e-3 count as parallel. In float64 both numbers are those of float64.
-        "auto" is "recursion" where it has every step and inputs are float32 or float64, else
-        "neural_tangents", which has to be installed.
+        "auto" is "recursion" where it has every step, else "neural_tangents", which has to be
+        installed.
 
         It raises InputError if an argument is not accepted, or all pairs at once do not fit the
         memory; `kernels.gram` goes by tiles.
@@ -185,11 +195,7 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
             raise InputError(f"get is {get!r}; accepted: ntk, nngp")
         if method not in _METHODS:
             raise InputError(f"method is {method!r}; accepted: {', '.join(_METHODS)}")
-        if x2 is not None and x2.shape[1:] != x1.shape[1:]:
-            raise InputError(
-                f"x1 is {x1.shape} and x2 is {x2.shape}; accepted: equal shapes but for the first "
-                "axis"
-            )
+        x1, x2 = arrays.input_pair(x1, x2, whole=False)
         if method != "neural_tangents":
             refusal = _why_not(steps, *(x for x in (x1, x2) if x is not None))
             if refusal is None:
@@ -201,6 +207,8 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
                 )
         else:
             refusal = None
+        if (none := _of_no_examples(x1, x2)) is not None:
+            return none
         by_theirs = functools.partial(_by_neural_tangents, kernel_fn, get=get, why=refusal)
         _check_fits(by_theirs, x1, x2)
         values = by_theirs(x1, x2)
@@ -219,6 +227,14 @@ def _infinite_kernel(kernel_fn: Callable, steps: tuple[Step, ...]) -> InfiniteKe
         return None if elsewhere or _why_not(steps, one) else recursion.stages(steps, example, get)
 
     return InfiniteKernel(kernel, stages, steps)
+
+
+def _of_no_examples(
+    x1: Array | np.ndarray, x2: Array | np.ndarray | None
+) -> Float[Array, "n1 n2"] | None:
+    """Returns the kernel without rows or columns; None where there are examples on both sides."""
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    return None if n1 and n2 else jnp.zeros((n1, n2), x1.dtype)
 
 
 def _check_fits(
@@ -258,7 +274,10 @@ def _by_neural_tangents(
             raise InputError(f"{why}; {error}") if why else error from None
         except (NotImplementedError, ValueError) as error:
             first = str(error).splitlines()[0]
-            raise InputError(f"neural-tangents has no kernel of these layers: {first}") from error
+            raise InputError(
+                f"neural-tangents has no kernel of these layers: {first}; accepted: layers and "
+                f"inputs {x1.shape} that it has one of"
+            ) from error
 
 
 def _why_not(

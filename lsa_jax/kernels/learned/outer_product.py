@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.infinite import gradients, recursion, tile_sizes, tiles
 from lsa_jax.kernels.infinite.kernel import InfiniteKernel
@@ -75,9 +75,14 @@ def average_gradient_outer_product(
     Source: Radhakrishnan et al. (2024), Mechanism for feature learning in neural networks;
     Beaglehole et al. (2023), Mechanism of feature learning in convolutional networks, section 3.
     """
-    x, weights = np.asarray(x), np.asarray(weights)
-    points = x if points is None else np.asarray(points)
-    _check(x, weights, points)
+    pair = arrays.input_pair(x, points, names=("x", "points"), whole=False, empty=False)
+    x, points = (None if some is None else np.asarray(some) for some in pair)
+    points = x if points is None else points
+    weights = np.asarray(arrays.real_array("weights", weights, "n c"))
+    if len(weights) != len(x):
+        raise InputError(
+            f"weights are {weights.shape} and x is {x.shape}; accepted: (n, c) and (n, ...)"
+        )
     inner, settings = unwrapped(kernel)
     if isinstance(inner, InfiniteKernel) and inner.steps:
         get = settings.get("get", "ntk")
@@ -88,19 +93,6 @@ def average_gradient_outer_product(
         why = "look for weights or inputs that are not, or are too large for float32"
         raise NumericalError(f"the predictor's gradients are not finite; {why}")
     return total / len(points)
-
-
-def _check(x: np.ndarray, weights: np.ndarray, points: np.ndarray) -> None:
-    if weights.ndim != 2 or len(weights) != len(x) or not len(x):
-        raise InputError(
-            f"weights are {weights.shape} and x is {x.shape}; accepted: (n, c) and (n, ...), n 1 "
-            "or more"
-        )
-    if points.shape[1:] != x.shape[1:] or not len(points):
-        raise InputError(
-            f"points are {points.shape} and x is {x.shape}; accepted: equal shapes but for the "
-            "first axis, and one point or more"
-        )
 
 
 def _check_fits(size: int) -> None:

@@ -24,7 +24,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from lsa_jax import backend, processes
+from lsa_jax import arrays, backend, processes
 from lsa_jax.checks import integer, number, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.learned.outer_product import average_gradient_outer_product
@@ -113,7 +113,8 @@ def recursive_feature_machine(
         InputError: an argument is not accepted, or the directory is another machine's.
         NumericalError: a kernel, its solution or the gradients are not finite, or all gradients 0.
     """
-    x, y = np.asarray(x), np.asarray(y)
+    x = np.asarray(arrays.inputs("x", x, whole=False, empty=False))
+    y, key = np.asarray(arrays.real_array("y", y, "n c")), arrays.random_key("key", key)
     _check(x, y, updates, points, ridge, power)
     size = size or int(np.prod(x.shape[1:]))
     settings = _Settings(min(points, len(x)), float(ridge), float(power))
@@ -173,10 +174,8 @@ def _check(
     require("points", points, integer(1))
     require("ridge", ridge, number(0))
     require("power", power, number(0, above=True))
-    if y.ndim != 2 or len(x) != len(y) or not len(x):
-        raise InputError(
-            f"x is {x.shape} and y {y.shape}; accepted: (n, ...) and (n, c), n 1 or more"
-        )
+    if len(x) != len(y):
+        raise InputError(f"x is {x.shape} and y {y.shape}; accepted: (n, ...) and (n, c)")
 
 
 def _update(

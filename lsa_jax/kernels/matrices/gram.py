@@ -82,8 +82,8 @@ def gram(
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`, which jax can trace and
             compiles once for each function object.
-        x1: first inputs; integers of 8 or 16 bits, as images are stored, are cast to `dtype`, while
-            wider ones (tokens) stay as they are.
+        x1: first inputs; integers become floats, as sums of them overflow. Those of 32 bits or more
+            stay integers where the kernel takes no floats, as with tokens.
         x2: second inputs; None means x1 against itself.
         memory_limit: bytes that computing may take on a device: a tile, by the compiled program's
             own account, and examples that are kept. None takes half of what an accelerator has

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax import processes
+from lsa_jax import arrays, processes
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import file as gram_file
 from lsa_jax.kernels.matrices import memory
@@ -165,13 +165,11 @@ def make_job(
     Raises:
         InputError: the inputs' shapes are not accepted.
     """
-    first = _as_numpy("x1", x1, dtype)
-    second = None if x2 is None else _as_numpy("x2", x2, dtype)
-    if second is not None and first.shape[1:] != second.shape[1:]:
-        raise InputError(
-            f"x1 is {first.shape} and x2 is {second.shape}; accepted: equal shapes but for the "
-            "first axis"
-        )
+    first, second = arrays.input_pair(x1, x2, dtype=dtype, empty=False)
+    first, columns = map(
+        np.asarray, arrays.floats_if_taken(kernel, first, first if second is None else second)
+    )
+    second = None if second is None else columns
     if packed and second is not None:
         raise InputError("packed is True and x2 is given; accepted: one of them")
     if sharded and second is None and not packed:
@@ -200,17 +198,6 @@ def make_job(
             )
     inputs = kernel, first, second, np.dtype(dtype)
     return Job(*inputs, tile, memory_limit, devices, group, packed, sharded, num_rows)
-
-
-def _as_numpy(name: str, x: Any, dtype: str) -> np.ndarray:
-    x = np.asarray(x)
-    if x.ndim == 0 or len(x) == 0:
-        raise InputError(f"{name} is {x.shape}; accepted: [n, ...] with one example or more")
-    if dtype == "float64" and np.issubdtype(x.dtype, np.floating):
-        return x.astype(np.float64, copy=False)
-    if np.issubdtype(x.dtype, np.integer) and x.dtype.itemsize < 4:  # wider ones may be tokens
-        return x.astype(dtype)
-    return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 
 
 def identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:

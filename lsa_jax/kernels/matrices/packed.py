@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
+from lsa_jax import arrays
+from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices.file import Tile, read_record
 from lsa_jax.kernels.matrices.shards import WIDENED, Sharded, by_all, shard_of
 from lsa_jax.processes import ALONE, ProcessGroup
@@ -59,6 +61,11 @@ class PackedMatrix(Sharded):
     ) -> None:
         """Takes this process's tiles of an n x n matrix, as `put` has written them."""
         super().__init__(group)
+        tiles = arrays.real_numbers("tiles", tiles)
+        arrays.check_axes("tiles", tiles.shape, "k side side", empty=True)
+        wanted = stored_shape(n, max(1, tiles.shape[1]), group)
+        if tiles.shape != wanted:
+            raise InputError(f"tiles has shape {tiles.shape}; accepted with n {n}: {wanted}")
         self.tiles, self._n, self._side = tiles, n, tiles.shape[1]
         self._along = math.ceil(n / self._side)
         # Numbers of the tiles on the diagonal, and of those that are here.

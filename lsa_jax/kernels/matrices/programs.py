@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from lsa_jax import backend, parallel
+from lsa_jax import arrays, backend, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices.staged import Stages
 
@@ -127,8 +127,8 @@ def lower(
     """Returns the programs for tiles of one shape, not yet compiled: of rows, columns and pairs.
 
     Raises:
-        InputError: the result is not [rows, columns], or has fewer digits than float64 holds where
-            that is the dtype.
+        InputError: the result is not [rows, columns] of real numbers, or has fewer digits than
+            float64 holds where that is the dtype.
     """
     blocks = [
         backend.form(jax.ShapeDtypeStruct((side, *x.shape[1:]), x.dtype))
@@ -138,9 +138,10 @@ def lower(
         jax.jit, compiler_options=_CPU_OPTIONS if backend.is_cpu() else None
     )
     once = functools.cache(compiled_with(stages.prepare).lower)
-    prepare = [once(block) for block in blocks]
-    prepared = (jax.tree.map(backend.form, side.out_info) for side in prepare)
-    between = compiled_with(stages.between).lower(*prepared)
+    with arrays.call_errors("kernel", *blocks):
+        prepare = [once(block) for block in blocks]
+        prepared = (jax.tree.map(backend.form, side.out_info) for side in prepare)
+        between = compiled_with(stages.between).lower(*prepared)
     shape = getattr(between.out_info, "shape", None)
     if shape != tile_shape:
         raise InputError(
@@ -148,7 +149,9 @@ def lower(
             f"{tile_shape}"
         )
     found = between.out_info.dtype
-    if dtype == np.float64 and jnp.issubdtype(found, jnp.inexact) and found != np.float64:
+    if jnp.issubdtype(found, jnp.complexfloating):
+        raise InputError(f"kernel turns inputs of {x1.dtype} into {found}; accepted: real numbers")
+    if dtype == np.float64 and jnp.issubdtype(found, jnp.floating) and found != np.float64:
         raise InputError(
             f"dtype is 'float64', and kernel turns inputs of {x1.dtype} into {found}; accepted: "
             "'float32', or a kernel in float64 (of a finite network: parameters in float64, and an "

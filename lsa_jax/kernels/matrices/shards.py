@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from jaxtyping import Float
 
+from lsa_jax import arrays
+from lsa_jax.errors import InputError
 from lsa_jax.processes import ProcessGroup
 
 Value = TypeVar("Value")
@@ -121,7 +123,12 @@ class ShardedRows(Sharded):
     ) -> None:
         """Takes this process's rows, of so many in all."""
         super().__init__(group)
-        self.own, self._count = own, count
+        checked = arrays.real_numbers("own", own)
+        self.own, self._count = own if isinstance(own, np.ndarray) else checked, count
+        arrays.check_axes("own", self.own.shape, "m n", empty=True)
+        rows = len(shard_of(count, group))
+        if len(self.own) != rows or not self.own.shape[1]:
+            raise InputError(f"own has shape {self.own.shape}; accepted: ({rows}, n), n 1 or more")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -8,6 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from lsa_jax import arrays
+
 
 class Stages(NamedTuple):
     """A kernel k(x1, x2) = between(prepare(x1), prepare(x2)).
@@ -53,6 +55,7 @@ class StagedKernel:
 
         @functools.wraps(self._kernel)
         def kernel(x1: Array | np.ndarray, *others: Any, **settings: Any) -> Array:
+            x1 = arrays.real_array("x1", x1, "n ...", empty=True)
             check(x1.shape[1:])
             return self._kernel(x1, *others, **settings)
 

@@ -1,7 +1,7 @@
 """Matrices that may be larger than memory, gone through block by block."""
 
+import functools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -14,11 +14,6 @@ _ROWS = 64e6
 
 # Side of a square block, of which two are compared within the cache.
 _SIDE = 1024
-
-
-def as_matrix(matrix: Any) -> np.ndarray | Sharded:
-    """Returns a matrix as an array, but for one that is packed or sharded."""
-    return matrix if isinstance(matrix, Sharded) else np.asanyarray(matrix)
 
 
 def row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
@@ -57,10 +52,14 @@ def asymmetry(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:
     if isinstance(matrix, PackedMatrix):
         return 0.0
     starts = range(0, len(matrix), _SIDE)
+    # Differences of unsigned integers would wrap around, and 16 bits overflow.
+    subtract = functools.partial(np.subtract, dtype=np.result_type(matrix.dtype, np.float32))
     return max(
         float(
             np.abs(
-                matrix[i : i + _SIDE, j : j + _SIDE] - matrix[j : j + _SIDE, i : i + _SIDE].T
+                subtract(
+                    matrix[i : i + _SIDE, j : j + _SIDE], matrix[j : j + _SIDE, i : i + _SIDE].T
+                )
             ).max()
         )
         for i in starts

@@ -105,10 +105,11 @@ def regress_cg(
     """
     if (recorder := backend.dry_run()) is not None:
         predictions = recorder.solve(gram_train, targets, gram_test)
-        return IterativeRegression(predictions, np.zeros(targets.shape), ridge, 0, 0.0)
-    gram_train, gram_test = map(blocks.as_matrix, (gram_train, gram_test))
-    targets = np.asanyarray(targets)
-    problem.check_ridge(ridge)
+        return IterativeRegression(predictions, np.zeros(np.shape(targets)), ridge, 0, 0.0)
+    gram_train = problem.matrix("gram_train", gram_train, whole=False)
+    gram_test = problem.matrix("gram_test", gram_test, whole=False)
+    targets = problem.targets_of(targets)
+    ridge = problem.check_ridge(ridge)
     choice = _chosen(gram_train, rank, factor, checkpoint)
     check_options(tolerance, max_iterations, choice.rank)
     n, c = targets.shape
@@ -121,7 +122,7 @@ def regress_cg(
         gram_train, targets - mean, ridge, choice, limits, checkpoint, progress
     )
     predictions = blocks.multiply(gram_test, weights) + mean
-    return IterativeRegression(predictions, weights, float(ridge), iterations, residual)
+    return IterativeRegression(predictions, weights, ridge, iterations, residual)
 
 
 class _Preconditioning(NamedTuple):

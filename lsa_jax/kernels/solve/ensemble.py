@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
+from lsa_jax import arrays
 from lsa_jax.kernels.matrices.gram import gram
+from lsa_jax.kernels.solve import problem
 from lsa_jax.kernels.solve.spectral import eigendecompose, gradient_flow
 
 
@@ -44,6 +46,10 @@ def ensemble_mean(
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 14;
     `neural_tangents.predict.gradient_descent_mse_ensemble` computes the same.
     """
+    inputs = arrays.real_array("inputs", inputs, "n ...")
+    test_inputs = arrays.real_array("test_inputs", test_inputs, "m ...")
+    targets = problem.targets_of(targets)
+    problem.check_targets(len(inputs), targets)
     spectrum = eigendecompose(gram(kernel, inputs, **options))
     gram_test = gram(kernel, test_inputs, inputs, **options)
     return gradient_flow(spectrum, targets, gram_test, [time], ridge=ridge).test[0]

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from lsa_jax import arrays
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
@@ -99,8 +100,9 @@ def ridge_path_cg(
         InputError: sizes or options are not accepted, or a K that is not symmetric.
         NumericalError: as `regress_cg`, at any of the ridges.
     """
-    gram_train, gram_test = map(blocks.as_matrix, (gram_train, gram_test))
-    targets = np.asanyarray(targets)
+    gram_train = problem.matrix("gram_train", gram_train, whole=False)
+    gram_test = problem.matrix("gram_test", gram_test, whole=False)
+    targets, ridges = problem.targets_of(targets), problem.check_ridges(ridges)
     problem.check(gram_train, targets, gram_test)
     mean = targets.mean(axis=0, dtype=float)
     limits = Limits(tolerance, max_iterations)
@@ -108,7 +110,7 @@ def ridge_path_cg(
     weights = np.concatenate(list(solved.solutions), axis=1)
     products = np.split(blocks.multiply(gram_test, weights), len(ridges), axis=1)
     return [
-        IterativeRegression(product + mean, own, float(ridge), solved.iterations, float(left.max()))
+        IterativeRegression(product + mean, own, ridge, solved.iterations, float(left.max()))
         for product, own, ridge, left in zip(
             products, solved.solutions, ridges, solved.residuals, strict=True
         )
@@ -155,10 +157,10 @@ def leave_one_out_cg(
 
     Source: Bekas, Kokiopoulou and Saad, An estimator for the diagonal of a matrix, 2007.
     """
-    gram_train = blocks.as_matrix(gram_train)
-    targets, n = np.asanyarray(targets), len(gram_train)
+    gram_train = problem.matrix("gram_train", gram_train, whole=False)
+    targets, n = problem.targets_of(targets), len(gram_train)
     require("probes", probes, integer(2))
-    problem.check_ridges(ridges)
+    key, ridges = arrays.random_key("key", key), problem.check_ridges(ridges)
     if min(ridges) == 0 or n < 2:
         raise InputError(
             f"ridges are {tuple(ridges)} for {n} examples; accepted: above 0, for 2 or more"
@@ -248,7 +250,6 @@ def _solve(
 ) -> _Solved:
     """Solves for all right-hand sides at all ridges, each within the tolerance."""
     n, width = right.shape
-    problem.check_ridges(ridges)
     rank = find_rank(n, rank, checkpoint)
     check_options(limits.tolerance, limits.iterations, rank)
     needed = 8.0 * (2 * n * rank + 6 * n * width * len(ridges) + len(ridges) * rank**2)

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Shaped
 
-from lsa_jax import backend, processes
+from lsa_jax import arrays, backend, processes
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import file as gram_file
@@ -112,9 +112,10 @@ def regress_nystrom(
 
     Source: Rudi, Carratino and Rosasco (2017), eq. 6, with the mean taken out.
     """
-    call = _Call(
-        kernel, np.asarray(centres), examples, np.asarray(test), ridge, dtype, memory_limit
-    )
+    centres = np.asarray(arrays.real_array("centres", centres, "m ...", empty=True))
+    test = np.asarray(arrays.real_array("test", test, "k ...", empty=True))
+    ridge = problem.check_ridge(ridge)
+    call = _Call(kernel, centres, examples, test, ridge, dtype, memory_limit)
     first = _checked(call)
     if (recorder := backend.dry_run()) is not None:
         return _noted(recorder, call, first)
@@ -124,9 +125,7 @@ def regress_nystrom(
     of_all = np.zeros((len(centres), len(mean)))
     of_all[features.kept] = weights
     seen, rank = int(sums.examples), len(weights)
-    return NystromRegression(
-        predictions, of_all, mean, float(ridge), seen, rank, condition, train_error
-    )
+    return NystromRegression(predictions, of_all, mean, ridge, seen, rank, condition, train_error)
 
 
 def _predict(
@@ -155,7 +154,6 @@ class _Call(NamedTuple):
 def _checked(call: _Call) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first batch, once the arguments are known to be accepted, and to fit."""
     centres, test = call.centres, call.test
-    problem.check_ridge(call.ridge)
     check_options(call.memory_limit, None, call.dtype, None, EVERYWHERE)
     require("examples.count", call.examples.count, integer(1))
     if not len(centres) or test.shape[1:] != centres.shape[1:]:

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
+from lsa_jax import arrays
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.solve import blocks, cholesky, problem
 from lsa_jax.kernels.solve.cholesky import Factor
@@ -62,8 +63,11 @@ def posterior(
 
     Source: Lee et al., Deep neural networks as Gaussian processes, 2018, eq. 8 and 9.
     """
-    gram_train, targets, gram_test, prior = map(np.asarray, (gram_train, targets, gram_test, prior))
-    problem.check_ridge(ridge)
+    gram_train = problem.matrix("gram_train", gram_train)
+    targets = problem.targets_of(targets)
+    gram_test = problem.matrix("gram_test", gram_test)
+    prior = np.asarray(arrays.real_array("prior", prior, empty=True))
+    ridge = problem.check_ridge(ridge)
     problem.check(gram_train, targets, gram_test)
     n, m = len(gram_train), len(gram_test)
     if prior.shape not in ((m,), (m, m)):
@@ -81,7 +85,7 @@ def posterior(
         raise problem.not_positive_definite(n, ridge, relative)
     mean = blocks.multiply(gram_test, cholesky.solve(factor, targets.astype(float)))
     covariance = _covariance(factor, gram_test, prior)
-    return Posterior(mean, covariance, float(ridge), factor.condition)
+    return Posterior(mean, covariance, ridge, factor.condition)
 
 
 def _covariance(factor: Factor, gram_test: np.ndarray, prior: np.ndarray) -> np.ndarray:

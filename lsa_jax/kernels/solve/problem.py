@@ -1,9 +1,11 @@
 """What a regression problem must be, and what is said where it cannot be solved."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from jaxtyping import Real, Shaped
 
+from lsa_jax import arrays
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.packed import PackedMatrix
@@ -14,18 +16,57 @@ from lsa_jax.kernels.solve import blocks
 LARGEST_ASYMMETRY = 1e-3
 
 
-def check_ridge(ridge: float) -> None:
-    """Raises InputError unless the ridge is finite and not negative."""
-    if not 0 <= ridge < np.inf:
+def check_ridge(ridge: Any) -> float:
+    """Returns a ridge that is a finite number and not negative, or raises InputError."""
+    number = float(arrays.real_array("ridge", ridge, ""))
+    if not 0 <= number < np.inf:
         raise InputError(f"ridge is {ridge}; accepted: 0 or more")
+    return number
 
 
-def check_ridges(ridges: Sequence[float]) -> None:
-    """Raises InputError unless there are ridges, all of them accepted."""
-    if not len(ridges):
+def check_ridges(ridges: Any) -> list[float]:
+    """Returns ridges, one or more, all of them accepted, or raises InputError."""
+    numbers = np.asarray(arrays.real_array("ridges", ridges, "r", empty=True)).tolist()
+    if not numbers:
         raise InputError("there are no ridges to choose among; accepted: at least one")
-    for ridge in ridges:
-        check_ridge(ridge)
+    return [check_ridge(ridge) for ridge in numbers]
+
+
+def matrix(name: str, values: Any, *, whole: bool = True) -> Shaped[np.ndarray, "m n"] | Sharded:
+    """Returns a matrix that may be larger than memory: no entry is read, and none is copied.
+
+    Args:
+        name: of the argument, for the message.
+        values: the argument.
+        whole: whether a packed matrix is laid out as an array; else it is returned as it is.
+
+    Raises:
+        InputError: not two axes of real numbers.
+    """
+    if isinstance(values, Sharded) and not whole:
+        return values
+    found = np.asarray(arrays.real_numbers(name, values))
+    arrays.check_axes(name, found.shape, "m n", empty=True)
+    return found
+
+
+def targets_of(targets: Any) -> Real[np.ndarray, "n c"]:
+    """Returns targets as an array, or raises InputError."""
+    found = np.asarray(arrays.real_array("targets", targets, empty=True))
+    check_columns(found)
+    return found
+
+
+def check_columns(targets: Shaped[np.ndarray, "..."]) -> None:
+    """Raises InputError unless targets are [n, c], c 1 or more."""
+    if targets.ndim == 1 and targets.dtype.kind in "iu":
+        raise InputError(
+            f"targets has shape {targets.shape}; accepted: [n, c]; jax.nn.one_hot(targets, "
+            "classes) turns class numbers into targets, targets[:, None] makes one column of them"
+        )
+    arrays.check_axes("targets", targets.shape, "n c", empty=True)
+    if not targets.shape[1]:
+        raise InputError(f"targets has shape {targets.shape}; accepted: [n, c], c 1 or more")
 
 
 def check_kernel(gram_train: np.ndarray | PackedMatrix) -> None:
@@ -35,7 +76,7 @@ def check_kernel(gram_train: np.ndarray | PackedMatrix) -> None:
         InputError: its shape, its trace or its asymmetry.
         NumericalError: entries that are not finite.
     """
-    if gram_train.ndim != 2 or gram_train.shape[0] != gram_train.shape[1] or not len(gram_train):
+    if gram_train.shape[0] != gram_train.shape[1] or not len(gram_train):
         raise InputError(f"gram_train is {gram_train.shape}; accepted: (n, n) with n 1 or more")
     _check_finite("gram_train", gram_train)
     trace = blocks.mean_diagonal(gram_train) * len(gram_train)
@@ -58,11 +99,11 @@ def check_targets(
         InputError: their shapes.
         NumericalError: entries that are not finite.
     """
-    if targets.ndim != 2 or len(targets) != n:
+    if len(targets) != n:
         raise InputError(f"targets are {targets.shape}; accepted with {n} examples: ({n}, c)")
     _check_finite("targets", targets)
     if gram_test is not None:
-        if gram_test.ndim != 2 or gram_test.shape[1] != n:
+        if gram_test.shape[1] != n:
             raise InputError(
                 f"gram_test is {gram_test.shape}; accepted with {n} training examples: (m, {n})"
             )
@@ -81,7 +122,7 @@ def check(
     n = len(targets)
     if not n:
         raise InputError("there are 0 targets; accepted: 1 or more")
-    if targets.ndim != 2 or gram_train.shape != (n, n) or gram_test.shape[1:] != (n,):
+    if gram_train.shape != (n, n) or gram_test.shape[1] != n:
         raise InputError(
             f"targets are {targets.shape}, gram_train is {gram_train.shape} and gram_test "
             f"{gram_test.shape}; accepted with {n} targets: ({n}, c), ({n}, {n}) and (m, {n})"

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float, Key
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.solve import blocks, cholesky, problem, spectral
 from lsa_jax.kernels.solve.cholesky import Precision
@@ -68,8 +68,11 @@ def regress(
     """
     if (recorder := backend.dry_run()) is not None:
         return Regression(recorder.solve(gram_train, targets, gram_test), ridge, 1.0)
-    gram_train, targets, gram_test = map(np.asarray, (gram_train, targets, gram_test))
-    problem.check_ridge(ridge)
+    gram_train, gram_test = (
+        problem.matrix("gram_train", gram_train),
+        problem.matrix("gram_test", gram_test),
+    )
+    targets, ridge = problem.targets_of(targets), problem.check_ridge(ridge)
     if precision not in cholesky.PRECISIONS:
         raise InputError(f"precision is {precision!r}; accepted: {', '.join(cholesky.PRECISIONS)}")
     if overwrite and precision == "float32":
@@ -107,8 +110,8 @@ def fitted_weights(
         InputError: what `regress` refuses.
         NumericalError: entries that are not finite, or a matrix that is not positive definite.
     """
-    gram_train, targets = map(np.asarray, (gram_train, targets))
-    problem.check_ridge(ridge)
+    gram_train, targets = problem.matrix("gram_train", gram_train), problem.targets_of(targets)
+    ridge = problem.check_ridge(ridge)
     problem.check(gram_train, targets, gram_train[:1])
     problem.check_memory(len(gram_train), 8 * len(gram_train) ** 2, "fewer examples")
     found = _weights(gram_train, targets, ridge)
@@ -131,7 +134,7 @@ def _solve(
     if found is None:
         return None
     weights, mean, condition = found
-    return Regression(blocks.multiply(gram_test, weights) + mean, float(ridge), condition)
+    return Regression(blocks.multiply(gram_test, weights) + mean, ridge, condition)
 
 
 def _weights(
@@ -197,10 +200,10 @@ def select_ridge(
         InputError: no ridge, or too few examples to hold any out, or what `regress` refuses.
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
-    problem.check_ridges(ridges)
+    ridges, key = problem.check_ridges(ridges), arrays.random_key("key", key)
     if len(ridges) == 1 or backend.dry_run() is not None:
-        return float(ridges[0])
-    gram_train, targets = np.asarray(gram_train), np.asarray(targets)
+        return ridges[0]
+    gram_train, targets = problem.matrix("gram_train", gram_train), problem.targets_of(targets)
     problem.check(gram_train, targets, gram_train)
     count = round(held_out * len(targets))
     if not 0 < count < len(targets):

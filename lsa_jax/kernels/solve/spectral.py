@@ -7,6 +7,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Array, Float
 
+from lsa_jax import arrays
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.solve import blocks, problem
 
@@ -48,7 +49,7 @@ def eigendecompose(gram_train: Float[Array | np.ndarray, "n n"]) -> Spectrum:
         InputError: a matrix that is not symmetric, or does not fit the memory.
         NumericalError: entries that are not finite.
     """
-    gram_train = np.asarray(gram_train)
+    gram_train = problem.matrix("gram_train", gram_train)
     problem.check_kernel(gram_train)
     n = len(gram_train)
     problem.check_memory(n, 32 * n**2, "regress, one ridge at a time")
@@ -87,8 +88,9 @@ def ridge_path(
         InputError: sizes or ridges are not accepted, or do not fit the memory.
         NumericalError: entries that are not finite.
     """
-    targets, gram_test = np.asarray(targets), np.asarray(gram_test)
-    problem.check_ridges(ridges)
+    targets = problem.targets_of(targets)
+    gram_test = problem.matrix("gram_test", gram_test)
+    ridges = problem.check_ridges(ridges)
     problem.check_targets(len(spectrum.values), targets, gram_test)
     size = 8 * len(gram_test) * len(spectrum.values)
     problem.check_memory(len(spectrum.values), size, "test examples a part at a time")
@@ -125,8 +127,8 @@ def leave_one_out(
 
     Source: Rasmussen and Williams, Gaussian processes for machine learning, 2006, eq. 5.12.
     """
-    targets, n = np.asarray(targets), len(spectrum.values)
-    problem.check_ridges(ridges)
+    targets, n = problem.targets_of(targets), len(spectrum.values)
+    ridges = problem.check_ridges(ridges)
     problem.check_targets(n, targets)
     if n < 2:
         raise InputError(f"there is {n} example; accepted: 2 or more, to leave one out")
@@ -164,8 +166,9 @@ def leave_one_out_ridge(
         InputError: no ridge, fewer than two examples, or what `regress` refuses.
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
-    problem.check_ridges(ridges)
-    ordered = sorted(float(ridge) for ridge in ridges)
+    ordered = sorted(problem.check_ridges(ridges))
+    gram_train = problem.matrix("gram_train", gram_train)
+    problem.check_targets(len(gram_train), problem.targets_of(targets))
     spectrum = eigendecompose(gram_train)
     errors = leave_one_out(spectrum, targets, ordered)
     if not np.isfinite(errors).any():
@@ -216,8 +219,10 @@ def gradient_flow(
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 10 and
     11; `neural_tangents.predict.gradient_descent_mse` has the same scale of time.
     """
-    targets, gram_test = np.asarray(targets, dtype=float), np.asarray(gram_test)
-    problem.check_ridge(ridge)
+    targets = problem.targets_of(targets).astype(float, copy=False)
+    gram_test = problem.matrix("gram_test", gram_test)
+    ridge = problem.check_ridge(ridge)
+    times = np.asarray(arrays.real_array("times", times, "t", empty=True)).tolist()
     problem.check_targets(len(spectrum.values), targets, gram_test)
     started = _outputs("train_outputs", train_outputs, targets.shape)
     test_started = _outputs("test_outputs", test_outputs, (len(gram_test), targets.shape[1]))
@@ -242,7 +247,7 @@ def gradient_flow(
 def _outputs(name: str, outputs: Array | np.ndarray | None, shape: tuple[int, int]) -> np.ndarray:
     if outputs is None:
         return np.zeros(shape)
-    outputs = np.asarray(outputs, dtype=float)
+    outputs = np.asarray(arrays.real_array(name, outputs), dtype=float)
     if outputs.shape != shape:
         raise InputError(f"{name} are {outputs.shape}; accepted: None or {shape}")
     if not np.isfinite(outputs).all():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
+from lsa_jax import arrays
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices.file import digest
@@ -45,10 +46,14 @@ class Stream(NamedTuple):
             InputError: unequal lengths, no rows, or a size below 1.
         """
         require("size", size, integer(1))
-        if len(inputs) != len(targets) or not len(inputs):
+        inputs = arrays.real_numbers("inputs", inputs)
+        arrays.check_axes("inputs", inputs.shape, "n ...")
+        targets = arrays.real_numbers("targets", targets)  # perhaps of a file: not read here
+        problem.check_columns(targets)
+        if len(inputs) != len(targets):
             raise InputError(
                 f"inputs are {inputs.shape} and targets {targets.shape}; accepted: (n, ...) and "
-                "(n, c), n 1 or more"
+                "(n, c)"
             )
 
         def batch(number: int) -> tuple[Any, Any]:
@@ -64,7 +69,9 @@ class Stream(NamedTuple):
             InputError: its shapes do not fit the centres or each other.
             NumericalError: targets that are not finite.
         """
-        inputs, targets = map(np.asarray, self.batch(number))
+        inputs, targets = self.batch(number)
+        inputs = np.asarray(arrays.real_array("inputs", inputs, "n ...", empty=True))
+        targets = problem.targets_of(targets)
         if not len(inputs) or inputs.shape[1:] != centres.shape[1:]:
             raise InputError(
                 f"batch {number} has inputs {inputs.shape}; accepted with centres {centres.shape}: "

@@ -38,11 +38,14 @@ class LayerModule(nn.Module):
         layer: what to compute.
         parameterization: "ntk" or "standard".
         dtype: what to compute in; parameters are float32.
+        counted: [n], 1 for examples that statistics of the batch count, 0 for those that only fill
+            it up; None counts all.
     """
 
     layer: Layer
     parameterization: str
     dtype: str
+    counted: Float[Array, " n"] | None = None
 
     @nn.compact
     def __call__(self, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
@@ -51,7 +54,8 @@ class LayerModule(nn.Module):
 
     def run(self, layer: Layer, x: Float[Array, "n ..."], name: str) -> Float[Array, "n ..."]:
         """Computes a layer inside this one, with parameters of its own under `name`."""
-        return LayerModule(layer, self.parameterization, self.dtype, name=name)(x)
+        own = LayerModule(layer, self.parameterization, self.dtype, self.counted, name=name)
+        return own(x)
 
     def weight(self, shape: tuple[int, ...], std: float) -> Float[Array, "..."]:
         """Returns the weight [..., features] that the layer computes with."""

@@ -1,5 +1,6 @@
 """Layers that standardise."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,8 +45,9 @@ class BatchNorm(Layer):
     """Standardises each feature over the batch, then scales and shifts it by parameters.
 
     The statistics are those of the batch at hand, in training and in evaluation; there are no
-    running averages. So the outputs of an example depend on the others in its batch, and there is
-    no kernel of pairs of examples to converge to: `infinite` is None.
+    running averages. Examples that only fill up a last, partial batch are left out of them. So the
+    outputs of an example depend on the others in its batch, and there is no kernel of pairs of
+    examples to converge to: `infinite` is None.
 
     Attributes:
         batch_axis: name of the `pmap` axis over which a batch is split evenly; statistics are then
@@ -64,16 +66,26 @@ class BatchNorm(Layer):
         # Shapes are all that counts while parameters are made, and no device axis exists then.
         axis = None if module.is_initializing() else self.batch_axis
         wide = x.astype(jnp.float32)
-        return normalise_batch(wide, scale, shift, self.epsilon, axis).astype(x.dtype)
+        normed = normalise_batch(wide, scale, shift, self.epsilon, axis, module.counted)
+        return normed.astype(x.dtype)
 
     def infinite(self, parameterization: str) -> None:
         """Returns None: batch statistics have no infinite-width kernel here."""
 
 
-def _mean(values: Float[Array, "n ..."], axis: str | None) -> Float[Array, " features"]:
+def _mean(
+    values: Float[Array, "n ..."], counted: Float[Array, " n"] | None, axis: str | None
+) -> Float[Array, " features"]:
     """Returns the mean of each feature over the batch, all parts of it on the devices of `axis`."""
-    mean = jnp.mean(values, axis=tuple(range(values.ndim - 1)))
-    return mean if axis is None else lax.pmean(mean, axis)
+    over = tuple(range(values.ndim - 1))
+    if counted is None:
+        mean = jnp.mean(values, axis=over)
+        return mean if axis is None else lax.pmean(mean, axis)
+    weights = counted.reshape(-1, *(1 for _ in values.shape[1:]))
+    total = jnp.sum(values * weights, axis=over), jnp.sum(counted)
+    total, count = total if axis is None else lax.psum(total, axis)
+    # A device may have nothing but examples that are not counted.
+    return total / (jnp.maximum(count, 1) * math.prod(values.shape[1:-1]))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(3, 4))
@@ -83,6 +95,7 @@ def normalise_batch(
     shift: Float[Array, " features"],
     epsilon: float,
     axis: str | None = None,
+    counted: Float[Array, " n"] | None = None,
 ) -> Float[Array, "n ..."]:
     """Returns (x - mean) / sqrt(variance + epsilon) * scale + shift over the batch.
 
@@ -92,15 +105,19 @@ def normalise_batch(
         shift: likewise.
         epsilon: added to the variance.
         axis: name of the mapped axis over which the batch is split, if it is.
+        counted: 1 for examples that the statistics are of, 0 for others; None counts all. It has no
+            derivative.
     """
-    centred, inverse = _standardise(x, epsilon, axis)
+    centred, inverse = _standardise(x, counted, epsilon, axis)
     return centred * _like(scale * inverse, x) + _like(shift, x)
 
 
-def _standardise(x: Array, epsilon: float, axis: str | None) -> tuple[Array, Array]:
+def _standardise(
+    x: Array, counted: Array | None, epsilon: float, axis: str | None
+) -> tuple[Array, Array]:
     """Returns x less its mean, and one over its deviation."""
-    centred = x - _like(_mean(x, axis), x)
-    return centred, lax.rsqrt(_mean(jnp.square(centred), axis) + epsilon)
+    centred = x - _like(_mean(x, counted, axis), x)
+    return centred, lax.rsqrt(_mean(jnp.square(centred), counted, axis) + epsilon)
 
 
 @normalise_batch.defjvp
@@ -109,12 +126,13 @@ def _(epsilon: float, axis: str | None, primals: tuple, tangents: tuple) -> tupl
 
     Differentiated operation by operation it takes four, and one array more is kept.
     """
-    (x, scale, shift), (x_dot, scale_dot, shift_dot) = primals, tangents
-    centred, inverse = _standardise(x, epsilon, axis)
+    (x, scale, shift, counted), (x_dot, scale_dot, shift_dot, _) = primals, tangents
+    centred, inverse = _standardise(x, counted, epsilon, axis)
     # Factors go to what is small: backwards, both sums are then those of scale and shift too.
     steep = x_dot * _like(scale * inverse, x)
-    slope = scale_dot * inverse - jnp.square(inverse) * _mean(centred * steep, axis)
-    lift = shift_dot - _mean(steep, axis)
+    mean_slope = _mean(centred * steep, counted, axis)
+    slope = scale_dot * inverse - jnp.square(inverse) * mean_slope
+    lift = shift_dot - _mean(steep, counted, axis)
     value = centred * _like(scale * inverse, x) + _like(shift, x)
     return value, steep + centred * _like(slope, x) + _like(lift, x)
 

@@ -1,20 +1,13 @@
-"""Placements and sizes as axes, the authors' own choices as options, and table B.1 beside ours."""
-
-from pathlib import Path
+"""Placements and sizes as axes, and the authors' own choices as options."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from lsa_jax import models
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa import numbers, protocol
 from lsa_jax.experiments.lsa.noise_curves import experiment, learners, settings, tasks
-from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
-from lsa_jax.experiments.lsa.noise_curves.report import make_report
-from lsa_jax.experiments.lsa.noise_curves.series import curves
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -51,79 +44,6 @@ def test_growing_backgrounds_take_one_noise_level():
     config = _config(figure_axis="background_size", **{"sweep.noise": (0.0, 1.0)})
     with pytest.raises(InputError, match="config.sweep.noise is .*one noise level"):
         settings.validate(config)
-
-
-def _results(accuracy, arrangements, noises, seeds=(0,), width=1):
-    rows = [
-        {
-            "learner": learner,
-            "width_factor": width,
-            "noise": noise,
-            "seed": seed,
-            "placement": placement,
-            "image_size": image,
-            "background_size": side,
-            "test_accuracy": accuracy(learner, placement, image, side, noise),
-            "status": "ok",
-        }
-        for learner in ("network", "ntk_finite")
-        for placement, image, side in arrangements
-        for noise in noises
-        for seed in seeds
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_the_papers_own_table_is_shown_cell_by_cell():
-    cells = numbers.TEST_ACCURACY_PERCENT["lsa/table_b1"]
-    assert len(cells) == 6
-
-    def accuracy(learner, placement, image, side, noise):
-        return cells[placement, image, side][learner][noise] / 100
-
-    results = _results(accuracy, cells, (0.0, 0.5, 1.0, 2.0), width=10)
-    config = protocol.table_b1("full")
-    report = make_report(config, results, Path())
-    assert {claim.status for claim in report.claims} == {"shown"}
-    assert sum("test accuracy" in claim.item for claim in report.claims) == 48
-    gap = next(c for c in report.claims if "minus" in c.item and "32 on 64, fixed" in c.item)
-    expected = 100 * (95.6 / 96.9 - 82.9 / 93.1)
-    assert [gap.paper, gap.ours] == pytest.approx([expected, expected], abs=0.02)
-    ours, paper = (table.astype(str) for _, table in report.tables[:2])
-    ours = ours.map(lambda cell: cell.removesuffix("0") if cell[0].isdigit() else cell)
-    key = ["arrangement", "series"]
-    pd.testing.assert_frame_equal(
-        ours.set_index(key).sort_index(), paper.set_index(key)[ours.columns[2:]].sort_index()
-    )
-    assert len(report.figures["noise_curves"]().axes) == 12
-
-
-def test_cells_that_were_not_run_are_marked_so():
-    corner = [("fixed_corner", 16, 32)]
-    table = curves(_results(lambda *point: 0.9, corner, (0.0, 2.0)))
-    claims = {c.item: c for c in make_claims(table, "lsa/table_b1")}
-    cell = "test accuracy (%) of the network, noise {}, within 3 ({})"
-    found = claims[cell.format(2, "16 on 32, fixed corner")]
-    assert found.ours == 90.0
-    # One seed and 10,000 test images: 1.96 standard errors, in points.
-    reach = 1.96 * 100 * (0.9 * 0.1 / 10_000) ** 0.5
-    assert [found.low, found.high] == pytest.approx([90 - reach, 90 + reach], abs=0.02)
-    assert claims[cell.format(1, "16 on 32, fixed corner")].status == "not run"
-    assert claims[cell.format(2, "32 on 64, fixed corner")].status == "not run"
-
-
-def test_growing_backgrounds_are_compared_with_the_bare_image():
-    def accuracy(learner, placement, image, side, noise):
-        return 0.8 if learner == "network" else 0.8 * image / side
-
-    sizes = [("random_location", 16, side) for side in (16, 32, 64)]
-    results = _results(accuracy, sizes, (1.0,), (0, 1), width=10)
-    report = make_report(protocol.growing_background("full"), results, Path())
-    (claim,) = report.claims
-    assert "on the largest background" in claim.item and claim.ours == 75.0
-    assert "background 64" in report.tables[-1][1].columns
-    axis = report.figures["noise_curves"]().axes[0]
-    assert axis.get_xlabel() == "side of the background (pixels)"
 
 
 def _compose(which, replica_noise, **fields):

@@ -1,4 +1,4 @@
-"""The report on noise curves: what it claims follows the numbers, and no further."""
+"""Decisions on made-up noise curves whose right answer is known, and the tables beside them."""
 
 from pathlib import Path
 
@@ -8,253 +8,258 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.errors import InputError
+from lsa_jax.experiments.lsa import numbers, protocol
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.experiments.lsa.noise_curves.claims import (
-    HeldOut,
-    accuracies,
-    examples_of,
-    make_claims,
-)
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.series import curves
 from lsa_jax.sweep.variants import set_fields
 
+ITEM, FIGURE6 = "lsa/table1/cifar2_gaussian", "lsa/fig6_mnist"
 
-def _results(network, ntk, seeds=3, noises=(0.0, 1.0), spread=0.01):
+
+def configure(**fields):
+    given = {"sweep.learner": ("network", "ntk_finite"), "sweep.noise": (0.0, 2.0)}
+    given |= {"sweep.seed": (0, 1, 2)}
+    return set_fields(settings.default_config(), given | fields)
+
+
+def results(config, accuracy, *, spread=1e-4, **columns):
+    """Returns a row a planned run; accuracies are functions of the learner and of its settings.
+
+    Seeds differ by the spread.
+    """
     rows = []
-    for learner, levels in (("network", network), ("ntk_finite", ntk)):
-        for noise, accuracy in zip(noises, levels, strict=True):
-            for seed in range(seeds):
-                jitter = spread * (seed - 1) if noise and seeds > 1 else 0.0
-                rows.append(
-                    {
-                        "learner": learner,
-                        "width_factor": 1,
-                        "noise": noise,
-                        "seed": seed,
-                        "test_accuracy": accuracy + jitter + 1e-9 * seed,  # never equal
-                        "status": "ok",
-                    }
-                )
+    for number, point in enumerate(settings.sweep(config)):
+        point = {name.split(".")[-1]: value for name, value in point.items()}
+        row = {n: config.data[n] for n in ("placement", "image_size", "background_size")} | point
+        row |= {"id": f"{number}", "status": "ok", "num_test": 10**6, "num_classes": 2}
+        row |= {"train_accuracy": 1.0} | columns
+        rows.append(row | {"test_accuracy": accuracy(**row) + spread * (row["seed"] - 1)})
     return pd.DataFrame(rows)
 
 
-def _of_seeds(accuracies, order=1):
-    """Returns results of (without noise, with noise) a seed; `order` is that of the NTK's rows."""
-    rows = [
-        {"learner": learner, "width_factor": 1, "noise": noise, "seed": seed, "status": "ok"}
-        | {"test_accuracy": accuracy}
-        for learner, of in accuracies.items()
-        for seed, pair in [*enumerate(of)][:: order if learner == "ntk_finite" else 1]
-        for noise, accuracy in zip((0.0, 1.0), pair, strict=True)
-    ]
-    return pd.DataFrame(rows)
+def rows_of(config, table):
+    return make_report(config, table, Path("nowhere")).claims
 
 
-def test_retained_percentage_is_relative_to_the_same_seed_without_noise():
-    accuracies = {"network": [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]}
-    results = _of_seeds(accuracies).sample(frac=1, random_state=0)
-    table = curves(results).sort_values("seed")
-    noisy, quiet = table[table["noise"] == 1], table[table["noise"] == 0]
-    np.testing.assert_allclose(noisy["start_accuracy"], [0.8, 0.5, 0.9])
-    np.testing.assert_allclose(noisy["retained"], [75.0, 90.0, 100 / 3])
-    np.testing.assert_allclose(quiet["retained"], 100.0)
+def by_learner(**levels):
+    """Returns accuracies from pairs (without noise, with noise) by learner."""
+    return lambda learner, noise, **point: levels[learner][bool(noise)]
 
 
-def test_what_two_learners_retain_is_compared_seed_by_seed():
-    """10 points in each seed, whose own values lie 40 points apart, in whatever order they come."""
-    network = [(0.8, 0.8 * kept) for kept in (0.5, 0.7, 0.9)]
-    ntk = [(0.6, 0.6 * kept) for kept in (0.4, 0.6, 0.8)]
-    for order in (1, -1):
-        results = _of_seeds({"network": network, "ntk_finite": ntk}, order)
-        (claim,) = make_claims(curves(results), None, test=HeldOut(10_000_000, 10))
-        assert claim.status == "shown" and claim.ours == pytest.approx(10, abs=0.01)
-        assert claim.spread == pytest.approx(0, abs=1e-9)
+PARTED = by_learner(network=(0.9, 0.87), ntk_finite=(0.8, 0.6))
 
 
-def test_intervals_have_the_length_that_the_test_images_give_them():
-    """With one seed they are 1.96 errors long on each side, in points, of what is compared."""
-    n, (a, b), (c, d) = 2000, (0.8, 0.6), (0.7, 0.35)
-    results = _of_seeds({"network": [(a, b)], "ntk_finite": [(c, d)]})
+def test_percentages_are_relative_to_the_same_seed_without_noise():
+    config = configure()
+    pairs = [(0.8, 0.6), (0.5, 0.45), (0.9, 0.3)]
+    table = results(config, lambda noise, seed, **point: pairs[seed][bool(noise)], spread=0.0)
+    found = curves(table.sample(frac=1, random_state=0), config).sort_values(["learner", "seed"])
+    assert found.loc[found["noise"] == 0, "retained"].tolist() == [100.0] * 6
+    noisy = found.loc[found["noise"] > 0, "retained"]
+    np.testing.assert_allclose(noisy, [75.0, 90.0, 100 / 3] * 2)
 
-    def of_ratio(top, bottom):
-        return 100 * top / bottom * ((1 - top) / top / n + (1 - bottom) / bottom / n) ** 0.5
 
-    found = make_claims(curves(results), "lsa/table1/cifar2_gaussian", test=HeldOut(n, 2))
-    gap, on_par = (next(c for c in found if word in c.item) for word in ("retained at", "at zero"))
-    expected = 1.96 * np.hypot(of_ratio(b, a), of_ratio(d, c))
-    assert (gap.high - gap.low) / 2 == pytest.approx(expected, rel=0.05)
-    expected = 1.96 * 100 * (a * (1 - a) / n + c * (1 - c) / n) ** 0.5
-    assert (on_par.high - on_par.low) / 2 == pytest.approx(expected, rel=0.02)
-    assert on_par.ours == pytest.approx(100 * (a - c))
+def test_gaps_are_corrected_for_chance_and_paired_by_seed():
+    """Of what is above 50 %, the network keeps 92.5 % and the kernel a third."""
+    moved = [-0.05, 0.0, 0.05]
+
+    def accuracy(learner, noise, seed, **point):
+        kept = ((0.37 / 0.4) if learner == "network" else 1 / 3) + moved[seed]
+        return 0.5 + 0.4 * (kept if noise else 1)
+
+    config = configure()
+    (gap,) = rows_of(config, results(config, accuracy, spread=0.0))
+    assert gap.ours == pytest.approx(100 * (0.37 / 0.4 - 1 / 3), abs=0.01)
+    assert (gap.status, gap.primary) == ("shown", False) and gap.spread < 1e-9
+    own = rows_of(configure(paper_item=ITEM), results(config, accuracy, spread=0.0))[0]
+    assert own.primary and own.holm and own.paper.startswith("above 0")
 
 
 @pytest.mark.parametrize(
-    ("network", "ntk", "status"),
-    [((0.9, 0.85), (0.8, 0.4), "shown"), ((0.9, 0.4), (0.8, 0.4), "not shown")],
+    ("accuracy", "columns", "status"),
+    [
+        (PARTED, {}, "shown"),
+        (by_learner(network=(0.9, 0.6), ntk_finite=(0.8, 0.75)), {}, "not shown"),
+        (by_learner(network=(0.9, 0.6), ntk_finite=(0.9, 0.6)), {}, "undecided"),
+        (PARTED, {"spread": 0.0}, "condition not met"),
+        (PARTED, {"train_accuracy": 0.42}, "condition not met"),
+        (PARTED, {"num_test": 29}, "condition not met"),
+        (by_learner(network=(0.9, 0.87), ntk_finite=(0.8, 0.76)), {"num_test": 60}, "undecided"),
+        # Chance is the constant answer's accuracy, where it was recorded.
+        (PARTED, {"chance": 0.79}, "shown"),
+        (PARTED, {"chance": 0.81}, "condition not met"),
+        # A kernel at chance keeps all of nothing, or anything.
+        (by_learner(network=(0.9, 0.9), ntk_finite=(0.5, 0.4)), {}, "condition not met"),
+        (by_learner(network=(0.5, 0.5), ntk_finite=(0.8, 0.6)), {}, "condition not met"),
+    ],
 )
-def test_the_claim_follows_the_numbers(network, ntk, status):
-    (claim,) = make_claims(curves(_results(network, ntk)), None)
-    gap = 100 * (network[1] / network[0] - ntk[1] / ntk[0])
-    assert claim.ours == pytest.approx(gap, abs=0.01)
-    assert claim.status == status and claim.spread is not None
-    assert claim.low < claim.ours < claim.high
+def test_decisions_on_gaps(accuracy, columns, status):
+    config = configure()
+    (gap,) = rows_of(config, results(config, accuracy, **columns))
+    assert gap.status == status
 
 
-def test_a_difference_of_one_seed_is_decided_by_the_test_images():
-    few, many = (
-        make_claims(curves(_results((0.5, 0.4), (0.5, 0.38), seeds=1)), None, test=HeldOut(n, 10))
-        for n in (500, 20_000)
-    )
-    assert (few[0].status, many[0].status) == ("undecided", "shown")
-    assert few[0].note.startswith("it would take 2 seeds or more and ")
+def test_a_gap_is_undecided_where_noise_moves_all_accuracies_by_chance():
+    rng, shown = np.random.default_rng(0), 0
+    for _ in range(20):
+        config = configure(**{"sweep.seed": (0, 1)})
+        table = results(config, lambda **point: 0.7 + 0.03 * rng.normal(), num_test=2000)
+        shown += rows_of(config, table)[0].status == "shown"
+    assert shown <= 2  # 2.5 % are expected
 
 
-def test_a_percentage_retained_of_an_accuracy_near_chance_shows_nothing():
-    results = _results((0.9, 0.9), (0.105, 0.105 * 0.6975), seeds=1)
-    claims = make_claims(curves(results), "lsa/table1/cifar10_photographs", test=HeldOut(500, 10))
-    gap, _, ntk = claims
-    assert gap.status == ntk.status == "undecided"
-    assert gap.note.startswith("near chance") and ntk.note.startswith("near chance")
+def test_runs_that_are_missing_leave_the_gap_open():
+    config = configure(**{"sweep.noise": (0.0, 1.0, 2.0)})
+    table = results(config, PARTED)
+    for noise, status in ((0.0, "condition not met"), (1.0, "shown"), (2.0, "condition not met")):
+        gone = (table["noise"] == noise) & (table["seed"] == 0) & (table["learner"] == "network")
+        (gap,) = rows_of(config, table.assign(status=table["status"].mask(gone, "failed")))
+        assert gap.status == status
+    # The figure ends where it was planned to end.
+    (gap,) = rows_of(config, table[table["noise"] < 2])
+    assert gap.status == "not run" and "6 of 6" not in gap.note
 
 
-def test_a_sweep_without_the_network_measures_accuracies_within_what_its_test_images_tell():
-    results = _results((0.9,), (0.98,), noises=(0.0,), seeds=1)
-    table = curves(results[results["learner"] != "network"])
-    (claim,) = accuracies(table, HeldOut(10_000, 10))
-    assert (claim.ours, claim.status) == (98.0, "measured")
-    exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
-    np.testing.assert_allclose([claim.low, claim.high], [100 * end for end in exact], atol=0.03)
+def test_numbers_of_the_paper_are_for_learners_that_differ():
+    paper = numbers.RETAINED[ITEM].percent
 
+    def as_printed(learner, noise, **point):
+        return 0.9 * (paper[learner] / 100 if noise else 1)
 
-def test_the_test_is_as_its_runs_have_counted_it_or_by_its_settings():
-    data = settings.default_config().data
-    assert examples_of(data, pd.DataFrame({"seed": [0]})) == (360, 10)  # of scikit-learn's digits
-    counted = pd.DataFrame({"num_test": [np.nan, 24.0], "num_classes": [np.nan, 5.0]})
-    assert examples_of(data, counted) == (24, 5)
-    assert examples_of(data, counted.assign(num_test=np.nan)) == (360, 10)
-    some = set_fields(settings.default_config(), {"data.classes": (3, 4, 7)}).data
-    assert examples_of(some, pd.DataFrame({"seed": [0]})) == (360, 3)
-
-
-def test_an_unknown_item_of_the_paper_is_refused():
-    config = set_fields(settings.default_config(), {"paper_item": "nosuch"})
-    with pytest.raises(InputError, match="config.paper_item is 'nosuch'; accepted: .*fig6_mnist"):
-        settings.validate(config)
-
-
-def test_the_papers_numbers_stand_beside_ours():
-    claims = make_claims(
-        curves(_results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.5), noises=(0.0, 2.0), spread=0.001)),
-        "lsa/table1/cifar2_gaussian",
-    )
-    by_item = {claim.item: claim for claim in claims}
-    network = by_item["% of zero-noise accuracy retained at noise 2, network, within 3"]
-    ntk = by_item["% of zero-noise accuracy retained at noise 2, finite NTK, within 3"]
+    config = configure(paper_item=ITEM)
+    statuses = [row.status for row in rows_of(config, results(config, as_printed))]
+    assert statuses == ["shown"] * 4
+    alike = by_learner(network=(0.9, 0.88), ntk_finite=(0.9, 0.88))
+    gap, *others = rows_of(config, results(config, alike))
+    assert {row.status for row in others} == {"condition not met"}
+    # A kernel that has not fitted differs all the same, and has no gap.
+    unfitted = results(config, as_printed, train_accuracy=0.8)
+    rows = [row.status for row in rows_of(config, unfitted)]
+    assert rows == ["condition not met", "shown", "shown", "condition not met"]
+    off = by_learner(network=(0.9, 0.9 * 0.97), ntk_finite=(0.8, 0.4))
+    network, ntk = rows_of(config, results(config, off))[1:3]
     assert (network.paper, network.status) == (96.83, "shown")
-    assert (ntk.paper, ntk.status) == (85.54, "not shown")
+    assert (ntk.paper, ntk.status, ntk.ours) == (85.54, "not shown", 50.0)
+    # The paper's number is at noise 2.
+    config = configure(paper_item=ITEM, **{"sweep.noise": (0.0, 3.0)})
+    found = [row for row in rows_of(config, results(config, off)) if row.item.startswith("%")]
+    assert [row.status for row in found] == ["not run"] * 2
 
 
-@pytest.mark.parametrize("end", [0.5, 3.0])
-def test_only_what_is_retained_at_the_papers_noise_is_compared_with_its_numbers(end):
-    results = _results((0.9, 0.9 * 0.97), (0.8, 0.8 * 0.86), noises=(0.0, end))
-    gap, network, ntk, _ = make_claims(curves(results), "lsa/table1/cifar2_gaussian")
-    assert (network.paper, network.status) == (96.83, "not run")
-    assert (ntk.paper, ntk.status) == (85.54, "not run")
-    assert (gap.paper, gap.ours, gap.status) == ("above 0", 11.0, "shown")
+def test_a_network_at_chance_does_not_keep_the_paper_s_percentage():
+    config = configure(paper_item="lsa/table1/cifar2_photographs", **{"sweep.noise": (0.0, 1.0)})
+    config.sweep.learner = ("network",)
+    for level, status in ((0.9, "shown"), (0.5, "condition not met")):
+        (row,) = rows_of(config, results(config, lambda level=level, **point: level))
+        assert (row.ours, row.status) == (100.0, status)
 
 
 @pytest.mark.parametrize(
     ("clean", "noisy", "status"),
-    [(0.86, 0.7, "shown"), (0.75, 0.6, "not shown"), (0.86, 0.86, "undecided")],
+    [(0.86, 0.6, "shown"), (0.75, 0.6, "not shown"), (0.88, 0.87, "condition not met")],
 )
-def test_accuracies_without_noise_are_close_as_in_table_b1_where_noise_parts_them(
-    clean, noisy, status
-):
-    results = _results((0.9, 0.9), (clean, noisy), noises=(0.0, 2.0), spread=0.001)
-    claim = make_claims(curves(results), "lsa/table1/cifar2_gaussian")[-1]
-    assert claim.item.endswith("network minus finite NTK, within 4.9")
-    assert claim.status == status and claim.ours == pytest.approx(90 - 100 * clean)
+def test_accuracies_without_noise_are_on_a_par_where_noise_parts_them(clean, noisy, status):
+    config = configure(paper_item=FIGURE6)
+    accuracy = by_learner(network=(0.88, 0.87), ntk_finite=(clean, noisy))
+    par = rows_of(config, results(config, accuracy))[-1]
+    assert par.ours == pytest.approx(100 * (0.88 - clean), abs=1e-6)
+    assert par.status == status and "zero noise" in par.item
 
 
 @pytest.mark.parametrize("learner", ["ntk_trained", "rfm"])
-def test_a_kernel_that_has_learned_is_measured_and_no_claim_of_the_paper_is_about_it(learner):
-    results = _results((0.9, 0.8), (0.8, 0.4)).replace("ntk_finite", learner)
-    (gap,) = make_claims(curves(results), None)
-    assert gap.item.endswith(f"network minus {settings.LEARNERS[learner].label}")
-    assert (gap.paper, gap.status) == ("-", "measured")
-    assert gap.ours == pytest.approx(100 * (0.8 / 0.9 - 0.4 / 0.8), abs=0.01)
+def test_a_kernel_that_has_learned_is_measured_and_changes_no_claim(learner):
+    config = configure(paper_item=ITEM)
+    alone = {row.item: row.status for row in rows_of(config, results(config, PARTED))}
+    config.sweep.learner = ("network", "ntk_finite", learner)
+    for kept in (0.55, 0.9):
+        levels = {"network": (0.9, 0.87), "ntk_finite": (0.8, 0.6), learner: (0.9, kept)}
+        found = {r.item: r.status for r in rows_of(config, results(config, by_learner(**levels)))}
+        (own,) = found.keys() - alone.keys()
+        assert found.pop(own) == "measured" and found == alone
 
 
-def test_what_was_not_run_is_marked_so():
-    results = _results((0.9, 0.8), (0.8, 0.4))
-    claims = make_claims(
-        curves(results[results["learner"] == "network"]), "lsa/table1/cifar2_gaussian"
+def test_without_a_network_accuracies_are_measured():
+    config = configure(**{"sweep.learner": ("ntk_infinite",), "sweep.noise": (0.0,)})
+    config.sweep.seed = (0,)
+    one = results(config, lambda **point: 0.98, spread=0.0).assign(num_test=10_000)
+    (row,) = rows_of(config, one)
+    assert (row.ours, row.status) == (98.0, "measured")
+    exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
+    np.testing.assert_allclose([row.low, row.high], [100 * end for end in exact], atol=0.03)
+    # Records of before runs counted their test sets.
+    early = one.drop(columns=["num_test", "num_classes"])
+    config = set_fields(config, {"data.dataset": "mnist", "sweep.learner": ("ntk_infinite",)})
+    assert rows_of(config, early)[0] == row
+
+
+def test_one_seed_is_decided_by_its_test_images():
+    """Without outcomes, by the errors of all four accuracies as if they were independent."""
+    n, (a, b), (c, d) = 2000, (0.8, 0.7), (0.75, 0.6)
+    config = configure(**{"sweep.seed": (1,)})
+    accuracy = by_learner(network=(a, b), ntk_finite=(c, d))
+    (gap,) = rows_of(config, results(config, accuracy, num_test=n))
+
+    def variance(start, end):
+        ratio = (end - 0.5) / (start - 0.5)
+        return (end * (1 - end) + ratio**2 * start * (1 - start)) / n / (start - 0.5) ** 2
+
+    expected = 1.96 * 100 * (variance(a, b) + variance(c, d)) ** 0.5
+    assert (gap.high - gap.low) / 2 == pytest.approx(expected, rel=0.01)
+    assert gap.status == "shown of one seed"
+
+
+def test_the_paper_s_own_table_is_shown_cell_by_cell():
+    config = protocol.table_b1("full")
+    config.sweep.seed, config.sweep.noise = (0, 1, 2, 3, 4), (0.0, 2.0)
+    cells = numbers.TEST_ACCURACY_PERCENT["lsa/table_b1"]
+
+    def accuracy(learner, placement, image_size, background_size, noise, **point):
+        return cells[placement, image_size, background_size][learner][noise] / 100
+
+    table = results(config, accuracy)
+    report = make_report(config, table, Path())
+    statuses = [row.status for row in report.claims]
+    assert statuses.count("shown") == 24 + 6 and statuses.count("not run") == 24
+    gap = next(row for row in report.claims if "minus" in row.item and "32 on 64, fi" in row.item)
+    expected = 100 * ((95.6 - 50) / (96.9 - 50) - (82.9 - 50) / (93.1 - 50))
+    assert gap.ours == pytest.approx(expected, abs=0.3)
+    assert len(report.tables[1][1]) == 12 and len(report.figures["noise_curves"]().axes) == 12
+    plt.close("all")
+
+
+def test_growing_backgrounds_are_compared_with_the_bare_image():
+    config = protocol.growing_background("full")
+    config.sweep.seed = (0, 1)
+
+    def accuracy(learner, background_size, **point):
+        return 0.9 if learner == "network" else 0.5 + 0.4 * 16 / background_size
+
+    report = make_report(config, results(config, accuracy), Path())
+    (gap,) = report.claims
+    assert "on the largest background" in gap.item and gap.status == "shown"
+    assert gap.ours == pytest.approx(75, abs=0.1)
+    assert "background 64" in report.tables[-1][1].columns
+
+
+def test_widths_are_named_where_there_are_two_and_series_stay_in_order():
+    fields = {"sweep.learner": ("ntk_finite", "network"), "sweep.ntk_width_factor": (10, 2)}
+    config = configure(**fields)
+    table = results(
+        config, lambda noise, width_factor, **point: width_factor / 20 / (1 + noise), spread=0.0
     )
-    assert {claim.status for claim in claims if "finite NTK" in claim.item} == {"not run"}
-    without_zero = curves(results[results["noise"] > 0])
-    assert {claim.status for claim in make_claims(without_zero, None)} == {"not run"}
-
-
-def test_failed_runs_are_left_out_of_means_and_listed():
-    results = _results((0.9, 0.8), (0.8, 0.4))
-    results.loc[results.index[-1], ["test_accuracy", "status"]] = [np.nan, "failed"]
-    table = curves(results)
-    assert len(table) == len(results) - 1
-    report = make_report(settings.default_config(), results, Path())
-    assert "nan" not in report.tables[0][1].to_string()
-
-
-def test_series_are_told_in_the_order_in_which_they_come():
-    learners = ("ntk_infinite", "ntk_finite")
-    results = _of_seeds({name: [(0.8, 0.6)] * 3 for name in learners})
-    table = curves(results)
-    found = list(
-        dict.fromkeys(c.item.partition(", at")[0] for c in accuracies(table, HeldOut(1000, 10)))
-    )
-    assert found == [f"test accuracy (%) of the {name}" for name in table["series"].unique()]
-    assert found != sorted(found)
-    network = _of_seeds({name: [(0.8, 0.6)] * 3 for name in ("network", *learners)})
-    claims = make_claims(curves(network), "lsa/fig6_mnist")
-    par = [
-        c.item.partition("minus ")[2].partition(", within")[0]
-        for c in claims
-        if "zero noise, network" in c.item
-    ]
-    assert par == list(table["series"].unique())
-
-
-def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_the_results():
-    def runs(learner, width, accuracies, seeds=2):
-        of = dict(zip((0.0, 1.0), accuracies, strict=True))
-        return pd.DataFrame(
-            {"learner": learner, "width_factor": width, "noise": noise, "seed": seed}
-            | {"test_accuracy": accuracy, "status": "ok"}
-            for noise, accuracy in of.items()
-            for seed in range(seeds)
-        )
-
+    fewer = (table["width_factor"] == 2) & (table["seed"] == 2)
+    found = make_report(config, table[~fewer], Path())
     label = LEARNERS["ntk_finite"].label
-    wide, narrow = (
-        runs("ntk_finite", width, (0.8, width / 20), seeds) for width, seeds in ((10, 3), (2, 2))
-    )
-    network = runs("network", 1, (0.5, 0.25), seeds=1)
-    config = set_fields(settings.default_config(), {"sweep.ntk_width_factor": (10, 2)})
-    found = make_report(config, pd.concat([wide, network, narrow]), Path())
-    names = [f"{label}, width 10", LEARNERS["network"].label, f"{label}, width 2"]
-    (_, accuracy), (heading, retained) = found.tables
+    names = [f"{label}, width 10", f"{label}, width 2", LEARNERS["network"].label]
+    (_, accuracy), (_, retained) = found.tables
     assert accuracy["series"].tolist() == retained["series"].tolist() == names
-    assert accuracy["noise 1"].tolist() == ["50.00 ± 0.00", "25.00", "10.00 ± 0.00"]
-    assert retained["noise 1"].tolist() == ["62.50 ± 0.00", "50.00", "12.50 ± 0.00"]
-    fewer = f"{names[1]} 1, {names[2]} 2"
-    assert f"Means over 3 seed(s) ({fewer})," in found.notes[0]
-    single = set_fields(settings.default_config(), {"sweep.ntk_width_factor": (10,)})
-    one = make_report(single, wide, Path())
-    assert one.tables[0][1]["series"].tolist() == [label] and "3 seed(s)," in one.notes[0]
-    none = make_report(config, wide.assign(status="failed"), Path())
-    assert "Means over 0 seed(s)," in none.notes[0]
+    assert accuracy["noise 0"].tolist() == ["50.00 ± 0.00", "10.00 ± 0.00", "5.00 ± 0.00"]
+    assert retained["noise 2"].tolist() == ["33.33 ± 0.00"] * 3
+    assert f"3 seed(s) ({names[1]} 2)" in found.notes[0]
+    failed = make_report(config, table.assign(status="failed"), Path())
+    assert {row.status for row in failed.claims} == {"not run"}
 
 
 @pytest.mark.parametrize(
@@ -262,29 +267,25 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_the_order_of_th
     [
         ("gaussian", 1, "standard deviation of the background"),
         ("gaussian", 2, "square root of the background's standard deviation"),
-        ("none", 2, "standard deviation of the background"),
         ("photographs", 2, "intensity of the background"),
     ],
 )
-def test_the_axis_says_what_its_numbers_are_of(background, power, label):
-    fields = {"data.background": background, "data.std_power": power}
-    config = set_fields(settings.default_config(), fields)
-    report = make_report(config, _results((0.9, 0.8), (0.8, 0.5)), Path())
-    figure = report.figures["noise_curves"]()
+def test_the_axis_is_labelled_by_its_quantity(background, power, label):
+    config = configure(**{"data.background": background, "data.std_power": power})
+    figure = make_report(config, results(config, PARTED), Path()).figures["noise_curves"]()
     assert {axis.get_xlabel() for axis in figure.axes} == {label}
     plt.close(figure)
-    assert f"Test accuracy (%) against {label}" in [title for title, _ in report.tables]
 
 
-def test_what_iterations_and_centres_took_is_told_of_the_runs_that_had_them():
-    rows = _results((0.9, 0.8), (0.8, 0.5), seeds=1)
-    kernels = rows["learner"] == "ntk_finite"
-    rows.loc[kernels, "ridge"] = 0.5
-    for name, value in (("residual", 1e-4), ("iterations", 7), ("kernel_gigabytes", 2.5)):
-        rows.loc[kernels, name] = value
-    tables = dict(make_report(settings.default_config(), rows, Path()).tables)
-    table = tables["What was solved by iterations"]
-    columns = ["series", "level", "seed", "ridge", "residual", "iterations", "kernel_gigabytes"]
-    assert list(table) == columns and table["level"].tolist() == [0.0, 1.0]
-    assert table.iloc[0].tolist()[3:] == [0.5, 1e-4, 7, 2.5]
+def test_solvers_by_iterations_have_a_table_of_their_runs():
+    config = configure()
+    table = results(config, PARTED)
+    kernels = table["learner"] == "ntk_finite"
+    for name, value in (("ridge", 0.5), ("residual", 1e-4), ("iterations", 7)):
+        table.loc[kernels, name] = value
+    table["kernel_gigabytes"] = 2.5
+    tables = dict(make_report(config, table, Path()).tables)
+    solved = tables["What was solved by iterations"]
+    assert solved["level"].tolist() == [0.0] * 3 + [2.0] * 3
+    assert solved.iloc[0].tolist()[3:] == [0.5, 1e-4, 7, 2.5]
     assert not any("on centres" in title for title in tables)

@@ -297,7 +297,7 @@ def test_learning_curves_measure_the_network_whose_kernel_is_solved(tmp_path):
     config = set_fields(settings.default_config(), SMALL | fields)
     points = make_points(config, settings.sweep(config), settings.validate)
     outcomes = run(points, tmp_path)
-    rows = [outcome.metrics | {"status": "ok"} for outcome in outcomes.values()]
+    rows = [{"id": run, "status": "ok"} | found.metrics for run, found in outcomes.items()]
     table = pd.DataFrame(rows)
     assert sorted(table["num_train"].unique()) == [12, 24] and set(table["num_test"]) == {12}
     trained = table[table["learner"] == "network"]

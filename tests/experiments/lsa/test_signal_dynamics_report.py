@@ -9,8 +9,11 @@ import scipy.stats
 from lsa_jax.experiments.lsa.signal.descent import typical_start
 from lsa_jax.experiments.lsa.signal.population import population_gradient
 from lsa_jax.experiments.lsa.signal_dynamics import report, settings
+from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims, numbers_of
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 
 
@@ -29,15 +32,24 @@ def course(seed=0, accuracies=(0.5, 0.6, 0.7, 0.8), **columns):
     return pd.DataFrame(table).assign(**columns)
 
 
+def decided(table, num_test=5000, seeds=()):
+    """Returns the decided claims of trajectories, by item."""
+    scales = table.get("noise_scale", pd.Series(dtype=float)).unique()
+    series = {f"noise scale {scale:g}": {"noise_scale": scale} for scale in scales} or {"": {}}
+    settings_ = ["seed", *(["noise_scale"] if len(scales) else [])]
+    runs = Runs.of([{"seed": seed} for seed in seeds], numbers_of(table, settings_))
+    return {row.item: row for row in decide_all(make_claims(series, num_test), runs)}
+
+
 def claim_of(item, runs, num_test=5000):
-    (found,) = (c for c in report.make_claims(pd.concat(runs), num_test) if item in c.item)
-    return found
+    found = decided(pd.concat(runs), num_test)
+    return next(row for name, row in found.items() if item in name)
 
 
 def test_what_grows_faster_and_faster_grows_together_with_the_step():
     """Ranks count: 10^0 to 10^3 has Pearson's correlation 0.82 with 0 to 3."""
     curve = 10.0 ** np.arange(4)
-    assert np.corrcoef(np.arange(4), curve)[0, 1] < report.TOGETHER
+    assert np.corrcoef(np.arange(4), curve)[0, 1] < TOGETHER
     runs = [course(seed, w_dot_wstar=curve, ratio=curve) for seed in (0, 1)]
     for item in ("step and w.w*", "ratio abs(b)"):
         found = claim_of(item, runs)
@@ -48,7 +60,7 @@ def test_two_evaluations_have_a_rank_correlation_and_one_has_none():
     two = [course(seed, (0.5, 0.9)) for seed in (0, 1)]
     assert claim_of("step and w.w*", two).ours == 1
     one = [course(seed, (0.9,)) for seed in (0, 1)]
-    assert claim_of("step and w.w*", one).ours == "does not vary"
+    assert claim_of("step and w.w*", one).ours == 0
 
 
 def test_what_is_at_the_end_is_the_last_evaluation():
@@ -59,17 +71,12 @@ def test_what_is_at_the_end_is_the_last_evaluation():
         assert (found.ours, found.status) == (ours, "shown")
 
 
-def test_the_gain_s_interval_counts_examples_at_the_start_and_at_the_end():
-    """By Agresti and Coull, of two and four more examples, and Student's t over two seeds."""
+def test_the_gains_interval_is_students_over_seeds_that_draw_their_tests():
     runs = [course(0, (0.5, 0.1, 0.9, 0.97)), course(1, (0.54, 0.1, 0.9, 0.99))]
-    found, errors = claim_of("minus the start's", runs, num_test=100), []
-    for accuracy in (0.52, 0.98):
-        share = (100 * accuracy + 2) / 104
-        errors.append(share * (1 - share) / 104)
-    of_examples = 1.959964 * np.sqrt(sum(errors))
-    of_seeds = scipy.stats.t.ppf(0.975, 1) * np.std([0.47, 0.45], ddof=1) / 2**0.5
+    found = claim_of("minus the start's", runs, num_test=100)
+    reach = scipy.stats.t.ppf(0.975, 1) * np.std([0.47, 0.45], ddof=1) / 2**0.5
     assert found.ours == pytest.approx(0.46)
-    assert found.low == pytest.approx(0.46 - np.hypot(of_examples, of_seeds), abs=6e-5)
+    assert found.low == pytest.approx(0.46 - reach, abs=6e-5)
 
 
 def test_the_first_step_on_the_population_loss_goes_along_its_gradient_at_both_rates():
@@ -152,13 +159,11 @@ def told(seed, sign=1.0, status="ok"):
 
 
 def test_claims_are_computed_from_the_trajectories():
-    claims = report.make_claims(pd.concat([told(0), told(1)]), 5000)
-    assert [claim.status for claim in claims] == ["shown"] * 5
-    by_item = {claim.item: claim for claim in claims}
-    end = by_item["test accuracy at the end minus the start's"]
+    found = decided(pd.concat([told(0), told(1)]))
+    assert {row.status for row in found.values()} == {"shown"} and len(found) == 5
+    end = found["test accuracy at the end minus the start's"]
     assert end.ours == pytest.approx(0.205) and end.spread == pytest.approx(0.01 / np.sqrt(2))
-    assert by_item["b at the end"].ours == pytest.approx(-0.05)
-    assert by_item["rank correlation of the step and w.w*"].ours == 1.0
+    assert found["b at the end"].ours == pytest.approx(-0.05)
 
 
 @pytest.mark.parametrize(("count", "status"), [(5, "not shown"), (6, "shown")])
@@ -170,66 +175,32 @@ def test_what_grows_has_a_rank_correlation_above_nine_tenths(count, status):
     grows = np.arange(count) / 100
     run = run.assign(w_dot_wstar=0.1 + grows[swapped], ratio=grows[swapped])
     run = run.assign(test_accuracy=0.5 + 10 * grows / 2)
-    other = run.assign(seed=1, b=run["b"] - 1e-5)
-    found = report.make_claims(pd.concat([run, other]), 5000)
-    assert [found[0].status, found[3].status] == [status] * 2
-
-
-def test_claims_that_do_not_hold_are_marked_so():
-    claims = report.make_claims(pd.concat([told(0, sign=-1.0), told(1, sign=-1.0)]), 5000)
-    assert [claim.status for claim in claims] == ["not shown"] * 5
-
-
-def test_runs_that_contradict_each_other_decide_nothing():
-    claims = report.make_claims(pd.concat([told(0), told(1, sign=-1.0)]), 5000)
-    assert [claim.status for claim in claims] == ["undecided"] * 5
-    assert [(claims[of].low, claims[of].high) for of in (0, 3)] == [(-1, 1)] * 2  # correlations
+    found = decided(pd.concat([run, run.assign(seed=1, b=run["b"] - 1e-5)]))
+    assert [r.status for i, r in found.items() if "rank" in i] == [status] * 2
 
 
 @pytest.mark.parametrize(
-    ("runs", "num_test", "why"),
+    ("runs", "of_rise", "of_others"),
     [
-        ([told(0)], 5000, "it would take 2 seeds or more"),
-        ([told(0), told(0).assign(seed=1)], 5000, "all of 2 seeds are equal"),
-        ([told(0), told(1)], 29, "29 test examples are too few"),
-        ([told(0, -1.0), told(0, -1.0).assign(seed=1)], 5000, "all of 2 seeds are equal"),
+        ([told(0, sign=-1.0), told(1, sign=-1.0)], "not shown", "condition not met"),
+        ([told(0), told(1, sign=-1.0)], "undecided", "condition not met"),
+        ([told(0)], "shown of one seed", "undecided"),
+        ([told(0), told(0).assign(seed=1)], "condition not met", "condition not met"),
+        ([told(0), told(1), told(2, -1.0, "failed")], "condition not met", "condition not met"),
     ],
 )
-def test_one_seed_equal_seeds_and_few_test_examples_decide_nothing(runs, num_test, why):
-    for claim in report.make_claims(pd.concat(runs), num_test):
-        assert claim.status == "undecided" and why in claim.note, claim
-
-
-def test_what_failed_runs_leave_shows_nothing_but_refutes(tmp_path):
-    left = pd.concat([told(0), told(1), told(2, status="failed")])
-    for claim in report.make_claims(left, 5000, (0, 1, 2)):
-        assert claim.status == "undecided"
-        assert claim.note.startswith("1 of 3 runs have no result: seed 2")
-    against = pd.concat([told(0, sign=-1.0), told(1, sign=-1.0)])
-    found = report.make_claims(against, 5000, (0, 1, 2))
-    assert [claim.status for claim in found] == ["not shown"] * 5
-    # A report asks for the sweep's seeds.
-    scales = reported(tmp_path, population=False, **{"sweep.seed": (0, 1)}).claims
-    assert all("1 of 2 runs have no result: seed 1" in claim.note for claim in scales[5:])
-    assert not any("no result" in claim.note for claim in scales[:5])
+def test_where_the_accuracy_does_not_rise_nothing_is_shown(runs, of_rise, of_others):
+    found = decided(pd.concat(runs), seeds=sorted({int(run["seed"].iloc[0]) for run in runs}))
+    rise = found.pop("test accuracy at the end minus the start's")
+    assert rise.status == of_rise
+    assert {row.status for row in found.values()} == {of_others}
 
 
 def test_a_series_without_runs_was_not_run():
     both = pd.concat([told(s).assign(noise_scale=0.5) for s in (0, 1)])
     failed = told(0, status="failed").assign(noise_scale=1.0)
-    claims = report.make_claims(pd.concat([both, failed]), 5000)
-    assert [claim.status for claim in claims] == ["shown"] * 5 + ["not run"] * 5
-    assert all(claim.item.endswith("(noise scale 1)") for claim in claims[5:])
-
-
-def test_failed_runs_take_no_part_in_claims():
-    mixed = pd.concat([told(0), told(1), told(2, sign=-1.0, status="failed")])
-    assert [claim.status for claim in report.make_claims(mixed, 5000)] == ["shown"] * 5
-    none = report.make_claims(told(0, status="failed"), 5000)
-    assert [(claim.status, claim.ours) for claim in none] == [("not run", "")] * 5
-
-
-def test_a_measure_that_does_not_vary_has_no_correlation():
-    flat = pd.concat([told(0), told(1)]).assign(test_accuracy=0.5)
-    found = [claim.status for claim in report.make_claims(flat, 5000)]
-    assert found == ["undecided"] * 3 + ["not shown", "undecided"]
+    found = decided(pd.concat([both, failed]))
+    of = {
+        scale: {r.status for i, r in found.items() if f"scale {scale})" in i} for scale in (0.5, 1)
+    }
+    assert of == {0.5: {"shown"}, 1: {"not run"}}

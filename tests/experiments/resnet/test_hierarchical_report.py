@@ -9,7 +9,6 @@ from small_sweeps import maker
 
 from lsa_jax.experiments.resnet.hierarchical import settings
 from lsa_jax.experiments.resnet.hierarchical.report import error_table, make_report
-from lsa_jax.experiments.resnet.hierarchical.sample_claims import sample_claims
 
 make = maker(settings, {"sweep.width": (50, 200), "sweep.seed": (0, 1)})
 
@@ -69,7 +68,7 @@ def test_a_sweep_of_alpha_has_its_table_and_is_drawn_against_what_an_answer_with
     table = report.tables[0][1].set_index("series")
     assert list(table) == ["0.15", "0.3", "0.6"]
     assert table.loc["3resnet(all), N = 4000"].tolist() == ["0.06", "0.12", "0.24"]
-    assert len(report.claims) == 12 and report.claims[4].ours == pytest.approx(1)
+    assert len(report.claims) == 6
     (figure,) = (draw() for draw in report.figures.values())
     lines = {line.get_label(): line for line in figure.axes[0].lines}
     np.testing.assert_allclose(lines["k alpha²"].get_ydata(), 15 * np.array(alphas) ** 2)
@@ -113,8 +112,8 @@ def test_widths_are_reported_at_the_end_and_at_the_best_epoch_without_the_runs_t
     assert curves.index.tolist() == [0, 1, 2, 3] and set(curves["seed"]) == {0}
 
 
-def test_samples_have_a_table_a_task_and_all_outputs_where_none_are_said(tmp_path):
-    rows = [row("3resnet", "all", 0.1, num_train=n, outputs=np.nan) for n in (100, 2000)]
+def test_samples_have_a_table_a_task(tmp_path):
+    rows = [row("3resnet", "all", 0.1, num_train=n) for n in (100, 2000)]
     rows += [row("3resnet", "all", 0.2, d=16, num_train=100, outputs=4)]
     report = reported(tmp_path, rows, question="samples")
     headings = [heading for heading, _ in report.tables[:-1]]
@@ -128,89 +127,4 @@ def test_how_candidates_were_dropped_is_told_where_they_were(tmp_path, epochs):
     rungs = {"rung_epochs": epochs, "rung_keep": keep, "kernel_rung_keep": of_kernels}
     fields = {f"search__{name}": value for name, value in rungs.items()}
     report = reported(tmp_path, [row("3resnet", "all", 1.0)], question="width", **fields)
-    told = "Of the candidates of a search (of a kernel's) those with the least test error go on, "
-    told += "at most 8 (4) after 2, 3 (1) after 30 epochs. Candidates whose error is not finite"
-    assert report.notes[-1].startswith(told if epochs else "Candidates whose error is not finite")
-
-
-def test_nothing_is_drawn_and_claimed_where_all_failed(tmp_path):
-    report = reported(tmp_path, [row("3resnet", "all", 1.0, status="failed")], question="width")
-    assert len(report.tables) == 1 and report.extra_tables["curves"].empty
-    assert {claim.status for claim in report.claims} == {"not run"}
-    (figure,) = (draw() for draw in report.figures.values())
-    assert not figure.axes
-
-
-LINEAR = {"base_degree": 1, "composite_degree": 8, "outputs": 8}
-
-
-def statuses(rows, task=(30, 1, 8, 8)):
-    """Returns those of a sweep that asks for what was run."""
-    runs = pd.DataFrame(rows)
-
-    def asked(part, *names):
-        return tuple(dict.fromkeys(part[[*names]].itertuples(index=False, name=None)))
-
-    is_net, is_limit = runs["learner"] == "all", runs["net"] == "none"
-    exact = runs[~is_net & ~is_limit]
-    sizes = {tuple(part["num_train"]) for part in (runs[is_net], exact) if len(part)}
-    config = make(
-        num_test=2000,
-        sweep__tasks=(task,),
-        sweep__series=asked(runs[is_net], "net", "learner"),
-        sweep__width=(200,),
-        sweep__seed=(0,),
-        sweep__exact=asked(exact, "net", "learner"),
-        sweep__exact_width=tuple(int(w) for w in exact["width"]),
-        sweep__limits=asked(runs[is_limit], "net", "learner"),
-        sweep__num_train=max(sizes),
-        sweep__limit_num_train=tuple(runs.loc[is_limit, "num_train"]),
-    )[0]
-    return [claim.status for claim in sample_claims(config, runs)]
-
-
-def test_theorems_2_and_3_hold_up_to_and_with_their_own_numbers():
-    """C(30, 8) / 1000 = 5,852 examples and features; the risk is 0.3^2 / 16."""
-    kernel = {"net": "none", "learner": "gaussian", "error": 0.7, "width": np.nan}
-    features = {"net": "2layer", "learner": "last_exact", "error": 0.8}
-
-    def found(num_train, width):
-        sizes = {"num_train": 5852}
-        rows = [row("3resnet", "all", 0.001, **sizes, **LINEAR)]
-        rows.append(row(**kernel, num_train=num_train, **LINEAR))
-        return statuses([*rows, row(**features, **sizes, width=width, **LINEAR)])[:2]
-
-    assert found(5852, 5852) == ["shown", "shown"]
-    assert found(5851, 5851) == ["undecided", "undecided"]
-    assert found(5853, 5853) == ["not run", "not run"]
-
-
-def test_a_kernel_has_to_have_learned_the_base_signal():
-    """All of it missed is 8 (1 + 0.09) = 8.72; half of that counts as learned, 4.1 to 6 %."""
-    net = row("3resnet", "all", 0.001, num_train=500, **LINEAR)
-    for error, status in ((4.05, "shown"), (4.3, "undecided"), (8.0, "undecided")):
-        kernel = row("none", "gaussian", error, width=np.nan, num_train=5852, **LINEAR)
-        assert statuses([net, kernel])[0] == status
-        assert statuses([net, kernel])[4] == status
-
-
-@pytest.mark.parametrize(("error", "status"), [(0.005, "shown"), (0.0064, "not shown")])
-def test_the_risk_that_the_resnet_gets_below_is_a_sixteenth_of_alpha_squared(error, status):
-    """0.3^2 / 16 = 0.0056, and 2,000 test examples tell an error to 6 %."""
-    assert statuses([row("3resnet", "all", error, **LINEAR)])[2] == status
-
-
-def test_a_task_may_have_a_single_row():
-    assert statuses([row("3resnet", "all", 0.001, **LINEAR)])[2] == "shown"
-    assert statuses([row("3resnet", "all", 0.6)], (30, 2, 4, 15)) == ["not run", "not run"]
-
-
-@pytest.mark.parametrize("question", ["width", "beta", "alpha", "nets", "samples", "epochs"])
-@pytest.mark.parametrize("columns", [("id", "status"), ("id", "status", "net", "learner")])
-def test_runs_that_all_failed_without_a_column_of_what_they_are(question, columns, tmp_path):
-    results = pd.DataFrame([row("3resnet", "all", 1.0, status="failed")])[[*columns]]
-    fields = {"sweep__alpha": (0.3, 0.6), "sweep__beta": (1.0, 0.3, 0.2)}
-    report = make_report(make(question=question, **fields)[0], results, tmp_path)
-    assert {claim.status for claim in report.claims} == {"not run"}
-    (figure,) = (draw() for draw in report.figures.values())
-    assert not figure.axes
+    assert ("8 (4) after 2, 3 (1) after 30 epochs" in report.notes[-1]) == bool(epochs)

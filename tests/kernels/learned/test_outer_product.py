@@ -215,7 +215,7 @@ def test_what_does_not_fit_is_refused_in_a_line():
     of = kernels.average_gradient_outer_product
     with pytest.raises(InputError, match=r"weights are \(4, 3\) and x is \(3, 7, 6, 2\)"):
         of(model.kernel, jnp.asarray(weights), x[:3])
-    with pytest.raises(InputError, match=r"points are \(2, 7, 6, 1\)"):
+    with pytest.raises(InputError, match=r"points is \(2, 7, 6, 1\)"):
         of(model.kernel, weights, x, points[..., :1])
     with pytest.raises(InputError, match=r"transform is \(2, 2\); accepted .* \(18, 18\)"):
         kernels.gram(model.kernel.transformed(np.eye(2)), x)

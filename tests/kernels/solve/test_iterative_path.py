@@ -135,7 +135,7 @@ def test_what_is_not_solved_or_accepted_is_refused(given):
         ridge_path_cg(*given, [1e6, 1e-7], max_iterations=2, rank=5)
     with pytest.raises(InputError, match="no ridges"):
         ridge_path_cg(*given, [])
-    with pytest.raises(InputError, match=r"ridges are \(0.1, 0\)"):
+    with pytest.raises(InputError, match=r"ridges are \(0.1, 0.0\)"):
         leave_one_out_cg(*given[:2], (0.1, 0), key=jax.random.key(0))
     with pytest.raises(NumericalError, match="relative standard error") as refused:
         leave_one_out_cg(*given[:2], [1e-3], key=jax.random.key(0), probes=4)

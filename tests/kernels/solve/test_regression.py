@@ -128,7 +128,7 @@ def test_wrong_arguments_are_refused(problem):
         regress(gram_train, targets, gram_test, ridge=-1)
     with pytest.raises(InputError, match=r"accepted with 30 targets: \(30, c\), \(30, 30\)"):
         regress(gram_train[:29], targets, gram_test, ridge=1)
-    with pytest.raises(InputError, match=r"targets are \(30,\)"):
+    with pytest.raises(InputError, match=r"targets has shape \(30,\)"):
         regress(gram_train, targets[:, 0], gram_test, ridge=1)
     with pytest.raises(InputError, match="differs from its transpose by"):
         regress(gram_train + np.tri(30), targets, gram_test, ridge=1)

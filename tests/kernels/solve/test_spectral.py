@@ -208,7 +208,7 @@ def test_wrong_arguments_are_refused(given):
         leave_one_out(spectrum, targets[:24], RIDGES)
     with pytest.raises(InputError, match="there is 1 example; accepted: 2 or more"):
         leave_one_out_ridge(np.eye(1), np.eye(1), RIDGES)
-    with pytest.raises(InputError, match=r"times are \(-1.0,\)"):
+    with pytest.raises(InputError, match=r"times are \[-1.0\]"):
         gradient_flow(spectrum, targets, gram_test, (-1.0,))
     with pytest.raises(InputError, match=r"test_outputs are \(25, 3\); accepted: None or \(8, 3\)"):
         gradient_flow(spectrum, targets, gram_test, (1.0,), test_outputs=targets)

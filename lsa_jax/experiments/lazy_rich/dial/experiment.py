@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import ml_collections
 
 from lsa_jax import kernels, models, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.dial.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask, load
@@ -112,7 +113,8 @@ def run(
         outcomes = [_solve(group[0], task, directory / SCRATCH)]
     else:
         outcomes = _train(group, task, directory, progress)
-    sizes = {"num_test": len(task.test.targets)}
+    targets = task.test.targets
+    sizes = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
     return [outcome._replace(metrics=outcome.metrics | sizes) for outcome in outcomes]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import kernels, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.lazy_rich.papers import tasks
 from lsa_jax.experiments.lazy_rich.papers.report import make_report
@@ -175,6 +176,8 @@ def _learn(shared: _Group, task: PaperTask, point: Point) -> Outcome:
     classes = 0 if task.is_regression else max(2, _columns(task.test.targets).shape[1])
     sizes = {"num_train": len(task.train.targets), "num_test": len(task.test.targets)}
     solved = {"score": found, "score_error": error, "ridge": ridge, "num_classes": classes}
+    if classes:
+        solved["chance"] = best_constant_accuracy(task.test.targets)
     return shared.with_training(Outcome(own | sizes | solved, [{"score": found}]), learner)
 
 

@@ -13,18 +13,22 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax import parallel, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.activation_sparsity.report import make_report
 from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
-from lsa_jax.models.model import Model
+from lsa_jax.models.model import Model, accepted
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
 from lsa_jax.sweep.points import Point
 
 
 def active_fractions(
-    model: Model, params: Any, inputs: Float[Array, "n ..."]
+    model: Model,
+    params: Any,
+    inputs: Float[Array, "n ..."],
+    counted: Float[Array, " n"] | None = None,
 ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, " n"]]]:
     """Returns a network's outputs, and what fraction of each ReLU layer an example activates.
 
@@ -32,12 +36,13 @@ def active_fractions(
         model: a network that tells its activations.
         params: its parameters.
         inputs: examples; with batch normalisation, a batch of them.
+        counted: which of them statistics of the batch are of; see `models.Model`.
 
     Returns:
         Outputs, and for each layer, from the input to the output, the fraction of its units with an
         output that is not zero, in [0, 1].
     """
-    outputs, activations = model.activations(params, inputs)
+    outputs, activations = model.activations(params, inputs, counted)
     return outputs, {
         layer: jnp.mean(a.reshape(len(a), -1) != 0, axis=1, dtype=jnp.float32)
         for layer, a in activations.items()
@@ -72,10 +77,13 @@ def watched(model: Model, trained: Trained) -> Trained:
     Losses that look at the first c alone have the gradients that they had before.
     """
 
-    def apply(params: Any, inputs: Float[Array, "n ..."]) -> Float[Array, "n _"]:
-        outputs, fractions = active_fractions(model, trained.network(params), inputs)
+    def apply(
+        params: Any, inputs: Float[Array, "n ..."], counted: Float[Array, " n"] | None = None
+    ) -> Float[Array, "n _"]:
+        outputs, fractions = active_fractions(model, trained.network(params), inputs, counted)
         if trained.model is not model:
-            outputs = trained.model.apply(params, inputs)
+            given = accepted(trained.model.apply, counted=counted)
+            outputs = trained.model.apply(params, inputs, **given)
         return jnp.concatenate([outputs, *(f[:, None] for f in fractions.values())], axis=1)
 
     return trained._replace(model=trained.model._replace(apply=apply, kernel=None))
@@ -115,6 +123,8 @@ def run(
     outcomes = [
         experiment.training_outcome(history, config, replica) for replica in range(len(group))
     ]
+    largest = {"chance": best_constant_accuracy(task.test.targets)}
+    outcomes = [outcome._replace(metrics=outcome.metrics | largest) for outcome in outcomes]
     return with_settings(group, outcomes, experiment.describe)
 
 

@@ -17,6 +17,7 @@ import optax
 from jaxtyping import Array
 
 from lsa_jax import kernels, parallel, training
+from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.lsa.noise_curves import exact, families, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, Trained, is_exact
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
@@ -285,7 +286,7 @@ def run(
     ]
 
 
-def _sizes(point: Point, task: ImageTask) -> dict[str, int]:
+def _sizes(point: Point, task: ImageTask) -> dict[str, float]:
     """Returns the sizes of a task for reports that count its examples.
 
     An image counts once, on however many backgrounds it is; stars differ in these alone.
@@ -296,6 +297,7 @@ def _sizes(point: Point, task: ImageTask) -> dict[str, int]:
         "num_train": len(task.train.images),
         "num_test": len(of_test),
         "num_classes": classes,
+        "chance": best_constant_accuracy(task.test.targets),
     }
 
 

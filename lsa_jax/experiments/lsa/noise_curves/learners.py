@@ -3,6 +3,7 @@
 Settings, runs and reports all go by these entries. Nothing here imports jax before a learner runs.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -153,14 +154,15 @@ def linearized_model(model: "Model") -> "Model":
     network computes.
     """
     from lsa_jax import kernels
-    from lsa_jax.models.model import Model
+    from lsa_jax.models.model import Model, accepted
 
     def init(key: "Array", input_shape: tuple[int, ...]) -> dict[str, Any]:
         initial = model.init(key, input_shape)
         return {"initial": initial, "weights": initial}
 
-    def apply(params: dict[str, Any], inputs: "Array") -> "Array":
-        linear = kernels.linearize(model.apply, params["initial"], precision="default")
+    def apply(params: dict[str, Any], inputs: "Array", counted: "Array | None" = None) -> "Array":
+        network = functools.partial(model.apply, **accepted(model.apply, counted=counted))
+        linear = kernels.linearize(network, params["initial"], precision="default")
         return linear(params["weights"], inputs)
 
     return Model(init, apply, None)

@@ -1,24 +1,26 @@
 """The report on learning curves: accuracy against the number of examples, with the verdict."""
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.lsa.noise_curves import settings, verdict
+from lsa_jax.experiments.lsa.noise_curves import verdict
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.series import told_by
-from lsa_jax.reporting import claims as deciding
+from lsa_jax.experiments.lsa.noise_curves.series import runs_of
 from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.evidence import FITTED
 from lsa_jax.reporting.measure_names import is_measure
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.write import mean_and_spread
 
 
 def _accuracies(fine: pd.DataFrame) -> pd.DataFrame:
     """Returns one row a learner, one column a number of examples: mean ± standard deviation."""
     cells = (100 * fine["test_accuracy"]).groupby([fine["series"], fine["num_train"]], sort=False)
-    wide = cells.apply(deciding.cell, ".2f").unstack("num_train").sort_index(axis=1)
+    wide = cells.apply(mean_and_spread, ".2f").unstack("num_train").sort_index(axis=1)
     wide = wide.reindex(fine["series"].drop_duplicates())
     wide.columns = [f"{count:,.0f} examples" for count in wide.columns]
     return wide.fillna("").reset_index()
@@ -30,7 +32,7 @@ def _measures(fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     rows = fine[fine["learner"] == "network"]
     if not columns or rows.empty:
         return []
-    means = rows.groupby("num_train")[columns].agg(deciding.cell).reset_index()
+    means = rows.groupby("num_train")[columns].agg(mean_and_spread).reset_index()
     return [("The trained network against its start", means)]
 
 
@@ -51,14 +53,6 @@ def _draw(fine: pd.DataFrame) -> Any:
     return figure
 
 
-def _verdict(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> verdict.Verdict:
-    """Returns the verdict at the largest number of examples that the sweep asks for."""
-    largest = max(config.sweep.num_train)
-    asked = told_by(fine, settings.sweep(config))
-    planned = [point for point in asked if point["num_train"] == largest]
-    return verdict.decide(fine[fine["num_train"] == largest], planned)
-
-
 _FITS = {
     "crop": "cropped to the square at their centre",
     "pad": "made square by black margins",
@@ -77,20 +71,24 @@ def _of_pictures(config: ml_collections.ConfigDict) -> list[str]:
     ]
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Report:
-    """Returns table, verdict and figure of a sweep over the number of training examples."""
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns table, verdict and figure of a sweep over the number of training examples.
+
+    The verdict is at the largest number of examples that the sweep asks for.
+    """
     fine = results[results["status"] == "ok"].reset_index(drop=True)
     fine = fine.assign(series=[LEARNERS[name].label for name in fine["learner"]])
     of_user = config.data.dataset == "folder"
     title = f"{config.title}: {config.data.folder}" if of_user else config.title
     if fine.empty:
         return Report(title, [], [], {}, notes=["No run has finished."])
-    found = _verdict(config, fine)
-    word = deciding.measured("verdict, at the largest number of examples", "-", found.word)
+    largest = runs_of(config, results, workdir).where(num_train=max(config.sweep.num_train))
+    found = verdict.decide(largest)
+    item = "verdict, at the largest number of examples"
     return Report(
         title=title,
         tables=[("Test accuracy (%)", _accuracies(fine)), *_measures(fine)],
-        claims=[word._replace(note=found.sentence), *found.claims],
+        claims=[Row(item, "", found.word, None, "measured", note=found.sentence), *found.claims],
         figures={"learning_curves": functools.partial(_draw, fine)},
         notes=[
             *_of_pictures(config),
@@ -98,8 +96,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Rep
             f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
             f"{fine['num_test'].iloc[0]:,.0f} test images of {fine['num_classes'].iloc[0]:.0f} "
             "classes. Rich: the network above its best fixed kernel, and its kernel after training "
-            "above that at the start, by 95 % intervals over seeds and test images. Lazy: neither "
-            f"by more than {verdict.MARGIN:g} points. Whatever speaks against the network takes "
-            f"{100 * verdict.FITTED:g} % of its training examples right, with every seed.",
+            f"above that at the start. Lazy: neither by more than {verdict.MARGIN:g} points, above "
+            f"or below, of a network with {100 * FITTED:g} % of its training images right.",
         ],
     )

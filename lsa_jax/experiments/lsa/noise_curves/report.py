@@ -9,26 +9,21 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves import learning_curves, settings, updates
-from lsa_jax.experiments.lsa.noise_curves.claims import (
-    AXES,
-    TOLERANCE,
-    accuracies,
-    examples_of,
-    make_claims,
-)
+from lsa_jax.experiments.lsa.noise_curves import learning_curves, updates
+from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.experiments.lsa.noise_curves.series import arrangement_name, curves
-from lsa_jax.reporting import claims as deciding
+from lsa_jax.experiments.lsa.noise_curves.series import AXES, arrangement_name, curves, runs_of
 from lsa_jax.reporting.curves import draw_mean, tidy
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.write import mean_and_spread
 
 
 def _wide_table(table: pd.DataFrame, column: str, scale: float, unit: str) -> pd.DataFrame:
     """Returns one row a series and one column a level: mean ± standard deviation."""
     rows = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
     cells = (table[column] * scale).groupby([*(table[row] for row in rows), table["level"]])
-    wide = cells.apply(deciding.cell, ".2f").unstack("level").sort_index(axis=1)
+    wide = cells.apply(mean_and_spread, ".2f").unstack("level").sort_index(axis=1)
     order = table[rows].drop_duplicates()
     wide = wide.reindex(order[rows[0]] if len(rows) == 1 else pd.MultiIndex.from_frame(order))
     wide.columns = [f"{unit} {level:g}" for level in wide.columns]
@@ -113,31 +108,13 @@ def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     ]
 
 
-def _claims(config: ml_collections.ConfigDict, table: pd.DataFrame) -> list[Claim]:
-    """Returns the paper's claims; without a network to compare with, the accuracies themselves."""
-    test = examples_of(config.data, table)
-    if config.paper_item or "network" in config.sweep.learner:
-        planned = settings.sweep(config)
-        return make_claims(table, config.paper_item, config.figure_axis, test, planned)
-    return accuracies(table, test)
-
-
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of a sweep over learners, noise or size, and seeds."""
-    del workdir  # everything is in the results
     if config.figure_axis == "num_train":
-        return learning_curves.make_report(config, results)
+        return learning_curves.make_report(config, results, workdir)
     if config.figure_axis == "update":
-        return updates.make_report(config, results)
-    table = curves(results, config.figure_axis, settings.sweep(config))
-    axis = AXES[config.figure_axis]
-    label = _axis_label(config)
-    notes = [
-        f"Means over {_seeds(table)}, ± their standard deviation. A difference counts as shown "
-        "when its 95 % interval, over seeds and test images, is above zero, a number when its "
-        f"interval is within {TOLERANCE:g} points of the paper's and nearer to it than to another "
-        "learner's."
-    ]
+        return updates.make_report(config, results, workdir)
+    table, axis, label = curves(results, config), AXES[config.figure_axis], _axis_label(config)
     return Report(
         title=config.title,
         tables=[
@@ -152,7 +129,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
             ),
             *_solved_table(table),
         ],
-        claims=_claims(config, table),
+        claims=decide_all(make_claims(config), runs_of(config, results, workdir)),
         figures={"noise_curves": functools.partial(draw, table, label)},
-        notes=notes,
+        notes=[f"Means over {_seeds(table)}, ± their standard deviation."],
     )

@@ -18,7 +18,7 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
     local_exponents,
     reached_from,
 )
-from lsa_jax.reporting.evidence import Claim, Condition
+from lsa_jax.reporting.evidence import Claim, Condition, unless_refuted
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 
@@ -48,14 +48,14 @@ def _claims_of(learner: str, scale: float, within: float) -> list[Claim]:
         count = course_of(runs.where(**at).finished)["k"].nunique()
         return "" if count >= LEAST_POINTS else f"{count}"
 
-    enough = (Condition(f"{LEAST_POINTS} k or more from k0 on", unmet),)
+    enough = Condition(f"{LEAST_POINTS} k or more from k0 on", unmet)
     return [
         Claim(
             item=f"smallest k from which on the error is reached, {name}",
             paper="some k0",
             statistic=_reaches(at),
             every=True,
-            conditions=enough,
+            conditions=(unless_refuted(_reaches(at), enough),),
             ours=lambda runs: _first(runs.where(**at).finished),
         ),
         Claim(
@@ -63,7 +63,7 @@ def _claims_of(learner: str, scale: float, within: float) -> list[Claim]:
             paper=f"poly(k): at most {LARGEST_EXPONENT:g}",
             statistic=_growth(at, within),
             below=np.nextafter(LARGEST_EXPONENT, np.inf),
-            conditions=enough,
+            conditions=(enough,),
             primary=scale == 1.0,
             ours=lambda runs: _exponents(runs.where(**at).finished, _growth(at, within)(runs)),
         ),

@@ -1,253 +1,211 @@
-"""What the paper claims of hierarchical targets, beside what came out."""
+"""Claims about hierarchical targets beta F + alpha G(F), stated before any run.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+Source: Allen-Zhu and Li (NeurIPS 2019): sections 3 and 8.1, figures 2 and 3, theorem 1. Errors are
+compared with k alpha^2, the error of an answer that has all of F and nothing of G(F).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise, product
 
 import ml_collections
-import pandas as pd
 
-from lsa_jax.experiments.resnet.errors import (
-    At,
-    as_measured,
-    candidates,
-    cells,
-    errors_at,
-)
 from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
-from lsa_jax.experiments.resnet.numbers import HIERARCHY_CLAIMS
-from lsa_jax.reporting.doubts import doubted
-from lsa_jax.reporting.report import Claim
+from lsa_jax.experiments.resnet.statistics import decisive, of_seeds
+from lsa_jax.reporting.evidence import Claim, Condition, decide
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import minus, slope, value
 
-# From which width on the paper's ResNet learns (figure 2), by what of it is trained.
-RESNET_WIDTHS = {"all": 50, "hidden": 200}
-
-# What counts as learned: an error below this share of k alpha^2, or half of a signal. The paper's
-# own threshold is k alpha^2, below which any of G is known: what lies between is undecided.
+# Half of a signal is learned: G(F) with less than this share of k alpha^2 left.
 LEARNED = 0.5
-# A learner whose error is above so many times that of the answer 0 diverged: answers as large as
-# the targets that have nothing to do with them have twice that error.
-DIVERGED = 2.0
+# Width from which the paper's ResNet learns, by its trained layers (figure 2).
+RESNET_WIDTHS = {"all": 50, "hidden": 200}
+# Least constant of theorem 1's bound on the error, constant * alpha^4.
+ALPHA_CONSTANT = 1.0
+# Kernel whose claim is primary: that of the ResNet, trained by SGD as in the paper.
+PRIMARY_KERNEL = {"net": "3resnet", "learner": "ntk"}
 
-# A net and a learner.
-Series = tuple[str, str]
-_NO_CONTRAST = "nothing that was run beside it is shown not to learn"
+Config = ml_collections.ConfigDict
 
 
-def threshold(row: Mapping | ml_collections.ConfigDict) -> float:
-    """Returns k alpha^2, the error of an answer that has F right and nothing of G(F)."""
+def threshold(row: Mapping | Config) -> float:
+    """Returns k alpha^2."""
     return (row["outputs"] or row["d"] // row["base_degree"]) * row["alpha"] ** 2
 
 
-def answer_zero(row: Mapping | ml_collections.ConfigDict) -> float:
-    """Returns the error of the answer 0: the targets' mean square, k (alpha^2 + beta^2)."""
-    return threshold(row) * (1 + (row["beta"] / row["alpha"]) ** 2)
-
-
-def words_of(name: str, words: Mapping[str, object]) -> list[str]:
-    """Returns a claim's item and what the paper says of it."""
-    return [text.format(**words) for text in HIERARCHY_CLAIMS[name]]
+def candidates(config: Config) -> int:
+    """Returns the number of candidates of a network's search."""
+    return len(config.search.learning_rates) * len(config.search.weight_decays)
 
 
 def series_name(net: str, learner: str) -> str:
-    """Returns a net and a learner as the paper's legends have them."""
+    """Returns a net and a learner as in the paper's legends."""
     return learner if net == "none" else f"{net}({learner})"
 
 
-def of_series(runs: pd.DataFrame, net: str, learner: str) -> pd.DataFrame:
-    """Returns the rows of a net and a learner."""
-    return runs[(runs["net"] == net) & (runs["learner"] == learner)]
-
-
-def planned(config: ml_collections.ConfigDict) -> dict[Series, tuple[Sequence, Sequence[int]]]:
-    """Returns the widths and the seeds that a sweep asks for, by series; None of a limit."""
+def series(config: Config) -> list[dict[str, str]]:
+    """Returns the nets and learners of a sweep."""
     axes = config.sweep
-    parts = (
-        (axes.series, axes.width, axes.seed),
-        (axes.baselines, axes.width, axes.baseline_seed),
-        (axes.exact, axes.exact_width, axes.baseline_seed),
-        (axes.limits, (None,), axes.baseline_seed),
+    every = (*axes.series, *axes.baselines, *axes.exact, *axes.limits)
+    return [{"net": net, "learner": learner} for net, learner in every]
+
+
+def _is_resnet(net: str, learner: str) -> bool:
+    return net == "3resnet" and learner in RESNET_WIDTHS
+
+
+def _learns(config: Config, item: str, every: bool = False, looks: int = 1, **runs) -> Claim:
+    """Claims that half of G(F) is learned at every width, or at the best one."""
+    bound, kind = LEARNED * threshold(config), "all below" if every else "one below"
+    return Claim(
+        item=item,
+        statistic=decisive(["width"], kind, bound, chosen=candidates(config) * looks, **runs),
+        paper=f"learns: below k alpha^2 / 2 = {bound:g}",
+        below=bound,
     )
-    return {tuple(one): (widths, seeds) for of, widths, seeds in parts for one in of}
 
 
-def _learns(
-    at: At,
-    name: str,
-    config: ml_collections.ConfigDict,
-    rows: pd.DataFrame,
-    seeds: Sequence[int],
-    widths: Sequence[int],
-    **words: object,
-) -> Claim:
-    """Claims that less than half of k alpha^2 is left, at every or at some of the widths.
-
-    The paper's threshold is k alpha^2: nothing is refuted below it.
-    """
-    bound = threshold(config)
-    claim = errors_at(
-        at,
-        words_of(name, words | {"bound": bound, "learned": LEARNED * bound}),
-        cells(rows, "width", widths, seeds),
-        num_test=config.num_test,
-        below=LEARNED * bound,
-        refuted_from=bound,
-        chosen_of=candidates(rows),
+def _does_not(config: Config, item: str, **runs) -> Claim:
+    """Claims that nothing of G(F) is learned at any width."""
+    return Claim(
+        item=item,
+        statistic=decisive(["width"], "all above", threshold(config), **runs),
+        paper=f"does not learn: above k alpha^2 = {threshold(config):g}",
+        above=threshold(config),
     )
-    if at == "some" and len(widths) > 1 and len(seeds) < 2:
-        claim = doubted(claim, [f"one seed does not tell the best of {len(widths)} widths"])
-    return claim
 
 
-def _does_not(
-    name: str,
-    config: ml_collections.ConfigDict,
-    rows: pd.DataFrame,
-    seeds: Sequence[int],
-    widths: Sequence[int | None],
-    measured: bool = False,
-    **words: object,
-) -> Claim:
-    """Claims that more than k alpha^2 is left at every width, or measures what is."""
-    bound = threshold(config)
-    names = words_of(name, words | {"bound": bound})
-    options = {"num_test": config.num_test, "above": 0.0 if measured else bound}
-    claim = errors_at("every", names, cells(rows, "width", widths, seeds), **options)
-    return as_measured(claim) if measured else claim
+def _measured(claim: Claim, paper: str) -> Claim:
+    return Claim(item=claim.item, statistic=claim.statistic, paper=paper)
 
 
-def _resnet_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> dict[Series, Claim]:
-    """Returns what is claimed of the ResNet, by what of it is trained."""
-    claims = {}
-    for (net, learner), (widths, seeds) in planned(config).items():
-        if net == "3resnet" and learner in RESNET_WIDTHS:
-            wide = [width for width in widths if width >= RESNET_WIDTHS[learner]]
-            rows = of_series(runs, net, learner)
-            rows = rows[rows["width"].isin(wide)]
-            claim = _learns("every", f"resnet_{learner}", config, rows, seeds, wide)
-            claims[net, learner] = claim
+def _where(claims: Sequence[Claim], controls: Sequence[Claim]) -> list[Claim]:
+    """Returns claims that something is not learned, decided where a ResNet learns it."""
+
+    def unmet(runs: Runs) -> str:
+        found = [decide(claim, runs).status for claim in controls]
+        return "" if any(one.startswith("shown") for one in found) else ", ".join(found) or "no run"
+
+    return [replace(one, conditions=(Condition("the ResNet learns", unmet),)) for one in claims]
+
+
+def _width_claims(config: Config, ending: str = "", looks: int = 1, **column: str) -> list[Claim]:
+    """Figure 2: the ResNet learns G(F), other nets and kernels do not."""
+    learn, others = [], []
+    for runs in series(config):
+        name, own = series_name(**runs), runs | column
+        if _is_resnet(**runs):
+            first = RESNET_WIDTHS[runs["learner"]]
+            own["width"] = tuple(m for m in config.sweep.width if m >= first)
+            item = f"error of {name} at its worst m from {first}{ending}"
+            claim = _learns(config, item, every=True, looks=looks, **own)
+            learn.append(replace(claim, primary=not ending))
+        elif not column or runs["learner"] in SEARCHED:
+            claim = _does_not(config, f"error at the best m, {name}{ending}", **own)
+            others.append(replace(claim, primary=own == PRIMARY_KERNEL))
+    return learn + _where(others, learn)
+
+
+def width_claims(config: Config) -> list[Claim]:
+    """Figure 2, at the last epoch, and at the evaluated one of the least test error."""
+    looks = 1 + config.epochs // config.eval_every
+    best = _width_claims(config, ", best epoch", looks, column="least_error")
+    return _width_claims(config) + best
+
+
+def beta_claims(config: Config) -> list[Claim]:
+    """Figure 3: G(F) is learned where beta is above alpha, and not below."""
+    claims, axes = [], config.sweep
+    for size, own in product(axes.num_train or (config.num_train,), series(config)):
+        above, below = [], []
+        for beta in axes.beta:
+            runs = own | {"num_train": size, "beta": beta}
+            item = f"error at the best m, N = {size:,}, beta = {beta:g}"
+            if beta > config.alpha:
+                above.append(_learns(config, item, **runs))
+            elif beta < config.alpha:
+                below.append(_does_not(config, item, **runs))
+            else:
+                equal = _does_not(config, f"{item} = alpha", **runs)
+                claims.append(_measured(equal, "about where learning ends"))
+        claims += above + _where(below, above)
     return claims
 
 
-def _other_claim(
-    config: ml_collections.ConfigDict, runs: pd.DataFrame, series: Series, control: str
-) -> Claim:
-    """Claims that a learner does not learn G(F), which says something if it has learned F."""
-    widths, seeds = planned(config)[series]
-    rows, name = of_series(runs, *series), series_name(*series)
-    claim = _does_not("others", config, rows, seeds, widths, series=name)
-    if claim.status == "shown" and claim.high > LEARNED * answer_zero(config):
-        control = control or "it does not learn the base signal either"
-    return doubted(claim, [control])
+def net_claims(config: Config) -> list[Claim]:
+    """Parts of the ResNet, each by itself: the skip (equation 2.1 has one), the bottleneck."""
+    claims = [one for one in _width_claims(config) if "worst" in one.item]
+    for runs in series(config):
+        item = f"error at the best m, {series_name(**runs)}"
+        if runs["net"] == "3resnet_full":
+            claims.append(_learns(config, f"{item}: a skip, no bottleneck", **runs))
+        elif runs["net"] == "3layer_bottleneck":
+            alone = _does_not(config, f"{item}: a bottleneck, no skip", **runs)
+            claims.append(_measured(alone, "not tried"))
+    return claims
 
 
-def _no_control(claims: Iterable[Claim]) -> str:
-    """Returns why nothing can be said of those who do not learn; empty if one is shown to."""
-    shown = any(claim.status == "shown" for claim in claims)
-    return "" if shown else "the ResNet is not shown to learn"
+def alpha_claims(config: Config) -> list[Claim]:
+    """Theorem 1: the error is of order alpha^4; exponents between neighbours are measured."""
+    claims, axes, alphas = [], config.sweep, sorted(config.sweep.alpha)
+    for size, width in product(axes.num_train or (config.num_train,), axes.width):
+        runs = series(config)[0] | {"num_train": size, "width": width}
+        at, listed = f"N = {size:,}, m = {width:,}", ", ".join(f"{a:g}" for a in alphas)
+        over = {"column": "error_over_alpha4", "chosen": candidates(config)}
+        claims.append(
+            Claim(
+                item=f"error over alpha^4 at the worst of alpha = {listed}, {at}",
+                statistic=decisive(["alpha"], "all below", ALPHA_CONSTANT, **over, **runs),
+                paper=f"below {ALPHA_CONSTANT:g}: of order alpha^4 (theorem 1)",
+                below=ALPHA_CONSTANT,
+                primary=True,
+            )
+        )
+        claims += [
+            Claim(
+                item=f"exponent in alpha of the error from {low:g} to {high:g}, {at}",
+                statistic=slope("test_error", "alpha", alpha=(low, high), **runs),
+                paper="4 where theorem 1's bound is what limits it",
+                digits=2,
+            )
+            for low, high in pairwise(alphas)
+        ]
+    return claims
 
 
-def _contrasted(claim: Claim, others: Iterable[Claim]) -> Claim:
-    """Takes what learns as undecided where nothing that was run is shown not to: it tells nothing.
-
-    The two are further apart than any difference that is a pair's: half of k alpha^2 is surely not
-    left of one, and k alpha^2 surely is of the other.
-    """
-    shown = any(other.status == "shown" for other in others)
-    return claim if shown else doubted(claim, [_NO_CONTRAST])
-
-
-def width_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
-    """Returns what figure 2 shows: the ResNet learns, nothing else does.
-
-    Args:
-        config: of the sweep.
-        runs: its results, of which those that failed have no error.
-    """
-    resnet = _resnet_claims(config, runs)
-    control = _no_control(resnet.values())
-    others = {
-        series: _other_claim(config, runs, series, control)
-        for series in planned(config)
-        if series not in resnet
-    }
-    learn = {series: _contrasted(claim, others.values()) for series, claim in resnet.items()}
-    return [(learn | others)[series] for series in planned(config)]
+def epoch_claims(config: Config) -> list[Claim]:
+    """Section 3: the base signal is learned before the composite one, which kernels never learn."""
+    learn, later, never = [], [], []
+    # Differences of epochs are off by the rounding of both to the next look, in all seeds.
+    rounding = config.watch_every / 6**0.5
+    for runs in series(config):
+        name, missed = series_name(**runs), "share of the composite signal missed at the end"
+        share = Claim(item=f"{missed}, {name}", statistic=_composite_missed(runs))
+        if _is_resnet(**runs):
+            learn.append(replace(share, below=LEARNED))
+            between = minus(value("composite_epoch", **runs), value("base_epoch", **runs))
+            later.append(
+                Claim(
+                    item=f"epochs from half of the base to half of the composite signal, {name}",
+                    statistic=_with_error(between, rounding),
+                    paper="above 0: base before composite (section 3)",
+                    above=0.0,
+                    digits=1,
+                )
+            )
+        else:
+            never.append(replace(share, paper=f"above {LEARNED:g}: not learned", above=LEARNED))
+    return _where(later + never, learn)
 
 
-def early_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
-    """Returns the same of searches that choose the epoch as well, by its test error."""
-    tried = 1 + config.epochs // config.eval_every
-    early = at_best_epoch(runs)
-    early = early.assign(candidates=early.reindex(columns=["candidates"]).astype(float) * tried)
-    claims = zip(planned(config), width_claims(config, early), strict=True)
-    return [
-        claim._replace(item=f"{claim.item}, best epoch")
-        for (_, learner), claim in claims
-        if learner in SEARCHED
-    ]
+def _composite_missed(runs: Mapping[str, str]) -> Statistic:
+    """Returns the share of the composite signal that outputs miss, known by a correlation."""
+    return lambda every: of_seeds(every.where(**runs), "composite_error", lambda n: 2 / n**0.5)
 
 
-def at_best_epoch(runs: pd.DataFrame) -> pd.DataFrame:
-    """Returns results with the least test error of all epochs in the place of the last one's."""
-    return runs.assign(test_error=runs["least_error"])
-
-
-def beta_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
-    """Returns what figure 3 shows: the composite signal is learned where beta is above alpha.
-
-    At beta = alpha the paper's "about" leaves it open: measured. Arguments as in `width_claims`.
-    """
-    nets = of_series(runs, *config.sweep.series[0])  # the ResNet
-    sizes = config.sweep.num_train or (config.num_train,)
-    return [
-        c for size in sizes for c in _beta_claims(config, nets[nets["num_train"] == size], size)
-    ]
-
-
-def _beta_claims(
-    config: ml_collections.ConfigDict, nets: pd.DataFrame, num_train: int
-) -> list[Claim]:
-    """Returns the same of one N."""
-    alpha, axes, found = config.alpha, config.sweep, {}
-
-    def of(claims: Callable, name: str, beta: float, **more: bool) -> Claim:
-        rows = nets[nets["beta"] == beta]
-        words = {"num_train": num_train, "beta": beta, **more}
-        return claims(name, config, rows, axes.seed, axes.width, **words)
-
-    def learns(*args, **words) -> Claim:
-        return _learns("some", *args, **words)
-
-    above = {beta: of(learns, "beta_above", beta) for beta in axes.beta if beta > alpha}
-    control = _no_control(above.values())
-    for beta in axes.beta:
-        if beta == alpha:
-            found[beta] = of(_does_not, "beta_equal", beta, measured=True)
-        elif beta < alpha:
-            claim = of(_does_not, "beta_below", beta)
-            zero = threshold(config) * (1 + (beta / alpha) ** 2)
-            diverged = claim.status == "shown" and claim.high > DIVERGED * zero
-            why = control or ("it is far worse than the answer 0" if diverged else "")
-            found[beta] = doubted(claim, [why])
-    below = [claim for beta, claim in found.items() if beta < alpha]
-    found |= {beta: _contrasted(claim, below) for beta, claim in above.items()}
-    return [found[beta] for beta in axes.beta]
-
-
-def net_claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
-    """Returns what the skip and the bottleneck do, each by itself.
-
-    Arguments as in `width_claims`.
-    """
-    resnet = _resnet_claims(config, runs)
-    found, others, control = dict(resnet), {}, _no_control(resnet.values())
-    for series, (widths, seeds) in planned(config).items():
-        rows, words = of_series(runs, *series), {"series": series_name(*series)}
-        if series[0] == "3resnet_full":
-            found[series] = _learns("some", "skip_alone", config, rows, seeds, widths, **words)
-        elif series[0] == "3layer_bottleneck":
-            args = (config, rows, seeds, widths)
-            found[series] = _does_not("bottleneck_alone", *args, measured=True, **words)
-        elif series not in resnet:
-            others[series] = _other_claim(config, runs, series, control)
-    found = {series: _contrasted(claim, others.values()) for series, claim in found.items()}
-    return [(found | others)[series] for series in planned(config)]
+def _with_error(statistic: Statistic, error: float) -> Statistic:
+    """Returns a statistic with an error that several seeds have in common."""
+    return lambda every: (one := statistic(every))._replace(
+        error=error if len(one.values) > 1 else 0.0
+    )

@@ -8,26 +8,39 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.resnet.hierarchical.alpha_claims import alpha_claims
 from lsa_jax.experiments.resnet.hierarchical.claims import (
-    at_best_epoch,
+    alpha_claims,
     beta_claims,
-    early_claims,
+    epoch_claims,
     net_claims,
     series_name,
     width_claims,
 )
-from lsa_jax.experiments.resnet.hierarchical.epoch_claims import epoch_claims
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import TASK, sample_claims
+from lsa_jax.experiments.resnet.hierarchical.settings import sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
-from lsa_jax.reporting.report import Claim, Report
-
-# Columns that tables and claims read, also where no run has them.
-_NAMES = ("id", "net", "learner", "status")
-_NUMBERS = (*TASK, "num_train", "width", "seed", "beta", "alpha", "test_error")
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.runs import Runs
 
 _STYLES = ("-", "--", ":")
+
+CLAIMS = {
+    "width": width_claims,
+    "beta": beta_claims,
+    "alpha": alpha_claims,
+    "nets": net_claims,
+    "samples": sample_claims,
+    "epochs": epoch_claims,
+}
+
+# Columns of the horizontal axis, and their labels.
+_AXES = {
+    **dict.fromkeys(("width", "beta", "nets"), ("width", "m, number of hidden neurons")),
+    "alpha": ("alpha", "alpha, weight of G(F)"),
+    "samples": ("num_train", "N"),
+}
 
 _SIGNALS = {
     "first_layer_error": "base signal, first layer's read-out",
@@ -36,16 +49,16 @@ _SIGNALS = {
 }
 
 
-def _series_column(fine: pd.DataFrame, question: str) -> pd.Series:
-    names = [series_name(n, o) for n, o in zip(fine["net"], fine["learner"], strict=True)]
-    if question == "beta":
-        names = [f"{n}, beta = {b:g}" for n, b in zip(names, fine["beta"], strict=True)]
-    if question in ("alpha", "beta"):
-        if fine["num_train"].nunique() > 1:
-            names = [f"{n}, N = {size:g}" for n, size in zip(names, fine["num_train"], strict=True)]
-    if question == "alpha" and fine["width"].nunique() > 1:
-        names = [f"{n}, m = {width:g}" for n, width in zip(names, fine["width"], strict=True)]
-    return pd.Series(names, index=fine.index, dtype=object)
+def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
+    """Returns the names of the series, with the settings that vary beside the axis."""
+    labels = {"beta": "beta", "num_train": "N", "width": "m"}
+    of = {"beta": ("beta", "num_train"), "alpha": ("num_train", "width")}.get(question, ())
+    varying = [name for name in of if runs[name].nunique() > 1 or name == "beta"]
+    return [
+        series_name(row["net"], row["learner"])
+        + "".join(f", {labels[name]} = {row[name]:g}" for name in varying)
+        for row in runs.to_dict("records")
+    ]
 
 
 def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
@@ -70,8 +83,7 @@ def _winners(fine: pd.DataFrame) -> pd.DataFrame:
     """Returns what each search chose, and each kernel."""
     shown = ["series", *TASK, "num_train", "width", "seed", "test_error", "train_error"]
     shown += ["learning_rate", "weight_decay", "candidates", "candidates_finished"]
-    shown += ["ridge", "bandwidth"]
-    return fine[[name for name in shown if name in fine]]
+    return fine[[name for name in (*shown, "ridge", "bandwidth") if name in fine]]
 
 
 def _curves(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
@@ -82,22 +94,13 @@ def _curves(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
         for place, name in enumerate(("id", "series", "seed")):
             rows.insert(place, name, point[name])
         parts.append(rows)
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-
-
-def _draw_empty() -> Any:
-    """Draws an empty figure, where every point failed."""
-    import matplotlib.pyplot as plt
-
-    return plt.figure(figsize=(5, 3))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
     """Draws medians over seeds and their range, a line a series; a series without x is level.
 
-    Of a series with one x there is no range to fill: each of its seeds is a dot.
-
-    The error of not knowing G, k alpha^2, is dotted.
+    Seeds of a series with one x are dots. The error of not knowing G, k alpha^2, is dotted.
     """
     for place, (name, of_series) in enumerate(rows.groupby("series", sort=False)):
         style = {
@@ -110,10 +113,10 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
             continue
         errors = of_series.groupby(x)["test_error"].agg(["median", "min", "max"])
         axis.plot(errors.index, errors["median"], marker="o", markersize=3, **style)
-        color = style["color"]
-        axis.fill_between(errors.index, errors["min"], errors["max"], color=color, alpha=0.15, lw=0)
+        fill = {"color": style["color"], "lw": 0}
+        axis.fill_between(errors.index, errors["min"], errors["max"], alpha=0.15, **fill)
         if len(errors) == 1:
-            axis.scatter(of_series[x], of_series["test_error"], color=color, alpha=0.4, s=8)
+            axis.scatter(of_series[x], of_series["test_error"], alpha=0.4, s=8, **fill)
     dotted = {"color": "black", "lw": 0.8, "ls": (0, (1, 3)), "label": "k alpha²"}
     bounds = rows["outputs"] * rows["alpha"] ** 2
     if x == "alpha":
@@ -125,28 +128,16 @@ def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
     tidy(axis)
 
 
-def _draw_axis(fine: pd.DataFrame, x: str, label: str) -> Any:
-    """Draws the test error of every series against the width, or alpha."""
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(7.5, 4.5), layout="constrained")
-    _draw_series(axis, fine, x)
-    axis.set(xlabel=label)
-    axis.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    return figure
-
-
-def _draw_samples(fine: pd.DataFrame) -> Any:
-    """Draws the test error of every series against N, a panel a task."""
+def _draw(fine: pd.DataFrame, x: str, label: str) -> Any:
+    """Draws the test error of every series against the width, alpha or N, a panel a task."""
     import matplotlib.pyplot as plt
 
     tasks = list(fine.groupby(TASK))
-    figure, axes = plt.subplots(
-        1, len(tasks), figsize=(1.5 + 4.5 * len(tasks), 4), layout="constrained", squeeze=False
-    )
+    size = (3 + 4.5 * len(tasks), 4.5)
+    figure, axes = plt.subplots(1, len(tasks), figsize=size, layout="constrained", squeeze=False)
     for axis, ((d, base, composite, _), rows) in zip(axes[0], tasks, strict=True):
-        _draw_series(axis, rows, "num_train")
-        axis.set(xlabel="N", title=f"d = {d:g}, degree {base:g} x {composite:g}")
+        _draw_series(axis, rows, x)
+        axis.set(xlabel=label, title=f"d = {d:g}, degree {base:g} x {composite:g}")
         axis.tick_params(axis="x", rotation=45)  # the largest N are near to each other
     axes[0, -1].legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
@@ -157,24 +148,13 @@ def _draw_epochs(curves: pd.DataFrame) -> Any:
     import matplotlib.pyplot as plt
 
     series = list(curves.groupby("series", sort=False))
-    figure, axes = plt.subplots(
-        1,
-        len(series),
-        figsize=(1 + 3.4 * len(series), 3.6),
-        layout="constrained",
-        squeeze=False,
-        sharey=True,
-    )
+    options = {"figsize": (1 + 3.4 * len(series), 3.6), "squeeze": False, "sharey": True}
+    figure, axes = plt.subplots(1, len(series), layout="constrained", **options)
     for axis, (name, rows) in zip(axes[0], series, strict=True):
         for place, (column, label) in enumerate(_SIGNALS.items()):
             for number, (_, run) in enumerate(rows.groupby("seed")):
-                axis.plot(
-                    run["epoch"] + 1,
-                    run[column],
-                    color=PALETTE[place],
-                    lw=1.2,
-                    label=label if number == 0 else None,
-                )
+                style = {"color": PALETTE[place], "label": label if number == 0 else None}
+                axis.plot(run["epoch"] + 1, run[column], lw=1.2, **style)
         axis.set(xscale="log", yscale="log", xlabel="epoch + 1", title=name)
         tidy(axis)
     axes[0, 0].set(ylabel="share missed")
@@ -186,82 +166,67 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     search = config.search
     rungs = zip(search.rung_epochs, search.rung_keep, search.kernel_rung_keep, strict=True)
     words = ", ".join(f"{of_net} ({of_kernel}) after {epoch}" for epoch, of_net, of_kernel in rungs)
-    kept = (
-        "Of the candidates of a search (of a kernel's) those with the least test error go on, at "
-        f"most {words} epochs. "
-        if words
-        else ""
-    )
+    kept = f"Searches (of kernels) keep the candidates of least test error: {words} epochs. "
     return [
         "An error is the mean squared distance, summed over the outputs, on "
         f"{config.num_test} fresh examples. Learning rate and weight decay (ridge and bandwidth) "
-        "are those with the least test error, as the paper chooses them, so errors are optimistic; "
-        "an interval by which a network learns is as wide as that of one of so many. "
-        "Errors are those after the last epoch; whether the paper's best results are, or of the "
-        "best epoch, it does not say. Cells are medians over seeds and their range; each seed has "
-        "its own search.",
-        f"{kept}Candidates whose error is not finite, or there above {search.hopeless:g} times the "
-        "targets' mean square, are dropped.",
+        "have the least test error, as in the paper, so errors are optimistic; intervals of "
+        "networks that learn allow for the choice. Errors are those after the last epoch; the "
+        "paper does not say which epoch it reports. Cells are medians over seeds and their range; "
+        "each seed has its own examples and search.",
+        f"{kept if words else ''}Candidates whose error is not finite, or there above "
+        f"{search.hopeless:g} times the targets' mean square, are dropped.",
     ]
 
 
-def _whole(results: pd.DataFrame) -> pd.DataFrame:
-    """Returns results with all columns that are read, and without what failed runs measured."""
-    runs = results.reindex(columns=list(dict.fromkeys([*results.columns, *_NAMES, *_NUMBERS])))
-    runs = runs.assign(**{name: pd.to_numeric(runs[name], errors="coerce") for name in _NUMBERS})
-    runs.loc[runs["status"] != "ok", "test_error"] = np.nan
-    # Results of before there was the setting have all the outputs that there are.
-    return runs.assign(outputs=runs["outputs"].fillna(runs["d"] // runs["base_degree"]))
+def runs_of(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Runs:
+    """Returns the runs, each with a test set of its seed, and the columns that claims read."""
+    whole = results.reindex(columns=list(dict.fromkeys([*results, "width", "test_error"])))
+    exact = whole["learner"] == "ntk_exact"
+    whole = whole.assign(
+        num_test=np.where(exact, config.num_exact_test, config.num_test),
+        error_over_alpha4=whole["test_error"] / whole["alpha"] ** 4,
+    )
+    points = [  # a task of three numbers has all outputs
+        {"outputs": point["d"] // point["base_degree"]} | point if "d" in point else point
+        for point in sweep(config)
+    ]
+    return Runs.of(points, whole, fresh=True)
 
 
-def _claims(config: ml_collections.ConfigDict, runs: pd.DataFrame) -> list[Claim]:
-    """Returns what the paper claims of a sweep's question."""
-    claims = {
-        "width": lambda: width_claims(config, runs) + early_claims(config, runs),
-        "beta": lambda: beta_claims(config, runs),
-        "alpha": lambda: alpha_claims(config, runs),
-        "nets": lambda: net_claims(config, runs),
-        "samples": lambda: sample_claims(config, runs),
-        "epochs": lambda: epoch_claims(config, runs),
-    }
-    return claims[config.question]()
+def _tables(
+    config: ml_collections.ConfigDict, fine: pd.DataFrame
+) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the errors of every series, a table a task; of both signals for "epochs"."""
+    if config.question == "epochs":
+        shown = ["series", "seed", "base_epoch", "composite_epoch", "first_layer_error"]
+        shown += ["base_error", "composite_error", "test_error", "learning_rate", "weight_decay"]
+        return [("Epochs to half of each signal, and the share missed at the end", fine[shown])]
+    (axis, label), tables = _AXES[config.question], []
+    for task, rows in fine.groupby(TASK):
+        of = ", (d, base degree, composite degree, outputs) = " + str(tuple(map(int, task)))
+        heading = f"Test error against {label}{of if config.question == 'samples' else ''}"
+        tables.append((heading, error_table(rows, axis)))
+    if config.question == "width":
+        heading = "The same at the best of the evaluated epochs of all candidates"
+        best = fine.assign(test_error=fine["least_error"])
+        tables.append((heading, error_table(best, axis)))
+    return tables
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
-    question, runs = config.question, _whole(results)
-    fine = runs[runs["status"] == "ok"].reset_index(drop=True)
-    fine = fine.assign(series=_series_column(fine, question))
+    question, runs = config.question, runs_of(config, results)
+    fine = runs.finished.assign(series=_series_column(runs.finished, question))
     curves = _curves(fine, workdir)
-    if question == "width":
-        least = curves.groupby("id")["test_error"].min() if len(curves) else {}
-        runs = runs.assign(least_error=runs["id"].map(least).astype(float))
-        fine = fine.assign(least_error=fine["id"].map(least))
-    claims = _claims(config, runs)
-    tables, draw = [], functools.partial(_draw_empty)
-    if len(fine) and question == "epochs":
-        shown = ["series", "seed", "base_epoch", "composite_epoch", "first_layer_error"]
-        shown += ["base_error", "composite_error", "test_error", "learning_rate", "weight_decay"]
-        tables = [("Epochs to half of each signal, and what is missed at the end", fine[shown])]
-        draw = functools.partial(_draw_epochs, curves)
-    elif len(fine) and question == "samples":
-        for task, rows in fine.groupby(TASK):
-            heading = "Test error against N, (d, base degree, composite degree, outputs) = "
-            tables.append((heading + str(tuple(map(int, task))), error_table(rows, "num_train")))
-        draw = functools.partial(_draw_samples, fine)
-    elif len(fine) and question == "alpha":
-        tables = [("Test error against alpha", error_table(fine, "alpha"))]
-        draw = functools.partial(_draw_axis, fine, "alpha", "alpha, weight of G(F)")
-    elif len(fine):
-        tables = [("Test error against the width m", error_table(fine, "width"))]
-        if question == "width":
-            heading = "The same at the best of the evaluated epochs of all candidates"
-            tables.append((heading, error_table(at_best_epoch(fine), "width")))
-        draw = functools.partial(_draw_axis, fine, "width", "m, number of hidden neurons")
+    fine = fine.assign(least_error=fine["id"].map(curves.groupby("id")["test_error"].min()))
+    draw = functools.partial(_draw_epochs, curves)
+    if question != "epochs":
+        draw = functools.partial(_draw, fine, *_AXES[question])
     return Report(
         title=config.title,
-        tables=[*tables, ("What the searches chose", _winners(fine))],
-        claims=claims,
+        tables=[*_tables(config, fine), ("The choices of the searches", _winners(fine))],
+        claims=decide_all(CLAIMS[question](config), runs._replace(finished=fine)),
         figures={"hierarchical": draw},
         extra_tables={"curves": curves},
         notes=_notes(config),

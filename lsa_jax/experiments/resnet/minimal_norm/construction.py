@@ -86,3 +86,13 @@ def enlarge(small: Float[np.ndarray, "6 m"], d: int, width: int) -> Float[np.nda
         scaled = small[:, origin] * (math.sqrt(width / old) / copies)
         large[:DEGREE, place : place + width // 2] = scaled * math.sqrt(d / DEGREE)
     return large
+
+
+def exact_error(w: Float[np.ndarray, "d m"]) -> float:
+    """Returns the mean of (F - y)^2 over all inputs of a network that `enlarge` returned.
+
+    Weights of all but 6 inputs are 0, so that the 64 signs of these are all inputs that differ.
+    """
+    inputs = all_inputs() * math.sqrt(DEGREE / w.shape[0])
+    outputs = network({"w": w[:DEGREE]}, inputs)
+    return float(np.mean((np.asarray(outputs, float) - product_of_six(inputs)) ** 2))

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet.minimal_norm.construction import (
     enlarge,
+    exact_error,
     fit_small,
     network,
     product_of_six,
@@ -30,7 +31,6 @@ from lsa_jax.experiments.resnet.search import (
     Rung,
     Search,
     SearchResult,
-    squared_distance,
 )
 from lsa_jax.experiments.resnet.signals import sample_cube
 from lsa_jax.experiments.resnet.streams import MinimalNorm
@@ -81,12 +81,10 @@ def _construct(group: list[Point]) -> list[Outcome]:
     spread = layout.spread(jnp.array(penalties))
     key = layout.share(_stream(config, MinimalNorm.HAND))
     small = dict(zip(penalties, layout.gather(program(spread, key)), strict=True))
-    test = draw_examples(_stream(config, MinimalNorm.TEST), config.num_test, config.d)
-    error = jax.jit(lambda w: jnp.mean(squared_distance(network({"w": w}, test[0]), test[1])))
     outcomes = []
     for point in group:
         w = enlarge(small[point.config.penalty], config.d, point.config.width)
-        metrics = {"relative_norm": relative_norm(w), "test_error": float(error(w))}
+        metrics = {"relative_norm": relative_norm(w), "test_error": exact_error(w)}
         if np.isfinite(list(metrics.values())).all():
             outcomes.append(Outcome(metrics, []))
         else:

@@ -1,0 +1,98 @@
+"""Claims about networks of small norm, stated before any run.
+
+Source: Allen-Zhu and Li (NeurIPS 2019), section 8.2, figures 1 and 4.
+"""
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.experiments.resnet.numbers import BEST_SGD_ERROR, HAND_MADE_NORMS, SGD_WIDTHS
+from lsa_jax.reporting.evidence import Claim, Condition, shown, unless_refuted
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic
+
+# A norm is the paper's to within this factor: less than half of the way to its next one.
+NEAR = 1.05
+# A norm that is "not comparable" to one made by hand is this many times as large, or larger.
+FAR = 2.0
+# The paper's bound on the test error of a network of nearly minimal norm.
+GENERALISES = 0.3
+
+
+def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims: errors by hand, and that no seed of SGD finds a small error or norm."""
+    by_hand = [
+        Claim(
+            item=f"error by hand, |W*|_F / sqrt(d) = {norm:g} to within 5 %",
+            statistic=_error_by_hand(norm),
+            paper=f"at most {error:g}",
+            below=error,
+            digits=6,
+        )
+        for norm, error in HAND_MADE_NORMS
+    ]
+    (norm, error), best = HAND_MADE_NORMS[0], BEST_SGD_ERROR.get(config.d)
+    widest, most = max(config.sweep.width), SGD_WIDTHS.get(config.d, 0)
+    narrow = f"to {widest:,}" if widest < most else ""
+    needed = [
+        Condition("every seed fits the training examples", _unfitted),
+        Condition(f"m was searched to {most:,}", lambda runs: narrow),
+    ]
+    made = shown(by_hand[0], f"a network of norm {norm:g} is made by hand")
+    item = f"least |W|_F / sqrt(d) by SGD with training error at most {error:g}"
+    table = [
+        ("best test error by SGD, as of no small norm", "test_error", GENERALISES, needed),
+        (item, "fitted_norm", FAR * norm, [*needed, made]),
+    ]
+    if best:
+        table.insert(0, ("best test error by SGD", "test_error", best, needed))
+    return by_hand + [
+        Claim(
+            item=item,
+            statistic=_never_below(column, bound),
+            paper=f"above {bound:g} in every seed",
+            every=True,
+            conditions=tuple(unless_refuted(_never_below(column, bound), c) for c in conditions),
+            primary=bound == GENERALISES,
+            ours=lambda runs, column=column: _in_words(_least(runs, column)),
+        )
+        for item, column, bound, conditions in table
+    ]
+
+
+def _error_by_hand(norm: float) -> Statistic:
+    """Returns the least error of the networks by hand of a norm: over all inputs, so exact."""
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(part="construction")
+        near = own.finished["relative_norm"].between(norm / NEAR, norm * NEAR)
+        errors = own.finished.loc[near, "test_error"].astype(float).nsmallest(1)
+        lost = own.lost("test_error") or ("" if len(errors) else "none of that norm")
+        return Sample(errors, exact=True, lost=lost)
+
+    return statistic
+
+
+def _least(runs: Runs, column: str) -> pd.Series:
+    """Returns the least of a column over the searches of each seed."""
+    return runs.where(part="search").finished.groupby("seed")[column].min()
+
+
+def _in_words(values: pd.Series) -> str:
+    return f"{values.min():.4g} at least" if values.notna().any() else "no such run"
+
+
+def _never_below(column: str, bound: float) -> Statistic:
+    """Returns, by seed, 1 where no search finds less than a bound, and 0 where one does."""
+
+    def statistic(runs: Runs) -> Sample:
+        own, found = runs.where(part="search"), _least(runs, column)
+        count = int(own.finished["num_test"].min()) if len(found) else None
+        values = 1.0 - (found <= bound)  # 1 as well where no candidate fits, which is a condition
+        return Sample(values, count=count, lost=own.lost("test_error"), equal=own.equal_seeds())
+
+    return statistic
+
+
+def _unfitted(runs: Runs) -> str:
+    return "" if _least(runs, "fitted_norm").notna().all() else "not all do"

@@ -1,0 +1,287 @@
+"""Checks that data, network, loss, metrics and optimiser fit together, before training starts."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Key, PyTree
+
+from lsa_jax import backend
+from lsa_jax.arrays import random_key, real_numbers
+from lsa_jax.errors import InputError
+from lsa_jax.models.model import ExampleShape, Model
+from lsa_jax.parallel import BATCH_AXIS
+from lsa_jax.training import losses
+from lsa_jax.training.optimizers import update
+from lsa_jax.training.programs import Recipe, Source, split
+
+if TYPE_CHECKING:
+    from lsa_jax.training.steps import NetworkState, Problem
+
+_CONTRACT = "accepted: (outputs, targets) -> [n], one number for each of n examples"
+
+
+def check_keys(
+    key: Key[Array, "..."], replicas: PyTree
+) -> tuple[Key[Array, " replicas"], PyTree, bool]:
+    """Returns keys and values of replicas, and whether there is one run, without that axis.
+
+    Raises:
+        InputError: no key or keys of jax.random, or values of another number of replicas.
+    """
+    key = random_key("key", key, "...")
+    if key.ndim > 1 or not key.size:
+        raise InputError(
+            f"key has shape {key.shape}; accepted: one key, or keys [replicas] of jax.random.split"
+        )
+    if key.ndim == 0:
+        return key[None], jax.tree.map(lambda a: jnp.asarray(a)[None], replicas), True
+    for path, leaf in jax.tree_util.tree_leaves_with_path(replicas):
+        if np.shape(leaf)[:1] != key.shape:
+            raise InputError(
+                f"replicas{jax.tree_util.keystr(path)} has shape {np.shape(leaf)}; accepted: "
+                f"[{len(key)}, ...], a value for each key"
+            )
+    return key, replicas, False
+
+
+class Forms(NamedTuple):
+    """Shapes and types of what a network computes for a few examples.
+
+    Attributes:
+        params: the network's parameters.
+        outputs: [n, ...].
+        targets: [n, ...].
+    """
+
+    params: PyTree
+    outputs: PyTree
+    targets: PyTree
+
+
+def _forms_of(
+    model: Model, source: Source, keys: Key[Array, " replicas"], replicas: PyTree
+) -> Forms:
+    """Returns the forms of a network on a source's examples; nothing is computed."""
+
+    def run(count: int) -> Forms:
+        def compute(key: Array, replica: PyTree, index: Array, arrays: PyTree) -> Forms:
+            batch = source.fetch(arrays, replica, index, jnp.int32(0))
+            params = model.init(key, ExampleShape.of(batch.inputs))
+            return Forms(params, model.apply(params, batch.inputs), batch.targets)
+
+        # A model of split batches averages over their axis, which must exist; here it has one part.
+        given = jax.tree.map(lambda a: a[:1], (keys, replicas))
+        mapped = jax.vmap(compute, (0, 0, None, None), axis_name=BATCH_AXIS)
+        index = jax.ShapeDtypeStruct((count,), jnp.int32)
+        try:
+            found = jax.eval_shape(mapped, *given, index, source.arrays)
+        except (InputError, MemoryError):
+            raise
+        except Exception as error:  # of any library that networks are written with
+            line = str(error).strip().partition("\n")[0]
+            raise InputError(
+                f"model fails for inputs {_shape_of(source)} ({type(error).__name__}: {line}); "
+                "accepted: inputs that init(key, shape of one) and apply(params, inputs) take"
+            ) from error
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), found)
+
+    found = run(3)
+    # Where there are as many examples as outputs, a result [c] would pass for one [n].
+    return run(5) if np.shape(found.outputs)[1:] == (3,) else found
+
+
+def fitted(
+    recipe: Recipe,
+    metrics: dict[str, Callable] | None,
+    sources: dict[str, Source],
+    keys: Key[Array, " replicas"],
+    replicas: PyTree,
+) -> Recipe:
+    """Returns a recipe with its metrics, once it is known to fit the examples.
+
+    Args:
+        recipe: how a replica is trained.
+        metrics: by name; None is accuracy, where outputs can be right or wrong.
+        sources: of training examples, as "train", and of others.
+        keys: of replicas.
+        replicas: values that vary between replicas.
+
+    Raises:
+        InputError: the loss, a metric or the optimiser does not fit.
+    """
+    forms = {name: _forms_of(recipe.model, s, keys, replicas) for name, s in sources.items()}
+    if metrics is None:
+        metrics = {"accuracy": losses.is_correct} if _has_answers(sources, forms) else {}
+    functions = {f"evaluation.metrics[{name!r}]": metric for name, metric in metrics.items()}
+    for called, function in ({"loss": recipe.loss} | functions).items():
+        for name, source in sources.items():
+            where = "data" if name == "train" else "evaluation.test"
+            _check_function(called, function, forms[name], _targets_of(source), where)
+    trained = split(forms["train"].params, recipe.frozen)[0]
+    check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
+    return recipe._replace(metrics=metrics)
+
+
+def _shape_of(source: Source) -> str:
+    return f"of shape {source.arrays.inputs.shape}" if source.is_plain else "of its source"
+
+
+def _targets_of(source: Source) -> Array | np.ndarray | None:
+    """Returns the targets of a data set that is served as it is; None where they are not known."""
+    return source.arrays.targets if source.is_plain and backend.dry_run() is None else None
+
+
+def _has_answers(sources: dict[str, Source], forms: dict[str, Forms]) -> bool:
+    """Whether outputs can be right or wrong: one beside numbers, some of them zero, cannot."""
+    if np.shape(forms["train"].outputs)[1:] != (1,):
+        return True
+    known = filter(lambda targets: targets is not None, map(_targets_of, sources.values()))
+    return not any(bool((targets == 0).any()) for targets in known)
+
+
+def _check_function(
+    called: str,
+    function: Callable,
+    forms: Forms,
+    targets: Array | np.ndarray | None,
+    where: str,
+) -> None:
+    """Raises InputError unless a loss or metric gives one number for each example.
+
+    Args:
+        called: its name in messages.
+        function: `(outputs, targets) -> [n]`.
+        forms: of outputs and targets.
+        targets: of a whole data set, if they are known.
+        where: the data set's name in messages.
+    """
+    try:
+        if targets is not None and len(forms.outputs.shape) == 2:
+            if losses.check_all(function, forms.outputs.shape[1], targets):
+                return
+    except InputError as error:
+        raise InputError(f"{where}.{error}") from None
+    both = f"outputs of shape {forms.outputs.shape} and targets of shape {forms.targets.shape}"
+    try:
+        found = jax.eval_shape(function, forms.outputs, forms.targets)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        line = str(error).partition("\n")[0]
+        raise InputError(f"{called} fails for {both} ({line}); {_CONTRACT}") from error
+    shape = getattr(found, "shape", type(found).__name__)
+    if shape != forms.outputs.shape[:1]:
+        raise InputError(f"{called} returns {shape} for {both}; {_CONTRACT}")
+    if targets is not None:
+        _check_examples(called, function, forms.outputs, np.asarray(targets))
+
+
+def _check_examples(called: str, function: Callable, outputs: Any, targets: np.ndarray) -> None:
+    """Raises InputError where a function of the user's own gives no example its own number.
+
+    Three examples are computed together and one by one: a mean over the comparisons of each output
+    with each target has the shape that is asked for.
+    """
+    rows = targets.reshape(len(targets), -1)
+    few = targets[np.append(0, np.flatnonzero((rows != rows[:1]).any(axis=1))[:2])]
+    drawn = np.random.default_rng(0).random((len(few), *outputs.shape[1:]))
+    drawn, few = jnp.asarray(drawn, outputs.dtype), jnp.asarray(few)
+    together = np.asarray(function(drawn, few), np.float64)
+    alone = [function(drawn[i : i + 1], few[i : i + 1]) for i in range(len(few))]
+    if not np.allclose(together, np.ravel(alone), rtol=2e-2, atol=1e-3, equal_nan=True):
+        raise InputError(
+            f"{called} gives an example another number beside others than by itself, for outputs "
+            f"of shape {drawn.shape} and targets of shape {few.shape}; {_CONTRACT}; y[:, None] "
+            "makes a column of targets y"
+        )
+
+
+def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> None:
+    """Raises InputError unless an optimiser can be updated with what training has.
+
+    That is the gradient, parameters, and, for those that take them, `value`, `grad` and `value_fn`.
+
+    Args:
+        optimizer: an optax transformation.
+        params: of the network, arrays or their shapes.
+    """
+
+    def take(params: PyTree) -> PyTree:
+        zero = jnp.float32(0)
+        return update(optimizer, params, optimizer.init(params), params, zero, lambda p: (zero, p))
+
+    try:
+        jax.eval_shape(take, params)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        line = str(error).partition("\n")[0]
+        raise InputError(
+            f"optimizer cannot be updated in training ({type(error).__name__}: {line}); accepted: "
+            "optax transformations that take gradients, state and parameters, and of further "
+            "arguments value, grad and value_fn alone, such as optax.adam(1e-3)"
+        ) from error
+
+
+def optimizers_of(given: Any, replicas: PyTree) -> Callable[[PyTree], optax.GradientTransformation]:
+    """Returns a function that makes the optimiser of a replica's values.
+
+    Args:
+        given: an optimiser, the same for all, or such a function.
+        replicas: values of the replicas.
+
+    Raises:
+        InputError: neither of the two, or a function of optax that has not been called.
+    """
+    if hasattr(given, "update") and hasattr(given, "init"):
+        return lambda _: given
+    # optax.adam(None) would go uphill, without a rate.
+    uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
+    if uncalled or not callable(given):
+        raise InputError(
+            f"optimizer is {given!r:.80}; accepted: an optax transformation, such as "
+            "optax.adam(1e-3), or a function that makes one of a replica's values"
+        )
+    return given
+
+
+def check_problem(problem: "Problem", states: "NetworkState", count: int) -> "NetworkState":
+    """Returns networks as arrays that `steps.train_steps` can train on a problem.
+
+    Args:
+        problem: the problem.
+        states: networks at the start, [replicas, ...].
+        count: number of replicas.
+
+    Raises:
+        InputError: parameters are no floats, or the problem's loss or optimiser does not fit them.
+    """
+
+    def floats(path: Any, leaf: Any) -> Array | np.ndarray:
+        name = f"states.params{jax.tree_util.keystr(path)}"
+        leaf = real_numbers(name, leaf)
+        if leaf.shape[:1] != (count,):
+            raise InputError(f"{name} has shape {leaf.shape}; accepted: [{count}, ...], by replica")
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise InputError(f"{name} holds {leaf.dtype}; accepted: floats, to be trained")
+        return leaf
+
+    states = states._replace(params=jax.tree_util.tree_map_with_path(floats, states.params))
+
+    def first(tree: PyTree) -> PyTree:
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), tree)
+
+    one = first(states.params), first(problem.validation)
+    # A model of split batches averages over their axis, which must exist; here it has one part.
+    found = jax.eval_shape(jax.vmap(problem.loss, axis_name=BATCH_AXIS), *one)
+    shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(found)]
+    if shapes != [(1,), (1,)]:
+        raise InputError(
+            f"problem.loss returns {jax.tree.map(lambda a: a.shape[1:], found)}; accepted: "
+            "(params, batch) -> (sum of losses, how many examples), two numbers"
+        )
+    alone = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), one[0])
+    check_optimizer(problem.optimizer, alone)
+    return states

@@ -1,0 +1,793 @@
+"""What users bring: arrays of any kind, each right or refused in one line, at every entry point."""
+
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax import arrays, kernels, models
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.processes import ALONE
+
+# Users' arrays are not what annotations state: it is the package that has to refuse them.
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+# Small whole numbers above 0, which all types of numbers hold exactly.
+_RNG = np.random.default_rng(0)
+X = _RNG.integers(1, 4, (6, 3)) + np.eye(6, 3)
+X2, Y, W = X[1:5] + 1, _RNG.integers(0, 5, (6, 2)) * 1.0, np.array([[1.0, 2], [3, 1], [1, 2]])
+K, K_TEST, PRIOR = X @ X.T + 2 * np.eye(6), X2 @ X.T, X2 @ X2.T + 20 * np.eye(4)
+IMAGES = _RNG.integers(1, 4, (3, 4, 4, 1)) * 1.0
+RIDGES, RIDGE = np.array([1.0, 2.0]), 0.5
+SCALES = np.diag([1.0, 2, 3]) + 1
+
+
+class Row(NamedTuple):
+    """One argument of a public function.
+
+    Attributes:
+        function: its name in `kernels` or `models`, perhaps with what is called of the result.
+        argument: the argument's name.
+        base: its value.
+        call: of a value, to the result in question.
+        expected: of an array of float64, to that result in float64.
+        small: whether values are kept as they are, else they are made large.
+        refused: kinds of numbers that may be refused.
+    """
+
+    function: str
+    argument: str
+    base: np.ndarray
+    call: Callable[[Any], Any]
+    expected: Callable[[np.ndarray], Any]
+    small: bool
+    refused: str
+
+
+def rows(function, call, expected=None, *, small="", refused="", only=None, **bases):
+    """Returns a row for each argument; without `expected` it is the same call in float64."""
+
+    def of_one(name, function):
+        return lambda value: function(**{**bases, name: value})
+
+    return [
+        Row(
+            function,
+            name,
+            base,
+            of_one(name, call),
+            of_one(name, expected or call),
+            name in small.split(),
+            "bool uint8 int8 int64 list " * name.endswith("params") + refused,
+        )
+        for name, base in bases.items()
+        if only is None or name in only.split()
+    ]
+
+
+def flat(x):
+    return x.reshape(len(x), math.prod(x.shape[1:]))
+
+
+def linear(x1, x2=None):
+    return flat(x1) @ flat(x1 if x2 is None else x2).T
+
+
+def squares(params, x):
+    return (x @ params["w"]) ** 2
+
+
+def squares_ntk(params, x1, x2=None):
+    x2 = x1 if x2 is None else x2
+    return 4 * (x1 @ params) @ (x2 @ params).T / params.shape[1] * (x1 @ x2.T)
+
+
+def on_examples(params, new_params, x):
+    examples, apply = kernels.linearize_on(squares, {"w": params}, x)
+    return apply({"w": new_params}, examples)
+
+
+def tangent(params, new_params, x):
+    return (x @ params) ** 2 + 2 * (x @ params) * (x @ (new_params - params))
+
+
+def gradients(params, x):
+    (layer,) = kernels.layer_gradients(squares, {"w": params}, x)
+    return layer.outer_product
+
+
+def squares_gradients(params, x):
+    return 4 * sum(np.mean((x @ w) ** 2) * np.outer(w, w) for w in params.T)
+
+
+def drawn(x1, x2=None):
+    def same(key):
+        return {"w": jnp.asarray(W)}
+
+    key, few = jax.random.key(0), {"min_draws": 2, "max_draws": 2}
+    return kernels.monte_carlo_kernel(key, same, squares, x1, x2, **few).mean
+
+
+def noise(k, ridge=RIDGE):
+    return ridge * np.trace(k) / len(k) * np.eye(len(k))
+
+
+def weights(gram_train, targets, ridge=RIDGE):
+    return np.linalg.solve(gram_train + noise(gram_train, ridge), targets - targets.mean(0))
+
+
+def regression(gram_train, targets, gram_test, ridges=(RIDGE,)):
+    mean = targets.mean(0)
+    return np.stack([mean + gram_test @ weights(gram_train, targets, r) for r in ridges])
+
+
+def regress(gram_train, targets, gram_test):
+    return kernels.regress(gram_train, targets, gram_test, ridge=RIDGE).predictions[None]
+
+
+def regress_cg(gram_train, targets, gram_test):
+    return kernels.regress_cg(gram_train, targets, gram_test, ridge=RIDGE).predictions[None]
+
+
+def path(targets, gram_test, ridges):
+    return np.stack(list(kernels.ridge_path(SPECTRUM, targets, gram_test, ridges)))
+
+
+def path_cg(gram_train, targets, gram_test, ridges):
+    fits = kernels.ridge_path_cg(gram_train, targets, gram_test, ridges)
+    return np.stack([fit.predictions for fit in fits])
+
+
+def left_out(gram_train, targets, ridges=RIDGES):
+    """Returns mean squared errors of fits without each of the examples."""
+    errors = []
+    for g in (gram_train + noise(gram_train, ridge) for ridge in ridges):
+        for i in range(len(g)):
+            some = np.delete(np.arange(len(g)), i)
+            mean = targets[some].mean(0)
+            solved = np.linalg.solve(g[np.ix_(some, some)], targets[some] - mean)
+            errors.append(np.mean((mean + g[i, some] @ solved - targets[i]) ** 2))
+    return np.reshape(errors, (len(ridges), len(gram_train))).mean(1)
+
+
+def left_out_cg(gram_train, targets, ridges):
+    key = jax.random.key(0)
+    return kernels.leave_one_out_cg(gram_train, targets, ridges, key=key, tolerance=1e-9).errors
+
+
+def best(gram_train, targets, ridges):
+    return ridges[np.argmin(left_out(gram_train, targets, ridges))]
+
+
+def conditioned(gram_train, targets, gram_test, prior):
+    found = kernels.posterior(gram_train, targets, gram_test, prior, ridge=RIDGE)
+    return np.concatenate([found.mean, found.covariance.reshape(len(found.mean), -1)], axis=1)
+
+
+def gaussian(gram_train, targets, gram_test, prior):
+    inverse = np.linalg.inv(gram_train + noise(gram_train))
+    both = gram_test @ inverse @ targets, prior - gram_test @ inverse @ gram_test.T
+    return np.concatenate(both, axis=1)
+
+
+def flow(targets, gram_test, times, train_outputs, test_outputs):
+    started = {"train_outputs": train_outputs, "test_outputs": test_outputs}
+    return np.concatenate(
+        kernels.gradient_flow(SPECTRUM, targets, gram_test, times, **started), axis=1
+    )
+
+
+def flowed(targets, gram_test, times, train_outputs, test_outputs):
+    values, vectors = np.linalg.eigh(K)
+    found = []
+    for time in times:
+        reach = -np.expm1(-values * time / targets.size) / values
+        step = vectors @ (reach[:, None] * (vectors.T @ (train_outputs - targets)))
+        found.append([*(train_outputs - K @ step), *(test_outputs - gram_test @ step)])
+    return np.array(found).reshape(len(times), len(targets) + len(gram_test), -1)
+
+
+def ensemble(inputs, targets, test_inputs):
+    return kernels.ensemble_mean(linear, inputs, targets, test_inputs, ridge=RIDGE)
+
+
+def nystrom(inputs, targets, centres, test):
+    stream = kernels.Stream.of(inputs, targets, 4)
+    return kernels.regress_nystrom(linear, centres, stream, test, ridge=RIDGE).predictions
+
+
+def on_centres(inputs, targets, centres, test):
+    cross, inner = linear(centres, inputs), linear(centres)
+    system = cross @ cross.T + RIDGE * np.trace(inner) / len(inner) * inner
+    mean = targets.mean(0)
+    solved = np.linalg.lstsq(system, cross @ (targets - mean), rcond=1e-9)[0]
+    return mean + linear(test, centres) @ solved
+
+
+def outer(weights, x, points=None):
+    return flat(x).T @ weights @ weights.T @ flat(x)
+
+
+def learned(x, y):
+    def transformed(t):
+        return lambda x1, x2=None: linear(x1 @ t, (x1 if x2 is None else x2) @ t)
+
+    settings = {"key": jax.random.key(0), "updates": 1, "ridge": RIDGE}
+    return kernels.recursive_feature_machine(transformed, x, y, **settings).transforms[1]
+
+
+def learned_once(x, y):
+    values, vectors = np.linalg.eigh(outer(weights(x @ x.T, y), x))
+    values = np.sqrt(np.maximum(values, 0))
+    return (vectors * values / np.linalg.norm(values) * np.sqrt(len(values))) @ vectors.T
+
+
+def arc_cosine_ntk(x1, x2=None, transform=None):
+    """Returns the NTK of one hidden layer of ReLUs (Cho and Saul, 2009)."""
+    x2 = x1 if x2 is None else x2
+    x1, x2 = (x if transform is None else x @ transform for x in (x1, x2))
+    covariance = x1 @ x2.T / x1.shape[1]
+    sizes = np.sqrt(np.outer((x1**2).mean(1), (x2**2).mean(1)))
+    angle = np.arccos(np.clip(covariance / sizes, -1, 1))
+    nngp = sizes * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
+    return nngp + covariance * (np.pi - angle) / (2 * np.pi)
+
+
+def net(inputs, params):
+    return np.maximum(inputs @ params / np.sqrt(3), 0) @ W / np.sqrt(3)
+
+
+def with_first(params):
+    return {"Dense_0": {"weight": params}, "Dense_1": {"weight": W}}
+
+
+def params_of(model):
+    return jax.tree.map(np.asarray, model.init(jax.random.key(0), (4, 4, 1)))
+
+
+FIRST = W @ np.ones((2, 3))
+NET = models.network([models.Dense(3), models.Relu(), models.Dense(2)])
+SCALED = models.scaled(NET, 2.0)
+MOVED = {"initial": with_first(FIRST), "moved": with_first(FIRST)}
+OTHERS_OF_LAYERS = {
+    "cnn": models.cnn(1, 2, channels=(2,)),
+    "mlp": models.mlp(1, 2, widths=(4,)),
+    "wide_resnet": models.wide_resnet(1, 2, norm="none"),
+}
+SPECTRUM = kernels.eigendecompose(K)
+
+
+def theirs(x1, x2, get):
+    """Returns what a kernel function of neural-tangents does."""
+    return linear(x1, x2)
+
+
+k, MATRICES = kernels, "gram_train gram_test prior"
+PROBLEM = {"gram_train": K, "targets": Y, "gram_test": K_TEST}
+CENTRES = {"inputs": X, "targets": Y, "centres": X[:3], "test": X2}
+ROWS = [
+    *rows("gram", lambda x1, x2: k.gram(linear, x1, x2), linear, x1=X, x2=X2),
+    *rows("gram", lambda x1: k.gram(linear, x1), linear, x1=X),
+    *rows("infinite_kernel", k.infinite_kernel(theirs), linear, x1=X, x2=X2),
+    *rows("infinite_of", k.infinite_of((id, id, theirs)), linear, x1=X, x2=X2),
+    *rows("InfiniteKernel", NET.kernel, arc_cosine_ntk, x1=X, x2=X2),
+    *rows("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1), arc_cosine_ntk, x1=X),
+    *rows(
+        "InfiniteKernel.transformed",
+        lambda x1, transform: NET.kernel.transformed(transform)(x1),
+        arc_cosine_ntk,
+        x1=X,
+        transform=SCALES,
+    ),
+    *rows(
+        "empirical_ntk",
+        lambda params, x1, x2: k.empirical_ntk(squares, {"w": params}, x1, x2),
+        squares_ntk,
+        params=W,
+        x1=X,
+        x2=X2,
+    ),
+    *rows(
+        "finite_kernel",
+        lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1),
+        squares_ntk,
+        params=W,
+        x1=X,
+    ),
+    *rows(
+        "linearize",
+        lambda params, new_params, x: k.linearize(squares, {"w": params})({"w": new_params}, x),
+        tangent,
+        params=W,
+        new_params=2 * W,
+        x=X,
+    ),
+    *rows("linearize_on", on_examples, tangent, params=W, new_params=2 * W, x=X),
+    *rows(
+        "taylor_expand",
+        lambda params, new_params, x: k.taylor_expand(squares, {"w": params}, 2)(
+            {"w": new_params}, x
+        ),
+        lambda params, new_params, x: (x @ (new_params + 0 * params)) ** 2,
+        small="params",
+        params=W,
+        new_params=2 * W,
+        x=X,
+    ),
+    *rows("layer_gradients", gradients, squares_gradients, params=W, x=X),
+    *rows(
+        "last_layer_inputs",
+        lambda params, x: k.last_layer_inputs(squares, {"w": params}, x),
+        lambda params, x: x,
+        params=W,
+        x=X,
+    ),
+    *rows("monte_carlo_kernel", drawn, lambda x1, x2: squares_ntk(W, x1, x2), x1=X, x2=X2),
+    *rows(
+        "average_gradient_outer_product",
+        lambda weights, x, points: k.average_gradient_outer_product(linear, weights, x, points),
+        outer,
+        weights=Y,
+        x=X,
+        points=X2,
+    ),
+    *rows("recursive_feature_machine", learned, learned_once, x=X, y=Y),
+    *rows(
+        "PackedMatrix",
+        lambda tiles: np.asarray(k.PackedMatrix(tiles, 6)),
+        lambda tiles: tiles[0],
+        tiles=K[None],
+    ),
+    *rows(
+        "ShardedRows",
+        lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: np.shape(own)[-1]]),
+        lambda own: own @ np.eye(6)[: own.shape[1]],
+        own=K_TEST,
+    ),
+    *rows("regress", regress, regression, small=MATRICES, **PROBLEM),
+    *rows("regress_cg", regress_cg, regression, small=MATRICES, **PROBLEM),
+    *rows(
+        "fitted_weights",
+        lambda gram_train, targets: k.fitted_weights(gram_train, targets, ridge=RIDGE),
+        weights,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+    ),
+    *rows(
+        "select_ridge",
+        functools.partial(k.select_ridge, jax.random.key(0)),
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "posterior",
+        conditioned,
+        gaussian,
+        small=MATRICES,
+        refused="bool",
+        gram_train=K,
+        targets=Y,
+        gram_test=K_TEST,
+        prior=PRIOR,
+    ),
+    *rows(
+        "eigendecompose",
+        lambda gram_train: k.eigendecompose(gram_train).values,
+        lambda gram_train: np.linalg.eigvalsh(gram_train),
+        small=MATRICES,
+        gram_train=K,
+    ),
+    *rows(
+        "ridge_path",
+        path,
+        functools.partial(regression, K),
+        targets=Y,
+        gram_test=K_TEST,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "leave_one_out",
+        functools.partial(k.leave_one_out, SPECTRUM),
+        functools.partial(left_out, K),
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "leave_one_out_ridge",
+        k.leave_one_out_ridge,
+        best,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows(
+        "leave_one_out_cg",
+        left_out_cg,
+        left_out,
+        small=MATRICES,
+        gram_train=K,
+        targets=Y,
+        ridges=RIDGES,
+    ),
+    *rows("ridge_path_cg", path_cg, regression, small=MATRICES, ridges=RIDGES, **PROBLEM),
+    *rows(
+        "gradient_flow",
+        flow,
+        flowed,
+        targets=Y,
+        gram_test=K_TEST,
+        times=np.array([1.0, 3]),
+        train_outputs=Y + 1,
+        test_outputs=Y[:4],
+    ),
+    *rows(
+        "ensemble_mean",
+        ensemble,
+        lambda inputs, targets, test_inputs: (
+            linear(test_inputs, inputs)
+            @ np.linalg.solve(linear(inputs) + noise(linear(inputs)), targets)
+        ),
+        inputs=X,
+        targets=Y,
+        test_inputs=X2,
+    ),
+    *rows("Stream", nystrom, on_centres, only="inputs targets", **CENTRES),
+    *rows("regress_nystrom", nystrom, on_centres, only="centres test", small="centres", **CENTRES),
+    *rows(
+        "network",
+        lambda inputs, params: NET.apply(with_first(params), inputs),
+        net,
+        inputs=X,
+        params=FIRST,
+    ),
+    *rows(
+        "network",
+        lambda inputs, params: NET.activations(with_first(params), inputs)[0],
+        net,
+        inputs=X,
+        params=FIRST,
+    ),
+    *rows("network", NET.nngp, x1=X, x2=X2),
+    *(
+        row
+        for name, model in OTHERS_OF_LAYERS.items()
+        for row in rows(name, functools.partial(model.apply, params_of(model)), inputs=IMAGES)
+    ),
+    *rows("scaled", functools.partial(SCALED.apply, MOVED), inputs=X),
+    *rows("scaled", SCALED.kernel, arc_cosine_ntk, x1=X),
+]
+
+
+def _typed(dtype: Any, factor: float = 1) -> Callable:
+    return lambda a, row: np.asarray(a * (1 if row.small else factor)).astype(dtype)
+
+
+def _of_jax(a, row):
+    return jnp.asarray(a, jnp.float32)
+
+
+def _frame(a, row):
+    return pd.DataFrame(a) if a.ndim == 2 else pd.Series(a) if a.ndim == 1 else a
+
+
+def _strided(a, row):
+    return np.repeat(np.repeat(a, 2, axis=0), 3, axis=-1)[::2][..., ::3][: len(a)]
+
+
+def _read_only(a, row):
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+# Kinds that hold real numbers: the result is that of float64.
+NUMBERS = {
+    "bool": _typed(bool),
+    "uint8": _typed(np.uint8, 10),
+    "int8": _typed(np.int8),
+    "int64": _typed(np.int64, 50_000),
+    "float16": _typed(np.float16, 90),
+    "bfloat16": _typed(jnp.bfloat16, 64),
+    "float32": _typed(np.float32),
+    "float64": _typed(np.float64),
+    "fortran": lambda a, row: np.asfortranarray(a),
+    "strided": _strided,
+    "read_only": _read_only,
+    "jax": _of_jax,
+    "list": lambda a, row: a.tolist(),
+    "pandas": _frame,
+    "objects": lambda a, row: a.astype(object),
+}
+
+# Kinds that hold none.
+OTHERS = {
+    "complex64": lambda a: (a + 1j * a[::-1]).astype(np.complex64),
+    "complex128": lambda a: a + 1j * a[::-1],
+    "complex objects": lambda a: np.array([*map(np.complex64, a.flat)], object).reshape(a.shape),
+    "text": lambda a: a.astype(str),
+    "strings": lambda a: a.astype(str).astype(object),
+    "dates": lambda a: a.astype("timedelta64[s]"),
+    "masked": lambda a: np.ma.masked_array(a, a == a.flat[0]),
+    "nothing": lambda a: np.full(a.shape, None),
+    "ragged": lambda a: [*a.tolist(), [1.0] * 7],
+    "word": lambda a: "word",
+    "dictionary": lambda a: {"a": a},
+}
+
+# Other shapes: right, or refused.
+SHAPES = {
+    "one axis": lambda a: a.reshape(-1)[: len(a)],
+    "one column": lambda a: a.reshape(len(a), -1)[:, :1],
+    "another axis": lambda a: a[..., None],
+    "an axis before": lambda a: a[None],
+    "no row": lambda a: a[:0],
+    "one row": lambda a: a[:1],
+    "no column": lambda a: a[..., :0],
+    "a number": lambda a: a.flat[0],
+}
+
+
+# Public names without an argument that is an array of the user's.
+WITHOUT_ARRAYS = {
+    **dict.fromkeys(
+        "Flow FeatureMachine IterativeRegression LayerGradients LeaveOneOut MonteCarlo "
+        "NystromRegression Posterior Regression Spectrum".split(),
+        "what a function returns",
+    ),
+    **dict.fromkeys("Choice Hosts Plan Workers choose_solver plan".split(), "numbers of sizes"),
+    "leaf_names": "names of a tree, whatever its leaves",
+    "Model": "a tuple of functions",
+    "MODELS": "functions that have rows",
+    **{
+        name: "part of `network`"
+        for name in models.__all__
+        if isinstance(getattr(models, name), type) and name != "Model"
+    },
+    **dict.fromkeys(
+        "from_equinox from_flax_linen from_haiku from_nnx".split(), "functions of other libraries"
+    ),
+}
+
+
+def test_each_public_name_has_a_row_or_a_reason():
+    found = {row.function.partition(".")[0] for row in ROWS}
+    assert not found & {*WITHOUT_ARRAYS}
+    assert found | {*WITHOUT_ARRAYS} == {*kernels.__all__, *models.__all__}
+
+
+def outcome(row, argument):
+    """Returns the result, or the line that it costs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            return np.asarray(row.call(argument))
+        except (InputError, NumericalError) as error:
+            told = str(error)
+            assert "\n" not in told
+            assert isinstance(error, NumericalError) or "accepted" in told, told
+            return told
+
+
+def assert_right(row, found, argument):
+    with np.errstate(all="ignore"):
+        wanted = np.asarray(row.expected(np.asarray(argument, np.float64)), float)
+    assert found.shape == wanted.shape
+    scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5 * scale)
+
+
+IDS = [f"{row.function}:{row.argument}" for row in ROWS]
+each_row = pytest.mark.parametrize("row", ROWS, ids=IDS)
+
+
+@each_row
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_of_any_type_give_what_float64_gives(row, kind):
+    argument = NUMBERS[kind](row.base, row)
+    found = outcome(row, argument)
+    if isinstance(found, str):
+        assert kind in row.refused.split(), found
+    else:
+        assert_right(row, found, argument)
+
+
+@each_row
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_holds_no_real_numbers_is_refused_by_name(row, kind):
+    told = outcome(row, OTHERS[kind](row.base))
+    assert isinstance(told, str)
+    assert row.argument.removeprefix("new_") in told
+
+
+@each_row
+@pytest.mark.parametrize("kind", SHAPES)
+def test_other_shapes_are_right_or_refused(row, kind):
+    argument = SHAPES[kind](row.base)
+    found = outcome(row, argument)
+    if not isinstance(found, str):
+        assert_right(row, found, argument)
+
+
+@each_row
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_what_is_not_finite_stays_so_or_is_refused(row, number):
+    argument = row.base.copy()
+    argument.flat[1] = number
+    found = outcome(row, argument)
+    if not isinstance(found, str) and np.isfinite(found).all():  # it does not depend on that number
+        assert_right(row, found, argument)
+
+
+DROPOUT = models.network([models.Dropout(0.5), models.Dense(3)])
+KEYED = {
+    "select_ridge": lambda key: kernels.select_ridge(key, K, Y, RIDGES),
+    "leave_one_out_cg": lambda key: kernels.leave_one_out_cg(K, Y, RIDGES, key=key).errors,
+    "monte_carlo_kernel": lambda key: (
+        kernels.monte_carlo_kernel(
+            key, lambda own: NET.init(own, (3,)), NET.apply, X, min_draws=2, max_draws=2
+        ).mean
+    ),
+    "recursive_feature_machine": lambda key: (
+        kernels.recursive_feature_machine(
+            NET.kernel.transformed, X, Y, key=key, updates=1, points=2
+        ).transforms
+    ),
+    "init": lambda key: NET.init(key, (3,)),
+    "apply": lambda key: DROPOUT.apply({"Dense_0": {"weight": FIRST}}, X, key),
+}
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_keys_of_both_kinds_draw_the_same_and_all_else_is_refused(name):
+    typed, old = KEYED[name](jax.random.key(3)), KEYED[name](jax.random.PRNGKey(3))
+    jax.tree.map(np.testing.assert_array_equal, typed, old)
+    for other in (3, 3.0, np.arange(2), jax.random.split(jax.random.key(3)), "3", X):
+        with pytest.raises(InputError, match=r"^key .*accepted: a key of jax\.random"):
+            KEYED[name](other)
+
+
+@pytest.mark.parametrize("other", [np.uint8, np.int64, np.float16, np.float32])
+def test_two_sets_of_inputs_may_be_of_different_types(other):
+    for call, wanted in (
+        (lambda a, b: kernels.gram(linear, a, b), linear(X, X2)),
+        (NET.kernel, arc_cosine_ntk(X, X2)),
+        (functools.partial(kernels.empirical_ntk, squares, {"w": W}), squares_ntk(W, X, X2)),
+    ):
+        np.testing.assert_allclose(call(X, X2.astype(other)), wanted, rtol=1e-5)
+        np.testing.assert_allclose(call(X.astype(other), X2), wanted, rtol=1e-5)
+        with pytest.raises(InputError, match=r"x1 .*x2 .*\(4, 2\).*accepted: equal shapes"):
+            call(X, X2[:, :2])
+
+
+def test_tokens_stay_integers_where_a_network_looks_them_up():
+    table = {"t": _RNG.normal(size=(11, 2))}
+
+    def embed(params, tokens):
+        return params["t"][tokens].sum(1)
+
+    tokens = _RNG.integers(0, 11, (5, 4))
+    counts = (tokens[..., None] == np.arange(11)).sum(1)
+    for found in (
+        kernels.empirical_ntk(embed, table, tokens),
+        kernels.gram(kernels.finite_kernel(embed, table), tokens.tolist()),
+    ):
+        np.testing.assert_allclose(found, counts @ counts.T, rtol=1e-6)
+    moved = kernels.linearize(embed, table)({"t": 2 * table["t"]}, tokens)
+    np.testing.assert_allclose(moved, counts @ (2 * table["t"]), rtol=1e-5)
+    with pytest.raises(InputError, match="x1 has integers beyond int32; accepted"):
+        kernels.empirical_ntk(embed, table, tokens + 2**40)
+
+
+def test_sums_of_integers_do_not_overflow_in_kernels_of_ones_own():
+    x = _RNG.integers(-100_000, 100_000, (4, 3))
+    x = np.concatenate([x, x[:1] + 2**34])  # beyond 32 bits
+
+    def distances(x1, x2=None):
+        return jnp.exp(-1e-20 * ((x1[:, None] - (x1 if x2 is None else x2)[None]) ** 2).sum(-1))
+
+    with pytest.raises(InputError, match="x1 has integers beyond int32; accepted.*float32"):
+        kernels.gram(distances, x)
+    found = kernels.gram(lambda x1, x2: linear(x1, x2), x[:4])
+    np.testing.assert_allclose(found, linear(x[:4].astype(float)), rtol=1e-5, atol=1e4)
+
+
+def test_parameters_that_cannot_be_differentiated_in_may_be_left_out():
+    def network(params, x):
+        return jnp.real(x @ params["w"] + params["z"][None]) * params["n"][None]
+
+    params = {"w": W, "z": np.array([1 + 2j, 3j]), "n": np.array([2, 3])}
+    chosen = {"w": True, "z": False, "n": False}
+    found = kernels.empirical_ntk(network, params, X, selected=chosen)
+    np.testing.assert_allclose(found, X @ X.T * (4 + 9) / 2, rtol=1e-5)
+    for name, kept in (("z", "complex"), ("n", "int64.*selected=")):
+        for call, given in ((kernels.empirical_ntk, [X]), (kernels.finite_kernel, [])):
+            with pytest.raises(InputError, match=rf"params\['{name}'\] holds {kept}"):
+                call(network, params, *given, selected={**chosen, name: True})
+    for call in (kernels.linearize, functools.partial(kernels.taylor_expand, degree=1)):
+        with pytest.raises(InputError, match=r"params\['n'\] holds int64; accepted: floating"):
+            call(network, {"w": W, "n": params["n"]})
+    for empty in ({}, [], None):
+        with pytest.raises(InputError, match="params is a tree without arrays; accepted"):
+            kernels.empirical_ntk(network, empty, X)
+
+
+def test_outputs_that_are_no_real_numbers_are_refused():
+    for network, kind in (
+        (lambda params, x: x @ params["w"] + 1j, "complex64"),
+        (lambda params, x: jnp.round(x @ params["w"]).astype(int), "int32"),
+        (lambda params, x: (x @ params["w"])[:, :0], r"\(.*0\)"),
+        (lambda params, x: {"outputs": x @ params["w"]}, "dict"),
+    ):
+        for call in (kernels.empirical_ntk, kernels.layer_gradients, kernels.linearize_on):
+            with pytest.raises(InputError, match=f"^apply turns x1?.* into .*{kind}.*accepted"):
+                call(network, {"w": W}, X)
+    with pytest.raises(InputError, match="kernel turns .* into complex64; accepted: real"):
+        kernels.gram(lambda x1, x2: linear(x1, x2) * 1j, X)
+
+
+def test_half_precision_does_not_overflow_on_the_way():
+    large = {"w": W.astype(np.float16) * 100}
+    for method in ("jacobian", "vector_products", "layerwise"):
+        found = kernels.empirical_ntk(squares, large, (X * 90).astype(np.float16), method=method)
+        np.testing.assert_allclose(found, squares_ntk(W * 100, X * 90), rtol=1e-3)
+
+
+TRACED = {
+    "infinite": NET.kernel,
+    "transformed": NET.kernel.transformed(SCALES),
+    "finite": functools.partial(kernels.empirical_ntk, squares, {"w": W}),
+    "linearized": lambda x: kernels.linearize(squares, {"w": W})({"w": 2 * W}, x),
+    "expanded": lambda x: kernels.taylor_expand(squares, {"w": W}, 2)({"w": 2 * W}, x),
+    "applied": functools.partial(NET.apply, with_first(FIRST)),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_functions_of_arrays_are_traced_and_their_types_checked_then(name):
+    found = jax.jit(TRACED[name])(X)
+    np.testing.assert_allclose(found, TRACED[name](X), rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(TRACED[name])(X.astype(np.int8)), found, rtol=1e-5)
+    with pytest.raises(InputError, match="holds complex numbers"):
+        jax.jit(TRACED[name])(X + 1j)
+
+
+def test_matrices_of_many_processes_and_of_files_are_taken_as_they_are(tmp_path):
+    np.save(tmp_path / "k.npy", K.astype(np.float32))
+    mapped = np.load(tmp_path / "k.npy", mmap_mode="r")
+    assert np.shares_memory(arrays.real_array("k", mapped, "n n"), mapped)
+    half = K.astype(np.float16)
+    assert arrays.real_numbers("k", half) is half
+    packed, rows = kernels.PackedMatrix(mapped[None], 6), kernels.ShardedRows(K_TEST, 4, ALONE)
+    wanted = regression(K, Y, K_TEST)
+    for gram_train in (mapped, packed, half):
+        for gram_test in (K_TEST, rows):
+            np.testing.assert_allclose(regress_cg(gram_train, Y, gram_test), wanted, rtol=1e-6)
+    np.testing.assert_allclose(regress(packed, Y, K_TEST), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [regress, regress_cg, nystrom])
+def test_class_numbers_as_targets_are_told_the_two_ways_out(function):
+    given = (K, np.arange(6), K_TEST) if function is not nystrom else (X, np.arange(6), X[:3], X2)
+    with pytest.raises(InputError, match=r"^targets .*jax\.nn\.one_hot.*targets\[:, None\]"):
+        function(*given)
+
+
+def test_the_nngp_of_drawn_networks_takes_integers_as_floats():
+    large = (X * 50_000).astype(int)
+    given = {"get": "nngp", "min_draws": 2, "max_draws": 2}
+    found = kernels.monte_carlo_kernel(
+        jax.random.key(0), lambda key: {"w": jnp.asarray(W)}, squares, large, **given
+    ).mean
+    outputs = (large.astype(float) @ W) ** 2
+    np.testing.assert_allclose(found, outputs @ outputs.T / 2, rtol=1e-5)

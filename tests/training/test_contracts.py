@@ -1,0 +1,218 @@
+"""Losses, metrics and optimisers that do not fit are refused; optax's optimisers work."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lsa_jax import models, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.errors import InputError
+from lsa_jax.parallel import BatchLayout, ReplicaLayout
+from lsa_jax.training import Evaluation, Measuring, steps, train
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(12, 3)).astype(np.float32)
+Y = X @ RNG.normal(size=(3, 1)).astype(np.float32)
+LABELS = X.argmax(axis=1)
+
+
+def linear(outputs):
+    return models.Model(
+        lambda key, shape: {"w": jnp.linspace(-1, 1, 3 * outputs).reshape(3, outputs)},
+        lambda params, x: x @ params["w"],
+        None,
+    )
+
+
+def run(targets, loss, outputs=1, optimizer=None, **settings):
+    settings = {"epochs": 1, "batch_size": 12} | settings
+    optimizer = optimizer or optax.sgd(0.1)
+    return train(
+        jax.random.key(0), linear(outputs), Dataset(X, targets), loss, optimizer, **settings
+    )
+
+
+# --- losses and metrics --------------------------------------------------------------------------
+
+
+def each_with_each(outputs, targets):
+    return jnp.mean(jnp.square(outputs - targets.reshape(1, -1)), axis=1)
+
+
+def own(outputs, targets):
+    return jnp.sum(jnp.square(outputs - targets.reshape(outputs.shape)), axis=1)
+
+
+WRONG = {
+    "each output with each target": each_with_each,
+    "one mean": lambda outputs, targets: jnp.mean(own(outputs, targets)),
+    "a column": lambda outputs, targets: own(outputs, targets)[:, None],
+    "the batch in it": lambda outputs, targets: (
+        own(outputs, targets) - own(outputs, targets).mean()
+    ),
+    "a pair": lambda outputs, targets: (own(outputs, targets), 1),
+    "shapes that do not fit": lambda outputs, targets: own(outputs, targets) @ jnp.ones(7),
+}
+
+
+@pytest.mark.parametrize("targets", [Y, Y[:, 0]], ids=["[n, 1]", "[n]"])
+@pytest.mark.parametrize("name", WRONG)
+def test_a_loss_or_metric_of_ones_own_gives_each_example_its_number(name, targets):
+    with pytest.raises(InputError, match="loss"):
+        run(targets, WRONG[name])
+    with pytest.raises(InputError, match="metrics"):
+        run(targets, own, evaluation=Evaluation(metrics={"mine": WRONG[name]}))
+    _, history = run(targets, own, evaluation=Evaluation(metrics={"mine": own}))
+    assert history.rows[-1]["train_mine"] == history.rows[-1]["train_loss"]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", training.LOSSES)
+def test_targets_that_fit_no_output_are_refused_before_training(name):
+    loss = training.LOSSES[name]
+    for targets in (LABELS[:, None], LABELS.astype(float), Y[:, 0], np.eye(5)[LABELS]):
+        with pytest.raises(InputError, match="targets"):
+            run(targets, loss, outputs=4)
+    with pytest.raises(InputError, match="targets"):
+        run(np.arange(12), loss, outputs=4)
+    with pytest.raises(InputError, match=r"evaluation\.test"):
+        good = (np.sign(Y), 1) if name in ("logistic", "hinge") else (np.eye(4)[LABELS], 4)
+        run(good[0], loss, outputs=good[1], evaluation=Evaluation(Dataset(X, Y[:, :1] + 0.5)))
+
+
+@pytest.mark.parametrize("name", ["softmax_cross_entropy", "class_mean_cross_entropy"])
+def test_numbers_of_classes_train_as_one_hot_rows_do(name):
+    loss = training.LOSSES[name]
+    test = Evaluation(Dataset(X, LABELS))
+    found = run(LABELS, loss, outputs=4, evaluation=test, epochs=3)
+    rows = np.eye(4, dtype=np.float32)[LABELS]
+    expected = run(rows, loss, outputs=4, evaluation=Evaluation(Dataset(X, rows)), epochs=3)
+    jax.tree.map(np.testing.assert_array_equal, found[0], expected[0])
+    assert found[1].rows == expected[1].rows
+
+
+def test_numbers_some_of_which_are_zero_have_no_accuracy_unless_asked_for():
+    targets = np.where(Y > 0, Y, 0)
+    _, history = run(targets, training.squared_error)
+    assert not any("accuracy" in name for name in history.rows[-1])
+    with pytest.raises(InputError, match="targets"):
+        asked = Evaluation(metrics={"accuracy": training.is_correct})
+        run(targets, training.squared_error, evaluation=asked)
+
+
+def test_values_of_replicas_are_as_many_as_keys():
+    keys = jax.random.split(jax.random.key(0), 3)
+    with pytest.raises(InputError, match="replicas"):
+        train(
+            keys, linear(1), Dataset(X, Y), training.squared_error, optax.sgd,
+            epochs=1, batch_size=4, replicas=jnp.ones(2),
+        )  # fmt: skip
+
+
+def test_kernels_of_a_network_whose_examples_act_on_one_another_are_not_measured():
+    norm = [models.Dense(4), models.BatchNorm(), models.Relu(), models.Dense(3)]
+    for layers, refused in ((norm, True), ([norm[0], models.LayerNorm(), *norm[2:]], False)):
+        given = (
+            jax.random.key(0), models.network(layers), Dataset(X, np.eye(3)[LABELS]),
+            training.softmax_cross_entropy, optax.sgd(0.1),
+        )  # fmt: skip
+        settings = {"epochs": 1, "batch_size": 12}
+        measured = Evaluation(measuring=Measuring(("kernel_distance",), 4))
+        if refused:
+            with pytest.raises(InputError, match="BatchNorm"):
+                train(*given, **settings, evaluation=measured)
+        else:
+            train(*given, **settings, evaluation=measured)
+
+
+# --- optimisers ----------------------------------------------------------------------------------
+
+OPTIMIZERS = {
+    "lbfgs": optax.lbfgs,
+    "lbfgs by backtracking": lambda: optax.lbfgs(
+        linesearch=optax.scale_by_backtracking_linesearch(10)
+    ),
+    "polyak_sgd": optax.polyak_sgd,
+    "plateau": lambda: optax.chain(
+        optax.sgd(0.1), optax.contrib.reduce_on_plateau(0.5, patience=1, rtol=0.9)
+    ),
+    "sgd": lambda: optax.sgd(0.1),
+}
+STEPS = 3
+
+
+def by_optax(optimizer, loss, params):
+    """Returns the parameters after optax's own loop."""
+    optimizer = optax.with_extra_args_support(optimizer)
+    state = optimizer.init(params)
+    for _ in range(STEPS):
+        value, slope = jax.value_and_grad(loss)(params)
+        updates, state = optimizer.update(
+            slope, state, params, value=value, grad=slope, value_fn=loss
+        )
+        params = optax.apply_updates(params, updates)
+    return params
+
+
+def mean_loss(params):
+    return training.squared_error(X @ params["w"], Y).mean()
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_step_of_an_optimiser_is_that_of_optax(name, parts):
+    layout = ReplicaLayout(1) if parts == 1 else BatchLayout(12, jax.devices()[:2])
+    params, _ = run(Y, training.squared_error, 1, OPTIMIZERS[name](), epochs=STEPS, layout=layout)
+    expected = by_optax(OPTIMIZERS[name](), mean_loss, linear(1).init(None, (3,)))
+    np.testing.assert_allclose(params["w"], expected["w"], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_so_it_is_in_training_by_steps(name, parts):
+    optimizer = OPTIMIZERS[name]()
+    problem = steps.Problem(
+        lambda params, batch: (
+            training.squared_error(batch[0] @ params["w"], batch[1]).sum(),
+            len(batch[0]),
+        ),
+        optimizer,
+        lambda first, count: jax.tree.map(lambda a: np.stack([a] * count), (X, Y)),
+        (X[None], Y[None]),
+    )
+    params = linear(1).init(None, (3,))
+    state = steps.NetworkState(params, optimizer.init(params))
+    layout = ReplicaLayout(1) if parts == 1 else BatchLayout(12, jax.devices()[:2])
+    found = steps.train_steps(
+        problem,
+        jax.tree.map(lambda a: np.asarray(a)[None], state),
+        layout,
+        start=0,
+        stop=STEPS,
+        measured=np.array([STEPS]),
+        segment=2,
+    )
+    expected = by_optax(optimizer, mean_loss, params)
+    np.testing.assert_allclose(
+        np.ravel(found.states.params["w"]), np.ravel(expected["w"]), rtol=1e-3, atol=1e-5
+    )
+
+
+def asks_for_more():
+    def update(updates, state, params=None, *, hessian, **others):
+        del params, others
+        return jax.tree.map(lambda u: u * hessian, updates), state
+
+    return optax.GradientTransformationExtraArgs(lambda params: (), update)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("optimizer", ["adam", None, 0.1, optax.adam, asks_for_more()])
+def test_an_optimiser_that_cannot_be_updated_is_refused(optimizer):
+    with pytest.raises(InputError, match="optimizer"):
+        train(
+            jax.random.key(0), linear(1), Dataset(X, Y), training.squared_error, optimizer,
+            epochs=1, batch_size=4,
+        )  # fmt: skip
