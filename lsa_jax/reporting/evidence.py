@@ -204,7 +204,9 @@ def decide(claim: Claim, runs: Runs) -> Row:
     row = _every(claim, sample) if claim.every else _in_range(claim, sample, runs)
     if claim.ours is not None:
         row = row._replace(ours=claim.ours(runs))
-    return row if row.status == "measured" else _conditioned(row, claim, sample, runs)
+    if row.status == "measured":
+        return row._replace(note=row.note or sample.lost)
+    return _conditioned(row, claim, sample, runs)
 
 
 def decide_all(claims: Iterable[Claim], runs: Runs) -> list[Row]:
@@ -313,10 +315,11 @@ def _p_value(sample: Sample, above: float, below: float) -> float | None:
             np.inf if np.isinf(above) else low - above,
             np.inf if np.isinf(below) else below - high,
         )
-        return float(np.min(reach))
+        least = float(np.min(reach))
+        return least if np.isfinite(least) else -1.0  # nothing bounds the error at so small a tail
 
     most, least = 0.5 - 1e-12, 1e-12
-    if np.isnan(margin(TAIL)) or margin(most) < 0:
+    if np.isnan(ends(sample, TAIL)[0]) or margin(most) < 0:
         return None
     return least if margin(least) > 0 else float(scipy.optimize.brentq(margin, least, most))
 

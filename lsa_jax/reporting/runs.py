@@ -42,7 +42,8 @@ class Runs(NamedTuple):
 
         Args:
             planned: settings of every run that the sweep asks for; "data.noise" is the column
-                "noise". Empty means that no run can be missing.
+                "noise", and settings without a column in the results are left out. Empty means that
+                no run can be missing.
             results: one row a run; failed ones have another `status` than "ok".
             outcomes: as the attribute.
             fresh: as the attribute.
@@ -50,7 +51,8 @@ class Runs(NamedTuple):
         finished = results[results["status"] == "ok"] if "status" in results else results
         rows = [{n.split(".")[-1]: _hashable(v) for n, v in p.items()} for p in planned]
         asked = pd.DataFrame(rows)
-        asked = asked[[name for name in asked if name in results]]
+        # Results may be of several runs at once, such as fits over sizes: one row for each of them.
+        asked = asked[[name for name in asked if name in results]].drop_duplicates()
         return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
 
     def where(self, **settings: object) -> "Runs":

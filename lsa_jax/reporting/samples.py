@@ -39,7 +39,8 @@ class Sample(NamedTuple):
         lost: names planned runs without a result.
         equal: whether all seeds have equal results, so that nothing was drawn.
         tests: by seed, which test set the examples are of; empty where `examples` is None.
-        units: independent runs behind the statistic, where it is not one value a run.
+        units: independent runs behind the statistic, where it is not one value a run; 1 where
+            `ends` are those of one run, as it would vary with the seed.
         extra: standard error of an independent number that was subtracted, such as the paper's.
         ends: `(tail) -> (low, high)` for statistics with an interval of their own; None for
             intervals over seeds and test examples.
@@ -140,7 +141,12 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
         distance: between the mean and the number, on the sample's scale.
         tail: of the interval.
     """
-    seeds = len(sample.values)
+    seeds, (low, high) = len(sample.values), ends(sample, tail)
+    if sample.ends is not None and sample.units == 1 and distance > 0 and high > low:
+        of_seeds = ((high - low) / (2 * scipy.stats.norm.isf(tail))) ** 2
+        count = _fewest(Variance(of_seeds, 0.0), 2, distance, tail)
+        words = f"about {count} seeds" if count else f"more than {_MOST_SEEDS} seeds"
+        return f"{words}, if seeds vary as the interval of this one"
     if sample.ends is not None or not distance > 0:
         return "more seeds or test examples"
     of_seeds, of_examples = variance(sample)
@@ -151,9 +157,7 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
         times = 2 * (fixed / distance) ** 2  # half of the variance is left to the seeds
     words = ["2 seeds or more"] if seeds < 2 else []
     if seeds > 1:
-        left = Variance(of_seeds, of_examples / times)
-        more = range(seeds, _MOST_SEEDS + 1)
-        count = next((n for n in more if half_length(left, n, tail) < distance), None)
+        count = _fewest(Variance(of_seeds, of_examples / times), seeds, distance, tail)
         if count is None:
             words = [f"more than {_MOST_SEEDS} seeds"]
         elif count > seeds or times == 1:
@@ -161,6 +165,12 @@ def needed(sample: Sample, distance: float, tail: float = TAIL) -> str:
     if times != 1:
         words.append(f"about {times:.1f} times as many test examples")
     return " and ".join(words)
+
+
+def _fewest(variance: Variance, first: int, distance: float, tail: float) -> int | None:
+    """Returns the fewest seeds, from a first number on, whose half length is below a distance."""
+    more = range(first, _MOST_SEEDS + 1)
+    return next((n for n in more if half_length(variance, n, tail) < distance), None)
 
 
 def binomial_error(accuracy: float, examples: int) -> float:

@@ -1,206 +1,254 @@
-"""What the thesis says of growing beside what came out, over seeds and operators."""
+"""Claims of chapter 5 of Karp's thesis (2024) on growing; thresholds were fixed before any run.
 
-from collections.abc import Sequence
+An early loss predicts the final one, and the loss on growing does not. Rank correlations are over
+operators, which the seeds share: their error stands in for that of test examples.
+"""
+
+import itertools
+from typing import Any
 
 import ml_collections
+import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.growing.correlations import correlate, not_told_apart
-from lsa_jax.experiments.growing.doubts import (
-    DRAWN,
-    few_operators,
-    missing_operators,
-    missing_seeds,
-    without,
-)
-from lsa_jax.experiments.growing.families import EARLY_SPEARMAN
-from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
-from lsa_jax.experiments.growing.numbers import (
-    GROWING,
-    GROWING_TRANSITION,
-    STACKING_LOSS,
-    GrowingNumbers,
-)
-from lsa_jax.reporting.claims import compare, every, not_run, spread
-from lsa_jax.reporting.doubts import doubted, no_sample
-from lsa_jax.reporting.report import Claim
+from lsa_jax.experiments.growing import measures
+from lsa_jax.experiments.growing.families import DOWNSTREAM, EARLY_SPEARMAN, NUM_ITEMS
+from lsa_jax.experiments.growing.numbers import EARLY_STEPS, STRATEGIES
+from lsa_jax.reporting.evidence import Claim, Condition, decide, shown
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import SCALES, Sample, Statistic
+from lsa_jax.reporting.statistics import accuracy, minus, value
 
-# Fixed before anything was run: a mean rank correlation up to the first counts as uninformative,
-# one from the second on as predictive, a mean relative regret up to the third as low.
-UNINFORMATIVE = 0.3
-PREDICTIVE = 0.7
+# A mean rank correlation below the first is uninformative, above the second predictive.
+UNINFORMATIVE, PREDICTIVE = 0.3, 0.7
+# A relative regret below this is low.
 LOW_REGRET = 0.25
+# Operators that differ by less than a seed's noise cannot be told apart by one run of each.
+NOISE = 1.0
+# Any three operators are in the order of their final losses once in six times by luck.
+FEWEST_OPERATORS = 4
+# The learning rate of the thesis' runs.
+SCHEDULES = {"encoder": "constant", "decoder": "cosine"}
 
-# The learning rate of the thesis' runs: its numbers are put beside no other.
-_SCHEDULE_OF_THESIS = {"encoder": "constant", "decoder": "cosine"}
 
-SETTING = ["kind", "schedule"]
+def strategies(config: ml_collections.ConfigDict) -> dict[str, str]:
+    """Returns the headings of the strategies of tables 5.1 and 5.2."""
+    lag = f"LAG@{config.lag_steps}"
+    names = ("oracle", lag, "LAG@0", "last block on top", "random block on top")
+    return dict(zip(STRATEGIES, names, strict=True))
 
 
-def setting_claims(
-    config: ml_collections.ConfigDict, kind: str, schedule: str, found: pd.DataFrame
-) -> list[Claim]:
-    """Returns what the thesis says of growing beside one network and schedule, over seeds.
+def family_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims on families of operators (`families.describe`), one a seed."""
+    claims = [claim for own in _settings(config) for claim in _setting_claims(config, own)]
+    for kind in config.sweep.kind if {"constant", "cosine"} <= {*config.sweep.schedule} else ():
+        rates = (value("initial_spearman", kind=kind, schedule=s) for s in ("cosine", "constant"))
+        item = "Spearman of the loss on growing with the final one, cosine minus constant rate"
+        whole = _operators(config, {"kind": kind})
+        claims.append(
+            Claim(item=f"{item} ({kind})", statistic=minus(*rates), above=0.0, conditions=(whole,))
+        )
+    return claims
 
-    What foretells is an early loss, not the loss on growing: that the one is predictive is shown
-    where the other is shown to be less so. That a loss on growing tells nothing, or a choice costs
-    little, says something where an early loss does tell: else final losses may differ by their
-    noise alone.
+
+def downstream_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims of table C.1: LAG's decoder answers more than the others', of families."""
+    names, claims = strategies(config), []
+    for own, task in itertools.product(_settings(config), config.downstream.tasks):
+        task = task.partition(":")[0]
+        lag = _right(task, "lag", own)
+        able = shown(Claim(item="", statistic=lag, above=0.0), "the network of LAG@k can answer")
+        claims += [
+            Claim(
+                item=f"points right in {task}, {names['lag']} minus {names[other]} {_where(own)}",
+                statistic=minus(lag, _right(task, other, own)),
+                above=0.0,
+                conditions=(_operators(config, own), able),
+                digits=2,
+            )
+            for other in ("lag_0", "stack_last", "stack_random")
+        ]
+    return claims
+
+
+def noise_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims that operators differ beyond noise, of points; ours, not the thesis'.
+
+    Where they do not, the order of the final losses is chance, and nothing can predict it.
     """
-    where, k = f"{kind}, {schedule} rate", config.lag_steps
-    paper = GROWING[kind] if schedule == _SCHEDULE_OF_THESIS[kind] else None
-    refuted = [few_operators(found), no_sample(found, DRAWN)]
-    against = [missing_seeds(config, found["seed"]), missing_operators(config, found)]
-
-    def decided(claim: Claim) -> Claim:
-        return doubted(claim, against, refuted)
-
-    printed = {k: "strong", **paper.early_spearman} if paper else {k: ""}
-    early = [decided(_early_claim(where, k, steps, printed[steps], found)) for steps in printed]
-    unless = "" if early[0].status == "shown" else "no early loss is shown to be predictive"
-    initial = correlate(
-        f"Spearman of the loss on growing with the final one ({where})",
-        (paper and (paper.initial_spearman or "not predictive")) or "",
-        found["initial_spearman"],
-        found["operators"],
-        below=UNINFORMATIVE,
-        unless=unless,
-    )
-    changes = _transition_claim(where, (paper and GROWING_TRANSITION[kind]) or "", found, unless)
-    others = [*_regret_claims(k, where, paper, found, unless), changes]
-    if "relative_regret stack_random" in found:
-        others.append(_top_claim(where, paper is not None, found, unless))
-    initial, *others = [decided(claim) for claim in (initial, *others)]
-    first, *later = [
-        _beside_growing(claim, found, _early(k, steps))
-        for steps, claim in zip(printed, early, strict=True)
-    ]
-    return [initial, first, *others, *later]
-
-
-def _early(k: int, steps: int) -> str:
-    return "lag_spearman" if steps == k else f"{EARLY_SPEARMAN}{steps}"
-
-
-def _early_claim(
-    where: str, k: int, steps: int, printed: str | float, found: pd.DataFrame
-) -> Claim:
-    """Returns the correlation after as many steps, where they were taken."""
-    item = f"Spearman of the loss after {steps} steps with the final one ({where})"
-    values = found[_early(k, steps)]
-    if steps != k and values.isna().all():
-        return not_run(item, printed, f"no loss after {steps} steps, before the final ones")
-    return correlate(item, printed, values, found["operators"], above=PREDICTIVE)
-
-
-def _beside_growing(claim: Claim, found: pd.DataFrame, early: str) -> Claim:
-    """Returns the claim, undecided where the loss on growing may foretell as much."""
-    if claim.status != "shown":
-        return claim
-    initial = found["initial_spearman"]
-    return doubted(claim, [not_told_apart(found[early], initial, found["operators"])])
-
-
-def _regret_claims(
-    k: int, where: str, paper: GrowingNumbers | None, found: pd.DataFrame, unless: str
-) -> list[Claim]:
-    """Returns what LAG@k costs, and what it costs less than LAG@0.
-
-    That it costs little says something where LAG@0 costs more.
-    """
-    printed = paper.relative_regret if paper else {}
-    same_k = paper is not None and paper.lag_steps == k
-    left, first = found["relative_regret lag"], found["relative_regret lag_0"]
-    cost = compare(
-        f"relative regret of LAG@{k} ({where}), below {LOW_REGRET:g}",
-        printed["lag"] if same_k else (paper and "low") or "",
-        left,
-        below=LOW_REGRET,
-        unless=unless,
-    )
-    less = compare(
-        f"relative regret of LAG@{k} minus that of LAG@0 ({where})",
-        round(printed["lag"] - printed["lag_0"], 4) if same_k else (paper and "below 0") or "",
-        left - first,
-        below=0.0,
-        unless=unless,
-    )
-    alike = ((left - first).dropna() == 0).all() and less.status != "not run"
-    same = f"LAG@{k} and LAG@0 cost the same in every seed" if alike else ""
-    lost = without(left, f"operator that LAG@{k} takes")
-    no_more = f"LAG@{k} is not shown to cost less than LAG@0"
+    item = "how far operators' final losses differ, in standard deviations of a seed's noise"
     return [
-        doubted(cost, [lost, "" if unless or less.status == "shown" else no_more]),
-        doubted(less, [lost, without(first, "operator that LAG@0 takes")], [same]),
+        Claim(
+            item=f"{item} {_where(own)}",
+            statistic=_spread(own),
+            above=NOISE,
+            conditions=(_operators(config, own),),
+        )
+        for own in _settings(config)
     ]
 
 
-def _top_claim(where: str, of_thesis: bool, found: pd.DataFrame, unless: str) -> Claim:
-    """Returns in how many seeds LAG@0 takes a random block on top, as by luck it may."""
-    item = f"share of seeds in which LAG@0 takes a random block on top ({where})"
-    top, luck = found["picks_random_top"], 1 / float(found["operators"].min())
-    known, statement = top.dropna(), 1.0 if of_thesis else ""
-    lost = without(top, "operator that LAG@0 takes")
-    if known.empty and len(top):
-        return Claim(item, statement, "", None, "undecided", note=lost)
-    share = float(known.mean()) if len(known) else ""
-    return doubted(every(item, statement, known == 1, share, luck=luck, unless=unless), [lost])
+def stacking_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims of table C.2: adaptive stacking ends lower than last stacking."""
+    item, claims = "final loss of last minus that of adaptive stacking", []
+    for own in _settings(config):
+        losses = (value("final_loss", strategy=name, **own) for name in ("last", "adaptive"))
+        claims.append(Claim(item=f"{item} {_where(own)}", statistic=minus(*losses), above=0.0))
+    return claims
 
 
-def _transition_claim(where: str, paper: str, found: pd.DataFrame, unless: str) -> Claim:
-    """Returns where the phases change, which is shown if they clearly do in every seed.
+def _setting_claims(config: ml_collections.ConfigDict, own: dict[str, str]) -> list[Claim]:
+    """Returns the claims on one network and schedule.
 
-    At which step they do depends on the network, the batches and the learning rate. A seed whose
-    early steps were not recorded, or are of equal losses, has no order to split.
+    A loss on growing that does not predict, or a choice that costs little, supports the thesis only
+    where an early loss predicts: else the final losses may differ by noise alone.
     """
-    known = found["split"].notna()
-    changes = found.loc[known, "transition"]
-    seen = changes.dropna()
-    ours = f"in {len(seen)} of {len(changes)} seeds"
-    ours += f", at {', '.join(f'{step:g}' for step in seen)}" if len(seen) else ""
-    item = f"seeds in which the operators' order has two clear phases ({where}), leaving "
-    item += f"{MOST_UNEXPLAINED:g} of the variance at most"
-    lost = without(found["split"], "order of early steps to split")
-    if changes.empty and len(found):
-        return Claim(item, paper, "", None, "undecided", note=lost)
-    claim = every(item, paper, changes.notna(), ours, unless=unless, spread=spread(seen))
-    return doubted(claim, [lost])
+    kind, k, whole = own["kind"], config.lag_steps, _operators(config, own)
+    of_thesis = own["schedule"] == SCHEDULES[kind]
+    initial = correlation("initial_spearman", own)
+    regret, regret_0 = (value(f"relative_regret {name}", **own) for name in ("lag", "lag_0"))
+    less = minus(regret, regret_0)
+
+    def claim(item: str, statistic: Statistic, *conditions: Condition, **rest: Any) -> Claim:
+        item = f"{item} {_where(own)}"
+        return Claim(item=item, statistic=statistic, conditions=(whole, *conditions), **rest)
+
+    def early(steps: int, *conditions: Condition) -> Claim:
+        column = "lag_spearman" if steps == k else f"{EARLY_SPEARMAN}{steps}"
+        return claim(
+            f"Spearman of the loss after {steps} steps with the final one",
+            correlation(column, own),
+            *conditions,
+            above=PREDICTIVE,
+            primary=of_thesis and steps == k,
+        )
+
+    new = _not_predictive(Claim(item="", statistic=initial, above=PREDICTIVE))
+    predicts = shown(early(k), f"the loss after {k} steps is predictive")
+    name = f"relative regret of LAG@{k}"
+    cheaper = claim(f"{name} minus that of LAG@0", less, predicts, _differ(less), below=0.0)
+    cheap = shown(cheaper, f"LAG@{k} costs less than LAG@0")
+    everywhere = {"paper": "in every seed", "every": True}
+    return [
+        early(k, new),
+        claim(
+            "Spearman of the loss on growing with the final one",
+            initial,
+            predicts,
+            below=UNINFORMATIVE,
+        ),
+        claim(name, regret, predicts, cheap, below=LOW_REGRET),
+        cheaper,
+        claim(
+            "seeds in which the operators' order has two clear phases, leaving "
+            f"{measures.MOST_UNEXPLAINED:g} of the variance at most",
+            value("clear_phases", **own),
+            **everywhere,
+        ),
+        claim(
+            "share of seeds in which LAG@0 takes a random block on top",
+            value("picks_random_top", **own),
+            luck=1 / _asked(config),
+            **everywhere,
+        ),
+        *(early(steps, new) for steps in EARLY_STEPS[kind] if of_thesis and steps != k),
+    ]
 
 
-def contrast_claims(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> list[Claim]:
-    """Returns how much more the loss on growing tells where the rate decays, by seed."""
-    claims = []
-    for kind, found in numbers.groupby("kind", sort=False):
-        table = found.pivot(index="seed", columns="schedule", values="initial_spearman")
-        if {"constant", "cosine"} <= set(table):
-            more = table["cosine"] - table["constant"]
-            item = "Spearman of the loss on growing with the final one, cosine minus constant rate"
-            claim = compare(f"{item} ({kind}), above 0", "", more, above=0.0)
-            reasons = [few_operators(found), _sample_of(more)]
-            lost = _lost_pairs(config, more, "correlation at both rates")
-            claims.append(doubted(claim, [*lost, missing_operators(config, found)], reasons))
-    return claims
+def _settings(config: ml_collections.ConfigDict) -> list[dict[str, str]]:
+    axes = itertools.product(config.sweep.kind, config.sweep.schedule)
+    return [{"kind": kind, "schedule": schedule} for kind, schedule in axes]
 
 
-def _sample_of(values: pd.Series) -> str:
-    return no_sample(values.dropna().rename("value").reset_index(), ["value"])
+def _where(own: dict[str, str]) -> str:
+    return f"({own['kind']}, {own['schedule']} rate)"
 
 
-def _lost_pairs(config: ml_collections.ConfigDict, values: pd.Series, what: str) -> Sequence[str]:
-    return [missing_seeds(config, list(values.index)), without(values, what)]
+def correlation(column: str, own: dict[str, str]) -> Statistic:
+    """Returns the statistic of Spearman's correlations on Fisher's scale, with n operators.
+
+    The variance is 1.06 / (n - 3), by Fieller, Hartley and Pearson (1957). A full agreement, which
+    has no finite number on this scale, counts as half a step away: without ties the next lower
+    correlation is 1 - 12 / (n^3 - n).
+
+    Args:
+        column: correlations of families.
+        own: settings of the families.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        rows = runs.where(**own)
+        values = rows.by_seed(column)
+        counts = rows.by_seed("operators")[values.index]
+        most = 1 - 6 / (counts**3 - counts)
+        return Sample(
+            SCALES["fisher"][0](values.clip(-most, most)),
+            error=float(np.sqrt(1.06 / max(counts.min() - 3, 0.1))) if len(counts) else 0.0,
+            scale="fisher",
+            lost=rows.lost(column),
+            equal=rows.equal_seeds(),
+        )
+
+    return statistic
 
 
-def stacking_claims(config: ml_collections.ConfigDict, fine: pd.DataFrame) -> list[Claim]:
-    """Returns by how much adaptive stacking ends lower than last stacking, by seed."""
-    claims = []
-    paper = round(STACKING_LOSS["last"] - STACKING_LOSS["adaptive"], 4)
-    for (kind, schedule), found in fine.groupby(SETTING, sort=False):
-        table = found.pivot(index="seed", columns="strategy", values="final_loss")
-        if {"last", "adaptive"} <= set(table):
-            less = table["last"] - table["adaptive"]
-            item = f"final loss of last minus that of adaptive stacking ({kind}, {schedule} rate)"
-            claim = compare(item, paper, less, above=0.0)
-            sample = no_sample(table.dropna().reset_index(), ["last", "adaptive"])
-            lost = _lost_pairs(config, less, "loss of both strategies")
-            claims.append(doubted(claim, lost, [sample]))
-    return claims
+def _right(task: str, strategy: str, own: dict[str, str]) -> Statistic:
+    """Returns the statistic of the percentage of a task's items that a network gets right."""
+
+    def statistic(runs: Runs) -> Sample:
+        items = runs.finished.get(f"{NUM_ITEMS}{task}")
+        counted = runs._replace(finished=runs.finished.assign(num_test=items))
+        return accuracy(f"{DOWNSTREAM}{task} {strategy}", **own)(counted)
+
+    return statistic
+
+
+def _spread(own: dict[str, str]) -> Statistic:
+    """Returns the statistic of `measures.spread_over_noise`, over operators of all seeds."""
+
+    def statistic(runs: Runs) -> Sample:
+        points = runs.where(**own)
+        losses = points.finished.pivot_table(
+            index="seed", columns=["index", "block_size", "source"], values="final_loss"
+        )
+        losses = losses.dropna(axis="columns").to_numpy(float)
+        return Sample(
+            pd.Series([measures.spread_over_noise(losses).ratio]).dropna(),
+            units=len(losses),
+            lost=points.lost("final_loss"),
+            equal=points.equal_seeds(),
+            ends=lambda tail: measures.spread_over_noise(losses, tail)[1:],
+        )
+
+    return statistic
+
+
+def _not_predictive(claim: Claim) -> Condition:
+    def unmet(runs: Runs) -> str:
+        return "it is" if decide(claim, runs).status.startswith("shown") else ""
+
+    return Condition("the loss on growing is not as predictive", unmet)
+
+
+def _differ(statistic: Statistic) -> Condition:
+    def unmet(runs: Runs) -> str:
+        return "" if statistic(runs).values.any() else "they cost the same in every seed"
+
+    return Condition("the two choices differ", unmet)
+
+
+def _asked(config: ml_collections.ConfigDict) -> int:
+    """Returns the number of operators that a sweep asks for."""
+    return len(config.sweep.index) * len(config.sweep.block_size) * len(config.sweep.source)
+
+
+def _operators(config: ml_collections.ConfigDict, own: dict[str, str]) -> Condition:
+    """Returns the condition that all operators, and enough of them, ended in every seed."""
+    least = max(_asked(config), FEWEST_OPERATORS)
+
+    def unmet(runs: Runs) -> str:
+        rows = runs.where(**own).finished
+        counts = rows["operators"] if "operators" in rows else rows.groupby("seed").size()
+        return "" if rows.empty or counts.min() >= least else f"{counts.min():g} in a seed"
+
+    return Condition(f"{least} operators", unmet)

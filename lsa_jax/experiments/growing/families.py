@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from lsa_jax.experiments.growing import measures
-from lsa_jax.experiments.growing.numbers import GROWING
+from lsa_jax.experiments.growing.numbers import EARLY_STEPS
 from lsa_jax.reporting import files
 from lsa_jax.training.growth import Operator, stack_last
 
@@ -113,7 +113,7 @@ def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> di
     one.
     """
     found, at = {}, family.steps
-    for steps in GROWING[family.kind].early_spearman:
+    for steps in EARLY_STEPS[family.kind]:
         name = f"{EARLY_SPEARMAN}{steps}"
         found[name] = np.nan
         measured = ((at > steps - config.lag_window) & (at <= steps)).any()
@@ -141,11 +141,12 @@ def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any
         "split_late": np.nan if split is None else split.late,
         "split_across": np.nan if split is None else split.across,
         "split_unexplained": np.nan if split is None else split.unexplained,
+        "clear_phases": np.nan if split is None else float(measures.is_clear(split)),
         "transition": step if measures.is_clear(split) else np.nan,
         "picks_random_top": np.nan,
     } | _early_correlations(config, family)
-    if "lag_0" in chosen:
-        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen.get("stack_random"))
+    if {"lag_0", "stack_random"} <= {*chosen}:
+        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen["stack_random"])
     for name in ("lag", "lag_0"):
         numbers[f"relative_regret {name}"] = np.nan
     for name, place in chosen.items():

@@ -13,7 +13,7 @@ import scipy.optimize
 import scipy.stats
 from jaxtyping import Bool, Float, Int
 
-from lsa_jax.reporting.intervals import TAIL
+from lsa_jax.reporting.samples import TAIL
 
 Losses = Float[np.ndarray, "steps operators"]
 
@@ -106,7 +106,7 @@ class Spread(NamedTuple):
 
     Attributes:
         ratio: standard deviation of the operators' expected losses over that of the noise.
-        low: lower end of its 95 % interval.
+        low: lower end of its interval, of 95 % by default.
         high: upper end.
     """
 
@@ -115,8 +115,8 @@ class Spread(NamedTuple):
     high: float
 
 
-def spread_over_noise(final: Float[np.ndarray, "seeds operators"]) -> Spread:
-    """Returns how far operators' final losses differ, over how far a seed moves one of them.
+def spread_over_noise(final: Float[np.ndarray, "seeds operators"], tail: float = TAIL) -> Spread:
+    """Returns the differences of operators' final losses over the noise of one seed.
 
     A final loss is taken as the operator's own plus the seed's own plus normal noise. The ratio of
     the mean squares of operators and of what is left then has a noncentral F distribution, whose
@@ -133,14 +133,9 @@ def spread_over_noise(final: Float[np.ndarray, "seeds operators"]) -> Spread:
     noise = np.square(left).sum() / ((operators - 1) * (seeds - 1))
     if noise <= 1e-12 * np.var(final):  # rounding
         return Spread(np.nan, np.nan, np.nan)
-    return spread_of(seeds * of_operators.var(ddof=1) / noise, seeds, operators)
-
-
-def spread_of(found: float, seeds: int, operators: int) -> Spread:
-    """Returns the spread from the ratio of the mean squares of operators and of what is left."""
-    top = operators - 1
+    found, top = seeds * of_operators.var(ddof=1) / noise, operators - 1
     # The noncentrality is seeds x (operators - 1) x ratio^2.
-    ends = [_noncentrality(found, top, top * (seeds - 1), tail) for tail in (TAIL, 1 - TAIL)]
+    ends = [_noncentrality(found, top, top * (seeds - 1), share) for share in (1 - tail, tail)]
     low, high = np.sqrt(np.divide(ends, seeds * top))
     return Spread(float(np.sqrt(max(found - 1, 0) / seeds)), float(low), float(high))
 

@@ -10,24 +10,29 @@ from lsa_jax.experiments.growing import figures
 from lsa_jax.experiments.growing.claims import (
     LOW_REGRET,
     PREDICTIVE,
-    SETTING,
     UNINFORMATIVE,
-    contrast_claims,
-    setting_claims,
+    downstream_claims,
+    family_claims,
+    noise_claims,
     stacking_claims,
+    strategies,
 )
-from lsa_jax.experiments.growing.downstream_report import downstream_claims, downstream_table
 from lsa_jax.experiments.growing.families import (
     DOWNSTREAM,
+    NUM_ITEMS,
     Family,
     describe,
     make_families,
 )
 from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
-from lsa_jax.experiments.growing.noise_claims import noise_claims
-from lsa_jax.experiments.growing.numbers import GROWING_STRATEGIES, STACKING_LOSS
-from lsa_jax.reporting.claims import cell, start_up_check
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY, STACKING_LOSS
+from lsa_jax.experiments.growing.settings import sweep
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
+
+SETTING = ["kind", "schedule"]
 
 # Networks that are grown for no more steps than this only show that they start.
 START_UP_STEPS = 10
@@ -52,30 +57,26 @@ _REGRETS = {
 }
 
 
-def _strategies(config: ml_collections.ConfigDict) -> dict[str, str]:
-    names = ("oracle", f"LAG@{config.lag_steps}", "LAG@0", "last block on top")
-    return dict(zip(GROWING_STRATEGIES, (*names, "random block on top"), strict=True))
-
-
 def _cell(values: pd.Series) -> str:
-    return cell(values, ".4f")
+    return mean_and_spread(values, ".4f")
+
+
+def _means(found: pd.DataFrame, keys: list[str], columns: dict[str, str]) -> pd.DataFrame:
+    """Returns means over seeds ± their standard deviation, one row a group, by heading."""
+    groups = found.groupby(keys, sort=False)[[*columns]]
+    return groups.agg(_cell).rename(columns=columns).reset_index()
 
 
 def number_table(numbers: pd.DataFrame) -> pd.DataFrame:
     """Returns the correlations of each network and schedule, over seeds."""
-    rows = [
-        dict(zip(SETTING, setting, strict=True))
-        | {heading: _cell(rows[name]) for name, heading in _NUMBERS.items()}
-        for setting, rows in numbers.groupby(SETTING, sort=False)
-    ]
-    return pd.DataFrame(rows)
+    return _means(numbers, SETTING, _NUMBERS)
 
 
 def strategy_table(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> pd.DataFrame:
     """Returns what each strategy costs against the best operator: tables 5.1 and 5.2."""
     rows = []
     for setting, found in numbers.groupby(SETTING, sort=False):
-        for name, heading in _strategies(config).items():
+        for name, heading in strategies(config).items():
             if f"regret {name}" in found:
                 row = {"strategy": heading}
                 row |= {h: _cell(found[f"{measure} {name}"]) for measure, h in _REGRETS.items()}
@@ -85,24 +86,51 @@ def strategy_table(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> 
 
 def operator_table(fine: pd.DataFrame) -> pd.DataFrame:
     """Returns every operator's losses, best first, over seeds."""
-    measured = {
-        "initial_loss": "loss at step 0",
-        "lag_loss": "loss at step k",
-        "final_loss": "final",
-    }
     keys = [*SETTING, "index", "block_size", "source"]
+    names = ("initial_loss", "lag_loss", "final_loss")
+    headings = dict(zip(names, ("loss at step 0", "loss at step k", "final"), strict=True))
+    order = fine.groupby(keys, sort=False)["final_loss"].mean().to_numpy()
+    table = _means(fine, keys, headings).assign(order=order)
+    table = table.sort_values([*SETTING, "order"], kind="stable").drop(columns="order")
+    return table.rename(columns={"index": "i", "block_size": "b"})
+
+
+def downstream_table(config: ml_collections.ConfigDict, numbers: pd.DataFrame) -> pd.DataFrame:
+    """Returns percent right by strategy, with the thesis' numbers where it has the task."""
+    tasks = [name.removeprefix(NUM_ITEMS) for name in numbers if name.startswith(NUM_ITEMS)]
     rows = []
-    for setting, found in fine.groupby(keys, sort=False):
-        row = dict(zip(keys, setting, strict=True)) | {"order": found["final_loss"].mean()}
-        rows.append(row | {heading: _cell(found[name]) for name, heading in measured.items()})
-    table = pd.DataFrame(rows).sort_values([*SETTING, "order"], kind="stable")
-    return table.drop(columns="order").rename(columns={"index": "i", "block_size": "b"})
+    for place, (strategy, heading) in enumerate(strategies(config).items()):
+        row = {"strategy": heading}
+        for task in tasks:
+            if f"{DOWNSTREAM}{task} {strategy}" not in numbers:
+                continue
+            if task in DOWNSTREAM_ACCURACY:
+                row[f"{task}, thesis"] = f"{DOWNSTREAM_ACCURACY[task][place]:g}"
+            percent = 100 * numbers[f"{DOWNSTREAM}{task} {strategy}"]
+            row[f"{task} %"] = mean_and_spread(percent, ".2f")
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def _checked(config: ml_collections.ConfigDict, claims: list[Claim]) -> list[Claim]:
-    """Returns the claims of a sweep; none of one whose few steps only check that it starts."""
+def _checked(config: ml_collections.ConfigDict, rows: list[Row]) -> list[Row]:
+    """Returns the rows of a sweep, "not run" where few steps only test that it starts."""
     steps = sum(config.stage_steps) if config.question == "stacking" else config.grow_steps
-    return start_up_check(claims) if steps <= START_UP_STEPS else claims
+    if steps > START_UP_STEPS:
+        return rows
+    note = "a check that it starts"
+    return [Row(one.item, one.paper, "", None, "not run", note=note) for one in rows]
+
+
+def _decided(
+    config: ml_collections.ConfigDict, results: pd.DataFrame, numbers: pd.DataFrame
+) -> list[Row]:
+    """Decides the claims on operators: of families, and of single points for their noise."""
+    families, points = (Runs.of(sweep(config), table) for table in (numbers, results))
+    rows = decide_all(family_claims(config), families)
+    # Operators stand in for the test examples of a correlation.
+    rows = [row._replace(note=row.note.replace("test examples", "operators")) for row in rows]
+    rows += decide_all(noise_claims(config), points)
+    return _checked(config, rows + decide_all(downstream_claims(config), families))
 
 
 def _figures(config: ml_collections.ConfigDict, families: list[Family]) -> dict:
@@ -123,32 +151,25 @@ def _operator_report(
     fine = results[results["status"] == "ok"].reset_index(drop=True)
     families = make_families(config, fine, workdir) if len(fine) else []
     numbers = pd.DataFrame([describe(config, family) for family in families])
-    tables, claims = [], []
+    tables = []
     if len(numbers):
         tables = [
             (f"Correlation with the final loss, k = {config.lag_steps}", number_table(numbers)),
-            ("What each strategy costs", strategy_table(config, numbers)),
+            ("Costs of each strategy", strategy_table(config, numbers)),
             ("Operators", operator_table(fine)),
         ]
-        claims += noise_claims(config, fine)
         for (kind, schedule), found in numbers.groupby(SETTING, sort=False):
-            claims += setting_claims(config, kind, schedule, found)
             if found.filter(like=DOWNSTREAM).notna().any(axis=None):
                 heading = f"Percent right ({kind}, {schedule} rate)"
-                tables.append((heading, downstream_table(found, _strategies(config))))
-                claims += downstream_claims(config, found, _strategies(config))
-        claims += contrast_claims(config, numbers)
+                tables.append((heading, downstream_table(config, found)))
     note = (
-        "Means over seeds ± their standard deviation. Every operator of a seed begins at the same "
-        "shallow network and sees the same text in the same order. Fixed before the run: the final "
-        f"loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} steps; "
-        f"early losses are averaged over {config.smooth_steps} centred steps, step 0 is not; "
+        "Means over seeds ± their standard deviation. Every operator of a seed starts from the "
+        "same shallow network and sees the same text in the same order. Fixed before the run: the "
+        f"final loss is the mean over the last {config.final_share:.0%} of {config.grow_steps} "
+        f"steps; early losses are means over {config.smooth_steps} centred steps, except step 0; "
         f"LAG@{config.lag_steps} decides by the mean of the last {config.lag_window} steps up to "
-        f"it. Uninformative means a mean rank correlation of {UNINFORMATIVE} or less, predictive "
-        f"one of {PREDICTIVE} or more, a low relative regret one of {LOW_REGRET} or less; all "
-        "of an interval of 95 %, over seeds and operators (Fisher's z), has to be there. An early "
-        "loss is shown to be predictive where that of the difference from the loss on growing is "
-        "above 0, and a regret to be low where LAG@0 is shown to cost more. "
+        f"it. Uninformative is a mean rank correlation below {UNINFORMATIVE}, predictive one above "
+        f"{PREDICTIVE}, low a relative regret below {LOW_REGRET}. "
         "Two phases are split by least squares on the self-correlation; they are clear, by a bound "
         f"of ours, where they leave at most {MOST_UNEXPLAINED:g} of its variance. "
         "The thesis' numbers are of BERT-Base (encoder) and UL2 with 1.1 billion parameters "
@@ -157,7 +178,7 @@ def _operator_report(
     return Report(
         title=config.title,
         tables=tables,
-        claims=_checked(config, claims),
+        claims=_decided(config, results, numbers) if len(numbers) else [],
         figures=_figures(config, families),
         extra_tables={"families": numbers, "curves": _curves(families)},
         notes=[note],
@@ -180,19 +201,14 @@ def _stacking_report(
     config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
 ) -> Report:
     fine = results[results["status"] == "ok"].reset_index(drop=True)
-    tables = []
+    tables, keys = [], [*SETTING, "strategy"]
     if len(fine):
-        rows = [
-            dict(zip([*SETTING, "strategy"], setting, strict=True))
-            | {
-                "thesis": STACKING_LOSS[setting[-1]],
-                "final validation loss": _cell(found["final_loss"]),
-                "steps, all candidates'": found["steps_spent"].max(),
-            }
-            for setting, found in fine.groupby([*SETTING, "strategy"], sort=False)
-        ]
+        table = _means(fine, keys, {"final_loss": "final validation loss"})
+        table.insert(3, "thesis", table["strategy"].map(STACKING_LOSS))
+        steps = fine.groupby(keys, sort=False)["steps_spent"].max().to_numpy()
+        table = table.assign(**{"steps, all candidates'": steps})
         shown = fine[[*SETTING, "seed", "strategy", "chosen"]]
-        tables = [("Growing in stages", pd.DataFrame(rows)), ("What was chosen", shown)]
+        tables = [("Growing in stages", table), ("What was chosen", shown)]
     note = (
         f"Stages of {', '.join(map(str, config.stage_steps))} steps, {config.layers} layers first "
         f"and {config.added} more each time. Last stacking copies the last {config.added} layers "
@@ -203,7 +219,9 @@ def _stacking_report(
     return Report(
         title=config.title,
         tables=tables,
-        claims=_checked(config, stacking_claims(config, fine)) if len(fine) else [],
+        claims=_checked(
+            config, decide_all(stacking_claims(config), Runs.of(sweep(config), results))
+        ),
         figures={"stacking": functools.partial(figures.draw_stacking, fine, workdir)},
         notes=[note],
     )

@@ -1,214 +1,236 @@
-"""What the thesis claims of exponents of stability, beside what came out."""
+"""Claims of chapter 2 of Karp's thesis (2024), stated before any run.
+
+An exponent b is that of a m^b through the maxima over the pairs of each size m. Seeds are trials;
+one trial has the interval by subsampling its pairs. All pairs share their test examples, whose draw
+no interval of an exponent covers.
+"""
 
 import itertools
 
 import ml_collections
 import numpy as np
-import pandas as pd
 
-from lsa_jax.experiments.stability.conditions import (
-    incomplete,
-    interval_of,
-    more_trials,
-    unfitted,
-    unreadable,
-)
-from lsa_jax.experiments.stability.connectivity import connectivity_claims
-from lsa_jax.experiments.stability.fit_table import DIFFERENCE_COLUMNS, in_words
+from lsa_jax.experiments.stability.connectivity import SPLITS, fall
+from lsa_jax.experiments.stability.fit_table import RANGES, SUBSAMPLED
+from lsa_jax.experiments.stability.fits import LEAST_PAIRS, interval
 from lsa_jax.experiments.stability.measures import QUANTITIES
-from lsa_jax.experiments.stability.numbers import (
-    CONNECTIVITY_DROPS,
-    STABILITY_EXPONENTS,
-    STABILITY_TOLERANCE,
-)
 from lsa_jax.experiments.stability.settings import report_step
-from lsa_jax.reporting.claims import decide, margin_of, measured, not_run, spread
-from lsa_jax.reporting.intervals import Interval
-from lsa_jax.reporting.report import Claim, Status
+from lsa_jax.reporting.evidence import Claim, Condition, above_chance, fitted, shown
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.statistics import minus
 
-# What stands in the place of the thesis' statement where it has none.
-LEFT_OPEN = "left open"
-
-_EXPONENT = ("exponent", "low", "high")
-# Exponents are printed to two decimals: this near they are one number.
-_SAME = 0.02
-
-
-def _judge(
-    found: Interval, above: float, below: float, against: list[str], unless: list[str]
-) -> tuple[Status, str]:
-    """Returns a status and its note.
-
-    Args:
-        found: the exponent, or the difference of two.
-        above: what it has to exceed.
-        below: what it has to stay below.
-        against: why it shows nothing, neither for nor against the thesis.
-        unless: why it cannot speak for the thesis.
-    """
-    if against:
-        return "undecided", "; ".join(against)
-    status = decide(found.low, found.high, above, below)
-    if status == "not shown":
-        return status, ""
-    notes = list(unless)
-    if status == "undecided":
-        distance = min(abs(found.mean - end) for end in (above, below))
-        notes.append(more_trials(found, distance))
-    return "undecided" if notes else "shown", "; ".join(notes)
+# Exponents that differ by less are those of one rate.
+ONE_RATE = 0.1
+# Maxima of fewer pairs do not represent quantities with heavy tails.
+ENOUGH_PAIRS = 40
+_LIGHT_TAILED = ("loss_gap", "error_gap", *RANGES)
+# Expected standard deviation of exponents over trials: half of the interval of one trial's pairs.
+_GAP_SD, _MAXIMA_SD = 0.04, 0.1
 
 
-def _ends(found: Interval) -> tuple[float | None, float | None]:
-    low, high = (None if np.isnan(end) else float(end) for end in (found.low, found.high))
-    return low, high
+def _near(number: float, margin: float, seed_sd: float) -> dict[str, float]:
+    return {"paper": number, "within": margin, "seed_sd": seed_sd}
 
 
-def _exponent_claim(
-    item: str,
-    paper: str,
-    between: tuple[float, float],
-    fits: pd.DataFrame,
-    against: list[str],
-    unless: list[str],
-) -> Claim:
-    """Compares an exponent with a range: all of its interval, of pairs or of trials, decides."""
-    if fits["exponent"].isna().all():
-        against = unreadable(fits)
-        if fits.empty:
-            return not_run(item, paper)
-        return Claim(item, paper, "", None, "undecided", note="; ".join(against))
-    found = interval_of(fits, _EXPONENT)
-    status, note = _judge(found, *between, [*against, *unreadable(fits)], unless)
-    ours = f"{found.mean:.2f}" if len(fits) > 1 else in_words(*found[:3])
-    return Claim(item, paper, ours, spread(fits["exponent"]), status, *_ends(found), note)
+_UNEXPLAINED = {"paper": "no fall that explains the gap: above 0", "above": 0.0}
+_SLOWER = [
+    (
+        "stability",
+        "less_gap",
+        {"paper": "falls more slowly: above 0", "above": 0.0, "primary": True},
+    ),
+    ("distance", "less_gap", _UNEXPLAINED),
+    ("normalized_distance", "less_gap", _UNEXPLAINED),
+]
+# Section 2.3, by configuration: quantity, whether its exponent counts or that less the loss gap's,
+# and the statement. Margins are 0.1, or half the distance to another exponent of the configuration.
+# Of the first three panels of figure 2.1 only the range -1.13 to -1.05 is printed: its middle, and
+# 0.1 beyond its ends.
+EXPONENTS = {
+    "fig2_1": [
+        ("loss_gap", "exponent", _near(-1.09, 0.14, _GAP_SD)),
+        ("stability", "exponent", _near(-1.09, 0.14, _MAXIMA_SD)),
+        ("distance", "exponent", _near(-1.09, 0.14, _MAXIMA_SD)),
+        ("error_gap", "exponent", _near(-0.82, 0.1, _GAP_SD)),
+        ("stability", "less_gap", _near(0.0, ONE_RATE, _MAXIMA_SD)),  # "fall alike"
+    ],
+    "1a": [
+        ("loss_gap", "exponent", _near(-0.18, 0.045, _GAP_SD)),
+        ("stability", "exponent", _near(-0.09, 0.045, _MAXIMA_SD)),
+        *_SLOWER,
+    ],
+    "2a": [
+        ("loss_gap", "exponent", _near(-0.48, 0.1, _GAP_SD)),
+        ("stability", "exponent", {"paper": "does not decrease: above 0", "above": 0.0}),
+        *_SLOWER,
+    ],
+    "2b": [
+        ("loss_gap", "exponent", _near(-0.35, 0.09, _GAP_SD)),
+        ("stability", "exponent", _near(-0.17, 0.09, _MAXIMA_SD)),
+        *_SLOWER,
+    ],
+}
+_LEFT_OPEN = [("stability", "less_gap", {"paper": "left open"})]
+
+# Section 2.4.2, in points: models are connected unless accuracy falls "significantly", by "roughly
+# 2%, per Frankle et al. (2020)". 1a's is "nondecreasing", 2a's "slightly decreasing", which figure
+# A.15 counts as connected, 2b's "significantly decreasing". From 5 on, a margin of ours, a fall is
+# not slight.
+FALLS = {
+    "1a": {"paper": "connected: below 2", "below": 2.0},
+    "2a": {"paper": "connected, a slight fall at most: below 5", "below": 5.0},
+    "2b": {"paper": "a significant fall: above 2", "above": 2.0},
+}
 
 
-def _direction(found: Interval) -> str:
-    """Returns in words what an interval of a difference to the loss gap's exponent decides."""
-    if found.low > 0:
-        return "slower"
-    return "faster" if found.high < 0 else "not decided"
-
-
-def _comparison(
-    item: str,
-    paper: str,
-    between: tuple[float, float],
-    fits: tuple[pd.DataFrame, pd.DataFrame],
-    against: list[str],
-    unless: list[str],
-) -> Claim:
-    """Says by how much stability, or a distance, falls more slowly than the loss gap.
-
-    Args:
-        item: what is compared.
-        paper: what the thesis says; where it leaves that open there is nothing to show, and words
-            say what the interval decides.
-        between: what its exponent less that of the gap has to lie between.
-        fits: of the loss gap and of stability or the distance.
-        against: why it shows nothing.
-        unless: why it cannot speak for the thesis.
-    """
-    gaps, others = fits
-    name = DIFFERENCE_COLUMNS[0]
-    if others.empty:
-        return not_run(item, paper)
-    against = list(dict.fromkeys([*against, *unreadable(gaps), *unreadable(others, name)]))
-    found = interval_of(others, tuple(DIFFERENCE_COLUMNS))
-    if np.isnan(found.mean):
-        return Claim(item, paper, "", None, "undecided", note="; ".join(against))
-    ours = f"{others['exponent'].mean():.2f} and {gaps['exponent'].mean():.2f}"
-    ours += f", difference {in_words(*found[:3])}"
-    ours += f"; slower in {(others[name] > 0).sum()} of {len(others)}"
-    status, note = _judge(found, *between, against, unless)
-    if paper == LEFT_OPEN:
-        notes = [*against, *unless]
-        words = "not decided" if notes else _direction(found)
-        note = "; ".join(notes) or (note if words == "not decided" else "")
-        return measured(item, paper, f"{ours}: {words}")._replace(note=note)
-    return Claim(item, paper, ours, spread(others[name]), status, *_ends(found), note)
-
-
-def _printed_claims(
-    config: ml_collections.ConfigDict,
-    label: str,
-    of: dict[str, pd.DataFrame],
-    against: list[str],
-    unless: list[str],
-) -> list[Claim]:
-    """Returns the thesis' exponents beside ours; a direction has no tolerance."""
-    printed, claims = STABILITY_EXPONENTS.get(config.paper, {}), []
-    for quantity, (words, low, high) in printed.items():
-        item = f"exponent of the {QUANTITIES[quantity]}{label}"
-        others = {(least, most) for _, least, most in printed.values()} - {(low, high)}
-        finite = [end for ends in others for end in ends if np.isfinite(end)]
-        reach = margin_of(low, finite, STABILITY_TOLERANCE, same=_SAME)
-        reach = reach if np.isfinite(high) else 0.0
-        why = [] if quantity.endswith("gap") else unless
-        between = (low - reach, high + reach)
-        claims.append(_exponent_claim(item, words, between, of[quantity], against, why))
-    return claims
-
-
-def _falls(fits: pd.DataFrame, name: str) -> list[str]:
-    """Returns that a quantity is not shown to fall; empty where it is."""
-    falls = _exponent_claim("", "", (-np.inf, 0.0), fits, [], [])
-    return [] if falls.status == "shown" else [f"the {name} is not shown to fall"]
-
-
-def _comparisons(
-    config: ml_collections.ConfigDict,
-    label: str,
-    of: dict[str, pd.DataFrame],
-    against: list[str],
-    unless: list[str],
-) -> list[Claim]:
-    """Returns what falls as fast as the loss gap and what does not."""
-    claims, both = [], (of["loss_gap"], of["stability"])
-    item = f"exponents of stability and of the loss gap{label}"
-    if config.paper == "fig2_1":
-        reach, why = STABILITY_TOLERANCE, [*unless, *_falls(of["stability"], "stability")]
-        claims.append(_comparison(item, "fall alike", (-reach, reach), both, against, why))
-    elif config.paper != "figA_1":
-        words = "slower fall of stability" if config.paper else LEFT_OPEN
-        claims.append(_comparison(item, words, (0.0, np.inf), both, against, unless))
-    if config.paper in CONNECTIVITY_DROPS:
-        claims += [
-            _comparison(
-                f"exponents of the {QUANTITIES[name]} and of the loss gap{label}",
-                "no fall that explains the gap",
-                (0.0, np.inf),
-                (of["loss_gap"], of[name]),
-                against,
-                unless,
-            )
-            for name in ("distance", "normalized_distance")
-        ]
-    return claims
-
-
-def make_claims(
-    config: ml_collections.ConfigDict, fits: pd.DataFrame, paths: pd.DataFrame
-) -> list[Claim]:
-    """Returns the thesis' exponents and statements beside ours, at the stop of the report.
-
-    Where the loss gap is not shown to fall, nothing is learned from what else falls or does not;
-    where runs are missing or networks have not fitted their examples, nothing is learned at all.
-    """
-    here = fits[fits["step"] == report_step(config)]
+def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims on exponents, of runs that are the trials' fits (`fit_table.fit_all`)."""
     kinds = list(itertools.product(config.sweep.learner, config.sweep.perturbation))
     claims = []
     for learner, perturbation in kinds:
+        own = {"learner": learner, "perturbation": perturbation}
         label = f", {learner}, {perturbation}" if len(kinds) > 1 else ""
-        found = here[(here["learner"] == learner) & (here["perturbation"] == perturbation)]
-        of = {name: found[found["quantity"] == name] for name in QUANTITIES}
-        against, unless = [], []
-        if len(found):
-            against = [*incomplete(config, found), *unfitted(learner, found)]
-            unless = _falls(of["loss_gap"], "loss gap")
-        if perturbation == "swap":
-            claims += _printed_claims(config, label, of, against, unless)
-        claims += _comparisons(config, label, of, against, unless)
-    if config.paper in CONNECTIVITY_DROPS and len(config.connectivity.sizes):
-        claims += connectivity_claims(config, paths)
+        if config.paper == "figA_1":
+            claims += [_two_rates(config, {"step": stop} | own) for stop in config.stops]
+        else:
+            claims += _exponent_claims(config, label, {"step": report_step(config)} | own)
     return claims
+
+
+def path_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims on falls of accuracy, of runs that are paths (`fall_table`)."""
+    if config.paper not in FALLS or not len(config.connectivity.sizes):
+        return []
+    network = (fitted("the network"), above_chance("the network", classes=10))
+    return [
+        Claim(
+            item=f"fall of {split} accuracy between W_S and W_S' (points)",
+            statistic=fall(split),
+            conditions=network,
+            digits=2,
+            **FALLS[config.paper],
+        )
+        for split in SPLITS
+    ]
+
+
+def influence_claims() -> list[Claim]:
+    """Returns the agreement of influence functions with training again, which is measured."""
+
+    def least(runs: Runs) -> Sample:
+        values = runs.finished.astype({"correlation": float}).groupby("seed")["correlation"].min()
+        return Sample(values.dropna(), lost=runs.lost("correlation"))
+
+    item = "correlation of predicted with retrained stability, least over sizes"
+    return [Claim(item=item, statistic=least)]
+
+
+def _exponent_claims(
+    config: ml_collections.ConfigDict, label: str, own: dict[str, object]
+) -> list[Claim]:
+    """Returns the claims on one learner and kind of S', at the stop of the report.
+
+    Where the loss gap does not fall, no other exponent says anything; to fall alike both must fall.
+    """
+
+    def of(quantity: str, column: str = "exponent") -> Statistic:
+        return exponent(quantity, column, count=config.data.num_test, **own)
+
+    def falls(quantity: str) -> Condition:
+        name = QUANTITIES[quantity]
+        return shown(Claim(item=name, statistic=of(quantity), below=0.0), f"the {name} falls")
+
+    paper, claims = config.paper if own["perturbation"] == "swap" else None, []
+    for quantity, column, stated in EXPONENTS.get(paper, _LEFT_OPEN):
+        conditions = [*_sound(config, (quantity,), own)]
+        conditions += [] if quantity.endswith("gap") else [falls("loss_gap")]
+        item = f"exponent of the {QUANTITIES[quantity]}"
+        if column == "less_gap":
+            item += ", less that of the loss gap"
+            conditions += [falls(quantity)] if "within" in stated else []
+        item += f", within {stated['within']:g}" if "within" in stated else ""
+        claims.append(
+            Claim(
+                item=item + label,
+                statistic=of(quantity, column),
+                conditions=tuple(conditions),
+                **stated,
+            )
+        )
+    return claims
+
+
+def _two_rates(config: ml_collections.ConfigDict, own: dict[str, object]) -> Claim:
+    """Returns the claim of figure A.1 at one stop."""
+    start, end = config.fit.region_start, max(config.sweep.m)
+    below, above = (exponent(name, count=config.data.num_test, **own) for name in RANGES)
+
+    def apart(runs: Runs) -> Sample:
+        found = minus(below, above)(runs)
+        return found if found.values.mean() >= 0 else minus(above, below)(runs)
+
+    return Claim(
+        item=f"difference of the loss gap's exponents below m = {start:,} and from there to "
+        f"{end:,}, after {own['step']:,} updates",
+        paper=f"different regions of decrease: above {ONE_RATE:g}",
+        statistic=apart,
+        above=ONE_RATE,
+        conditions=(
+            *_sound(config, RANGES, own),
+            *(
+                shown(Claim(item="", statistic=one, below=0.0), f"the loss gap falls {where}")
+                for one, where in ((below, f"below m = {start:,}"), (above, "from there on"))
+            ),
+        ),
+    )
+
+
+def exponent(
+    quantity: str, column: str = "exponent", *, count: int | None = None, **settings: object
+) -> Statistic:
+    """Returns the statistic of exponents by trial; one trial has the interval of its pairs.
+
+    Args:
+        quantity: of `fit_table`.
+        column: "exponent", or "less_gap": less that of the loss gap, on the same subsamples.
+        count: test examples, which all pairs share; None means enough.
+        settings: of the fits.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(quantity=quantity, **settings)
+        values = own.by_seed(column)
+        found = Sample(values, count=count, lost=own.lost(column), equal=own.equal_seeds())
+        if len(values) != 1:
+            return found
+        subsampled = own.finished.set_index("seed").loc[values.index[0], SUBSAMPLED[column]]
+        return found._replace(units=1, ends=lambda tail: interval(values.iloc[0], subsampled, tail))
+
+    return statistic
+
+
+def _sound(
+    config: ml_collections.ConfigDict, quantities: tuple[str, ...], own: dict[str, object]
+) -> tuple[Condition, ...]:
+    """Returns the conditions of any exponent: enough pairs, and networks that fit.
+
+    The exponent of the loss gap of networks that do not fit is that of the course of training.
+    Convex learners need not fit.
+    """
+    light = set(quantities) <= {*_LIGHT_TAILED}
+    asked, sizes = config.sweep.num_pairs, len(set(config.sweep.m))
+    least = max(asked, LEAST_PAIRS if light else ENOUGH_PAIRS)
+
+    def unmet(runs: Runs) -> str:
+        rows = runs.where(quantity=quantities, **own).finished
+        if rows.empty:
+            return ""
+        pairs, there = rows["pairs"].min(), rows["sizes"].min()
+        if pairs < least or there < sizes:
+            return f"{pairs} pairs of {there} sizes"
+        tied = rows["tied"].min()
+        return "" if np.isnan(tied) else f"all pairs of m = {tied:,.0f} are equal"
+
+    enough = Condition(f"{least} different pairs of {sizes} sizes each", unmet)
+    return (enough, fitted("the network", **own)) if own["learner"] == "resnet" else (enough,)

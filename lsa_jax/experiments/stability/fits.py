@@ -12,7 +12,7 @@ import numpy as np
 import scipy.optimize
 from jaxtyping import Float
 
-from lsa_jax.reporting.intervals import LEVEL
+from lsa_jax.reporting.samples import TAIL
 
 # Resamples of the pairs are drawn from here: equal tables give equal reports.
 _SEED = 0
@@ -35,7 +35,7 @@ class Decay(NamedTuple):
         high: upper end.
         log_slope: slope of the logarithms of the maxima.
         mean_exponent: b through the means.
-        resampled: b of subsamples; not-a-number for those without a fit.
+        subsampled: b of subsamples; NaN for those without a fit.
     """
 
     exponent: float
@@ -44,7 +44,7 @@ class Decay(NamedTuple):
     high: float
     log_slope: float
     mean_exponent: float
-    resampled: Float[np.ndarray, " resamples"]
+    subsampled: Float[np.ndarray, " resamples"]
 
 
 def _power(m: np.ndarray, factor: float, exponent: float) -> np.ndarray:
@@ -112,14 +112,14 @@ def fit_decay(
     if fit is None:
         return None
     rng = np.random.default_rng(_SEED)
-    resampled = np.full(resamples, np.nan)
+    subsampled = np.full(resamples, np.nan)
     for place in range(resamples if min(map(len, samples)) >= LEAST_PAIRS else 0):
         drawn = [
             rng.permutation(values)[: max(len(values) // _SHARE, 1)].max() for values in samples
         ]
         if (again := fit_power(m, np.array(drawn))) is not None:
-            resampled[place] = again[1]
-    low, high = _interval(fit[1], resampled)
+            subsampled[place] = again[1]
+    low, high = interval(fit[1], subsampled)
     mean_fit = fit_power(m, np.array([values.mean() for values in samples]))
     return Decay(
         exponent=fit[1],
@@ -128,28 +128,31 @@ def fit_decay(
         high=high,
         log_slope=float(np.polyfit(np.log(m), np.log(maxima), 1)[0]),
         mean_exponent=np.nan if mean_fit is None else mean_fit[1],
-        resampled=resampled,
+        subsampled=subsampled,
     )
 
 
-def subtract_exponents(decay: Decay, other: Decay) -> tuple[float, float, float]:
-    """Returns how far one exponent is above another of the same pairs, with its 95% interval.
+def interval(
+    estimate: float, values: Float[np.ndarray, " resamples"], tail: float = TAIL
+) -> tuple[float, float]:
+    """Returns the symmetric interval by subsampling, of an exponent or a difference of two.
 
-    Subsamples are paired: those of the same number have the same pairs in both fits, whose
-    draws depend on nothing but the numbers of pairs.
+    Subsamples with the same number have the same pairs in two fits: their draws depend on nothing
+    but the numbers of pairs, so that the difference of two exponents is paired.
+
+    Args:
+        estimate: from all pairs.
+        values: from each subsample; those that are not numbers count as infinitely far away.
+        tail: probability outside of the interval on either side.
+
+    Returns:
+        Both ends, NaN where too many subsamples have no number, or for tails that are rarer than
+        one subsample.
     """
-    difference = decay.exponent - other.exponent
-    low, high = _interval(difference, decay.resampled - other.resampled)
-    return difference, low, high
-
-
-def _interval(estimate: float, values: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
-    """Returns the estimate and, to either side, how far 95% of the numbers are from it at most.
-
-    Not-a-number if so many of them are: those are infinitely far away.
-    """
+    if tail < min(TAIL, 0.5 / len(values)):
+        return np.nan, np.nan
     away = np.nan_to_num(np.abs(values - estimate), nan=np.inf)
-    reach = np.quantile(away, LEVEL, method="higher")
+    reach = np.quantile(away, 1 - 2 * tail, method="higher")
     if np.isinf(reach):
         return np.nan, np.nan
     return float(estimate - reach), float(estimate + reach)

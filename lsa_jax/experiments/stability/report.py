@@ -8,16 +8,26 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.stability import figures
-from lsa_jax.experiments.stability.claims import make_claims
-from lsa_jax.experiments.stability.conditions import ENOUGH_PAIRS, FITTED
-from lsa_jax.experiments.stability.fit_table import CURVE, DIFFERENCE_COLUMNS, fit_all, in_words
+from lsa_jax.experiments.stability.claims import (
+    ENOUGH_PAIRS,
+    influence_claims,
+    make_claims,
+    path_claims,
+)
+from lsa_jax.experiments.stability.connectivity import fall_table
+from lsa_jax.experiments.stability.fit_table import (
+    CURVE,
+    DIFFERENCE_COLUMNS,
+    SUBSAMPLED,
+    fit_all,
+    in_words,
+)
 from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
-from lsa_jax.experiments.stability.regions import region_claims
 from lsa_jax.experiments.stability.settings import report_step, sweep
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import measured, not_run
-from lsa_jax.reporting.doubts import lost_runs
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.evidence import FITTED, decide_all
+from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.runs import Runs
 
 
 def collect(results: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -83,60 +93,65 @@ def _pairs_report(
     notes = [
         "Gaps are of A(S), test minus training; stability is the largest change of a test "
         "example's loss from A(S) to A(S'). a m^b is fitted to the largest of all pairs of a size "
-        "by least squares; intervals are of 95%, from subsamples of a fifth of the pairs, the same "
-        "for all quantities. Maxima of stability and distance are heavy-tailed: fewer than "
-        f"{ENOUGH_PAIRS} pairs a size decide nothing. Nor do networks with a training accuracy "
-        f"below {FITTED} at any size: their gap's exponent is that of how far training has come.",
+        "by least squares; the interval of one trial is from subsamples of a fifth of its pairs, "
+        "the same for all quantities, and covers no draw of the test examples, which all pairs "
+        f"share. Maxima of stability and distance have heavy tails: they need {ENOUGH_PAIRS} pairs "
+        f"a size. Networks need a training accuracy of {FITTED} at every size: else the exponent "
+        "of their gap depends on how far training has come.",
     ]
-    claims = make_claims(config, fits, paths)
-    if config.paper == "figA_1":
-        claims += region_claims(config, pairs)
     tables = [
         ("Exponents of m", _exponent_table(fits)),
         (f"Means over pairs after {step} updates", _mean_table(pairs, step)),
     ]
+    extra = {"pairs": pairs, "fits": fits.drop(columns=[*SUBSAMPLED.values()])}
     return Report(
         title=config.title,
         tables=tables,
-        claims=claims,
+        claims=_decided(config, pairs, fits, paths),
         figures=drawn,
-        extra_tables={"pairs": pairs, "fits": fits} | ({"paths": paths} if len(paths) else {}),
+        extra_tables=extra | ({"paths": paths} if len(paths) else {}),
         notes=notes,
     )
+
+
+def _decided(
+    config: ml_collections.ConfigDict, pairs: pd.DataFrame, fits: pd.DataFrame, paths: pd.DataFrame
+) -> list[Row]:
+    """Decides the claims on exponents, of trials, and those on falls of accuracy, of paths."""
+    if config.paper == "figA_1":
+        fits = fit_all(pairs, config.fit.resamples, config.fit.region_start)
+    trials, sizes, first = sweep(config), config.connectivity.sizes, config.connectivity.pairs
+    planned = [one for one in trials if one["m"] in sizes and one["pair"] < first]
+    found = decide_all(path_claims(config), Runs.of(planned, fall_table(config, paths)))
+    # The units of a path's claim are pairs.
+    found = [row._replace(note=row.note.replace("seed", "pair")) for row in found]
+    return decide_all(make_claims(config), Runs.of(trials, fits)) + found
 
 
 def _influence_report(
     config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
 ) -> Report:
     fine = results[results["status"] == "ok"]
-    rows = []
-    for result in fine.to_dict("records"):
-        for row in files.read_metrics(workdir, result["id"]):
-            rows.append({"seed": result["seed"], "m": result["m"], **row})
-    points = pd.DataFrame(rows)
-    names = ["stability", "predicted_stability", "distance", "predicted_distance"]
+    points = pd.DataFrame(
+        {"seed": result["seed"], "m": result["m"], **row}
+        for result in fine.to_dict("records")
+        for row in files.read_metrics(workdir, result["id"])
+    )
+    names = ["seed", "m", "stability", "predicted_stability", "distance", "predicted_distance"]
     names += ["correlation", "relative_error"]
-    item = "correlation of predicted with retrained stability, least over sizes"
-    lost = lost_runs(sweep(config), fine, ["correlation"])
-    claim = not_run(item, "")
-    if len(fine):
-        claim = measured(item, "", float(fine["correlation"].min()))
-    notes = [
+    drawn = {"influence": functools.partial(figures.draw_influence, points)}
+    note = (
         "One example is left out at a time; the logistic model has the ridge "
         f"{config.influence.ridge:g}. Relative error: median length of predicted minus retrained "
         "change of the weights, over that of the change."
-    ]
+    )
     return Report(
         title=config.title,
-        tables=[("Largest over the examples left out", fine[["seed", "m", *names]])]
-        if len(fine)
-        else [],
-        claims=[claim._replace(note=lost)],
-        figures={"influence": functools.partial(figures.draw_influence, points)}
-        if len(points)
-        else {},
+        tables=[("Largest over the examples left out", fine[names])] if len(fine) else [],
+        claims=decide_all(influence_claims(), Runs.of(sweep(config), results)),
+        figures=drawn if len(points) else {},
         extra_tables={"examples": points},
-        notes=notes,
+        notes=[note],
     )
 
 

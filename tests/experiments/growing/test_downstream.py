@@ -4,21 +4,15 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
 
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.experiments.growing import downstream, settings
 from lsa_jax.experiments.growing.downstream import Item, Task
-from lsa_jax.experiments.growing.downstream_report import downstream_claims, downstream_table
-from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY, GROWING_STRATEGIES
 from lsa_jax.experiments.growing.objectives import PAD, SEPARATOR
 from lsa_jax.experiments.growing.text import train_vocabulary
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
-from lsa_jax.reporting.intervals import difference_error
 from lsa_jax.sweep.variants import set_fields
-
-HEADINGS = {name: name for name in GROWING_STRATEGIES}
 
 
 def test_a_completion_is_the_likeliest_token_after_token_whatever_fills_the_window():
@@ -162,61 +156,3 @@ def test_what_is_no_task_is_refused_with_what_is_accepted(tmp_path, tokenizer):
         tasks = {"downstream.tasks": ("quiz",)}
         with pytest.raises(InputError, match="downstream"):
             settings.validate(set_fields(settings.default_config(), tasks | fields))
-
-
-def accuracies(values, items=10_000, seeds=3):
-    rows = {
-        f"downstream_{task} {name}": v for task, own in values.items() for name, v in own.items()
-    }
-    rows |= {f"items_{task}": items for task in values}
-    rows |= {"seed": np.arange(seeds), "base_loss": np.arange(seeds), "span": 0.1, "operators": 12}
-    return pd.DataFrame(rows, index=range(seeds))
-
-
-def claims_of(numbers):
-    """Returns the claims of a sweep that asked for these seeds, and for 12 operators."""
-    config = set_fields(settings.default_config(), {"sweep.seed": tuple(numbers["seed"].tolist())})
-    return downstream_claims(config, numbers, HEADINGS)
-
-
-def test_the_thesis_own_accuracies_are_shown_and_exchanged_ones_are_not():
-    paper = {t: {n: v / 100 for n, v in own.items()} for t, own in DOWNSTREAM_ACCURACY.items()}
-    claims = claims_of(accuracies(paper))
-    assert len(claims) == 9
-    for claim in claims:
-        assert claim.ours == pytest.approx(claim.paper) and claim.paper > 0
-    # Of 10,000 items: the question answering of TyDi QA alone is above by more than their draw.
-    assert {c.status for c in claims if "tydiqa" in c.item} == {"shown"}
-    many = claims_of(accuracies(paper, items=10**6))
-    assert {claim.status for claim in many} == {"shown"}
-    swapped = {t: own | {"lag": own["lag_0"], "lag_0": own["lag"]} for t, own in paper.items()}
-    found = claims_of(accuracies(swapped, items=10**6))
-    assert {c.status for c in found if "lag_0" in c.item} == {"not shown"}
-    table = downstream_table(accuracies(paper), HEADINGS)
-    assert table["lambada, thesis"].tolist() == ["8.32", "7.6", "6.89", "6.9", "6.89"]
-    assert table["lambada %"].tolist()[1] == "7.60 ± 0.00"
-
-
-def test_networks_that_hardly_answer_show_nothing():
-    # Two right answers of 100 cannot be told from none, 30 and 80 can.
-    for right, able in ((0.02, False), (0.3, True), (0.8, True)):
-        own = {"quiz": {"lag": right, "stack_last": 0.0, "stack_random": 0.0}}
-        claims = claims_of(accuracies(own, items=100))
-        # The others are compared where they are there, lag_0 is not.
-        assert len(claims) == 2
-        assert {claim.note == "" and claim.status == "shown" for claim in claims} == {able}
-        assert {"hardly anything is right" in claim.note for claim in claims} == {not able}
-    # Five of 100 can, by the error of the seeds' mean.
-    own = {"quiz": {"lag": 0.05, "stack_last": 0.0}}
-    (claim,) = claims_of(accuracies(own, items=100))
-    assert "hardly anything is right" not in claim.note
-    # The seed that was asked the fewest items decides.
-    few = accuracies({"quiz": {"lag": 0.02, "stack_last": 0.0}}, items=[100, 10_000, 10_000])
-    assert "hardly anything is right" in claims_of(few)[0].note
-
-
-def test_a_difference_has_the_error_of_its_items():
-    own = {"quiz": {"lag": 0.5, "stack_last": 0.4}}
-    (claim,) = claims_of(accuracies(own, items=50, seeds=1))
-    reach = 1.96 * 100 * difference_error(0.5, 0.4, 50)
-    np.testing.assert_allclose((claim.low, claim.high), 10 + reach * np.r_[-1, 1], rtol=1e-3)

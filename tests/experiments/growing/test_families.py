@@ -146,3 +146,23 @@ def test_phases_are_looked_for_in_the_dense_steps_alone(found):
 
 def test_equal_final_losses_leave_no_regret():
     assert measures.relative_regret(1, np.array([0.5, 0.5, 0.5])) == 0.0
+
+
+def test_the_lowest_of_equal_losses_is_no_choice():
+    """By the order in which operators are listed, the first of them would be taken."""
+    operators = [Operator(i, 2, source) for i in (0, 2, 4) for source in ("copy", "random")]
+    falls, rises = np.linspace(3, 2, 6), np.linspace(2, 3, 6)
+
+    def described(first, lag, final):
+        raw = np.stack([first, falls, falls])
+        rest = (operators, np.arange(3), raw, raw, lag, final, {}, {})
+        one = families.Family("encoder", "constant", 0, 3.0, *rest)
+        return families.describe(CONFIG, one)
+
+    tied = described(np.ones(6), np.ones(6), falls)
+    assert tied["relative_regret oracle"] == 0.0 and "regret lag" not in tied
+    for name in ("relative_regret lag", "relative_regret lag_0", "picks_random_top"):
+        assert np.isnan(tied[name])
+    told = described(falls, rises, falls)
+    assert (told["relative_regret lag_0"], told["relative_regret lag"]) == (0.0, 1.0)
+    assert told["picks_random_top"] == 1.0  # i = 4, b = 2, random is the last

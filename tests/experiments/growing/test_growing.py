@@ -5,14 +5,12 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import pandas as pd
 import pytest
 from small_sweeps import maker
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.growing import experiment, settings, tasks
-from lsa_jax.experiments.growing.claims import setting_claims
 from lsa_jax.experiments.growing.objectives import make_objective
 from lsa_jax.experiments.growing.stacking import stage_operators
 from lsa_jax.experiments.growing.tasks import OBJECTIVE, make_loss, make_schedule
@@ -160,26 +158,6 @@ def test_the_loss_is_measured_in_the_window_by_which_lag_decides(lag, window):
     steps = experiment.measured_steps(set_fields(settings.default_config(), fields))
     inside = steps[(steps > lag - window) & (steps <= lag)]
     assert inside.tolist() == list(range(lag - window + 1, lag + 1))
-
-
-@pytest.mark.parametrize(
-    "kind, schedule, lag, numbers",
-    [
-        ("encoder", "constant", 200, ["about 0.8", 0.0, -0.7986]),
-        ("encoder", "constant", 5000, [0.986, "low", "below 0"]),
-        ("encoder", "constant", 100, ["strong", "low", "below 0"]),
-        ("encoder", "cosine", 200, ["", "", ""]),
-        ("decoder", "cosine", 2000, ["strong", 0.0895, -0.8307]),
-    ],
-)
-def test_the_thesis_numbers_stand_beside_those_of_the_same_step(kind, schedule, lag, numbers):
-    config = set_fields(settings.default_config(), {"lag_steps": lag})
-    names = ["initial_spearman", "lag_spearman", "relative_regret lag", "relative_regret lag_0"]
-    names += ["early_spearman 200", "early_spearman 5000"]
-    found = pd.DataFrame(dict.fromkeys([*names, "picks_random_top", "transition"], [0.5, 0.7]))
-    found = found.assign(operators=12, seed=[0, 1], base_loss=[3.0, 3.1], span=0.1, split=1.0)
-    claims = setting_claims(config, kind, schedule, found)
-    assert [claim.paper for claim in claims[1:4]] == numbers
 
 
 def test_logits_window_by_window_change_neither_loss_nor_gradient():
