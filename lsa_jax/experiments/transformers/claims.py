@@ -109,7 +109,8 @@ def _in_all(
     """Claims that all runs pass a test: those of these settings."""
     column, sign, bound = test
 
-    def numbers_of(own: Runs) -> pd.Series:  # that no run may have, such as of failed samples
+    def numbers_of(own: Runs) -> pd.Series:
+        # The column is missing where no run has it, such as where all samples failed.
         return own.finished.reindex(columns=[column])[column].astype(float)
 
     def statistic(every: Runs) -> Sample:

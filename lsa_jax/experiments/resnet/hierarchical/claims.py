@@ -81,7 +81,7 @@ def _measured(claim: Claim, paper: str) -> Claim:
 
 
 def _where(claims: Sequence[Claim], controls: Sequence[Claim]) -> list[Claim]:
-    """Returns claims that something is not learned, decided where a ResNet learns it."""
+    """Returns claims with the condition that a ResNet learns, as one of the controls shows."""
 
     def unmet(runs: Runs) -> str:
         found = [decide(claim, runs).status for claim in controls]
