@@ -69,8 +69,10 @@ def test_the_last_batch_of_several_counts_its_own_examples_alone():
     key = jax.random.key(1)
     expected = model.init(init_key(key), (4, 4, 2))
 
+    images, targets = map(jnp.asarray, FIVE)
+
     def mean_loss(params, rows):
-        return softmax_cross_entropy(model.apply(params, IMAGES[rows]), FIVE.targets[rows]).mean()
+        return softmax_cross_entropy(model.apply(params, images[rows]), targets[rows]).mean()
 
     for epoch in range(2):
         for rows in np.split(np.asarray(epoch_order(key, epoch, 5)), [2, 4]):

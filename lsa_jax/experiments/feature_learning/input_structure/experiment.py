@@ -30,8 +30,7 @@ from lsa_jax.experiments.feature_learning.input_structure.tasks import (
 )
 from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resnet18
 from lsa_jax.experiments.feature_learning.streams import InputStructure
-from lsa_jax.models import Model
-from lsa_jax.models.model import accepted
+from lsa_jax.models.model import Model, accepted
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point, group_points
 
@@ -96,20 +95,16 @@ def _labels(
     model: Model, params: Any, inputs: Float[np.ndarray, "n h w c"], batch_size: int
 ) -> Int[np.ndarray, " n"]:
     """Returns the classes that a network gives, in batches of one size: those of training."""
-    fills = len(inputs) % batch_size > 0
+    count = len(inputs)
 
     def classify(params: Any, x: Array, counted: Array) -> Int[Array, " batch"]:
-        given = accepted(model.apply, counted=counted if fills else None)
+        given = accepted(model.apply, counted=counted if count % batch_size else None)
         return jnp.argmax(model.apply(params, x, **given), axis=1)
 
     apply = parallel.compile_function(classify)
-    places = np.arange(-(-len(inputs) // batch_size) * batch_size).reshape(-1, batch_size)
-    counted = (places < len(inputs)).astype(np.float32)
-    labels = [
-        np.asarray(apply(params, inputs[rows % len(inputs)], some))
-        for rows, some in zip(places, counted, strict=True)
-    ]
-    return np.concatenate(labels)[: len(inputs)]
+    places = np.arange(-(-count // batch_size) * batch_size).reshape(-1, batch_size)
+    labels = [np.asarray(apply(params, inputs[i % count], 1.0 * (i < count))) for i in places]
+    return np.concatenate(labels)[:count]
 
 
 def _teach(
