@@ -89,13 +89,15 @@ def _equal(runs: Runs, at: dict[str, object]) -> bool:
 
 
 def _reaches(at: dict[str, object]) -> Statistic:
-    """Returns the statistic of whether there is a k from which on every run reaches the error."""
+    """Returns the statistic, by seed, of whether the error is reached from some k on."""
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**at)
-        found = [float(len(course_of(own.finished)) > 0)] if len(own.finished) else []
+        exact = at["learner"] == "population"
+        rows = own.finished.assign(seed=0) if exact else own.finished
+        found = {seed: float(len(course_of(one)) > 0) for seed, one in rows.groupby("seed")}
         lost, equal = own.lost("steps_taken"), _equal(own, at)
-        return Sample(pd.Series(found, dtype=float), exact=True, lost=lost, equal=equal)
+        return Sample(pd.Series(found, dtype=float), exact=exact, lost=lost, equal=equal)
 
     return statistic
 
