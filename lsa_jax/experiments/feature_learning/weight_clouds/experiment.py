@@ -30,7 +30,8 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
 )
 from lsa_jax.experiments.feature_learning.learning.training import batch_rows
 from lsa_jax.experiments.feature_learning.streams import WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.claims import COUNTS
+from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.measure_names import is_measure
