@@ -171,24 +171,34 @@ def enough(setting: str, least: int, words: str, **settings: object) -> Conditio
     return Condition(words, unmet)
 
 
-def above_chance(words: str, *, classes: int = 2, **settings: object) -> Condition:
+def above_chance(
+    words: str,
+    *,
+    classes: int = 2,
+    column: str = "test_accuracy",
+    chance: str = "chance",
+    **settings: object,
+) -> Condition:
     """Returns the condition that test accuracies exceed that of the best constant answer.
 
     Args:
         words: the learner.
-        classes: number of classes, for results that have neither the column `chance`, the accuracy
-            of the best constant answer, nor `num_classes`.
+        classes: number of classes, for results that have neither the column `chance` nor
+            `num_classes`.
+        column: the accuracy.
+        chance: the column of the accuracy of the best constant answer.
         settings: of its runs.
     """
 
     def unmet(runs: Runs) -> str:
-        found = accuracy(unit=1.0, **settings)(runs)
+        found = accuracy(column, unit=1.0, **settings)(runs)
         if not len(found.values):
             return ""
-        chance, mean = runs.where(**settings).chance(classes), float(found.values.mean())
-        if mean - scipy.stats.norm.isf(TAIL) * found.error > chance:
+        mean = float(found.values.mean())
+        constant = runs.where(**settings).chance(classes, chance)
+        if mean - scipy.stats.norm.isf(TAIL) * found.error > constant:
             return ""
-        return f"an accuracy of {mean:.3f}, where a constant answer has {chance:.3f}"
+        return f"an accuracy of {mean:.3f}, where a constant answer has {constant:.3f}"
 
     return Condition(f"{words} is above chance", unmet)
 
@@ -283,7 +293,9 @@ def _in_range(claim: Claim, sample: Sample, runs: Runs) -> Row:
         distance = min(abs(mean - above), abs(mean - below))
         note = "it would take " + needed(sample, distance, claim.tail)
     spread = float(back(values).std()) if len(values) > 1 else None
-    limits = None if sample.exact or np.isnan(low) else (float(back(low)), float(back(high)))
+    limits = None
+    if not (sample.exact or np.isnan(low)):
+        limits = tuple(np.clip(back([low, high]), *sample.bounds).tolist())
     ours = float(back(mean))
     ours = float(f"{ours:.4g}") if sample.scale == "log" else round(ours, claim.digits)
     return _row(claim, ours, spread, status, limits, note, p)

@@ -71,13 +71,13 @@ class Runs(NamedTuple):
         values = values[np.isfinite(values[column])]
         return values.groupby("seed")[column].mean()
 
-    def chance(self, classes: int = 2) -> float:
+    def chance(self, classes: int = 2, column: str = "chance") -> float:
         """Returns the accuracy of the best constant answer, the largest of the runs.
 
-        It is the column `chance`, else 1 / `num_classes`, else 1 / `classes`.
+        It is the column, else 1 / `num_classes`, else 1 / `classes`.
         """
         rows = self.finished
-        known = rows.get("chance", 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
+        known = rows.get(column, 1 / rows.get("num_classes", pd.Series(classes, rows.index)))
         return float(known.max())
 
     def lost(self, column: str) -> str:

@@ -44,6 +44,7 @@ class Sample(NamedTuple):
         extra: standard error of an independent number that was subtracted, such as the paper's.
         ends: `(tail) -> (low, high)` for statistics with an interval of their own; None for
             intervals over seeds and test examples.
+        bounds: least and largest possible value; intervals are reported up to there.
     """
 
     values: pd.Series
@@ -60,6 +61,7 @@ class Sample(NamedTuple):
     units: int | None = None
     extra: float = 0.0
     ends: Callable[[float], tuple[float, float]] | None = None
+    bounds: tuple[float, float] = (-np.inf, np.inf)
 
 
 Statistic = Callable[[Runs], Sample]
@@ -108,7 +110,9 @@ def variance(sample: Sample) -> Variance:
     spread = float(sample.values.var(ddof=1)) if seeds > 1 else 0.0
     if d is None:
         of_examples = sample.error**2 if sample.shared or seeds == 1 else 0.0
-        return Variance(spread, of_examples + sample.extra**2)
+        own = sample.count is not None and not sample.shared  # each seed's own test set
+        least = 2 * (sample.unit / sample.count) ** 2 if own else 0.0
+        return Variance(max(spread, least), of_examples + sample.extra**2)
     count = d.shape[1]
     least = 2 * (sample.unit / count) ** 2  # one more example in either direction
     of_examples = 0.0

@@ -29,15 +29,24 @@ _LEAST = 1e-9
 
 
 def value(
-    column: str, *, exact: bool = False, scale: ScaleName = "linear", **settings: object
+    column: str,
+    *,
+    exact: bool = False,
+    scale: ScaleName = "linear",
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+    **settings: object,
 ) -> Statistic:
     """Returns the statistic of a column without test examples, such as a loss or a slope."""
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
-        values = SCALES[scale][0](own.by_seed(column))
         return Sample(
-            values, scale=scale, exact=exact, lost=own.lost(column), equal=own.equal_seeds()
+            SCALES[scale][0](own.by_seed(column)),
+            scale=scale,
+            exact=exact,
+            lost=own.lost(column),
+            equal=own.equal_seeds(),
+            bounds=bounds,
         )
 
     return statistic
@@ -65,6 +74,7 @@ def accuracy(
             count=count,
             lost=own.lost(column),
             equal=own.equal_seeds(),
+            bounds=(0.0, unit),
         )
         return _with_outcomes(sample, own) if column == "test_accuracy" else sample
 
@@ -122,6 +132,35 @@ def jackknife(
     return found - (count - 1) * (without - without.mean())
 
 
+def highest(statistics: Sequence[Statistic]) -> Statistic:
+    """Returns the largest of several means, which is below a number if all of them are.
+
+    Either end of its interval is the largest of theirs: an intersection-union test (Berger, 1982).
+    """
+    return _extreme(statistics, max)
+
+
+def lowest(statistics: Sequence[Statistic]) -> Statistic:
+    """Returns the least of several means, which is above a number if all of them are."""
+    return _extreme(statistics, min)
+
+
+def _extreme(statistics: Sequence[Statistic], pick: Callable) -> Statistic:
+    def statistic(runs: Runs) -> Sample:
+        samples = [one(runs) for one in statistics]
+        ran = [sample for sample in samples if len(sample.values)]
+
+        def both(tail: float) -> tuple[float, float]:
+            lows, highs = zip(*(ends(sample, tail) for sample in ran), strict=True)
+            return float(pick(lows)), float(pick(highs))
+
+        own = pick(ran, key=lambda sample: sample.values.mean(), default=samples[0])
+        lost = next(filter(None, (sample.lost for sample in samples)), "")
+        return own._replace(lost=lost, ends=both if len(ran) > 1 else own.ends)
+
+    return statistic
+
+
 def minus(first: Statistic, second: Statistic) -> Statistic:
     """Returns the difference of two statistics, paired by seed and, where kept, by test example."""
 
@@ -133,6 +172,7 @@ def minus(first: Statistic, second: Statistic) -> Statistic:
             examples=_paired(lambda a, b: a - b, one, other, seeds),
             error=float(np.hypot(one.error, other.error)),
             exact=one.exact and other.exact,
+            bounds=(one.bounds[0] - other.bounds[1], one.bounds[1] - other.bounds[0]),
             ends=_mover(one, other) if one.ends or other.ends else None,
         )
 
@@ -174,6 +214,7 @@ def retained(start: Statistic, end: Statistic, *, chance: float = 0.0) -> Statis
             examples=_paired(influence, after, before, seeds),
             error=error,
             unit=100 * after.unit / level if len(seeds) else 100.0,
+            bounds=(-np.inf, np.inf),
             ends=by_fieller if near else None,
         )
 

@@ -22,7 +22,7 @@ from lsa_jax.reporting.samples import (
     share_ends,
     variance,
 )
-from lsa_jax.reporting.statistics import accuracy, minus, retained, value
+from lsa_jax.reporting.statistics import accuracy, highest, lowest, minus, retained, value
 
 
 def runs_of(learners, *, tests="shared", planned=None, keep=True, **columns):
@@ -252,6 +252,31 @@ def test_equal_outcomes_still_have_an_error():
     runs = runs._replace(finished=runs.finished.assign(loss=rng.random(6)))
     low, high = ends(GAP(runs))
     assert low < 0 < high and decide(ABOVE, runs).status == "undecided"
+
+
+def test_equal_accuracies_on_own_test_sets_have_the_error_of_one_example():
+    runs = runs_of({"network": np.ones((3, 100))}, tests="fresh", keep=False)
+    runs = runs._replace(finished=runs.finished.assign(loss=range(3)))
+    row = decide(Claim(item="", statistic=accuracy(), paper=100.0, within=5.0, seed_sd=0.1), runs)
+    assert row.status == "shown" and 95 < row.low < row.high == 100
+
+
+@pytest.mark.parametrize(("spread", "status"), [(0.001, "shown"), (0.1, "undecided")])
+def test_all_are_below_a_number_if_the_interval_of_the_highest_is(spread, status):
+    """The mean of one may be highest, and the interval of another reach further."""
+    noise = np.array([-1.0, 0.0, 1.0])
+    rows = pd.DataFrame(
+        {"seed": seed, "kind": kind, "loss": mean + scale * noise[seed]}
+        for kind, mean, scale in (("a", 0.9, 0.001), ("b", 0.85, spread))
+        for seed in range(3)
+    )
+    kinds = [value("loss", kind=kind) for kind in "ab"]
+    claim = Claim(item="", statistic=highest(kinds), below=0.95)
+    mirrored = Claim(item="", statistic=lowest(kinds), above=-0.95)
+    row = decide(claim, Runs.of([], rows))
+    assert (row.ours, row.status) == (0.9, status)
+    row = decide(mirrored, Runs.of([], rows.assign(loss=-rows["loss"])))
+    assert (row.ours, row.status) == (-0.9, status)
 
 
 def test_fiellers_interval_is_that_of_simulation():

@@ -139,7 +139,9 @@ def test_a_sweep_writes_the_table_the_curves_and_the_pictures(finished):
     assert (results["kernel_distance"] > 0).all() and (results["weight_movement/w"] > 0).all()
     assert "Measures are taken on 16 training examples" in (directory / "report.md").read_text()
     claims = json.loads((directory / "report.json").read_text())
-    assert len(claims) == 15 and {c["status"] for c in claims} >= {"not run"}
+    agreement = [c for c in claims if "Network, within" in c["item"]]
+    # Twenty test examples decide nothing.
+    assert [c["status"] for c in agreement][0] in ("condition not met", "measured")
     pictures = pd.read_csv(directory / "weights.csv")
     assert set(pictures["picture"]) == {0, 1, 2}
     assert (pictures["kind"] == "mark").sum() == 3 * 2
@@ -210,26 +212,3 @@ def test_an_exact_model_s_features_are_those_of_the_step_it_is_named_after(make,
         assert found["cosine"] == pytest.approx(np.nanmax(best), abs=1e-5)
     seen = np.float64(task.train.inputs) @ np.float64(params["w"])
     assert found["feature_size"] == pytest.approx(np.sqrt(np.mean(seen**2)))
-
-
-@pytest.mark.slow
-def test_other_weights_and_rates_of_step_1_are_measured_apart_from_the_rows_of_the_table(
-    make, tmp_path
-):
-    config, points = make(
-        data__labels="interval",
-        data__interval=(1, 1),
-        paper_item="feature_learning/table2",
-        sweep__learner=("network", "one_step_exact"),
-        sweep__class_weights=("none", "first_steps"),
-    )
-    assert [point.config.class_weights for point in points[-4:]] == ["none"] * 4
-    results = run_sweep(config, points, tmp_path / "out", data_dir=None, command=["test"])
-    assert (results["status"] == "ok").all()
-    claims = {c["item"]: c for c in json.loads((tmp_path / "out" / "report.json").read_text())}
-    plain = results[(results["learner"] == "network") & (results["class_weights"] == "none")]
-    ours = claims["test accuracy in %, Network, class weights: none"]
-    assert ours["status"] == "measured" and ours["paper"] == 100
-    assert ours["ours"] == pytest.approx(100 * plain["test_accuracy"].mean(), abs=0.01)
-    text = (tmp_path / "out" / "report.md").read_text()
-    assert "One Step by rate of step 1" in text and "Two Step, none" in text

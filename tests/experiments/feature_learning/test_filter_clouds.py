@@ -140,7 +140,8 @@ def test_images_of_two_classes_are_standardised_as_those_of_training(monkeypatch
 def test_networks_are_measured_at_the_start_and_after_each_training(monkeypatch):
     """Parameters are the epoch a network stands at; each training tells half of what it does."""
     told, measured = [], []
-    data = SimpleNamespace(train=Dataset(np.zeros((5, 4, 4, 3)), np.zeros(5)))
+    train = Dataset(np.zeros((5, 4, 4, 3)), np.zeros(5))
+    data = SimpleNamespace(train=train, test=Dataset(np.zeros((2, 4, 4, 3)), np.eye(2)))
     rows = [
         {"epoch": 20, "train_accuracy": np.array([0.7, 0.8]), "test_accuracy": np.array([0.5, 0.6])}
     ]
@@ -169,7 +170,7 @@ def test_networks_are_measured_at_the_start_and_after_each_training(monkeypatch)
     assert told == pytest.approx([1.5 / 24, 13 / 24])  # of 3 and 20 epochs, and of measuring
     assert measured == [[0, 3, 20]]
     assert fine.metrics == {
-        **{"filters": configure().filters, "seed": 4, "x": 1.0},
+        **{"filters": configure().filters, "seed": 4, "x": 1.0, "num_test": 2, "chance": 0.5},
         **{"train_accuracy": 0.7, "test_accuracy": 0.5},
     }
     assert (lost.status, lost.message, lost.metrics["seed"]) == ("failed", "lost", 5)

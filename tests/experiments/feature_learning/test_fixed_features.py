@@ -12,14 +12,16 @@ from sklearn.svm import LinearSVC
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.fixed_features import experiment, settings
+from lsa_jax.experiments.feature_learning.fixed_features.claims import make_claims
 from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     fit_best,
     fit_hinge,
     network_point,
     random_features,
 )
-from lsa_jax.experiments.feature_learning.fixed_features.report import make_claims, make_report
-from lsa_jax.reporting.intervals import REACH, difference_error
+from lsa_jax.experiments.feature_learning.fixed_features.report import make_report
+from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
@@ -206,42 +208,6 @@ def test_networks_of_a_case_run_together_and_leave_accuracies_and_cosines(points
     assert (lost.status, lost.message, lost.metrics["seed"]) == ("failed", "lost", 6)
 
 
-def claims_of(results, num_test):
-    """Returns the claims on the results of a sweep that asks for no more than they are of."""
-    linear = results[results["learner"] != "network"]
-    axes = {
-        "cases": results[["num_patterns", "k"]]
-        .drop_duplicates()
-        .itertuples(index=False, name=None),
-        "features": linear["learner"].unique().tolist(),
-        "N": linear["N"].unique().tolist(),
-        "seed": results["seed"].unique().tolist(),
-    }
-    fields = {f"sweep.{name}": tuple(values) for name, values in axes.items()}
-    config = set_fields(settings.default_config(), fields | {"num_test": num_test})
-    return make_claims(config, results)
-
-
-@pytest.mark.parametrize(
-    ("case", "bounds", "ours", "status"),
-    [
-        ((100, 5), (0.2, 0.3, 0.0), "0 of 2", "shown"),
-        ((100, 5), (0.2, 0.45, 0.0), "1 of 2", "not shown"),
-        ((100, 5), (0.0, 0.0, 0.0), "", "not run"),
-        ((30, 3), (0.2, 0.3, 0.4), "", "not run"),
-        ((64, 5), (0.2, 0.3, 0.4), "", "not run"),
-    ],
-)
-def test_the_lower_bound_is_tested_only_where_it_says_something(case, bounds, ours, status):
-    columns = {"num_patterns": case[0], "k": case[1], "learner": "rbf", "N": 10, "status": "ok"}
-    of_models = {"bound": bounds, "test_hinge": 0.4, "test_accuracy": 0.6, "norm": 1.0}
-    models = pd.DataFrame(of_models).assign(**columns, seed=range(3))
-    models["test_accuracy"] += 1e-6 * models["seed"]
-    network = models.assign(learner="network", test_accuracy=(1.0, 0.99, 0.98))
-    claim, gap = claims_of(pd.concat([models, network]), 10_000)
-    assert (claim.ours, claim.status, gap.status) == (ours, status, "shown")
-
-
 def models(case, learner, accuracies, size=10, **columns):
     own = {"bound": 0.2, "test_hinge": 0.4, "norm": 1.0, "train_accuracy": 0.75}
     own |= {"num_patterns": case[0], "k": case[1], "learner": learner, "N": size, "status": "ok"}
@@ -250,32 +216,37 @@ def models(case, learner, accuracies, size=10, **columns):
     return found.assign(seed=found.index)
 
 
-def test_the_network_is_held_against_the_best_linear_models_seed_by_seed():
-    best, network = (0.8, 0.84, 0.87), (0.9, 0.92, 0.97)
-    results = pd.concat(
-        [
-            models((80, 5), "rbf", best, 20),
-            models((80, 5), "rbf", (0.5, 0.5, 0.9), 10),
-            models((80, 5), "neurons", (0.6, 0.62, 0.6), 10),
-            models((80, 5), "neurons", (0.5, 0.62, 0.6), 20),
-            models((80, 5), "network", network, np.nan),
-        ]
-    )
-    claims = claims_of(results, 1000)
-    bound, gap = claims
-    means = np.mean(network), np.mean(best)
-    assert gap.ours == pytest.approx(100 * (means[0] - means[1]), abs=0.005)
-    of_examples = difference_error(*means, 1000)
-    gaps = 100 * (np.array(network) - best)
-    seeds = scipy.stats.t.ppf(0.975, 2) * np.std(gaps, ddof=1) / np.sqrt(3)
-    reach = np.hypot(seeds, REACH * 100 * of_examples)
-    assert gap.high - gap.low == pytest.approx(2 * reach, rel=1e-3)
-    assert gap.item.endswith("D = 80, k = 5") and gap.paper == "above 0"
-    assert (bound.ours, bound.paper) == ("0 of 12", "none (theorem 2)")
-    # Half a point below is not above.
-    worse = [models((80, 5), "network", np.subtract(best, (0.005, 0.0051, 0.0049)), np.nan)]
-    gap = claims_of(pd.concat([models((80, 5), "rbf", best, 20), *worse]), 10**6)[1]
+def decide(*rows, num_test=10_000, **axes):
+    """Returns the rows of claims on results: of the bound, if it is about the case, and the gap."""
+    results = pd.concat(rows)
+    linear = results[results["learner"] != "network"]
+    cases = results[["num_patterns", "k"]].drop_duplicates()
+    asked = {"cases": cases.itertuples(index=False, name=None), "N": linear["N"].unique().tolist()}
+    asked |= {name: results[name].unique().tolist() for name in ("seed",)}
+    asked |= {"features": linear["learner"].unique().tolist()} | axes
+    fields = {f"sweep.{name}": tuple(values) for name, values in asked.items()}
+    config = set_fields(settings.default_config(), fields)
+    runs = Runs.of(settings.sweep(config), results, fresh=True).assign(num_test=num_test)
+    return decide_all(make_claims(config), runs)
+
+
+CASE, BEST, NETWORK = (80, 5), (0.8, 0.84, 0.87), (0.9, 0.92, 0.97)
+
+
+def test_the_network_is_compared_with_every_linear_model_seed_by_seed():
+    near = models(CASE, "rbf", BEST, 20), models(CASE, "neurons", (0.6, 0.62, 0.6), 10)
+    network = models(CASE, "network", NETWORK, np.nan)
+    others = models(CASE, "rbf", (0.5, 0.5, 0.5), 10), models(CASE, "neurons", (0.5,) * 3, 20)
+    bound, gap = decide(*near, *others, network)
+    points = 100 * (np.array(NETWORK) - BEST)
+    half = scipy.stats.t.ppf(0.975, 2) * points.std(ddof=1) / 3**0.5
+    assert (gap.ours, gap.status) == (pytest.approx(points.mean(), abs=0.005), "shown")
+    assert gap.low == pytest.approx(points.mean() - half, abs=0.01)
+    assert (bound.ours, bound.status) == ("12 of 12", "shown")
+    worse = models(CASE, "network", np.subtract(BEST, (0.005, 0.0051, 0.0049)), np.nan)
+    bound, gap = decide(*near, *others, worse)
     assert (gap.ours, gap.status) == (-0.5, "not shown")
+    assert bound.status == "condition not met"
 
 
 @pytest.mark.parametrize(
@@ -283,10 +254,8 @@ def test_the_network_is_held_against_the_best_linear_models_seed_by_seed():
     [((80, 5), True), ((79, 5), False), ((48, 3), False), ((64, 4), True), ((160, 11), False)],
 )
 def test_theorem_2_is_about_more_than_three_and_at_most_a_sixteenth(case, about):
-    results = pd.concat([models(case, "rbf", [0.6]), models(case, "network", [0.99])])
-    bound, _ = claims_of(results, 1000)
-    assert bound.status == ("shown" if about else "not run")
-    assert ("needs" in bound.paper) != about
+    rows = decide(models(case, "rbf", BEST), models(case, "network", NETWORK, np.nan))
+    assert len(rows) == 1 + about
 
 
 @pytest.mark.parametrize(
@@ -295,23 +264,23 @@ def test_theorem_2_is_about_more_than_three_and_at_most_a_sixteenth(case, about)
         ({"test_hinge": 0.2}, "shown"),  # at its bound is not below it
         ({"test_hinge": 0.199}, "not shown"),
         ({"norm": 0.0, "test_hinge": 0.1}, "not run"),
-        ({"bound": 0.0, "test_hinge": -1.0}, "not run"),
+        ({"test_hinge": 1.0, "norm": 1e-9}, "not run"),  # no better than the answer 0
+        ({"bound": 0.0}, "not run"),
     ],
 )
 def test_models_below_their_bound_are_counted(columns, status):
-    case = (100, 5)
-    results = pd.concat([models(case, "rbf", [0.6], **columns), models(case, "network", [0.99])])
-    assert claims_of(results, 1000)[0].status == status
+    network = models(CASE, "network", NETWORK, np.nan)
+    assert decide(models(CASE, "rbf", BEST, **columns), network)[0].status == status
 
 
-def test_a_bound_says_nothing_where_the_network_is_not_better_or_was_not_run():
-    equal = pd.concat([models((100, 5), "rbf", [0.6]), models((100, 5), "network", [0.6])])
-    bound, gap = claims_of(equal, 1000)
-    assert (bound.status, bound.note) == ("undecided", "the network is not shown to be better")
-    assert gap.status == "undecided"
-    for name, statuses in (("rbf", ["undecided", "not run"]), ("network", ["not run"] * 2)):
-        alone = equal[equal["learner"] == name]
-        assert [claim.status for claim in claims_of(alone, 1000)] == statuses
+@pytest.mark.parametrize(
+    "lost", [{"seed": range(4)}, {"N": (10, 30)}, {"features": ("rbf", "neurons")}]
+)
+def test_an_interrupted_sweep_of_fixed_features_shows_nothing(lost):
+    rows = models(CASE, "rbf", BEST), models(CASE, "network", NETWORK, np.nan)
+    assert {row.status for row in decide(*rows)} == {"shown"}
+    assert {row.status for row in decide(*rows, **lost)} == {"condition not met"}
+    assert {row.status for row in decide(*rows, num_test=20)} == {"condition not met"}
 
 
 def test_the_table_of_fixed_features_has_models_by_size_and_then_networks(tmp_path):
@@ -324,7 +293,7 @@ def test_the_table_of_fixed_features_has_models_by_size_and_then_networks(tmp_pa
             models((48, 5), "network", [0.9], np.nan),
             models((48, 5), "rbf", [0.1], 10, status="failed"),
         ]
-    )
+    ).assign(id="none")
     config = settings.default_config()
     made = make_report(config, results, tmp_path)
     ((_, table),) = made.tables

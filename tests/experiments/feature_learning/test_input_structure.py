@@ -119,12 +119,13 @@ def test_gaussian_inputs_are_standard_and_other_ones_for_the_test():
     assert (train[:30] != test).any()
 
 
-@pytest.mark.parametrize(("sizes", "shape"), [((5,), (1, 1)), (range(2, 8), (2, 4))])
+@pytest.mark.parametrize(("sizes", "shape"), [((5,), (1, 1)), (tuple(range(2, 8)), (2, 4))])
 def test_panels_of_students_stand_four_in_a_row(sizes, shape):
     rows = pd.DataFrame({"teacher_size": 5, "share": 0.5, "size": sizes, "injected": "gaussian"})
     rows = rows.assign(learner="student", step=1, seed=0, test_accuracy=0.5)
     rows = rows.assign(test_labelled_part=0.6, test_injected_part=0.4)
-    figure = draw_curves(rows)
+    fields = {"sweep.teacher_size": (5,), "sweep.size": sizes}
+    figure = draw_curves(set_fields(settings.default_config(), fields), rows)
     assert figure.axes[0].get_gridspec().get_geometry() == shape
     assert [axis.get_title() for axis in figure.axes if axis.axison] == [
         f"teacher 5, student {size}, share 0.5" for size in sizes

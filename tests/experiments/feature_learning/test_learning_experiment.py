@@ -1,7 +1,6 @@
 """Runs of learners on hidden patterns: when they are measured, and what comes out of each."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +11,7 @@ from lsa_jax.experiments.feature_learning.learning.stages import make_replica
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.sweep.experiment import Outcome
-from lsa_jax.training.segments import Checkpoints, Evaluations
+from lsa_jax.training.segments import Evaluations
 
 
 @pytest.mark.parametrize(
@@ -74,74 +73,6 @@ def test_pictures_are_of_the_first_run_with_what_is_left_of_its_other_weights(ma
     np.testing.assert_allclose(seen["marks"], [truth, -truth])
 
 
-@pytest.fixture
-def trained(make, monkeypatch, unchecked):
-    """Returns a function of a learner to what its two runs are trained and measured with.
-
-    At its three stages a run's parameters are 1, 2 and 3 times its rate.
-    """
-
-    def start_states(config, replica):
-        sizes = jnp.array([1.0, 2.0, 3.0])
-        return LearnerState({"w": sizes * replica.rate}, (), jnp.arange(3), sizes)
-
-    monkeypatch.setattr(experiment.training, "start_states", start_states)
-    seen = {}
-
-    def run_evaluations(layout, program, stages, steps, **options):
-        seen.update(stages=stages, steps=steps, **options)
-        return "runs"
-
-    def course_of(measuring, apply, params, fetch, *sizes):
-        seen.update(measuring=measuring, params=params, fetch=fetch, sizes=sizes)
-        return "course"
-
-    monkeypatch.setattr(experiment, "run_evaluations", run_evaluations)
-    monkeypatch.setattr(experiment, "course_of", course_of)
-
-    def train(learner, **fields):
-        points = make(sweep__learner=(learner,), **fields)[1]
-        replicas = [
-            make_replica(point.config, make_task(point.config))._replace(rate=jnp.float32(rate))
-            for point, rate in zip(points, (0.5, 0.25), strict=True)
-        ]
-        runs, stages = experiment._train(points, replicas, Path("out"), lambda fraction: None)
-        assert runs == "runs" and stages == seen["stages"]
-        return seen, replicas
-
-    return train
-
-
-def test_runs_start_from_stages_of_their_own_and_end_where_all_have_stopped(trained):
-    seen, _ = trained("network", checkpoint_every=7)
-    found = [stage.params["w"].tolist() for stage in seen["stages"]]
-    assert found == [[0.5, 0.25], [1.0, 0.5], [1.5, 0.75]]
-    assert seen["steps"] == [0, 1, 2, 3, 6, 8]
-    assert seen["kept"] == Checkpoints(Path("out"), 7)
-    for stopped, finished in (([True, True], True), ([True, False], False)):
-        assert seen["finished"](SimpleNamespace(stopped=np.array(stopped))) is finished
-
-
-def test_networks_are_measured_from_their_start_on_each_seed_s_own_examples(trained):
-    seen, replicas = trained("network")
-    assert seen["course"] == "course" and seen["params"]["w"].tolist() == [0.5, 0.25]
-    assert seen["measuring"].names == ("kernel_distance", "weight_movement")
-    assert seen["measuring"].examples == 16
-    # 60 examples; 8 steps of 20.
-    assert seen["sizes"] == (60, [0, 1, 2, 3, 6, 8], 160)
-    index = jnp.array([4, 0])
-    for number, replica in enumerate(replicas):
-        inputs, targets = seen["fetch"](number, index)
-        np.testing.assert_array_equal(inputs, replica.train.inputs[index])
-        np.testing.assert_array_equal(targets, replica.train.targets[index])
-
-
-@pytest.mark.parametrize("learner", ["ntk", "random_features", "two_step"])
-def test_models_that_are_linear_are_not_measured_on_their_way(trained, learner):
-    seen, _ = trained(learner)
-    assert seen["course"] is None and "fetch" not in seen
-
-
 @pytest.mark.parametrize(
     ("learner", "fields", "drawn"),
     [
@@ -201,11 +132,3 @@ def test_seeds_and_rates_of_fixed_features_run_together_and_learners_apart(make)
         [("ntk", 0), ("ntk", 1), ("ntk", 0), ("ntk", 0)],
         [("random_features", 0), ("random_features", 1), ("random_features", 0)],
     ]
-
-
-def test_a_task_is_drawn_once_a_seed(make, monkeypatch, unchecked):
-    drawn = []
-    monkeypatch.setattr(experiment, "make_task", lambda config: drawn.append(config.seed))
-    points = make(sweep__learner=("ntk",), sweep__ntk_rate=(1e-3, 1e-4))[1]
-    tasks = experiment._make_tasks(points)
-    assert len(tasks) == 4 and sorted(drawn) == [0, 1]

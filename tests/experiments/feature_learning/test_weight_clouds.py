@@ -142,10 +142,12 @@ def test_an_outcome_has_the_last_measures_those_of_the_start_and_a_picture_a_ste
     nothing = Dataset(np.zeros((0, 5), np.float32), np.zeros(0, np.float32))
     point = Point("", {}, configure(pictures=(0, 4, 9), seed=2))
     accuracy = np.array([[0.5], [0.6], [0.7]])
-    given = (Cloud(nothing, nothing, nothing), 0, snapshots, accuracy)
+    test = Dataset(np.zeros((4, 5), np.float32), np.array([1.0, -1.0, 1.0, 1.0], np.float32))
+    given = (Cloud(nothing, test, nothing), 0, snapshots, accuracy)
     found = experiment._outcome(point, *given, 9, None)
     assert found.metrics["test_accuracy"] == 0.7 and found.metrics["start_test_accuracy"] == 0.5
     assert found.metrics["seed"] == 2 and "step" not in found.metrics
+    assert (found.metrics["num_test"], found.metrics["chance"]) == (4, 0.75)
     assert "start_step" not in found.metrics
     turned = [
         np.sum([a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in pairs if b.any()]) / 8

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from lsa_jax import backend, parallel, training
 from lsa_jax.data import images, tasks
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds.report import make_report
 from lsa_jax.experiments.feature_learning.learning.pictures import (
@@ -232,7 +232,8 @@ def run(
             )
         )
         done += epochs
-    history = trained[-1][1]
+    history, targets = trained[-1][1], data.test.targets
+    described_test = {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
 
     def outcome(replica: int) -> Outcome:
         point = group[replica]
@@ -250,7 +251,7 @@ def run(
         gradients = mean_gradients(point.config, model, data.train)
         metrics, pictures = _measure(point.config, stages, gradients)
         accuracy = {name: rows[-1][name] for name in ("train_accuracy", "test_accuracy")}
-        found = Outcome(described | accuracy | metrics, [*rows, *pictures])
+        found = Outcome(described | described_test | accuracy | metrics, [*rows, *pictures])
         return with_last_measures(found, history.measured)
 
     return list(backend.for_each(outcome, range(len(group))).values())

@@ -1,195 +1,194 @@
-"""What the paper says of students on real and injected inputs, beside what came out."""
+"""Claims on students of real and injected inputs: figures 22 to 25.
 
+Source: Shi, Wei and Liang (ICLR 2022), appendix E.5.
+"""
+
+import dataclasses
+import itertools
 import math
-from typing import Any
 
-import pandas as pd
+import ml_collections
 
-from lsa_jax.experiments.feature_learning.doubts import answers_a_constant, doubt
-from lsa_jax.experiments.feature_learning.input_structure.differences import (
-    MEASURES,
-    Labels,
-    Side,
-    by_seed,
-    difference_claim,
-    guesses,
-    largest_label,
-    parts_of,
-)
-from lsa_jax.experiments.feature_learning.input_structure.sizes import chosen_sizes
+from lsa_jax.experiments.feature_learning.input_structure.sizes import choice_claims, size_claims
 from lsa_jax.experiments.feature_learning.input_structure.tasks import mixture_parts
-from lsa_jax.reporting.claims import compare
-from lsa_jax.reporting.intervals import difference_error
-from lsa_jax.reporting.report import Claim
+from lsa_jax.reporting.evidence import Claim, above_chance, shown
+from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.statistics import accuracy, minus
 
 # A student's accuracy on the labelled part may be this many points below that of direct training.
 AS_GOOD = 2.0
+# Of students FC(9) on MNIST "the results do not show a significant trend" (appendix E.5.2).
+NO_TREND = {"mnist": (9,)}
+# Sizes of the paper's teachers, at half of injected inputs: what these show is primary.
+TEACHERS = {"mnist": 9, "cifar10": 5, "svhn": 2, "digits": None}
+
+# The teacher whose size algorithm 1 chose for each seed: `report` adds its students' runs.
+CHOSEN = 0
+_TEST_IMAGES = {"mnist": 10_000, "cifar10": 10_000, "svhn": 26_032, "digits": 360}
+
+Panel = dict[str, object]
 
 
-def _panel_claims(
-    name: str,
-    rows: pd.DataFrame,
-    direct: pd.DataFrame,
-    control: pd.DataFrame,
-    course: pd.DataFrame,
-    labels: Labels,
-) -> list[Claim]:
-    """Returns what one panel of figures 22 and 23 shows of a student beside direct training.
-
-    A student that is as good as direct training where both guess, or where it cannot tell the
-    parts, says nothing. Direct training learns the data set's labels, the control the teacher's, as
-    the student does. Above a share of a half either has more labelled images than the student.
-    """
-    labelled, injected = parts_of(rows, rows, labels.test)
-    columns = ["seed", "test_labelled_part", "test_injected_part"]
-    means = course.reindex(columns=columns).groupby("seed", as_index=False).mean()
-    during = parts_of(rows, means, labels.test)
-    examples = labelled.examples + injected.examples
-    whole = Side(by_seed(rows, "test_accuracy"), examples, rows, labelled.seen)
-    level = Side(by_seed(direct, "test_accuracy"), labels.test, direct)
-    alone = Side(by_seed(control, "test_labelled_part"), labels.test, control)
-    guess = guesses(rows, labelled, level.accuracy, labels)
-
-    def claim(
-        words: str, paper: str, first: Side, second: Side, least: float, unless: str
-    ) -> Claim:
-        item = f"points of test accuracy, {words}, {name}"
-        return difference_claim(item, paper, (first, second), least, unless, labels)
-
-    ends = "labelled minus injected part at the end"
-    worse = claim(ends, "above 0: worse", labelled, injected, 0.0, guess)
-    same = guess or ("" if worse.status == "shown" else "the injected part is not worse")
-    as_good = (f"not below by more than {AS_GOOD:g}", labelled)
-    course_words = "labelled minus injected part, mean over training"
-    return [
-        claim("labelled part minus direct training", *as_good, level, -AS_GOOD, same),
-        worse,
-        claim("labelled part minus the same labels alone", *as_good, alone, -AS_GOOD, same),
-        claim(course_words, "above 0: slower", *during, 0.0, same),
-        claim("direct training minus whole mixture", "above 0", level, whole, 0.0, same),
-    ]
-
-
-def panels(runs: pd.DataFrame) -> list[tuple[str, dict[str, Any], pd.DataFrame]]:
-    """Returns the panels of figures 22 to 25: name, settings and runs of students alike.
-
-    The name says what is injected where it differs.
-    """
-    keys = ["teacher_size", "share", "size", "injected"]
-    several = runs["injected"].nunique() > 1
-    found = []
-    for values, rows in runs.groupby(keys) if len(runs) else ():
-        of = dict(zip(keys, values, strict=True))
-        name = f"teacher {int(of['teacher_size'])}, student {int(of['size'])}"
-        name += f", share {of['share']:g}" + (f", {of['injected']}" if several else "")
-        found.append((name, of, rows))
-    return found
-
-
-def _like(runs: pd.DataFrame, of: dict[str, Any]) -> pd.DataFrame:
-    """Returns the students of the settings given."""
-    chosen = runs["learner"] == "student"
-    for name, value in of.items():
-        chosen &= runs[name] == value
-    return runs[chosen]
-
-
-def student_claims(
-    students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame, labels: Labels
-) -> list[Claim]:
-    """Returns what figures 22, 24 and 25 say of each panel, then what figure 23 does of two.
+def make_claims(config: ml_collections.ConfigDict, *, chosen: bool = False) -> list[Claim]:
+    """Returns the claims of a sweep.
 
     Args:
-        students: their runs.
-        direct: runs of networks on the data set directly.
-        curves: one row an evaluation of all of them.
-        labels: of the data set.
+        config: of the sweep.
+        chosen: whether the runs have students of the teachers that algorithm 1 chose.
     """
-    claims = []
-    for name, of, rows in panels(students):
-        if of["share"] in (0, 1):
-            continue
-        own = direct[direct["size"] == of["size"]]
-        control, course = _like(students, of | {"share": 0.0}), _like(curves, of)
-        claims += _panel_claims(name, rows, own, control, course, labels)
-    claims += _chosen_claims(students, direct, curves, labels)
-    return claims + _injected_claims(students, labels)
+    if {*config.sweep.share} <= {1.0}:
+        return size_claims(config)
+    mixed = [own for own in panels(config) if 0 < own["share"] < 1]
+    first = [own for own in mixed if own["teacher_size"] == config.sweep.teacher_size[0]]
+    claims = [
+        claim
+        for own in [*mixed, *(own | {"teacher_size": CHOSEN} for own in first * chosen)]
+        for claim in _panel_claims(config, own)
+    ]
+    for own in mixed:
+        if own["size"] == max(config.sweep.size) > min(config.sweep.size):
+            claims.append(_size_gap_claim(config, own))
+        if own["injected"] == "tiny_imagenet" and "gaussian" in kinds(config):
+            claims.append(_kind_claim(config, own))
+    return claims + choice_claims(config)
 
 
-def _chosen_claims(
-    students: pd.DataFrame, direct: pd.DataFrame, curves: pd.DataFrame, labels: Labels
-) -> list[Claim]:
-    """Returns the same of each seed's students whose teacher has the size algorithm 1 gave it.
+def kinds(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+    """Returns the kinds of injected inputs of a sweep."""
+    return tuple(config.sweep.injected) or (config.data.injected,)
 
-    None where it chose one size in every seed, or one that no teacher had.
+
+def num_test(config: ml_collections.ConfigDict) -> int:
+    """Returns the number of labelled test images."""
+    return config.data.num_test or _TEST_IMAGES[config.data.dataset]
+
+
+def panels(config: ml_collections.ConfigDict) -> list[Panel]:
+    """Returns the settings of students that are alike: the panels of figures 22 to 25."""
+    axes = config.sweep
+    names = ("injected", "teacher_size", "share", "size")
+    found = itertools.product(kinds(config), axes.teacher_size, axes.share, axes.size)
+    return [{"learner": "student"} | dict(zip(names, own, strict=True)) for own in found]
+
+
+def panel_name(config: ml_collections.ConfigDict, own: Panel) -> str:
+    """Returns a panel's name; it contains the kind of injected inputs where there are several."""
+    teacher = f"teacher {own['teacher_size']}"
+    if own["teacher_size"] == CHOSEN:
+        teacher = "teachers by algorithm 1"
+    return f"{teacher}, student {own['size']}, {_share_words(config, own)}"
+
+
+def _share_words(config: ml_collections.ConfigDict, own: Panel) -> str:
+    kind = f", {own['injected']}" if len(kinds(config)) > 1 else ""
+    return f"share {own['share']:g}{kind}"
+
+
+def _counted(count: int, statistic: Statistic) -> Statistic:
+    """Returns a statistic of accuracies on so many test inputs."""
+    return lambda runs: statistic(runs.assign(num_test=count))
+
+
+def _part(
+    config: ml_collections.ConfigDict, own: Panel, part: str, measure: str = "test"
+) -> Statistic:
+    """Returns the accuracy on a part of the mixture, at the end or, as `course`, over training."""
+    counts = mixture_parts(own["share"], num_test(config))
+    count = counts[("labelled", "injected").index(part)]
+    return _counted(count, accuracy(f"{measure}_{part}_part", **own))
+
+
+def _gap(words: str, paper: str, first: Statistic, second: Statistic, **options: object) -> Claim:
+    """Returns the claim that one accuracy is above another, by more than 0 unless `above` is."""
+    options = {"above": 0.0} | options
+    item = f"points of test accuracy, {words}"
+    return Claim(item=item, paper=paper, statistic=minus(first, second), digits=2, **options)
+
+
+def _worse(config: ml_collections.ConfigDict, own: Panel) -> Claim:
+    """Returns the claim that a student is worse on the injected part, if all learn their labels.
+
+    Direct training learns the data set's labels; the student its teacher's, of which a constant
+    has the largest class right.
     """
-    chosen = chosen_sizes(direct)
-    if chosen.nunique() < 2 or not set(chosen) <= set(students["teacher_size"]):
-        return []
-    claims = []
-    own, course = (
-        rows[rows["teacher_size"] == rows["seed"].map(chosen)] for rows in (students, curves)
+    part = {"column": "test_labelled_part", "chance": "largest_label"}
+    papers = own["teacher_size"] == TEACHERS[config.data.dataset] and own["share"] == 0.5
+    return _gap(
+        f"labelled minus injected part at the end, {panel_name(config, own)}",
+        "above 0: worse",
+        *(_part(config, own, part) for part in ("labelled", "injected")),
+        conditions=(
+            above_chance("direct training", classes=10, learner="direct", size=own["size"]),
+            above_chance("the teacher", classes=10, column="teacher_accuracy", **own),
+            above_chance("the student", classes=10, **part, **own),
+        ),
+        primary=papers and own["injected"] == "gaussian",
     )
-    for name, of, rows in panels(own.assign(teacher_size=0)):
-        if of["share"] in (0, 1):
-            continue
-        of = {key: value for key, value in of.items() if key != "teacher_size"}
-        name = name.replace("teacher 0", "teachers by algorithm 1")
-        beside = direct[direct["size"] == of["size"]]
-        control = _like(own, of | {"share": 0.0})
-        claims += _panel_claims(name, rows, beside, control, _like(course, of), labels)
-    return claims
 
 
-def _injected_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
-    """Returns whether Tiny ImageNet's inputs are learned better than Gaussian ones.
+def _panel_claims(config: ml_collections.ConfigDict, own: Panel) -> list[Claim]:
+    """Returns the claims of one panel of figures 22 and 23.
 
-    Each has a teacher of its own, regularised on its inputs.
-
-    Source: Shi, Wei and Liang (2022), appendix E.5.2: figure 23 beside figure 22.
+    A student that cannot tell the parts says nothing beside direct training. Above a share of a
+    half direct training and the control, which learns the teacher's labels alone, have more
+    labelled images than the student: differences are only measured.
     """
-    claims = []
-    for (teacher, share, size), rows in students.groupby(["teacher_size", "share", "size"]):
-        kinds = [rows[rows["injected"] == kind] for kind in ("tiny_imagenet", "gaussian")]
-        if share == 0 or any(own.empty for own in kinds):
-            continue
-        pictures, gaussian = (by_seed(own, "test_injected_part") for own in kinds)
-        examples = mixture_parts(share, labels.test)[1]
-        error = difference_error(pictures.mean(), gaussian.mean(), examples)
-        item = "points of test accuracy, Tiny ImageNet part minus Gaussian part, "
-        item += f"teacher {int(teacher)}, student {int(size)}, share {share:g}"
-        options = {"above": 0.0, "examples_error": 100 * error, "digits": 2}
-        constant = by_seed(kinds[0], "most_used_class").fillna(labels.largest)
-        options["unless"] = answers_a_constant(pictures, constant, examples)
-        gap = 100 * (pictures - gaussian).dropna()
-        claim = compare(item, "above 0 (figure 23)", gap, **options)
-        claims.append(doubt(claim, kinds, labels.seeds, MEASURES, examples))
+    worse, name = _worse(config, own), panel_name(config, own)
+    labelled, alone = (_part(config, of, "labelled") for of in (own, own | {"share": 0.0}))
+    during = [_part(config, own, part, "course") for part in ("labelled", "injected")]
+    direct = accuracy(learner="direct", size=own["size"])
+    whole = _counted(sum(mixture_parts(own["share"], num_test(config))), accuracy(**own))
+    as_good = f"not below by more than {AS_GOOD:g}"
+    parts = {"conditions": (shown(worse, "the injected part is worse"),)}
+    near = {"above": -AS_GOOD} | parts
+    during_words = f"labelled minus injected part, mean over training, {name}"
+    same = f"labelled part minus the same labels alone, {name}"
+    beside = [
+        _gap(f"labelled part minus direct training, {name}", as_good, labelled, direct, **near),
+        _gap(same, as_good, labelled, alone, **near),
+        _gap(f"direct training minus whole mixture, {name}", "above 0", direct, whole, **parts),
+    ]
+    if own["share"] > 0.5:
+        beside = _only_measured(beside, "the student has fewer labelled images")
+    claims = [worse, _gap(during_words, "above 0: slower", *during, **parts), *beside]
+    if own["size"] in NO_TREND.get(config.data.dataset, ()):
+        return _only_measured(claims, "no significant trend")
     return claims
 
 
-def size_gap_claims(students: pd.DataFrame, labels: Labels) -> list[Claim]:
-    """Returns whether the largest student parts labelled from injected inputs more than the least.
+def _only_measured(claims: list[Claim], paper: str) -> list[Claim]:
+    changed = {"above": -math.inf, "paper": paper, "primary": False}
+    return [dataclasses.replace(claim, **changed) for claim in claims]
 
-    Source: Shi, Wei and Liang (2022), appendix E.5.3: figure 25 beside figure 22 (a).
+
+def _kind_claim(config: ml_collections.ConfigDict, pictures: Panel) -> Claim:
+    """Returns the claim that Tiny ImageNet's inputs are learned better than Gaussian ones.
+
+    Each has a teacher of its own, regularised on its inputs. Source: figure 23 beside figure 22.
     """
-    claims = []
-    for (teacher, share), rows in students.groupby(["teacher_size", "share"]):
-        least, most = int(rows["size"].min()), int(rows["size"].max())
-        if share in (0, 1) or least == most:
-            continue
-        both = [rows[rows["size"] == size] for size in (most, least)]
-        parts = [parts_of(own, own, labels.test) for own in both]
-        gaps = [labelled.accuracy - injected.accuracy for labelled, injected in parts]
-        sides = [side for of_size in parts for side in of_size]
-        fewest, error = min(side.examples for side in sides), math.hypot(*map(Side.error, sides))
-        item = "points of test accuracy, labelled minus injected part at the end, "
-        item += f"student {most} minus student {least}, teacher {int(teacher)}, share {share:g}"
-        unless = "" if all((gap > 0).all() for gap in gaps) else "the injected part is not worse"
-        for labelled, _ in parts:
-            constant = largest_label(labelled.runs, labels)
-            unless = unless or answers_a_constant(labelled.accuracy, constant, labelled.examples)
-        more = 100 * (gaps[0] - gaps[1]).dropna()
-        options = {"above": 0.0, "examples_error": error, "unless": unless, "digits": 2}
-        claim = compare(item, "above 0 (figure 25)", more, **options)
-        claims.append(doubt(claim, both, labels.seeds, MEASURES, fewest))
-    return claims
+    part = {"column": "test_injected_part", "chance": "most_used_class"}
+    both = (pictures, pictures | {"injected": "gaussian"})
+    return _gap(
+        f"Tiny ImageNet part minus Gaussian part, teacher {pictures['teacher_size']}, student "
+        f"{pictures['size']}, share {pictures['share']:g}",
+        "above 0 (figure 23)",
+        *(_part(config, own, "injected") for own in both),
+        conditions=(above_chance("the student", classes=10, **part, **pictures),),
+    )
+
+
+def _size_gap_claim(config: ml_collections.ConfigDict, largest: Panel) -> Claim:
+    """Returns the claim that the largest student parts the inputs more than the least one.
+
+    Source: appendix E.5.3, figure 25 beside figure 22 (a).
+    """
+    sizes = (largest["size"], min(config.sweep.size))
+    both = [_worse(config, largest | {"size": size}) for size in sizes]
+    words = [f"student {size} is worse on the injected part" for size in sizes]
+    return _gap(
+        f"labelled minus injected part at the end, student {sizes[0]} minus student {sizes[1]}, "
+        f"teacher {largest['teacher_size']}, {_share_words(config, largest)}",
+        "above 0 (figure 25)",
+        *(one.statistic for one in both),
+        conditions=tuple(shown(*one) for one in zip(both, words, strict=True)),
+    )

@@ -4,8 +4,7 @@ Shi, Wei and Liang (ICLR 2022), appendix E.5, algorithm 1: a teacher learns the 
 with a regulariser that keeps its labels of the inputs U even and sure; it then labels L and U, and
 a student learns the union of both, as far as the share of U allows. With a share of 0 it learns the
 teacher's labels of L alone: what the injected inputs cost, apart from whose labels are learned. The
-teacher's size is that of the first minimum of the test loss
-of networks trained on L directly, which are points of the same sweep.
+teacher's size is that of the first minimum of the test loss of networks trained on L directly.
 """
 
 import functools
@@ -20,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lsa_jax import backend, parallel, training
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.tasks import (
     Material,
@@ -177,13 +176,6 @@ def _mixed(name: str, num_classes: int, arrays: Any, replica: Any, index: Array,
     return Dataset(arrays[rows], jnp.concatenate([label, injected[:, None]], axis=1))
 
 
-def _measuring(
-    config: ml_collections.ConfigDict, targets: Callable[[Array], Array] | None = None
-) -> training.Measuring:
-    """Returns what is measured of networks that are trained on L, and of students."""
-    return training.Measuring(config.measures, config.measured_examples, targets=targets)
-
-
 def _student_loss(outputs: Array, targets: Array) -> Array:
     return training.LOSSES["softmax_cross_entropy"](outputs, targets[:, :-1])
 
@@ -234,7 +226,9 @@ def _train_students(
             sources["test"],
             _student_metrics(),
             config.eval_every,
-            measuring=_measuring(config, lambda targets: targets[:, :-1]),
+            measuring=training.Measuring(
+                config.measures, config.measured_examples, targets=lambda targets: targets[:, :-1]
+            ),
         ),
         replicas=jax.tree.map(lambda *leaves: jnp.stack(leaves), *replicas),
         checkpoints=training.Checkpoints(directory),
@@ -248,6 +242,7 @@ def _train_directly(
 ) -> training.History:
     config = points[0].config
     splits = [Dataset(*(a[: len(part.inputs) // 2] for a in part)) for part in data]
+    measuring = training.Measuring(config.measures, config.measured_examples)
     _, history = training.train(
         _keys(points, InputStructure.STUDENT),
         build_model(config, config.size, data.train.targets.shape[1]),
@@ -256,9 +251,7 @@ def _train_directly(
         _optimizer(config),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(
-            splits[1], every=config.eval_every, measuring=_measuring(config)
-        ),
+        evaluation=training.Evaluation(splits[1], every=config.eval_every, measuring=measuring),
         checkpoints=training.Checkpoints(directory),
         progress=progress,
     )
@@ -321,6 +314,7 @@ def run(
     if config.learner == "student":
         labels, measures = _teach(group, data, directory, part_of(0))
     counts = {name: len(part.inputs) // 2 for name, part in data._asdict().items()}
+    chance = best_constant_accuracy(data.test.targets[: counts["test"]])
     outcomes: dict[str, Outcome] = {}
     for done, kind in enumerate(kinds, start=parts - len(kinds)):
         points = [point for point in group if _kind(point) == kind]
@@ -330,7 +324,7 @@ def run(
         else:
             history = _train_directly(points, data, place, part_of(done))
         for replica, point in enumerate(points):
-            extra: dict[str, Any] = {"parameters": num_parameters(point.config, data)}
+            extra = {"parameters": num_parameters(point.config, data), "chance": chance}
             if config.learner == "student":
                 extra |= {"teacher_size": config.teacher_size, "share": point.config.share}
                 extra |= measures[point.config.seed]

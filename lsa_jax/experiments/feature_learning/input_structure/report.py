@@ -7,57 +7,71 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.feature_learning.held_out import held_out
 from lsa_jax.experiments.feature_learning.input_structure.claims import (
+    CHOSEN,
+    make_claims,
+    num_test,
+    panel_name,
     panels,
-    size_gap_claims,
-    student_claims,
 )
-from lsa_jax.experiments.feature_learning.input_structure.differences import Labels
-from lsa_jax.experiments.feature_learning.input_structure.sizes import (
-    choice_claims,
-    size_claims,
-    size_curves,
-)
-from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import cell
+from lsa_jax.experiments.feature_learning.input_structure.settings import sweep
+from lsa_jax.experiments.feature_learning.input_structure.sizes import DIRECT, curves, first_minima
+from lsa_jax.reporting import files, outcomes
 from lsa_jax.reporting.curves import draw_mean, tidy
+from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
-
-# Of students FC(9) on MNIST "the results do not show a significant trend" (appendix E.5.2).
-_NO_TREND = {"mnist": (9,)}
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.write import mean_and_spread
 
 _LINES = {
     "test_labelled_part": ("labelled part", "#0072B2"),
     "test_injected_part": ("injected part", "#D55E00"),
     "test_accuracy": ("whole mixture", "#009E73"),
 }
-_DIRECT = ("trained on the data set directly", "#000000")
+
 _MOST_COLUMNS = 4
 
 
 def _cell(values: pd.Series) -> str:
-    return cell(100 * values, ".2f")
+    return mean_and_spread(100 * values, ".2f")
 
 
-def _curves(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
-    described = ["learner", "teacher_size", "share", "size", "injected", "seed"]
+def _courses(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
+    """Returns one row an evaluation of each run, with the settings of the run."""
+    described = ["id", "learner", "teacher_size", "share", "size", "injected", "seed"]
     rows = []
-    for point in fine.to_dict("records"):
-        own = {name: point.get(name) for name in described}
-        rows += [own | row for row in files.read_metrics(workdir, point["id"])]
-    return pd.DataFrame(rows)
+    for point in fine.reindex(columns=described).to_dict("records"):
+        rows += [point | row for row in files.read_metrics(workdir, point["id"])]
+    return pd.DataFrame(rows, columns=None if rows else [*described, *_LINES])
 
 
-def _student_table(students: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFrame:
+def _with_chosen(config: ml_collections.ConfigDict, runs: Runs) -> tuple[Runs, bool]:
+    """Adds each seed's students whose teacher has the size that algorithm 1 gave it.
+
+    None are added where it chose one size in every seed, or one that no teacher had.
+    """
+    chosen, axes = first_minima(runs, **DIRECT), config.sweep
+    if len(axes.direct_size) < 3 or chosen.nunique() < 2 or not {*chosen} <= {*axes.teacher_size}:
+        return runs, False
+    own = [
+        rows[rows["teacher_size"] == rows["seed"].map(chosen)].assign(teacher_size=CHOSEN)
+        for rows in runs[:2]
+    ]
+    planned, finished = (pd.concat(both) for both in zip(runs[:2], own, strict=True))
+    return runs._replace(planned=planned, finished=finished), True
+
+
+def _student_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
     lines = []
-    several = students["injected"].nunique() > 1
-    for _, of, rows in panels(students):
-        size = int(of["size"])
-        line = {"teacher": int(of["teacher_size"]), "share": f"{of['share']:g}", "student": size}
-        line |= {"injected": of["injected"]} if several else {}
+    for own in panels(config):
+        rows = runs.where(**own).finished
+        if rows.empty:
+            continue
+        line = {"teacher": own["teacher_size"], "share": f"{own['share']:g}"}
+        line |= {"student": own["size"], "injected": own["injected"]}
         line |= {label: _cell(rows[name]) for name, (label, _) in _LINES.items()}
-        line["trained directly"] = _cell(direct.loc[direct["size"] == size, "test_accuracy"])
+        direct = runs.where(learner="direct", size=own["size"]).finished
+        line["trained directly"] = _cell(direct["test_accuracy"])
         line["teacher on the data set"] = _cell(rows["teacher_accuracy"])
         least, most = rows["least_used_class"].mean(), rows["most_used_class"].mean()
         line["share of its labels on U"] = f"{least:.3f} to {most:.3f}"
@@ -65,13 +79,14 @@ def _student_table(students: pd.DataFrame, direct: pd.DataFrame) -> pd.DataFrame
     return pd.DataFrame(lines)
 
 
-def _size_table(fine: pd.DataFrame) -> pd.DataFrame:
+def _size_table(config: ml_collections.ConfigDict, runs: Runs) -> pd.DataFrame:
     """Returns test loss by size, one column a curve: networks on L, students by teacher."""
-    columns = {}
-    for name, rows in size_curves(fine).items():
-        columns[name] = rows.groupby("size")["test_loss"].mean()
+    columns = {
+        name: runs.where(**curve).finished.groupby("size")["test_loss"].mean()
+        for name, curve in curves(config).items()
+    }
     table = pd.DataFrame(columns)
-    counts = fine.groupby("size")["parameters"].first()
+    counts = runs.finished.groupby("size")["parameters"].first()
     table.insert(0, "parameters", counts.reindex(table.index))
     return table.reset_index()
 
@@ -90,22 +105,20 @@ def _grid(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
     return figure, list(axes.flat[:count])
 
 
-def draw_curves(curves: pd.DataFrame) -> Any:
+def draw_curves(config: ml_collections.ConfigDict, courses: pd.DataFrame) -> Any:
     """Draws test accuracy against steps, one panel a student: parts, mixture, direct training."""
-    mixed = curves["share"].between(0, 1, inclusive="neither")
-    students = curves[(curves["learner"] == "student") & mixed]
-    drawn = panels(students)
+    runs = Runs.of([], courses)
+    drawn = [own for own in panels(config) if 0 < own["share"] < 1]
     figure, axes = _grid(len(drawn), 4.5, 3.8)
-    for axis, (title, of, rows) in zip(axes, drawn, strict=False):
+    for axis, own in zip(axes, drawn, strict=False):
+        rows, direct = (runs.where(**of).finished for of in (own, DIRECT | {"size": own["size"]}))
         lines = [(name, label, color, rows) for name, (label, color) in _LINES.items()]
-        direct = curves[(curves["learner"] == "direct") & (curves["size"] == of["size"])]
-        lines.append(("test_accuracy", *_DIRECT, direct))
+        lines.append(("test_accuracy", "trained on the data set directly", "#000000", direct))
         for name, label, color, of_line in lines:
-            if of_line.empty:
-                continue
-            accuracy, steps = of_line[name] * 100, of_line["step"]
-            draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
-        axis.set(title=title, xlabel="steps", ylabel="test accuracy (%)")
+            if len(of_line):
+                accuracy, steps = of_line[name] * 100, of_line["step"]
+                draw_mean(axis, accuracy, steps, color=color, limits=(0, 100), label=label)
+        axis.set(title=panel_name(config, own), xlabel="steps", ylabel="test accuracy (%)")
         tidy(axis)
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:  # below, as lines of small networks are anywhere in a panel
@@ -115,13 +128,14 @@ def draw_curves(curves: pd.DataFrame) -> Any:
     return figure
 
 
-def draw_sizes(fine: pd.DataFrame) -> Any:
+def draw_sizes(config: ml_collections.ConfigDict, runs: Runs) -> Any:
     """Draws test loss against the number of parameters, one panel a curve."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-    curves = size_curves(fine)
-    figure, axes = _grid(len(curves), 4, 3.6)
-    for axis, (name, rows) in zip(axes, curves.items(), strict=True):
+    found = curves(config)
+    figure, axes = _grid(len(found), 4, 3.6)
+    for axis, (name, curve) in zip(axes, found.items(), strict=True):
+        rows = runs.where(**curve).finished
         for split, color in (("test", "#0072B2"), ("train", "#999999")):
             stats = rows.groupby("parameters")[f"{split}_loss"].agg(["mean", "std"])
             axis.errorbar(
@@ -142,35 +156,35 @@ def draw_sizes(fine: pd.DataFrame) -> Any:
     return figure
 
 
-def _labels(config: ml_collections.ConfigDict) -> Labels:
-    test = held_out(config.data.dataset, most=config.data.num_test)
-    no_trend = _NO_TREND.get(config.data.dataset, ())
-    return Labels(test.images, test.largest, config.sweep.seed, no_trend)
+def _runs(
+    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
+) -> tuple[Runs, pd.DataFrame]:
+    """Returns the runs, with mean accuracies over training, and their courses; tests are shared."""
+    if "injected" not in results:
+        results = results.assign(injected=config.data.injected)
+    courses = _courses(results[results["status"] == "ok"], workdir)
+    names = ["test_labelled_part", "test_injected_part"]
+    means = courses.reindex(columns=["id", *names]).groupby("id").mean()
+    means.columns = [name.replace("test", "course") for name in names]
+    results = results.join(means, on="id")
+    runs = Runs.of(sweep(config), results, outcomes.read(workdir, results["id"]))
+    return runs.assign(num_test=num_test(config)), courses
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figures of a sweep."""
-    columns = ["teacher_size", "share", "size", "test_labelled_part", "test_injected_part"]
-    columns.append("injected")
-    fine = results[results["status"] == "ok"]
-    fine = fine.reindex(columns=list(dict.fromkeys([*fine.columns, *columns])))
-    fine = fine.assign(injected=fine["injected"].astype(object).fillna(config.data.injected))
-    students, direct = (fine[fine["learner"] == name] for name in ("student", "direct"))
-    curves = _curves(fine, workdir)
-    tables, claims, figures = [], [], {}
+    runs, courses = _runs(config, results, workdir)
+    students = runs.where(learner="student").finished
+    tables, figures = [], {}
     if len(students):
-        tables.append(("Test accuracy in % at the end", _student_table(students, direct)))
-        labels = _labels(config)
-        claims += student_claims(students, direct, curves, labels)
-        claims += size_gap_claims(students, labels)
+        tables.append(("Test accuracy in % at the end", _student_table(config, runs)))
         # Students on injected inputs alone are drawn by size.
         if students["share"].between(0, 1, inclusive="neither").any():
-            figures["curves"] = functools.partial(draw_curves, curves)
-    if size_curves(fine):
-        tables.append(("Test loss by size", _size_table(fine)))
-        of_sizes = choice_claims if students["share"].lt(1).any() else size_claims
-        claims += of_sizes(fine, config.sweep.seed)
-        figures["sizes"] = functools.partial(draw_sizes, fine)
+            figures["curves"] = functools.partial(draw_curves, config, courses)
+    if curves(config) and len(runs.finished):
+        tables.append(("Test loss by size", _size_table(config, runs)))
+        figures["sizes"] = functools.partial(draw_sizes, config, runs)
+    deciding, chosen = _with_chosen(config, runs)
     notes = [
         "Means over seeds ± their standard deviation. Students are measured against the teacher's "
         "labels, direct training against the data set's. The injected part is worse both for what "
@@ -182,8 +196,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=tables,
-        claims=claims,
+        claims=decide_all(make_claims(config, chosen=chosen), deciding),
         figures=figures,
-        extra_tables={"curves": curves},
+        extra_tables={"curves": courses},
         notes=notes,
     )

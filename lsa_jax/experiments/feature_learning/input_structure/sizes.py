@@ -1,22 +1,28 @@
-"""Which sizes are best: of networks on the data set, of students, of the teacher by algorithm 1."""
+"""Best sizes: of networks on the data set, of students, and of the teacher by algorithm 1.
+
+Source: Shi, Wei and Liang (ICLR 2022), appendix E.5, algorithm 1 and figure 26.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 
+import ml_collections
+import numpy as np
 import pandas as pd
 
-from lsa_jax.reporting.claims import compare, every, measured
-from lsa_jax.reporting.doubts import doubted, lost_runs, no_sample
-from lsa_jax.reporting.report import Claim
+from lsa_jax.reporting.evidence import Claim
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic
 
 # Students learn labels if some of them have a test loss below this share of a constant's.
 LEARNED, _CLASSES = 0.95, 10
+DIRECT = {"learner": "direct"}
 
 
 def local_minimum(sizes: list[int], losses: list[float]) -> int:
     """Returns the size at the first minimum of a curve: where the next larger one is worse.
 
-    Source: Shi, Wei and Liang (2022), algorithm 1: the minimum in the classical regime.
+    Source: algorithm 1: the minimum in the classical regime.
     """
     for place in range(len(sizes) - 1):
         if losses[place + 1] > losses[place]:
@@ -24,121 +30,104 @@ def local_minimum(sizes: list[int], losses: list[float]) -> int:
     return sizes[-1]
 
 
-def size_curves(fine: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Returns the runs of each curve of loss against size: those with two sizes or more."""
-    curves = {"on the data set": fine[fine["learner"] == "direct"]}
-    students = fine[fine["learner"] == "student"]
-    for (teacher, share), rows in (
-        students.groupby(["teacher_size", "share"]) if len(students) else ()
-    ):
-        curves[f"teacher of size {int(teacher)}, share {share:g}"] = rows
-    return {name: rows for name, rows in curves.items() if rows["size"].nunique() > 1}
+def first_minima(runs: Runs, **curve: object) -> pd.Series:
+    """Returns a curve's first minimum by seed; not-a-number where no size learns the labels."""
+    found = {}
+    for seed, rows in runs.where(**curve).finished.groupby("seed"):
+        losses = rows.groupby("size")["test_loss"].mean()
+        learned = losses.min() < LEARNED * math.log(_CLASSES)
+        found[seed] = local_minimum(list(losses.index), list(losses)) if learned else math.nan
+    return pd.Series(found, dtype=float)
 
 
-def first_minimum(rows: pd.DataFrame) -> float:
-    """Returns where one seed's curve has its first minimum; not-a-number if no labels are learned.
-
-    Of teachers whose labels no student learns the curve has no such minimum.
-    """
-    losses = rows.groupby("size")["test_loss"].mean()
-    learned = losses.min() < LEARNED * math.log(_CLASSES)
-    return float(local_minimum(list(losses.index), list(losses))) if learned else math.nan
-
-
-def chosen_sizes(direct: pd.DataFrame) -> pd.Series:
-    """Returns the teacher's size that algorithm 1 chooses, by seed; empty where none is between."""
-    if direct["size"].nunique() < 3 or "test_loss" not in direct:
-        return pd.Series(dtype=float)
-    return direct.groupby("seed")[["size", "test_loss"]].apply(first_minimum)
+def curves(config: ml_collections.ConfigDict) -> dict[str, dict[str, object]]:
+    """Returns the settings of each curve of loss against size: those of two sizes or more."""
+    axes = config.sweep
+    found = {"on the data set": DIRECT} if len(axes.direct_size) > 1 else {}
+    for teacher in axes.teacher_size * (len(axes.size) > 1):
+        for share in axes.share:
+            own = {"learner": "student", "teacher_size": teacher, "share": share}
+            found[f"teacher of size {teacher}, share {share:g}"] = own
+    return found
 
 
-def choice_claims(fine: pd.DataFrame, seeds: Sequence[int] = ()) -> list[Claim]:
-    """Returns which size algorithm 1 gives the teacher, beside the sizes that teachers had.
-
-    Args:
-        fine: the runs that did not fail.
-        seeds: that the sweep asks for.
-    """
-    direct = fine[fine["learner"] == "direct"]
-    sizes, chosen = direct["size"].nunique(), chosen_sizes(direct)
-    if chosen.empty:
-        return []
-    (teacher, *_) = sorted(fine.loc[fine["learner"] == "student", "teacher_size"].unique())
-    item = "size of the teacher by algorithm 1: first minimum of the test loss on the data set"
-    listed = ", ".join(f"{size:g}" for size in chosen)
+def choice_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claim that algorithm 1 gives the teacher the size of the least one run."""
+    sizes, teacher = config.sweep.direct_size, min(config.sweep.teacher_size)
     # Of losses in no order the first minimum is at place n with a chance of (n + 1) / (n + 2)!.
-    place = sum(direct["size"].unique() < teacher)
-    luck = max(1 / sizes, (place + 1) / math.factorial(place + 2))
-    claim = every(item, f"{teacher:g}", chosen == teacher, listed, luck=luck)
-    return [doubted(claim, refuted=_against(direct, seeds))]
-
-
-def _against(rows: pd.DataFrame, seeds: Sequence[int]) -> list[str]:
-    """Returns what speaks against a curve's minimum: losses that it lacks, seeds that are one."""
-    planned = [
-        {"size": size, "seed": seed}
-        for size in rows["size"].unique()
-        for seed in sorted({*seeds, *rows["seed"]})
-    ]
-    lost = lost_runs(planned, rows, ["test_loss"])
-    return [lost, no_sample(rows, ["test_loss"], ["size"])]
-
-
-def size_claims(fine: pd.DataFrame, seeds: Sequence[int] = ()) -> list[Claim]:
-    """Returns where the curves have their first minimum: students' moves right with the teacher.
-
-    Arguments as in `choice_claims`.
-    """
-    curves = size_curves(fine)
-    minima = {
-        name: rows.groupby("seed")[["size", "test_loss"]].apply(first_minimum)
-        for name, rows in curves.items()
-    }
-    of_students = [found for name, found in minima.items() if name.endswith("share 1")]
-    if len(of_students) < 2:  # one teacher: nothing to move with
-        return []
-    item = "size of the student at the first minimum of the test loss, largest minus least teacher"
-    paper = "rises with the teacher's size (figure 26)"
-    steps = pd.DataFrame(of_students).diff().iloc[1:]
-    losses = _least_losses(fine)
-    same = _same_minimum_claims(minima.get("on the data set"), of_students[0], fine)
-    listed = ", ".join(
-        f"{name}: {found.mean():g}" if found.notna().all() else f"{name}: not learned"
-        for name, found in minima.items()
+    place = sum(size < teacher for size in sizes)
+    claim = Claim(
+        item=f"seeds in which algorithm 1 gives the teacher the size {teacher}: first minimum of "
+        "the test loss on the data set",
+        paper="all",
+        statistic=_of_minima([DIRECT], lambda minima: minima == teacher),
+        every=True,
+        luck=max(1 / len(sizes), (place + 1) / math.factorial(place + 2)),
+        ours=lambda runs: ", ".join(f"{size:g}" for size in first_minima(runs, **DIRECT)),
     )
-    if steps.isna().any(axis=None) or (steps < 0).any(axis=None):
-        rises = every(item, paper, [False], listed)
-    else:
-        rises = compare(item, paper, steps.sum(min_count=1), above=0.0)._replace(ours=listed)
-    against = [why for rows in curves.values() for why in _against(rows, seeds)]
-    return [*(doubted(claim, refuted=against) for claim in (rises, *same)), *losses]
+    return [claim] if len(sizes) > 2 else []
 
 
-def _least_losses(fine: pd.DataFrame) -> list[Claim]:
-    """Returns how well each curve's labels are learned: a constant has a loss of ln 10 = 2.3."""
-    claims = []
-    for name, rows in size_curves(fine).items():
-        least = rows.groupby("seed")["test_loss"].min()
-        item = f"least test loss over sizes, {name}"
-        claims.append(measured(item, "", round(least.mean(), 3), least))
-    return claims
-
-
-def _same_minimum_claims(
-    direct: pd.Series | None, students: pd.Series, fine: pd.DataFrame
-) -> list[Claim]:
-    """Returns whether networks on L and students of the least teacher have one best size.
-
-    "Roughly the same" (figure 26 a, b) are neighbours among the sizes that were run.
-    """
-    if direct is None:
+def size_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims on figure 26: a student's best size moves right with its teacher's."""
+    found, count = curves(config), len(config.sweep.size)
+    students = [curve for curve in found.values() if curve != DIRECT]
+    if len(students) < 2:
         return []
-    sizes = sorted(fine["size"].unique())
-    both = pd.DataFrame({"direct": direct, "students": students})
-    item = "first minima on the data set and of the least teacher's students, in each seed"
-    listed = "; ".join(f"{row.direct:g} and {row.students:g}" for row in both.itertuples())
-    place = both.map(lambda size: sizes.index(size) if size in sizes else math.nan)
-    near = (place["direct"] - place["students"]).abs() <= 1
-    # Of two sizes drawn at random from n, this share are neighbours or one.
-    luck = (3 * len(sizes) - 2) / len(sizes) ** 2
-    return [every(item, "roughly the same (figure 26 a, b)", near, listed, luck=luck)]
+    order = sorted({*config.sweep.size, *config.sweep.direct_size})
+
+    def rises(*minima: np.ndarray) -> np.ndarray:
+        steps = np.diff(minima, axis=0)
+        return (steps >= 0).all(axis=0) & (steps.sum(axis=0) > 0)
+
+    def near(*minima: np.ndarray) -> np.ndarray:
+        first, second = np.searchsorted(order, minima)
+        return (abs(first - second) <= 1) & np.isfinite(minima).all(axis=0)
+
+    claims = [
+        Claim(
+            item="seeds in which a student's size at the first minimum of its test loss rises with "
+            "the teacher's",
+            paper="all (figure 26)",
+            statistic=_of_minima(students, rises),
+            every=True,
+            # So many of all lists of sizes rise and are not constant.
+            luck=(math.comb(count + len(students) - 1, len(students)) - count)
+            / count ** len(students),
+        ),
+        Claim(
+            item="seeds in which the first minima on the data set and of the least teacher's "
+            "students are neighbours",
+            paper="all: roughly the same (figure 26 a, b)",
+            statistic=_of_minima([DIRECT, students[0]], near),
+            every=True,
+            # Of two sizes drawn at random, this share are neighbours or one.
+            luck=(3 * count - 2) / count**2,
+        ),
+    ]
+    return claims[: 1 + (DIRECT in found.values())] + [
+        Claim(item=f"least test loss over sizes, {name}", statistic=_least_loss(curve), digits=3)
+        for name, curve in found.items()
+    ]
+
+
+def _of_minima(chosen: list[dict[str, object]], holds: Callable) -> Statistic:
+    """Returns the statistic that is 1 in seeds in which curves' first minima have a property."""
+
+    def statistic(runs: Runs) -> Sample:
+        own = [runs.where(**curve) for curve in chosen]
+        minima = pd.DataFrame([first_minima(curve) for curve in own])
+        held = np.asarray(holds(*minima.to_numpy()), float)
+        lost = next(filter(None, (curve.lost("test_loss") for curve in own)), "")
+        equal = any(curve.equal_seeds() for curve in own)
+        return Sample(pd.Series(held, minima.columns), lost=lost, equal=equal)
+
+    return statistic
+
+
+def _least_loss(curve: dict[str, object]) -> Statistic:
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**curve)
+        return Sample(own.finished.groupby("seed")["test_loss"].min(), lost=own.lost("test_loss"))
+
+    return statistic

@@ -23,7 +23,7 @@ from lsa_jax.experiments.feature_learning.learning import training
 from lsa_jax.experiments.feature_learning.learning.exact import EXACT, fit
 from lsa_jax.experiments.feature_learning.learning.pictures import picture_rows
 from lsa_jax.experiments.feature_learning.learning.report import make_report
-from lsa_jax.experiments.feature_learning.learning.settings import rate_of
+from lsa_jax.experiments.feature_learning.learning.settings import described
 from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, LearnerReplica
 from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
@@ -137,27 +137,14 @@ def _idle_weights(config: ml_collections.ConfigDict, replica: LearnerReplica) ->
     return feature_stages.initial_params(config, replica)[1]
 
 
-def _described(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    return {
-        "learner": config.learner,
-        "structured": config.structured,
-        "seed": config.seed,
-        "rate": rate_of(config, config.learner),
-        "first_rate": config.first_rate,
-        "leftover": config.leftover,
-        "steps": config.steps,
-        "class_weights": config.class_weights,
-    }
-
-
 def _outcome(runs: Evaluations, replica: int, point: Point) -> Outcome:
-    described = _described(point.config)
+    own = described(point.config)
     history, taken = runs.history(replica), int(runs.state.step[replica])
     if taken < runs.steps[-1]:
         message = f"the loss was not finite at step {taken}; lower the rate"
-        return Outcome(described, history, "failed", message)
+        return Outcome(own, history, "failed", message)
     last = {name: value for name, value in history[-1].items() if name != "step"}
-    return with_last_measures(Outcome(described | last, history), runs.cost)
+    return with_last_measures(Outcome(own | last, history), runs.cost)
 
 
 def run(
@@ -173,7 +160,7 @@ def run(
         for done, point in enumerate(group, start=1):
             measures = fit(point.config)
             steps = {"step": EXACT[point.config.learner]}
-            outcomes.append(Outcome(_described(point.config) | measures, [steps | measures]))
+            outcomes.append(Outcome(described(point.config) | measures, [steps | measures]))
             progress(done / len(group))
         return outcomes
     replicas = [

@@ -1,35 +1,103 @@
-"""Which runs of a sweep make a row of the paper's tables."""
+"""Rows of the paper's tables: learners at settings of their own."""
+
+from typing import NamedTuple
 
 import ml_collections
-import pandas as pd
 
-from lsa_jax.experiments.feature_learning.learning.settings import rate_of
+from lsa_jax.experiments.feature_learning.learning.settings import (
+    described,
+    first_steps,
+    ntk_trainings,
+)
+from lsa_jax.sweep.variants import set_fields
 
-# Rows of the paper's tables: learner, structured, heading.
+
+class TableRow(NamedTuple):
+    """One row of a table; `printed` names the paper's row that it is compared with, if any."""
+
+    learner: str
+    structured: bool
+    heading: str
+    printed: str | None = None
+
+
+# The paper's network without structure is one that fits its training examples: which of ours does
+# depends on the table.
 ROWS = {
-    "network": ("network", True, "Network"),
-    "ntk": ("ntk", True, "NTK"),
-    "random_features": ("random_features", True, "random features"),
-    "one_step": ("one_step", True, "One Step"),
-    "one_step_exact": ("one_step_exact", True, "One Step, best classifier"),
-    "two_step": ("two_step", True, "Two Step"),
-    "two_step_exact": ("two_step_exact", True, "Two Step, best classifier"),
-    "without_structure": ("network", False, "Network w/o structure"),
-    "memorise": ("memorise", False, "Network w/o structure, to the end"),
-    "ntk_without": ("ntk", False, "NTK w/o structure"),
-    "random_features_without": ("random_features", False, "random features w/o structure"),
+    "network": TableRow("network", True, "Network", "network"),
+    "ntk": TableRow("ntk", True, "NTK", "ntk"),
+    "random_features": TableRow("random_features", True, "random features", "random_features"),
+    "one_step": TableRow("one_step", True, "One Step", "one_step"),
+    "one_step_exact": TableRow("one_step_exact", True, "One Step, best classifier", "one_step"),
+    "two_step": TableRow("two_step", True, "Two Step", "two_step"),
+    "two_step_exact": TableRow("two_step_exact", True, "Two Step, best classifier", "two_step"),
+    "without_structure": TableRow("network", False, "Network w/o structure", "without_structure"),
+    "memorise": TableRow(
+        "memorise", False, "Network w/o structure, to the end", "without_structure"
+    ),
+    "ntk_without": TableRow("ntk", False, "NTK w/o structure"),
+    "random_features_without": TableRow("random_features", False, "random features w/o structure"),
 }
-# Settings that a sweep varies beside the rows.
-_OWN = ("class_weights", "first_rate", "leftover", "steps")
+
+RATES, UPDATES = "Fixed features by learning rate", "NTK by number of updates"
 
 
-def rows_of(config: ml_collections.ConfigDict, results: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Returns the points of one row of the table: a learner at its own settings, all seeds."""
-    learner, structured, _ = ROWS[name]
-    columns = ["learner", "structured", "rate", "id", "train_accuracy", "test_accuracy"]
-    columns += ["test_balanced_accuracy", "cosine", *_OWN]
-    found = results.reindex(columns=list(dict.fromkeys([*results.columns, *columns])))
-    chosen = (found["learner"] == learner) & (found["structured"] == structured)
-    for name in _OWN:
-        chosen &= found[name].isna() | (found[name] == config[name])
-    return found[chosen & (found["rate"] == rate_of(config, learner))]
+def settings_of(
+    config: ml_collections.ConfigDict, name: str, **changed: object
+) -> dict[str, object]:
+    """Returns the settings that the runs of a row have in the results.
+
+    Args:
+        config: of the sweep.
+        name: of the row.
+        changed: fields with other values than the configuration's, as in a sweep over them.
+    """
+    own = {"learner": ROWS[name].learner, "structured": ROWS[name].structured, **changed}
+    found = described(set_fields(config.copy_and_resolve_references(), own))
+    return {field: value for field, value in found.items() if field != "seed"}
+
+
+def swept_rows(config: ml_collections.ConfigDict) -> list[str]:
+    """Returns the rows that a sweep has."""
+    axes = config.sweep
+    learners = {True: axes.learner, False: axes.unstructured_learner}
+    return [name for name, row in ROWS.items() if row.learner in learners[row.structured]]
+
+
+def comparisons(
+    config: ml_collections.ConfigDict,
+) -> dict[str, list[tuple[str, str, dict[str, object]]]]:
+    """Returns the lines of the tables of other rates, first steps, updates and class weights.
+
+    Returns:
+        By heading of a table: words, a row, and the fields that differ from the configuration.
+    """
+    axes, fixed = config.sweep, {"ntk": "ntk_rate", "random_features": "random_features_rate"}
+    weights = {config.class_weights, *axes.class_weights}
+    return {
+        RATES: [
+            (f"{ROWS[name].heading}, rate {rate:g}", name, {field: rate})
+            for name, field in fixed.items()
+            for rate in sorted({config[field], *axes[field]})
+            if name in axes.learner
+        ],
+        "One Step by rate of step 1, start left over the rate, and classifier": [
+            (
+                f"{ROWS[name].heading}, rate {rate:g}, {left:g} of the start left",
+                name,
+                {"first_rate": rate, "leftover": left},
+            )
+            for rate, left in sorted(first_steps(config))
+            for name in ("one_step", "one_step_exact")
+            if name in axes.learner
+        ],
+        UPDATES: [
+            (f"NTK after {steps} updates at {rate:g}", "ntk", {"steps": steps, "ntk_rate": rate})
+            for steps, rate in ntk_trainings(config)
+        ],
+        "Class weights": [
+            (f"{ROWS[name].heading}, class weights: {of}", name, {"class_weights": of})
+            for name in axes.weighted_learner * (len(weights) > 1)
+            for of in sorted(weights)
+        ],
+    }

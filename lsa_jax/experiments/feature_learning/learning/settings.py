@@ -5,6 +5,7 @@ its classifiers, NTK and random features, and no size of its test set; those bel
 """
 
 import itertools
+import math
 
 import ml_collections
 
@@ -13,6 +14,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
 from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.variants import set_fields
 
 LEARNERS = (
     *("network", "ntk", "random_features", "one_step", "two_step", "memorise"),
@@ -145,23 +147,35 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     ]
 
 
-def _first_steps(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns One Step, by either classifier, at all rates of step 1 and all leftovers of it."""
+def first_steps(config: ml_collections.ConfigDict) -> list[tuple[float, float]]:
+    """Returns One Step's rates of step 1 and leftovers, the configuration's own first."""
     axes = config.sweep
-    own = (config.first_rate, config.leftover)
     kinds = itertools.product(
         dict.fromkeys((config.first_rate, *axes.first_rate)),
         dict.fromkeys((config.leftover, *axes.leftover)),
     )
-    others = [kind for kind in kinds if kind != own]
+    return list(kinds)
+
+
+def _first_steps(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns One Step, by either classifier, at all other rates of step 1 and leftovers."""
     return [
         {"learner": learner, "structured": True, "seed": seed}
         | {"first_rate": rate, "leftover": leftover}
         for learner in ("one_step", "one_step_exact")
-        if learner in axes.learner
-        for rate, leftover in others
-        for seed in axes.seed
+        if learner in config.sweep.learner
+        for rate, leftover in first_steps(config)[1:]
+        for seed in config.sweep.seed
     ]
+
+
+def ntk_trainings(config: ml_collections.ConfigDict) -> list[tuple[int, float]]:
+    """Returns the NTK's numbers of updates and rates, in the order of their product."""
+    axes = config.sweep
+    rate = config.ntk_rate if axes.ntk_long_rate is None else axes.ntk_long_rate
+    longer = [(steps, rate) for steps in dict.fromkeys(axes.ntk_steps) if steps != config.steps]
+    kinds = [(config.steps, config.ntk_rate), *longer] if "ntk" in axes.learner else []
+    return sorted(kinds, key=math.prod)
 
 
 def _longer_kernels(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
@@ -188,6 +202,24 @@ def rate_of(config: ml_collections.ConfigDict, learner: str) -> float:
         "two_step_exact": config.first_rate,
     }
     return own.get(learner, config.rate)
+
+
+def described(config: ml_collections.ConfigDict) -> dict[str, object]:
+    """Returns the settings of a point that its results carry."""
+    names = ("first_rate", "leftover", "steps", "class_weights")
+    return {
+        "learner": config.learner,
+        "structured": config.structured,
+        "seed": config.seed,
+        "rate": rate_of(config, config.learner),
+        **{name: config[name] for name in names},
+    }
+
+
+def planned(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+    """Returns the settings of every point of a sweep that its results carry."""
+    points = (set_fields(config.copy_and_resolve_references(), point) for point in sweep(config))
+    return [described(point) for point in points]
 
 
 def is_in_pattern_space(config: ml_collections.ConfigDict) -> bool:

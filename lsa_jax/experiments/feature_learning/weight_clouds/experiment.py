@@ -19,7 +19,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.data import images, tasks
-from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.experiments.feature_learning import dictionary
 from lsa_jax.experiments.feature_learning.learning.pictures import (
     NEAR,
@@ -30,7 +30,8 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
 )
 from lsa_jax.experiments.feature_learning.learning.training import batch_rows
 from lsa_jax.experiments.feature_learning.streams import WeightClouds
-from lsa_jax.experiments.feature_learning.weight_clouds.report import COUNTS, make_report
+from lsa_jax.experiments.feature_learning.weight_clouds.claims import COUNTS
+from lsa_jax.experiments.feature_learning.weight_clouds.report import make_report
 from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.measure_names import is_measure
@@ -319,6 +320,8 @@ def _outcome(
         return Outcome(described, history, "failed", message)
     last = {n: v for n, v in history[-1].items() if n != "step" and not is_measure(n)}
     start = {f"start_{name}": value for name, value in history[0].items() if name in last}
+    targets = cloud.test.targets
+    described |= {"num_test": len(targets), "chance": best_constant_accuracy(targets)}
     weights = [stage[0] for stage in stages]
     marks = cloud.centres.inputs
     pictures = picture_rows(list(config.pictures), weights, marks)

@@ -1,0 +1,69 @@
+"""Claims on the lower bound of theorem 2, and on the network beside linear models.
+
+Source: Shi, Wei and Liang (ICLR 2022), theorem 2 and corollary 3.
+"""
+
+import ml_collections
+import pandas as pd
+
+from lsa_jax.reporting.evidence import Claim, shown
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.statistics import accuracy, lowest, minus
+
+
+def has_bound(d: float, k: float) -> bool:
+    """Whether theorem 2 is about a case; the settings accept odd k alone."""
+    return 3 < k <= d / 16
+
+
+def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns two claims a case: models are above their bound, and the network is above them."""
+    axes, claims = config.sweep, []
+    for d, k in axes.cases:
+        case = {"num_patterns": d, "k": k}
+        network = accuracy(learner="network", **case)
+        models = [
+            accuracy(learner=features, N=count, **case)
+            for features in axes.features
+            for count in axes.N
+        ]
+        gap = Claim(
+            item=f"points of test accuracy, network minus the best on fixed features, D = {d}, "
+            f"k = {k}",
+            statistic=lowest([minus(network, model) for model in models]),
+            above=0.0,
+            digits=2,
+        )
+        if has_bound(d, k):
+            # Models above their bound are no lower bound where learned features do not help.
+            better = shown(gap, "the network is better")
+            claims.append(
+                Claim(
+                    item="models on fixed features with a hinge loss of at least their bound, of "
+                    f"those with one above 0, D = {d}, k = {k}",
+                    paper="all (theorem 2)",
+                    statistic=_respects_bound(case),
+                    every=True,
+                    conditions=(better,),
+                )
+            )
+        claims.append(gap)
+    return claims
+
+
+def _respects_bound(case: dict[str, int]) -> Statistic:
+    """Returns whether models are above their bound, of those better than the answer 0.
+
+    The hinge loss of the answer 0 is 1, which no bound reaches.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**case)
+        own = own.where(learner=tuple({*own.planned["learner"]} - {"network"}))
+        rows = own.finished
+        rows = rows[(rows["bound"] > 0) & (rows["norm"] > 0) & (rows["test_hinge"] < 1)]
+        holds = pd.Series((rows["test_hinge"] >= rows["bound"]).astype(float), rows.index)
+        return Sample(holds, lost=own.lost("test_hinge"), equal=own.equal_seeds())
+
+    return statistic
