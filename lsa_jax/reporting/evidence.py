@@ -38,13 +38,9 @@ from lsa_jax.reporting.samples import (
     share_ends,
     variance,
 )
-from lsa_jax.reporting.statistics import accuracy
 
 # Fewer test examples decide nothing: their mean is not taken to be normal.
 FEWEST_EXAMPLES = 30
-# A learner has fitted its training set from this accuracy on: the one definition for all claims.
-FITTED = 0.99
-_SINGLE_PRECISION = 1e-6
 
 
 @dataclass(frozen=True)
@@ -125,82 +121,6 @@ class Claim:
             return self.paper
         bounds = [f"above {low:g}"] * (low > -math.inf) + [f"below {high:g}"] * (high < math.inf)
         return ", ".join(bounds)
-
-
-def shown(claim: Claim, words: str) -> Condition:
-    """Returns the condition that another claim is shown, by one seed or more."""
-
-    def unmet(runs: Runs) -> str:
-        status = decide(claim, runs).status
-        return "" if status.startswith("shown") else status
-
-    return Condition(words, unmet)
-
-
-def unless_refuted(statistic: Statistic, condition: Condition) -> Condition:
-    """Returns a condition of a claim about every run, which one exception refutes without it."""
-
-    def unmet(runs: Runs) -> str:
-        return "" if (statistic(runs).values == 0).any() else condition.unmet(runs)
-
-    return Condition(f"{condition.words}, unless refuted", unmet)
-
-
-def fitted(words: str, **settings: object) -> Condition:
-    """Returns the condition that all runs with these settings have fitted their training set."""
-
-    def unmet(runs: Runs) -> str:
-        accuracies = runs.where(**settings).finished.reindex(columns=["train_accuracy"])
-        least = accuracies["train_accuracy"].astype(float).min(skipna=False)
-        if not len(accuracies) or least >= FITTED - _SINGLE_PRECISION:
-            return ""
-        share = "an unknown share" if np.isnan(least) else f"{100 * least:.4g} %"
-        return f"{share} of the training set right, {100 * FITTED:g} % needed"
-
-    return Condition(f"{words} fits its training set", unmet)
-
-
-def enough(setting: str, least: int, words: str, **settings: object) -> Condition:
-    """Returns the condition that finished runs have so many values of a setting."""
-
-    def unmet(runs: Runs) -> str:
-        there = runs.where(**settings).finished.get(setting)
-        count = 0 if there is None else there.nunique()
-        return "" if count >= least else f"{count}, {least} needed"
-
-    return Condition(words, unmet)
-
-
-def above_chance(
-    words: str,
-    *,
-    classes: int = 2,
-    column: str = "test_accuracy",
-    chance: str = "chance",
-    **settings: object,
-) -> Condition:
-    """Returns the condition that test accuracies exceed that of the best constant answer.
-
-    Args:
-        words: the learner.
-        classes: number of classes, for results that have neither the column `chance` nor
-            `num_classes`.
-        column: the accuracy.
-        chance: the column of the accuracy of the best constant answer.
-        settings: of its runs.
-    """
-
-    def unmet(runs: Runs) -> str:
-        found = accuracy(column, unit=1.0, **settings)(runs)
-        if not len(found.values):
-            return ""
-        mean = float(found.values.mean())
-        constant = runs.where(**settings).chance(classes, chance)
-        if mean - scipy.stats.norm.isf(TAIL) * found.error > constant:
-            return ""
-        return f"an accuracy of {mean:.3f}, where a constant answer has {constant:.3f}"
-
-    return Condition(f"{words} is above chance", unmet)
 
 
 def decide(claim: Claim, runs: Runs) -> Row:

@@ -14,7 +14,7 @@ import pandas as pd
 from lsa_jax.reporting import courses, files
 from lsa_jax.reporting.courses import Course
 from lsa_jax.reporting.machine import cores, duration
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report, Row
 
 _LARGEST_SVG = 400_000  # bytes; of larger ones the page takes the PNG
 
@@ -162,7 +162,7 @@ def _source(path: Path) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
-def _summary(results: pd.DataFrame, claims: list[Claim]) -> str:
+def _summary(results: pd.DataFrame, claims: list[Row]) -> str:
     failed = int((results["status"] == "failed").sum())
     parts = [f"{len(results)} runs, {failed or 'none'} failed"]
     if "seconds" in results:

@@ -57,9 +57,6 @@ class Row(NamedTuple):
         return self._replace(low=max(self.low, least), high=min(self.high, most))
 
 
-Claim = Row  # until every experiment states its claims as data
-
-
 class Report(NamedTuple):
     """A report before it is written.
 
@@ -75,7 +72,7 @@ class Report(NamedTuple):
 
     title: str
     tables: list[tuple[str, pd.DataFrame]]
-    claims: list[Claim]
+    claims: list[Row]
     figures: dict[str, Callable[[], Any]]
     extra_tables: dict[str, pd.DataFrame] = {}
     notes: list[str] = []

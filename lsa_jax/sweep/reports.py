@@ -8,9 +8,8 @@ import pandas as pd
 
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
-from lsa_jax.reporting.claims import start_up_check
 from lsa_jax.reporting.measured import with_measures
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import config_files, locks
 from lsa_jax.sweep.points import Point, recorded_points
@@ -31,27 +30,19 @@ def make_report(
     if failed == len(results):
         return Report(config.title, [], [], {}, notes=["All runs failed: nothing is claimed."])
     report = load_experiment(config.experiment).report(config, results, workdir)
-    report = report._replace(claims=_doubted(report.claims, failed, len(results), workdir))
+    report = report._replace(claims=_of_tests(report.claims, workdir))
     varying = [name.split(".")[-1] for name in points[0].settings]
     return with_measures(report, workdir, results, varying)
 
 
-def _doubted(claims: list[Claim], failed: int, runs: int, workdir: Path) -> list[Claim]:
-    """Returns claims with what speaks against relying on them, whatever they are of.
-
-    A size for tests shows that a program starts. Runs that failed may be those that do not agree.
-    """
+def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
+    """Returns the claims of a size for tests as not run: it only checks that a program starts."""
     record = workdir / "config.json"
     command = files.read_json(record).get("command", []) if record.exists() else []
-    if config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
-        return start_up_check(claims)
-    note = f"{failed} of {runs} runs failed"
-    return [
-        claim._replace(note="; ".join(filter(None, (claim.note, note))))
-        if failed and claim.status in ("shown", "not shown") and "failed" not in claim.note
-        else claim
-        for claim in claims
-    ]
+    if not config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
+        return rows
+    note = "a check that it starts"
+    return [Row(row.item, row.paper, "", None, "not run", note=note) for row in rows]
 
 
 def report_sweep(

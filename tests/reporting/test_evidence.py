@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.reporting import evidence
+from lsa_jax.reporting import conditions, evidence
 from lsa_jax.reporting.evidence import Claim, decide
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
@@ -57,7 +57,7 @@ def test_a_fitted_network_beside_a_kernel_that_is_not_has_no_gap():
         item="gap",
         statistic=GAP,
         above=0.0,
-        conditions=(evidence.fitted("the kernel", learner="kernel"),),
+        conditions=(conditions.fitted("the kernel", learner="kernel"),),
     )
     row = decide(claim, runs_of(learners, train_accuracy={"kernel": 0.42}))
     assert row.status == "condition not met" and "42" in row.condition
@@ -122,7 +122,7 @@ def test_a_learner_at_chance_has_kept_anything():
 def test_what_is_not_known_to_fit_has_not_fitted():
     rows = pd.DataFrame({"seed": [0, 1], "loss": [1.0, 2.0], "train_accuracy": [1.0, np.nan]})
     claim = Claim(
-        item="", statistic=value("loss"), above=-99.0, conditions=(evidence.fitted("one"),)
+        item="", statistic=value("loss"), above=-99.0, conditions=(conditions.fitted("one"),)
     )
     assert decide(claim, Runs.of([], rows)).status == "condition not met"
     assert decide(claim, Runs.of([], rows.assign(train_accuracy=0.99))).status == "shown"

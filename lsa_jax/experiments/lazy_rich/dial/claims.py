@@ -2,7 +2,8 @@
 
 import ml_collections
 
-from lsa_jax.reporting.evidence import Claim, above_chance, enough, shown
+from lsa_jax.reporting.conditions import above_chance, enough, shown
+from lsa_jax.reporting.evidence import Claim
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 

@@ -10,8 +10,8 @@ import pandas as pd
 from lsa_jax.experiments.lsa.noise_curves import verdict
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.series import runs_of
+from lsa_jax.reporting.conditions import FITTED
 from lsa_jax.reporting.curves import draw_mean, tidy
-from lsa_jax.reporting.evidence import FITTED
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import mean_and_spread

@@ -19,7 +19,8 @@ import numpy as np
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import evidence
-from lsa_jax.reporting.evidence import Claim, above_chance, fitted
+from lsa_jax.reporting.conditions import above_chance, fitted
+from lsa_jax.reporting.evidence import Claim
 from lsa_jax.reporting.report import Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample
