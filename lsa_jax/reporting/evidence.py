@@ -174,7 +174,8 @@ def _every(claim: Claim, sample: Sample) -> Row:
     values = sample.values.dropna()
     count, holding = len(values), int((values == 1).sum())
     limits = None if sample.exact or not count else share_ends(holding, count)
-    status: Status = "shown" if sample.exact or count > 1 else "shown of one seed"
+    one = (sample.units or count) == 1 and not sample.exact
+    status: Status = "shown of one seed" if one else "shown"
     note = "" if limits is None else f"holds in at least {100 * limits[0]:.0f} % of runs like these"
     if holding < count:
         status, note = "not shown", ""

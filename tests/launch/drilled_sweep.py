@@ -24,7 +24,7 @@ from lsa_jax import kernels, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep import reports
 from lsa_jax.sweep import run as runner
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
@@ -85,7 +85,7 @@ def _run(
 
 def _report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     mean = float(results["loss"].mean())
-    return Report("A drill", [], [Claim("loss", 0.0, mean, None, "shown")], {}, {}, [])
+    return Report("A drill", [], [Row("loss", 0.0, mean, None, "shown")], {}, {}, [])
 
 
 EXPERIMENT = Experiment(_load, lambda points: [points[:2], points[2:]], _run, _report)

@@ -314,8 +314,8 @@ def test_an_exception_refutes_without_a_condition_that_is_for_showing():
     for exceptions, status in ((0, "condition not met"), (1, "not shown")):
         holds = [0.0] * exceptions + [1.0] * (3 - exceptions)
         rows = pd.DataFrame({"seed": range(3), "holds": holds, "loss": [1.0, 2.0, 3.0]})
-        conditions = (evidence.unless_refuted(statistic, never),)
-        claim = Claim(item="", statistic=statistic, every=True, conditions=conditions)
+        needed = (conditions.unless_refuted(statistic, never),)
+        claim = Claim(item="", statistic=statistic, every=True, conditions=needed)
         assert decide(claim, Runs.of([], rows)).status == status
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from lsa_jax.errors import InputError, StorageError
 from lsa_jax.reporting import files, page
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import markdown_table, write_report
 
 
@@ -194,7 +194,7 @@ def _report():
     return Report(
         title="A title",
         tables=[("A heading", pd.DataFrame({"x": [1.0]}))],
-        claims=[Claim("gap", 18.2, 20.5, 1.25, "shown")],
+        claims=[Row("gap", 18.2, 20.5, 1.25, "shown")],
         figures={"curve": draw},
         extra_tables={"trajectories": pd.DataFrame({"step": [0, 1]})},
         notes=["A note."],

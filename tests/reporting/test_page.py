@@ -11,7 +11,7 @@ import pytest
 
 from lsa_jax.reporting import courses, files
 from lsa_jax.reporting import page as pages
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import write_report
 
 _SPEC = importlib.util.spec_from_file_location("browser", Path(__file__).with_name("browser.py"))
@@ -58,8 +58,8 @@ def folder(tmp_path_factory):
         title="A title & more",
         tables=[("A heading", pd.DataFrame({"series": ["x"], "a very long heading " * 9: [1.0]}))],
         claims=[
-            Claim("gap " * 40, 18.2, 20.5, 1.25, "shown", 17.25, 23.75),
-            Claim("b", "-", 1.0, None, "not run"),
+            Row("gap " * 40, 18.2, 20.5, 1.25, "shown", 17.25, 23.75),
+            Row("b", "-", 1.0, None, "not run"),
         ],
         figures={"curve": _draw},
         notes=["A note."],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lsa_jax.reporting.report import Claim
+from lsa_jax.reporting.report import Row
 from lsa_jax.reporting.reproduction import counts
 
 
@@ -21,7 +21,7 @@ def test_what_was_measured_counts_neither_as_shown_nor_as_not_shown(statuses, wo
 
 def test_an_interval_ends_where_its_number_does_and_one_that_is_not_there_stays_away():
     def claim(low, high):
-        return Claim("share", "", 0.5, None, "undecided", low, high, "more seeds")
+        return Row("share", "", 0.5, None, "undecided", low, high, "more seeds")
 
     assert claim(-0.5, 1.5).within(0.0, 1.0) == claim(0.0, 1.0)
     assert claim(0.2, 1.5).within(0.0, 1.0) == claim(0.2, 1.0)

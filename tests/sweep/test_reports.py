@@ -8,15 +8,15 @@ import pytest
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.lemmas import settings
 from lsa_jax.reporting import files
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep import reports
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point, make_points
 
 CLAIMS = [
-    Claim("a gap", "above 0", 1.0, None, "shown", 0.5, 1.5),
-    Claim("a rate", "above 0", 1.0, None, "undecided", note="it would take 9 seeds"),
-    Claim("a law", "", 1.0, None, "measured"),
+    Row("a gap", "above 0", 1.0, None, "shown", 0.5, 1.5),
+    Row("a rate", "above 0", 1.0, None, "undecided", note="it would take 9 seeds"),
+    Row("a law", "", 1.0, None, "measured"),
 ]
 
 

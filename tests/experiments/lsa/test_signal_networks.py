@@ -16,7 +16,7 @@ from lsa_jax.experiments.lsa.signal.networks import (
 )
 from lsa_jax.experiments.lsa.signal_dynamics import experiment, extensions_report, settings
 from lsa_jax.experiments.lsa.sparse_signal import sample, sparse_signal
-from lsa_jax.reporting.report import Claim, Report
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -141,7 +141,7 @@ def test_runs_with_extensions_have_measures_of_their_own_beside_those_of_all_run
 def test_the_report_has_a_part_for_each_extension(monkeypatch, tmp_path):
     def fake(config, results, workdir):
         table = pd.DataFrame({"runs": [len(results)]})
-        claim = Claim("w.w* grows", "", 1.0, None, "shown")
+        claim = Row("w.w* grows", "", 1.0, None, "shown")
         return Report("", [("Course", table)], [claim], {"f": len}, {"t": table}, ["note"])
 
     monkeypatch.setattr(extensions_report.report, "make_report", fake)
