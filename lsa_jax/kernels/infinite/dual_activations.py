@@ -72,9 +72,10 @@ def cosine(
     value = jnp.clip(covariance * (inverse1 * inverse2), -1, 1)
     size = jnp.where(value >= 0, value, -value)  # jnp.abs has no derivative at 0
     gap = 1 - size
-    # The value is 0, the derivative is that of the gap.
-    gap = jnp.where(gap < tolerance, gap - lax.stop_gradient(gap), gap)
-    return Cosine(value, size, gap)
+    # The values are those of a gap of 0, the derivatives are those of the gap itself. Were the
+    # size left as it is, layer after layer would take it further from 1, and out of the tolerance.
+    rounding = lax.stop_gradient(jnp.where(gap < tolerance, gap, 0))
+    return Cosine(value + jnp.sign(value) * rounding, size + rounding, gap - rounding)
 
 
 def snapped(
