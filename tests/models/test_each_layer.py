@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import steps
+from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models import (
     ABRelu,
     Abs,
@@ -104,20 +104,6 @@ def test_a_nonlinearity_acts_on_every_number(layer):
     np.testing.assert_allclose(apply([layer], ROWS), NONLINEARITIES[layer](ROWS), rtol=1e-5)
 
 
-def test_duals_of_a_sine_are_expectations_over_two_correlated_numbers():
-    z = (np.arange(300) + 0.5) / 20 - 7.5
-    weights = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) / 20
-    one, other = 1.3 * z[:, None], 0.6 * (-0.4 * z[:, None] + np.sqrt(0.84) * z)
-    for a, b, c in ((0.7, 1.2, 0.4), (1.0, 0.8, 0.0)):
-        found = Sin(a, b, c).duals(jnp.array(-0.4 * 1.3 * 0.6), jnp.array(1.69), jnp.array(0.36))
-        waves = [(np.sin, a), (np.cos, a * b)]
-        expected = [
-            weights @ (f * wave(b * one + c) * f * wave(b * other + c)) @ weights
-            for wave, f in waves
-        ]
-        np.testing.assert_allclose(found, expected, rtol=1e-4)
-
-
 # --- what standardises, averages or drops -------------------------------------------------------
 
 
@@ -182,7 +168,7 @@ def test_a_path_without_a_limit_leaves_none():
     assert Concat((weights, without)).infinite("ntk") is None
     affine = steps.Affine(3, 1.0, None, "ntk")
     assert Residual(weights).infinite("ntk") == (steps.Sum((affine,), ()),)
-    assert Serial((Abs(), *weights)).infinite("ntk") == (steps.Relu(-1.0, 1.0), affine)
+    assert Serial((Abs(), *weights)).infinite("ntk") == (pointwise.Relu(-1.0, 1.0), affine)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -9,7 +9,7 @@ they are the inverse functions themselves.
 """
 
 from collections.abc import Sequence
-from math import pi, sqrt
+from math import cos, pi, sin, sqrt
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ class Cosine(NamedTuple):
     Attributes:
         value: in [-1, 1].
         size: its absolute value.
-        gap: 1 - size, exactly 0 where rounding alone keeps the size from 1.
+        gap: 1 - size.
     """
 
     value: Float[Array, "..."]
@@ -69,28 +69,20 @@ def cosine(
         tolerance: gaps below it are taken as 0. Square roots of the gap follow, so without this a
             rounding error of 1e-7 would become one of 3e-4.
     """
-    value = jnp.clip(covariance * (inverse1 * inverse2), -1, 1)
-    size = jnp.where(value >= 0, value, -value)  # jnp.abs has no derivative at 0
-    gap = 1 - size
-    # The value is 0, the derivative is that of the gap.
-    gap = jnp.where(gap < tolerance, gap - lax.stop_gradient(gap), gap)
-    return Cosine(value, size, gap)
+    return cosine_of_gap(exact_above(1 - covariance * (inverse1 * inverse2), tolerance), tolerance)
 
 
-def snapped(
-    covariance: Float[Array, "..."],
-    cosine: Cosine,
-    std1: Float[Array, "..."],
-    std2: Float[Array, "..."],
-) -> Float[Array, "..."]:
-    """Returns the covariance, exact where the correlation is 1 or -1.
+def cosine_of_gap(gap: Float[Array, "..."], tolerance: float) -> Cosine:
+    """Returns the correlation 1 - gap, where gaps nearer to 2 than the tolerance are taken as 2."""
+    positive = gap <= 1
+    gap = jnp.where(positive, gap, exact_above(2 - gap, tolerance))
+    size = 1 - gap
+    return Cosine(jnp.where(positive, size, -size), size, gap)
 
-    Duals may depend on its difference from the variances, which rounding alone would fill where
-    these are large.
-    """
-    exact = jnp.where(cosine.gap > 0, covariance, jnp.sign(cosine.value) * (std1 * std2))
-    # The derivative is that of the covariance.
-    return covariance + lax.stop_gradient(exact - covariance)
+
+def exact_above(x: Float[Array, "..."], limit: Float[Array, "..."] | float) -> Float[Array, "..."]:
+    """Returns 0 in place of numbers that rounding alone can make; derivatives stay as they are."""
+    return jnp.where(x > limit, x, x - lax.stop_gradient(x))
 
 
 def relu(cosine: Cosine, negative_slope: float, positive_slope: float = 1.0) -> tuple[Array, Array]:
@@ -104,21 +96,35 @@ def relu(cosine: Cosine, negative_slope: float, positive_slope: float = 1.0) -> 
     Source: Cho and Saul (2009), Kernel methods for deep learning, orders 1 and 0; the
     general one is a x + (b - a) relu(x) with the slopes a and b, and E[x relu(x')] = E[x x'] / 2.
     """
-    apart = cosine.gap > 0
-    root = jnp.where(apart, jnp.sqrt(jnp.where(apart, cosine.gap, 1)), 0)
     positive = cosine.value >= 0
-    if root.dtype == jnp.float64:
-        angle = jnp.arcsin(root / sqrt(2)) / pi
-        values = root * jnp.sqrt(1 + cosine.size) / (2 * pi) - cosine.size * angle
-    else:
-        angle = root * _polynomial(_ARCCOS, cosine.size)
-        values = root * cosine.gap * _polynomial(_ARC_COSINE, cosine.size)
-    values = values + jnp.where(positive, cosine.value / 2, 0)
+    bent, angle = _arc_cosine(cosine)
+    values = bent + jnp.where(positive, cosine.value / 2, 0)
     derivatives = jnp.where(positive, 1 / 2 - angle, angle)
     if (negative_slope, positive_slope) == (0, 1):
         return values, derivatives
     both, rest = negative_slope * positive_slope, (positive_slope - negative_slope) ** 2
     return both * cosine.value + rest * values, both + rest * derivatives
+
+
+def relu_gap(cosine: Cosine, negative_slope: float, positive_slope: float) -> Float[Array, "..."]:
+    """Computes the gap after the nonlinearity of `relu`, without cancellation of small ones."""
+    both, rest = negative_slope * positive_slope, (positive_slope - negative_slope) ** 2
+    variance = both + rest / 2
+    bent = rest / variance * _arc_cosine(cosine)[0]
+    # Of cosines below 0, from the gap to -1: the absolute value makes it the gap to 1.
+    below = 1 + both / variance - both / variance * cosine.gap if both else 1.0
+    return jnp.where(cosine.value >= 0, cosine.gap, below) - bent
+
+
+def _arc_cosine(cosine: Cosine) -> tuple[Array, Array]:
+    """Returns (sin(t) - t cos(t)) / (2 pi) and t / (2 pi) with the angle t = arccos(size)."""
+    apart = cosine.gap > 0
+    root = jnp.where(apart, jnp.sqrt(jnp.where(apart, cosine.gap, 1)), 0)
+    if root.dtype == jnp.float64:
+        angle = jnp.arcsin(root / sqrt(2)) / pi
+        return root * jnp.sqrt(1 + cosine.size) / (2 * pi) - cosine.size * angle, angle
+    angle = root * _polynomial(_ARCCOS, cosine.size)
+    return root * cosine.gap * _polynomial(_ARC_COSINE, cosine.size), angle
 
 
 def erf(
@@ -132,21 +138,79 @@ def erf(
     Source: Williams (1997), Computing with infinite networks, eq. 11.
     """
     share1, share2 = 1 / (1 + 2 * std1**2), 1 / (1 + 2 * std2**2)
+    most, complement, _ = _erf_sines(cosine, std1, std2)
+    angle = _arcsin(most * cosine.size, complement)
+    values = 2 / pi * jnp.where(cosine.value >= 0, angle, -angle)
+    return values, 4 / pi * jnp.sqrt(share1 * share2) * lax.rsqrt(complement)
+
+
+def erf_lost(
+    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """Computes E[erf erf'] at correlation 1 less that at this one, a difference of two angles."""
+    return 2 / pi * _angle_lost(cosine, *_erf_sines(cosine, std1, std2))
+
+
+def _angle_lost(cosine: Cosine, most: Array, complement: Array, least: Array) -> Array:
+    """Returns arcsin(most) - arcsin(most * size); complement and least = 1 - sine^2 of the two."""
+    other = most * cosine.size
+    total = most * jnp.sqrt(complement) + other * jnp.sqrt(least)
+    sine = most * cosine.gap * (most + other) / jnp.where(total > 0, total, 1)
+    return _arcsin(sine, 1 - sine**2)
+
+
+def _erf_sines(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array, Array]:
+    """Returns y at correlation 1, 1 - y^2 at this one, and that at correlation 1."""
+    share1, share2 = 1 / (1 + 2 * std1**2), 1 / (1 + 2 * std2**2)
     root1, root2 = std1 * jnp.sqrt(share1), std2 * jnp.sqrt(share2)
     rest1, rest2 = root1**2, root2**2
     # 1 - y^2 = c / c0, from the gap: 1 - y^2 itself would cancel for large s.
-    complement = share1 * share2 + 2 * (rest1 * share2 + share1 * rest2)
-    complement = complement + 4 * rest1 * rest2 * cosine.gap * (1 + cosine.size)
-    size = 2 * cosine.size * (root1 * root2)
-    angle = _arcsin(size, complement)
-    values = 2 / pi * jnp.where(cosine.value >= 0, angle, -angle)
-    return values, 4 / pi * jnp.sqrt(share1 * share2) * lax.rsqrt(complement)
+    least = share1 * share2 + 2 * (rest1 * share2 + share1 * rest2)
+    complement = least + 4 * rest1 * rest2 * cosine.gap * (1 + cosine.size)
+    return 2 * (root1 * root2), complement, least
 
 
 def erf_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
     """Computes E[erf(z)^2] for z of this variance."""
     share = 1 / (1 + 2 * variance)
     return 2 / pi * _arcsin(2 * variance * share, (1 + 4 * variance) * share**2)
+
+
+def sine(
+    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."], phase: float
+) -> tuple[Array, Array]:
+    """Computes the duals of sin(x + phase).
+
+    E[sin sin'] = (D - S cos(2 phase)) / 2 and E[cos cos'] = (D + S cos(2 phase)) / 2, where D is
+    exp(-Var(z - z') / 2) and S the same of z + z'. These follow from characteristic functions
+    (Rahimi and Recht, 2007, theorem 1, for the first).
+    """
+    difference, total = _sine_parts(cosine, std1, std2)
+    # D - S, whose terms are nearly equal for small deviations.
+    most = jnp.where(cosine.value >= 0, difference, -total)
+    less = -most * jnp.expm1(-2 * cosine.size * (std1 * std2))
+    values = (less + 2 * sin(phase) ** 2 * total) / 2
+    return values, (difference + cos(2 * phase) * total) / 2
+
+
+def sine_lost(
+    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."], phase: float
+) -> Float[Array, "..."]:
+    """Computes E[sin sin'] at correlation 1 less that at this one, for correlations above 0."""
+    one = jnp.ones_like(cosine.value)
+    difference, _ = _sine_parts(Cosine(one, one, one - 1), std1, std2)
+    _, total = _sine_parts(cosine, std1, std2)
+    lost = jnp.expm1(-cosine.gap * (std1 * std2))
+    return -lost * (difference + cos(2 * phase) * total) / 2
+
+
+def _sine_parts(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
+    """Returns exp(-Var(z - z') / 2) and exp(-Var(z + z') / 2)."""
+    positive, product = cosine.value >= 0, std1 * std2
+    near = (std1 - std2) ** 2 / 2 + product * cosine.gap
+    far = (std1 + std2) ** 2 / 2 - product * cosine.gap
+    near, far = jnp.where(positive, near, far), jnp.where(positive, far, near)
+    return jnp.exp(-near), jnp.exp(-far)
 
 
 def gelu(
@@ -161,20 +225,45 @@ def gelu(
     Source: Tsuchida et al. (2021), Avoiding kernel fixed points, for the first; the second is its
     derivative by K, arranged so that nothing cancels for large s.
     """
-    variance1, variance2 = std1**2, std2**2
-    rest1, rest2 = 1 / (1 + variance1), 1 / (1 + variance2)
-    share1, share2 = variance1 * rest1, variance2 * rest2
-    complement = rest1 * rest2 + share1 * rest2 + rest1 * share2
-    complement = complement + share1 * share2 * cosine.gap * (1 + cosine.size)
-    roots = std1 * jnp.sqrt(rest1) * (std2 * jnp.sqrt(rest2))
+    rest1, rest2, share, roots, least = _gelu_parts(std1, std2)
+    complement = least + share * cosine.gap * (1 + cosine.size)
     angle = _arcsin(cosine.size * roots, complement)
     both = 1 / 4 + jnp.where(cosine.value >= 0, angle, -angle) / (2 * pi)
     inverse = lax.rsqrt(complement)  # of sqrt(d / ((1 + s^2) (1 + s'^2)))
     scale = jnp.sqrt(rest1 * rest2)
     spread = cosine.value**2 * scale * inverse + complement * inverse / scale
-    values = cosine.value * (std1 * std2) * both + share1 * share2 * spread / (2 * pi)
+    values = cosine.value * (std1 * std2) * both + share * spread / (2 * pi)
     density = cosine.value * roots * inverse / (2 * pi)
     return values, both + density * (rest1 * rest2 * inverse**2 + rest1 + rest2)
+
+
+def gelu_lost(
+    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
+) -> Float[Array, "..."]:
+    """Computes E[gelu gelu'] at correlation 1 less that at this one, for correlations above 0.
+
+    Term by term the difference of `gelu`, each without cancellation.
+    """
+    rest1, rest2, share, roots, least = _gelu_parts(std1, std2)
+    square = cosine.gap * (1 + cosine.size)  # 1 - rho^2
+    complement = least + share * square
+    angle = _angle_lost(cosine, roots, complement, least)
+    both = 1 / 4 + _arcsin(roots, least) / (2 * pi)
+    lost = std1 * std2 * (both * cosine.gap + cosine.size * angle / (2 * pi))
+    root, less = jnp.sqrt(complement), jnp.sqrt(least)
+    more, scale = share * square / (root + less), jnp.sqrt(rest1 * rest2)
+    spread = scale * (more + less * square) / (root * less) - more / scale
+    return lost + share * spread / (2 * pi)
+
+
+def _gelu_parts(std1: Array, std2: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Returns 1 / (1 + s^2) and s', a a', and at correlation 1 the sine and 1 less its square."""
+    variance1, variance2 = std1**2, std2**2
+    rest1, rest2 = 1 / (1 + variance1), 1 / (1 + variance2)
+    share1, share2 = variance1 * rest1, variance2 * rest2
+    roots = std1 * jnp.sqrt(rest1) * (std2 * jnp.sqrt(rest2))
+    least = rest1 * rest2 + share1 * rest2 + rest1 * share2
+    return rest1, rest2, share1 * share2, roots, least
 
 
 def gelu_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -1,12 +1,12 @@
 """Gradients of a kernel predictor with respect to the patches that its first layer sees.
 
-The kernel of two examples depends on their patches p and p' through the products <p, p'> at each
-position, and on each side through the standard deviations before the nonlinearities. So one
-backward pass through a tile, with the deviations of its rows held for every pair, gives what each
-pair's kernel changes by; the predictor's gradients are products of that with patches and weights,
-for all outputs together:
+The kernel of two examples depends on their patches p and p' through the products <u, u'> of unit
+vectors u = p / |p| at each position, and on each side through norms and standard deviations before
+the nonlinearities. So one backward pass through a tile, with the scales of its rows held for every
+pair, gives what each pair's kernel changes by; the predictor's gradients are products of that with
+unit vectors and weights, for all outputs together:
 
-    grad f_c(p_i) = sum_j a_jc (dK_ij / d<p_i, p_j> p_j + dK_ij / dscales_i . dscales_i / dp_i).
+    grad f_c(u_i) = sum_j a_jc dK_ij / d<u_i, u_j> u_j, and sum_j a_jc dK_ij / dscales_i.
 
 No more is held than for one tile, and of its rows the gradients themselves.
 """
@@ -22,10 +22,11 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.kernels.infinite import recursion
-from lsa_jax.kernels.infinite.covariances import Place, covariances_of_product, first_layout, run
-from lsa_jax.kernels.infinite.equal_inputs import exact_where_equal
+from lsa_jax.kernels.infinite.covariances import Place, covariances_of_gaps, first_layout, run
+from lsa_jax.kernels.infinite.directions import gaps
+from lsa_jax.kernels.infinite.pointwise import Scale
 from lsa_jax.kernels.infinite.recursion import Examples
-from lsa_jax.kernels.infinite.steps import Scale, Step
+from lsa_jax.kernels.infinite.steps import Step
 
 _HIGHEST = lax.Precision.HIGHEST
 
@@ -34,11 +35,13 @@ class Gradients(NamedTuple):
     """Sums over training examples, for the rows of a tile and every output.
 
     Attributes:
-        features: [*positions, rows, k, c], through the products.
+        vectors: [*positions, rows, k, c], with respect to unit vectors.
+        norms: [*positions, rows, c], with respect to norms.
         scales: [*positions, rows, c], with respect to standard deviations, by their place.
     """
 
-    features: Float[Array, "*positions rows k c"]
+    vectors: Float[Array, "*positions rows k c"]
+    norms: Float[Array, "*positions rows c"]
     scales: dict[Place, Scale]
 
 
@@ -47,10 +50,12 @@ def zeros(
 ) -> Gradients:
     """Returns the gradients before the first block."""
     form = jax.eval_shape(partial(recursion.examples, steps), points)
-    *positions, size, rows = form.features.shape
+    *positions, size, rows = form.directions.vectors.shape
     return Gradients(
         np.zeros((*positions, rows, size, outputs), np.float32),
-        jax.tree.map(lambda a: np.zeros((*a.shape, outputs), np.float32), form.scales),
+        *jax.tree.map(
+            lambda a: np.zeros((*a.shape, outputs), np.float32), (form.norms, form.scales)
+        ),
     )
 
 
@@ -100,25 +105,25 @@ def _of_tile(
     weights: Float[Array, "columns c"],
 ) -> Gradients:
     """Returns the gradients that one tile makes."""
-    layout = first_layout(steps, rows.features)
-    product = layout.covariances(rows.features, columns.features)
-    product = exact_where_equal(product, rows.identity, columns.identity, layout)
-    size, width = columns.features.shape[-2:]
+    layout = first_layout(steps, rows.directions.vectors)
+    gap = gaps(rows.directions, columns.directions, layout)
+    size, width = columns.directions.vectors.shape[-2:]
 
-    def kernel(product: Array, scales: dict[Place, Scale]) -> Array:
-        state = covariances_of_product(steps, get, layout, product, size)
+    def kernel(gap: Array, norms: Array, scales: dict[Place, Scale]) -> Array:
+        state = covariances_of_gaps(steps, get, layout, gap, (norms, columns.norms), size)
         state = run(steps, state, lambda place, *_: (scales[place], columns.scales[place]))
-        return state.nngp if get == "nngp" else state.ntk
+        return state.covariance() if get == "nngp" else state.tangents()
 
     def for_each_pair(scale: Array) -> Array:
         return jnp.broadcast_to(scale[..., None], (*scale.shape, width))
 
-    values, pull = jax.vjp(kernel, product, jax.tree.map(for_each_pair, rows.scales))
-    by_product, by_scales = pull(jnp.ones_like(values))
-    weighted = jnp.einsum("...kb,bc->...bkc", columns.features, weights, precision=_HIGHEST)
+    values, pull = jax.vjp(kernel, gap, *jax.tree.map(for_each_pair, (rows.norms, rows.scales)))
+    by_gap, *by_scales = pull(jnp.ones_like(values))
+    vectors = columns.directions.whole()
+    weighted = jnp.einsum("...kb,bc->...bkc", vectors, weights, precision=_HIGHEST)
     return Gradients(
-        layout.weigh(by_product, weighted),
-        jax.tree.map(
+        layout.weigh(-by_gap, weighted),
+        *jax.tree.map(
             lambda a: jnp.einsum("...ab,bc->...ac", a, weights, precision=_HIGHEST), by_scales
         ),
     )
@@ -144,12 +149,17 @@ def outer_product(
     Returns:
         With respect to patches as the network scales them, after their transform.
     """
-    features = recursion.examples(steps, points, transform).features
-    total = gradients.features
-    if gradients.scales:
-        _, pull = jax.vjp(partial(recursion.scales_of, steps), features)
-        through_scales = jax.vmap(lambda scales: pull(scales)[0], -1, -1)(gradients.scales)
-        total = total + jnp.swapaxes(through_scales, -3, -2)
+    features = recursion.scaled_patches(steps, points, transform)
+
+    def of(features: Array) -> tuple:
+        examples = recursion.examples_of(steps, features)
+        return examples.directions.whole(), examples.norms, examples.scales
+
+    _, pull = jax.vjp(of, features)
+    vectors = jnp.swapaxes(gradients.vectors, -3, -2)
+    by_each = (vectors, gradients.norms, gradients.scales)
+    total = jax.vmap(lambda parts: pull(parts)[0], -1, -1)(by_each)
+    total = jnp.swapaxes(total, -3, -2)
     total = jnp.moveaxis(total, -2, 0)  # [k, *positions, rows, c]
     total = jnp.where(lax.broadcasted_iota(int, total.shape, total.ndim - 2) < count, total, 0)
     total = total.reshape(len(total), -1)

@@ -5,14 +5,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lsa_jax.kernels.infinite.pointwise import Dropout, LayerNorm, Pointwise
 from lsa_jax.kernels.infinite.steps import (
     Affine,
     Concat,
-    Dropout,
     Flatten,
-    LayerNorm,
     NeuralTangents,
-    Pointwise,
     Pool,
     Step,
     Sum,
@@ -36,7 +34,7 @@ def is_supported(steps: Sequence[Step], input_shape: tuple[int, ...]) -> bool:
     first = next((step for step in steps if not isinstance(step, Flatten)), None)
     if not isinstance(first, Affine):
         return False
-    if uses_variances_of_pools(steps) and any(isinstance(s, Dropout) for s in _flat(steps)):
+    if uses_variances_of_pools(steps) and any(isinstance(s, Dropout) for s in flat(steps)):
         return False  # these variances come from an example with itself, under one mask
     end = _after(steps, _Outputs(tuple(input_shape[:-1]), gaussian=False), [])
     return end is not None and end.positions == ()
@@ -89,18 +87,19 @@ def _after(steps: Sequence[Step], state: _Outputs, counts: list[int]) -> _Output
 
 def pools(steps: Sequence[Step]) -> bool:
     """Whether the kernel depends on covariances of different positions."""
-    return any(isinstance(step, Pool) for step in _flat(steps))
+    return any(isinstance(step, Pool) for step in flat(steps))
 
 
 def uses_variances_of_pools(steps: Sequence[Step]) -> bool:
     """Whether a nonlinearity or a normalisation follows a pool."""
-    after = itertools.dropwhile(lambda step: not isinstance(step, Pool), _flat(steps))
+    after = itertools.dropwhile(lambda step: not isinstance(step, Pool), flat(steps))
     return any(isinstance(step, Pointwise) for step in after)
 
 
-def _flat(steps: Sequence[Step]) -> list[Step]:
+def flat(steps: Sequence[Step]) -> list[Step]:
+    """Returns the steps of all paths in one sequence."""
     nested = (
-        _flat([inner for path in step.paths for inner in path])
+        flat([inner for path in step.paths for inner in path])
         if isinstance(step, Sum | Concat)
         else [step]
         for step in steps

@@ -25,19 +25,11 @@ from jaxtyping import Array, Bool, Float
 
 from lsa_jax.kernels.infinite import tiles
 from lsa_jax.kernels.infinite.covariances import Covariances, Place, first_covariances, run
-from lsa_jax.kernels.infinite.equal_inputs import Identity, identify
+from lsa_jax.kernels.infinite.directions import Directions, directions
 from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, mean_over_positions
 from lsa_jax.kernels.infinite.network_shape import pools, position_counts, uses_variances_of_pools
-from lsa_jax.kernels.infinite.steps import (
-    Affine,
-    Concat,
-    Flatten,
-    Pointwise,
-    Pool,
-    Scale,
-    Step,
-    Sum,
-)
+from lsa_jax.kernels.infinite.pointwise import Pointwise, Scale
+from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Step, Sum
 from lsa_jax.kernels.infinite.tile_sizes import tile_size
 from lsa_jax.kernels.infinite.windows import shifted
 from lsa_jax.kernels.matrices.staged import Stages
@@ -47,14 +39,13 @@ class Examples(NamedTuple):
     """What the kernels need of one batch of examples, examples last.
 
     Attributes:
-        features: [*positions, k, n], inputs to the first affine step, scaled so that their
-            products over k are the covariances without biases.
-        identity: what tells equal features; None where nothing need.
+        directions: unit vectors of the inputs to the first affine step.
+        norms: deviations that the first weights make of them.
         scales: [*positions, n] before each nonlinearity or normalisation, by its place.
     """
 
-    features: Float[Array, "*positions k n"]
-    identity: Identity | None
+    directions: Directions
+    norms: Float[Array, "*positions n"]
     scales: dict[Place, Scale]
 
 
@@ -98,25 +89,23 @@ def stages(
 
     def between(examples1: Examples, examples2: Examples) -> Array:
         # So one program serves the tiles on the diagonal of a symmetric matrix and the others.
-        same = _same(examples1.features, examples2.features)
+        same = _same(examples1, examples2)
         return _all_pairs(steps, example.shape, get, examples1, examples2, symmetric=same)
 
     return Stages(partial(examples, steps), between)
 
 
-def _same(
-    features1: Float[Array, "... n1"], features2: Float[Array, "... n2"]
-) -> bool | Bool[Array, ""]:
+def _same(examples1: Examples, examples2: Examples) -> bool | Bool[Array, ""]:
     """Tells whether these are the same examples, mostly by the first one alone."""
-    if features1.shape != features2.shape:
+    one, other = ((side.directions.vectors, side.norms) for side in (examples1, examples2))
+    if one[0].shape != other[0].shape:
         return False
-    return lax.cond(
-        jnp.array_equal(features1[..., 0], features2[..., 0]),
-        jnp.array_equal,
-        lambda *_: jnp.array(False),
-        features1,
-        features2,
-    )
+
+    def equal(one: tuple[Array, Array], other: tuple[Array, Array]) -> Array:
+        return jnp.array_equal(one[0], other[0]) & jnp.array_equal(one[1], other[1])
+
+    first = (jax.tree.map(lambda a: a[..., 0], side) for side in (one, other))
+    return lax.cond(equal(*first), equal, lambda *_: jnp.array(False), one, other)
 
 
 def _all_pairs(
@@ -129,7 +118,7 @@ def _all_pairs(
     symmetric: bool | Bool[Array, ""],
 ) -> Float[Array, "n1 n2"]:
     """Runs the recursion for all pairs of examples of this shape, tile by tile."""
-    n1, n2 = (side.features.shape[-1] for side in (examples1, examples2))
+    n1, n2 = (side.norms.shape[-1] for side in (examples1, examples2))
     rows, columns = tile_sides(steps, shape, n1, n2)
     return tiles.all_pairs(
         partial(_tile_kernel, steps, get),
@@ -163,13 +152,14 @@ def _tile_kernel(
     steps: Sequence[Step], get: str, examples1: Examples, examples2: Examples
 ) -> Float[Array, "rows columns"]:
     """Runs the recursion for one tile."""
-    identities = examples1.identity, examples2.identity
+    sides = (examples1, examples2)
+    both = tuple(side.directions for side in sides), tuple(side.norms for side in sides)
     state = run(
         steps,
-        first_covariances(steps, get, examples1.features, examples2.features, identities),
+        first_covariances(steps, get, *both),
         lambda place, _step, _state: (examples1.scales[place], examples2.scales[place]),
     )
-    return state.nngp if get == "nngp" else state.ntk
+    return state.covariance() if get == "nngp" else state.tangents()
 
 
 def examples(
@@ -178,12 +168,26 @@ def examples(
     transform: Float[Array | np.ndarray, "k k"] | None = None,
 ) -> Examples:
     """Computes what depends on one example only."""
+    return examples_of(steps, scaled_patches(steps, x, transform))
+
+
+def scaled_patches(
+    steps: Sequence[Step],
+    x: Float[Array, "n ..."],
+    transform: Float[Array | np.ndarray, "k k"] | None = None,
+) -> Float[Array, "*positions k n"]:
+    """Returns the inputs of the first affine step, scaled so that products are covariances."""
     features = patches(steps, x)
     if transform is not None:
         highest = lax.Precision.HIGHEST
         features = jnp.einsum("...kn,kl->...ln", features, transform, precision=highest)
-    features = patch_scale(steps, features.shape[-2]) * features
-    return Examples(features, identify(features), scales_of(steps, features))
+    return patch_scale(steps, features.shape[-2]) * features
+
+
+def examples_of(steps: Sequence[Step], features: Float[Array, "*positions k n"]) -> Examples:
+    """Computes the same from the inputs of the first affine step."""
+    vectors, norms = directions(features)
+    return Examples(vectors, norms, _scales_of(steps, vectors, norms))
 
 
 def patches(steps: Sequence[Step], x: Float[Array, "n ..."]) -> Float[Array, "*positions k n"]:
@@ -205,14 +209,14 @@ def patch_scale(steps: Sequence[Step], size: int) -> float:
     return _first_affine(steps)[1].w_std / math.sqrt(size)
 
 
-def scales_of(
-    steps: Sequence[Step], features: Float[Array, "*positions k n"]
+def _scales_of(
+    steps: Sequence[Step], directions: Directions, norms: Float[Array, "*positions n"]
 ) -> dict[Place, Scale]:
     """Computes standard deviations before each nonlinearity, at each position of each example."""
     if uses_variances_of_pools(steps):
-        return _scales_from_pairs(steps, features)
+        return _scales_from_pairs(steps, directions, norms)
     start, first = _first_affine(steps)
-    variance = jnp.sum(features**2, axis=-2) + first.bias_variance
+    variance = norms**2 + first.bias_variance
     scales: dict[Place, Scale] = {}
     _variance_after(steps[start + 1 :], (variance, first.features), (), scales)
     return scales
@@ -250,7 +254,7 @@ def _variance_after(
             variance = None
         elif isinstance(step, Flatten):
             channels *= EQUAL_POSITIONS.positions(variance[..., None])
-            variance = mean_over_positions(variance, 1)
+            variance = mean_over_positions(variance, variance.ndim - 1)
         else:
             scales[place] = step.scale(variance)
             variance = step.variance(variance)
@@ -270,21 +274,27 @@ def _joined(
     return sum(s * variance for s, variance in zip(shares, variances, strict=True)), channels
 
 
-def _scales_from_pairs(steps: Sequence[Step], features: Array) -> dict[Place, Scale]:
+def _scales_from_pairs(
+    steps: Sequence[Step], directions: Directions, norms: Float[Array, "*positions n"]
+) -> dict[Place, Scale]:
     """Computes the same as `_variance_after`, by the recursion of each example with itself."""
 
-    def of_one(features: Array) -> dict[Place, Scale]:
+    def of_one(one: tuple[Directions, Array]) -> dict[Place, Scale]:
         scales: dict[Place, Scale] = {}
 
         def measured(place: Place, step: Pointwise, state: Covariances) -> tuple[Scale, Scale]:
-            variance = state.layout.equal_positions(state.nngp)[..., 0]
+            if state.form == "covariance":
+                variance = state.layout.equal_positions(state.nngp)[..., 0]
+            else:
+                variance = state.stds[0] ** 2
             scales[place] = step.scale(variance)
             return scales[place], scales[place]
 
-        one = features[..., None]
-        identity = identify(one)
-        run(steps, first_covariances(steps, "nngp", one, one, (identity, identity)), measured)
+        vectors, norms = jax.tree.map(lambda a: a[..., None], one)
+        first = first_covariances(steps, "nngp", (vectors, vectors), (norms, norms))
+        run(steps, first, measured)
         return jax.tree.map(lambda a: a[..., 0], scales)
 
-    scales = lax.map(of_one, jnp.moveaxis(features, -1, 0))
+    each = jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), (directions, norms))
+    scales = lax.map(of_one, each)
     return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -1), scales)

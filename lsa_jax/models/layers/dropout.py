@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import number, require
-from lsa_jax.kernels.infinite import steps
+from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
@@ -42,4 +42,4 @@ class Dropout(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Dropout(self.keep),)
+        return (pointwise.Dropout(self.keep),)

@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import number, require
-from lsa_jax.kernels.infinite import steps
+from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
@@ -45,7 +45,7 @@ class Elementwise(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Elementwise(self),)
+        return (pointwise.Elementwise(self),)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Relu(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Relu(),)
+        return (pointwise.Relu(),)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class LeakyRelu(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Relu(self.slope),)
+        return (pointwise.Relu(self.slope),)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ABRelu(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Relu(self.a, self.b),)
+        return (pointwise.Relu(self.a, self.b),)
 
 
 @dataclass(frozen=True)
@@ -118,15 +118,12 @@ class Abs(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Relu(-1.0, 1.0),)
+        return (pointwise.Relu(-1.0, 1.0),)
 
 
 @dataclass(frozen=True)
-class Sin(Elementwise):
+class Sin(Layer):
     """a sin(b x + c): with c = pi/2 the cosine, with c = pi/4 and a = sqrt(2) random features.
-
-    For centred Gaussian z, z', E[sin(b z + c) sin(b z' + c)] follows from the characteristic
-    functions of z - z' and z + z' (Rahimi and Recht, 2007, theorem 1, for the first).
 
     Attributes:
         a: amplitude.
@@ -142,25 +139,13 @@ class Sin(Elementwise):
         for name in ("a", "b", "c"):
             require(f"Sin.{name}", getattr(self, name), number(-math.inf))
 
-    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
         """Returns a sin(b x + c)."""
         return self.a * jnp.sin(self.b * x + self.c)
 
-    def duals(
-        self,
-        covariance: Float[Array, "..."],
-        variance1: Float[Array, "..."],
-        variance2: Float[Array, "..."],
-    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-        """Returns a^2 (D - S cos 2c) / 2 and a^2 b^2 (D + S cos 2c) / 2.
-
-        D is exp(-b^2 Var(z - z') / 2), and S the same of z + z'.
-        """
-        mean = (variance1 + variance2) / 2
-        difference = jnp.exp(self.b**2 * (covariance - mean))
-        total = jnp.exp(self.b**2 * (-covariance - mean)) * math.cos(2 * self.c)
-        square = self.a**2 / 2
-        return square * (difference - total), square * self.b**2 * (difference + total)
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        return (pointwise.Sine(self.a, self.b, self.c),)
 
 
 @dataclass(frozen=True)
@@ -173,7 +158,7 @@ class Erf(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Erf(),)
+        return (pointwise.Erf(),)
 
 
 @dataclass(frozen=True)
@@ -186,4 +171,4 @@ class Gelu(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Gelu(),)
+        return (pointwise.Gelu(),)

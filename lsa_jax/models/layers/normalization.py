@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from lsa_jax.checks import number, require
-from lsa_jax.kernels.infinite import steps
+from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
@@ -37,7 +37,7 @@ class LayerNorm(Layer):
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.LayerNorm(self.epsilon),)
+        return (pointwise.LayerNorm(self.epsilon),)
 
 
 @dataclass(frozen=True)

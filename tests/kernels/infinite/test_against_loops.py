@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from lsa_jax.kernels.infinite import recursion, tile_sizes
-from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Relu, Sum
+from lsa_jax.kernels.infinite.pointwise import Relu
+from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Sum
 from lsa_jax.kernels.infinite.windows import Windows
 
 
@@ -90,11 +91,16 @@ def test_kernels_are_those_of_all_pairs_of_positions(name):
 
 
 def test_two_batches_are_the_same_if_all_of_their_examples_are():
-    features = jnp.array(np.moveaxis(X, 0, -1))
-    assert recursion._same(features, features)
-    assert not recursion._same(features, features.at[..., -1].add(1.0))
-    assert not recursion._same(features, features[..., ::-1])
-    assert not recursion._same(features, features[..., :4])
+    def same(one, other):
+        return recursion._same(
+            *(recursion.examples(tuple(NETS["dense"]), jnp.array(x)) for x in (one, other))
+        )
+
+    assert same(X, X)
+    assert not same(X, np.concatenate([X[:8], X[8:] + 1]))
+    assert not same(X, np.concatenate([X[:8], 2 * X[8:]]))
+    assert not same(X, X[::-1])
+    assert not same(X, X[:4])
 
 
 def test_a_tile_has_as_many_covariances_as_a_cache_holds():

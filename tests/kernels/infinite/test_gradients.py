@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lsa_jax.kernels.infinite import gradients, recursion
-from lsa_jax.kernels.infinite.steps import Affine, Flatten, Relu
+from lsa_jax.kernels.infinite.pointwise import Relu
+from lsa_jax.kernels.infinite.steps import Affine, Flatten
 from lsa_jax.kernels.infinite.windows import Windows
 
 # Windows that do not overlap: each pixel is in one patch, so patches are images rearranged.

@@ -11,7 +11,8 @@ from lsa_jax.kernels.infinite.layouts import (
     mean_over_positions,
     pool,
 )
-from lsa_jax.kernels.infinite.steps import Affine, Pool, Scale
+from lsa_jax.kernels.infinite.pointwise import Scale
+from lsa_jax.kernels.infinite.steps import Affine, Pool
 from lsa_jax.kernels.infinite.windows import Windows
 
 RNG = np.random.default_rng(0)
@@ -39,7 +40,8 @@ def test_equal_positions_are_the_diagonal_of_all_pairs():
     assert EQUAL_POSITIONS.equal_positions(one) is one
     assert EQUAL_POSITIONS.positions(one) == 12
     assert PAIRS_OF_POSITIONS.positions(jnp.array(PAIRS)) == 12
-    means = mean_over_positions(jnp.array(PAIRS), 2)
+    assert (EQUAL_POSITIONS.axes(one), PAIRS_OF_POSITIONS.axes(jnp.array(PAIRS))) == (2, 2)
+    means = mean_over_positions(jnp.array(PAIRS), 4)
     np.testing.assert_allclose(means, PAIRS.mean((0, 1, 2, 3)), rtol=1e-5, atol=1e-6)
 
 
@@ -78,7 +80,7 @@ def test_what_acts_on_each_position_sees_the_scales_of_both_examples_there(platf
         return (x[0] + scale1.std + 10 * scale2.std + scale1.inverse * scale2.inverse,)
 
     def scale(std):
-        return Scale(jnp.array(std), jnp.array(-std))
+        return Scale(jnp.array(std), jnp.array(-std), jnp.array(std))
 
     for first in (own, for_pairs.astype(np.float32)):
         wide = first if first.ndim == 4 else first[..., None]
@@ -97,22 +99,22 @@ def test_what_acts_on_each_position_sees_the_scales_of_both_examples_there(platf
 
 
 @pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu"])
-@pytest.mark.parametrize("size", [2, 20])
-def test_covariances_are_sums_over_features(platform, size):
+@pytest.mark.parametrize("size", [2, 40])
+def test_products_and_distances_are_sums_over_features(platform, size):
     one = RNG.normal(size=(H, W, size, ROWS)).astype(np.float32)
     other = RNG.normal(size=(H, W, size, COLUMNS)).astype(np.float32)
-    with backend.built_for(platform):
-        equal, pairs = (
-            layout.covariances(jnp.array(one), jnp.array(other))
-            for layout in (EQUAL_POSITIONS, PAIRS_OF_POSITIONS)
-        )
-        alone = EQUAL_POSITIONS.covariances(jnp.array(one[0, 0]), jnp.array(other[0, 0]))
-    expected = np.einsum("hwka,xykb->hwxyab", one.astype(float), other)
-    np.testing.assert_allclose(alone, expected[0, 0, 0, 0], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(pairs, expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(
-        equal, [[expected[h, w, h, w] for w in range(W)] for h in range(H)], rtol=1e-4, atol=1e-5
-    )
+    products = np.einsum("hwka,xykb->hwxyab", one.astype(float), other)
+    squares = [(side.astype(float) ** 2).sum(-2) for side in (one, other)]
+    distances = (squares[0][:, :, None, None, :, None] + squares[1][:, :, None]) / 2 - products
+    for name, expected in (("products", products), ("half_distances", distances)):
+        with backend.built_for(platform):
+            of = [getattr(layout, name) for layout in (EQUAL_POSITIONS, PAIRS_OF_POSITIONS)]
+            equal, pairs = (function(jnp.array(one), jnp.array(other)) for function in of)
+            alone = of[0](jnp.array(one[0, 0]), jnp.array(other[0, 0]))
+        np.testing.assert_allclose(alone, expected[0, 0, 0, 0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(pairs, expected, rtol=1e-4, atol=1e-5)
+        same = [[expected[h, w, h, w] for w in range(W)] for h in range(H)]
+        np.testing.assert_allclose(equal, same, rtol=1e-4, atol=1e-5)
 
 
 def test_products_are_weighed_by_what_depends_on_them():

@@ -8,17 +8,8 @@ from lsa_jax.kernels.infinite.network_shape import (
     position_counts,
     uses_variances_of_pools,
 )
-from lsa_jax.kernels.infinite.steps import (
-    Affine,
-    Concat,
-    Dropout,
-    Flatten,
-    LayerNorm,
-    NeuralTangents,
-    Pool,
-    Relu,
-    Sum,
-)
+from lsa_jax.kernels.infinite.pointwise import Dropout, LayerNorm, Relu
+from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, NeuralTangents, Pool, Sum
 from lsa_jax.kernels.infinite.windows import Windows
 
 DENSE = Affine(1, 1.0, None, "ntk")

@@ -10,7 +10,14 @@ import scipy.special
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.infinite import covariances, dual_activations, layouts, tile_sizes, tiles
+from lsa_jax.kernels.infinite import (
+    covariances,
+    directions,
+    dual_activations,
+    layouts,
+    tile_sizes,
+    tiles,
+)
 from lsa_jax.models import (
     AvgPool,
     Conv,
@@ -157,7 +164,7 @@ def test_sums_number_by_number_are_products_of_matrices(monkeypatch):
     layers, shape = NETS["valid"]
     x = special(shape, biases=False)
     sums = np.asarray(network(layers).kernel(x), float)
-    monkeypatch.setitem(layouts._FEW, "cpu", 0)
+    monkeypatch.setitem(directions._FEW, "cpu", 0)
     products = np.asarray(jax.jit(network(layers).kernel)(x), float)
     scale = np.sqrt(np.outer(np.diag(sums), np.diag(sums)))
     assert np.all(np.abs(products - sums) <= 3e-7 * scale + 1e-30)

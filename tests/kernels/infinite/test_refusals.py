@@ -9,7 +9,8 @@ from lsa_jax import kernels
 from lsa_jax._neural_tangents import Missing, stax
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite.kernel import kernel_of_steps
-from lsa_jax.kernels.infinite.steps import Affine, Flatten, NeuralTangents, Pool, Relu
+from lsa_jax.kernels.infinite.pointwise import Relu
+from lsa_jax.kernels.infinite.steps import Affine, Flatten, NeuralTangents, Pool
 from lsa_jax.kernels.infinite.windows import Windows
 from lsa_jax.kernels.matrices import memory
 

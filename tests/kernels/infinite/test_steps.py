@@ -5,23 +5,10 @@ import numpy as np
 import pytest
 import scipy.special
 
-from lsa_jax.kernels.infinite.steps import (
-    Affine,
-    Concat,
-    Dropout,
-    Elementwise,
-    Erf,
-    Flatten,
-    Gelu,
-    LayerNorm,
-    Pool,
-    Relu,
-    Scale,
-    Sum,
-    serial,
-)
+from lsa_jax.kernels.infinite import dual_activations
+from lsa_jax.kernels.infinite.pointwise import Erf, Gelu, LayerNorm, Relu, Sine
+from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Sum, serial
 from lsa_jax.kernels.infinite.windows import Windows
-from lsa_jax.models import Sin
 
 
 def normal(z):
@@ -43,7 +30,7 @@ NONLINEARITIES = {
         lambda z: scipy.special.ndtr(z) + z * normal(z),
     ),
     "sine": (
-        Elementwise(Sin(0.7, 1.2, 0.4)),
+        Sine(0.7, 1.2, 0.4),
         lambda z: 0.7 * np.sin(1.2 * z + 0.4),
         lambda z: 0.84 * np.cos(1.2 * z + 0.4),
     ),
@@ -67,11 +54,14 @@ def test_duals_are_expectations_over_two_correlated_numbers(name):
     std1, std2, correlation = 1.3, 0.6, -0.4
     one, other = std1 * Z[:, None], std2 * (correlation * Z[:, None] + np.sqrt(0.84) * Z)
     scales = [step.scale(jnp.float32([std**2])) for std in (std1, std2)]
-    found = step.duals(jnp.float32([correlation * std1 * std2]), *scales, 1e-6)
+    cosine = dual_activations.cosine_of_gap(jnp.float32([1 - correlation]), 1e-6)
+    found = step.duals(cosine, *(scale.std for scale in scales))
     expected = [WEIGHTS @ (f(one) * f(other)) @ WEIGHTS for f in (phi, slope)]
     # The steps of a derivative that jumps are counted to half a step.
     np.testing.assert_allclose(np.ravel(found), expected, atol=5e-3)
     np.testing.assert_allclose(np.ravel(found)[0], expected[0], atol=1e-3)
+    after = np.prod([np.sqrt(WEIGHTS @ phi(std * Z) ** 2) for std in (std1, std2)])
+    np.testing.assert_allclose(step.gap(cosine, *scales)[0], 1 - expected[0] / after, atol=5e-3)
 
 
 def test_a_variance_of_zero_has_neither_a_deviation_nor_its_inverse():
@@ -83,17 +73,9 @@ def test_a_variance_of_zero_has_neither_a_deviation_nor_its_inverse():
 def test_a_layer_norm_divides_by_the_deviation_with_its_epsilon():
     step = LayerNorm(0.5)
     np.testing.assert_allclose(step.variance(jnp.float32(1.5)), 0.75)
-    one, other = step.scale(jnp.float32([0.5])), step.scale(jnp.float32([3.5]))
-    np.testing.assert_allclose(one.std, 1)
-    values, factor = step.duals(jnp.float32([0.6]), one, other, 1e-6)
-    np.testing.assert_allclose([values, factor], [[0.3], [0.5]], rtol=1e-6)
-
-
-def test_dropout_changes_variances_alone():
-    step, scale = Dropout(0.4), Scale(jnp.ones(1), jnp.ones(1))
-    np.testing.assert_allclose(step.variance(jnp.float32(2.0)), 5)
-    values, factor = step.duals(jnp.float32([0.6]), scale, scale, 1e-6)
-    np.testing.assert_allclose([values, factor], [[0.6], [1]], rtol=1e-6)
+    scale = step.scale(jnp.float32([3.5]))
+    np.testing.assert_allclose([scale.std, scale.inverse], [[2], [0.5]], rtol=1e-6)
+    np.testing.assert_allclose(scale.after, np.sqrt([7 / 8]), rtol=1e-6)
 
 
 def test_biases_add_their_variance_and_no_biases_nothing():
