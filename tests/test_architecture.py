@@ -121,11 +121,11 @@ def _docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def too_long(tree: Path) -> list[str]:
-    """Returns the modules of more than 350 lines, and the functions of more than 60 of code."""
+    """Returns the modules of more than 500 lines, and the functions of more than 60 of code."""
     found = []
     for path in sorted(p for package in PACKAGES for p in (tree / package).rglob("*.py")):
         source = path.read_text()
-        sizes = {"": (len(source.splitlines()), 350)}
+        sizes = {"": (len(source.splitlines()), 500)}
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 sizes[f":{node.name}"] = (node.end_lineno - node.lineno + 1 - _docstring(node), 60)
@@ -143,5 +143,5 @@ def test_what_is_too_long_is_named(copy):
     lines = len(path.read_text().splitlines())
     _append(path, "def f():\n" + "    f()\n" * 60)
     assert too_long(copy) == ["lsa_jax/errors.py:f has 61 lines"]
-    _append(path, "# so long\n" * (350 - lines))
+    _append(path, "# so long\n" * (500 - lines))
     assert len(too_long(copy)) == 2

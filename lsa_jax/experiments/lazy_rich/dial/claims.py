@@ -3,7 +3,7 @@
 import ml_collections
 
 from lsa_jax.reporting.conditions import above_chance, enough, shown
-from lsa_jax.reporting.evidence import Claim
+from lsa_jax.reporting.evidence import Claim, Condition
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 
@@ -56,8 +56,6 @@ def _scale_claims(scales: tuple[float, ...], name: str) -> list[Claim]:
     )
     # Where both agree at every output scale, agreement is no sign of laziness.
     matters = shown(beats, "the output scale makes a difference")
-    large = tuple(scale for scale in scales if scale >= LAZY_FROM)
-    lazy = {"learner": "network", "output_scale": large, **own}
     return [
         beats,
         Claim(
@@ -82,16 +80,25 @@ def _scale_claims(scales: tuple[float, ...], name: str) -> list[Claim]:
             above=STILL,
             conditions=(*learns(least), scales_differ),
         ),
-        Claim(
-            item=f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up, within "
-            f"{SLOPE_MARGIN:g}{where}",
-            statistic=slope("weight_movement", "output_scale", **lazy),
-            paper=-1.0,
-            within=SLOPE_MARGIN,
-            seed_sd=0.02,
-            conditions=(matters, enough("output_scale", 3, "three output scales", **lazy)),
-        ),
+        _lazy_slope(scales, own, where, matters),
     ]
+
+
+def _lazy_slope(
+    scales: tuple[float, ...], own: dict[str, str], where: str, matters: Condition
+) -> Claim:
+    """Returns the claim that parameters move as 1 / alpha from `LAZY_FROM` up."""
+    large = tuple(scale for scale in scales if scale >= LAZY_FROM)
+    lazy = {"learner": "network", "output_scale": large, **own}
+    return Claim(
+        item=f"slope of log weight movement against log alpha, from {LAZY_FROM:g} up, within "
+        f"{SLOPE_MARGIN:g}{where}",
+        statistic=slope("weight_movement", "output_scale", **lazy),
+        paper=-1.0,
+        within=SLOPE_MARGIN,
+        seed_sd=0.02,
+        conditions=(matters, enough("output_scale", 3, "three output scales", **lazy)),
+    )
 
 
 def _width_claims(widest: int) -> list[Claim]:
