@@ -304,4 +304,5 @@ def test_loops_that_keep_to_a_cache_are_those_of_cpus_alone():
     def loops(platform):
         return sum(text.count("stablehlo.while") for text in kernels_lowered("infinite", platform))
 
-    assert loops("cpu") > loops("tpu") == loops("cuda")
+    # One of a TPU's loops is over the pairs of nearly equal inputs, which its products cannot tell.
+    assert loops("cpu") > loops("cuda") and loops("tpu") <= loops("cuda") + 1

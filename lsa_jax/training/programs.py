@@ -218,7 +218,7 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
 def make_evaluate(recipe: Recipe, source: Source) -> Callable:
     """Returns `(state, replica, arrays) -> ({measure: mean over the source}, outcomes)`.
 
-    Outcomes are the values of the metric "accuracy", [examples] in the order of the source; empty
+    Outcomes are the values of the metric "accuracy", [examples] in the order of the source; None
     without one.
 
     Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch. They
@@ -238,7 +238,7 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
 
     def evaluate(
         state: ReplicaState, replica: PyTree, arrays: PyTree
-    ) -> tuple[dict[str, Array], Array]:
+    ) -> tuple[dict[str, Array], Array | None]:
         latest_epoch = jnp.maximum(state.epoch - 1, 0)
 
         def add(
@@ -262,6 +262,6 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
         start = jnp.zeros(len(measures)), jnp.zeros(kept)
         (sums, outcomes), _ = lax.scan(add, start, batches)
         means = dict(zip(measures, sums / source.num_examples, strict=True))
-        return means, layout.total(outcomes)
+        return means, layout.total(outcomes) if kept else None
 
     return evaluate

@@ -79,19 +79,23 @@ class Nonlinearity(Pointwise):
     _FEW_LOST = 4e-4
     # Squared relative differences of deviations that the angle is exact enough for.
     _FEW_APART = 1e-3
-    # For the angle, by a difference: relative to the deviation.
-    _STEP = 0.05
+    # For the angle, by differences: relative to the deviation.
+    _STEPS = (0.1, 0.05)
 
     def scale(self, variance: Float[Array, "..."]) -> Scale:
         """Returns what the duals need of an example with this variance."""
         plain = super().scale(variance)
         fixed = lax.stop_gradient(plain.std)
-        moved = [fixed * math.exp(step) for step in (-self._STEP, self._STEP)]
         one = jnp.ones_like(fixed)
         same = dual_activations.Cosine(one, one, jnp.zeros_like(one))
-        before, behind = (inverse_of(root(self.variance(std**2))) for std in moved)
-        between = self.duals(same, *moved)[0] * (before * behind)
-        turn = jnp.sqrt(jnp.maximum(2 * (1 - between), 0)) / (2 * self._STEP)
+        squares = []
+        for step in self._STEPS:
+            moved = fixed * math.exp(-step), fixed * math.exp(step)
+            before, behind = (inverse_of(root(self.variance(std**2))) for std in moved)
+            cosine = self.duals(same, *moved)[0] * (before * behind)
+            squares.append(2 * (1 - cosine) / (2 * step) ** 2)
+        # Their errors are in the ratio of the steps' squares (Richardson's extrapolation).
+        turn = root((4 * squares[1] - squares[0]) / 3)
         slope = root(self.duals(same, fixed, fixed)[1])
         return plain._replace(nearby=Nearby(*map(lax.stop_gradient, (slope, turn))))
 
@@ -115,7 +119,7 @@ class Nonlinearity(Pointwise):
         inverse = inverse_of(scale1.after) * inverse_of(scale2.after)
         found = 1 - values * inverse
         apart = (scale1.std - scale2.std) ** 2 * (scale1.inverse * scale2.inverse)
-        turned = scale1.nearby.turn * scale2.nearby.turn * apart / 2
+        turned = ((scale1.nearby.turn + scale2.nearby.turn) / 2) ** 2 * apart / 2
         near = self.lost(cosine, scale1, scale2, slopes) * inverse + turned
         is_near = (found < self._FEW_LOST) & (apart < self._FEW_APART) & (cosine.value >= 0)
         few = 6 * float(jnp.finfo(found.dtype).eps)

@@ -59,9 +59,7 @@ def kernel(
 ) -> Float[Array, "n1 n2"]:
     """Computes the kernel of the network that the steps describe, in float32.
 
-    Relative to sqrt(K(x, x) K(x', x')) it differs from exact arithmetic by a few float32 roundings.
-    Two examples, or patches of them, that are parallel but for a relative difference of about
-    1e-3 count as parallel: float32 inner products cannot tell.
+    How exact it is: see `kernel_of_steps`.
 
     Memory for the patches of both batches, one tile's covariances and the matrix (twice, without
     `x2`). Derivatives with respect to the inputs recompute each tile.

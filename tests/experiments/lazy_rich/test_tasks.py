@@ -178,7 +178,7 @@ def test_the_exact_regression_is_that_of_the_network_s_jacobians(read, monkeypat
     data = dict.fromkeys(tasks.load([point], None), few)
     for _ in range(2):  # the folder may be there
         (outcome,) = experiment.run([point], data, tmp_path / "group", lambda fraction: None)
-    kept = {"test_accuracy": pytest.approx(1 / 5), "num_test": 5, "largest_class": 0.2}
+    kept = {"test_accuracy": pytest.approx(1 / 5), "num_test": 5, "chance": 0.2}
     assert outcome.metrics == kept
     assert limits == [2e6] * 4
     config, model = point.config, networks.build(point.config)

@@ -97,7 +97,8 @@ def _train(
         if replica in history.failures:
             outcomes.append(Outcome({}, rows, "failed", history.failures[replica]))
             continue
-        kept = Outcomes(history.outcomes[replica])
+        right = history.outcomes
+        kept = None if right is None else Outcomes(right[replica])
         outcome = Outcome(networks.at_end(rows), rows, outcomes=kept)
         outcome = with_last_measures(outcome, history.measured)
         outcomes.append(outcome._replace(metrics=_with_means(outcome.metrics)))
