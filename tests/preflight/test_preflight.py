@@ -125,7 +125,8 @@ def test_operations_of_a_tile_are_those_of_its_pairs_on_any_processor(monkeypatc
     assert tpu.products == {"highest": pytest.approx(2 * 9 * 13**2)}
     assert not gpu.products and not cpu.products
     for other in (gpu, cpu):
-        assert other.flops == pytest.approx(tpu.flops, rel=0.15)
+        # By matrices gaps take a few more: two parts of each vector, and a look for near ones.
+        assert other.flops == pytest.approx(tpu.flops, rel=0.2)
 
 
 def test_bytes_of_a_tile_are_its_loops_for_each_block_with_what_it_takes_and_gives(monkeypatch):

@@ -83,7 +83,7 @@ def test_a_group_is_trained_at_its_scale_and_a_run_that_fails_says_so(tmp_path, 
         np.testing.assert_allclose(measuring.network(params)["w"], 1 + 3 / scale)
     first, second = found[:2]
     of_layers = {"weight_movement/a": 1.0, "weight_movement/b": 4.0, "weight_movement": 2.5}
-    sizes = {"num_test": 12, "largest_class": pytest.approx(2 / 12)}
+    sizes = {"num_test": 12, "chance": pytest.approx(2 / 12)}
     ends = {"train_loss": 0.5, "test_accuracy": 1.0, **sizes}
     assert first.metrics == {**ends, **of_layers, "measured_examples": 8}
     assert (first.status, second.status, second.message) == ("ok", "failed", "too fast")
