@@ -5,7 +5,7 @@ import pandas as pd
 
 from lsa_jax.experiments.resnet.hierarchical import settings
 from lsa_jax.experiments.resnet.hierarchical.report import CLAIMS, runs_of
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.sweep.variants import set_fields
 
 # So many test examples that an error is as good as exact: within 0.03 %.

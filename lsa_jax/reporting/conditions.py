@@ -1,11 +1,10 @@
 """Conditions of claims: statements that must hold before a claim says anything about the paper."""
 
 import numpy as np
-import scipy.stats
 
-from lsa_jax.reporting.evidence import Claim, Condition, decide
+from lsa_jax.reporting.claims import Claim, Condition, chance_warning, decide
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import TAIL, Statistic
+from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy
 
 # A learner has fitted its training set from this accuracy on: the one definition for all claims.
@@ -80,10 +79,7 @@ def above_chance(
         found = accuracy(column, unit=1.0, **settings)(runs)
         if not len(found.values):
             return ""
-        mean = float(found.values.mean())
         constant = runs.where(**settings).chance(classes, chance)
-        if mean - scipy.stats.norm.isf(TAIL) * found.error > constant:
-            return ""
-        return f"an accuracy of {mean:.3f}, where a constant answer has {constant:.3f}"
+        return chance_warning(float(found.values.mean()), classes, found.count, constant)
 
     return Condition(f"{words} is above chance", unmet)

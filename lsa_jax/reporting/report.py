@@ -27,7 +27,7 @@ class Row(NamedTuple):
         paper: the paper's number or statement; empty where the paper gives none.
         ours: our number; empty where it was not run.
         spread: standard deviation over seeds; None where there is one seed or none.
-        status: see `reporting.evidence`.
+        status: see `reporting.claims`.
         low: lower end of the interval that decided; None where none did.
         high: upper end.
         note: for an undecided claim, the runs that would decide it.

@@ -20,7 +20,7 @@ from lsa_jax.sweep.fields import flatten
 _ROOT = Path(__file__).resolve().parents[2]
 _ROOM = Path("lsa_jax/experiments")
 # Modules that all papers share and that decide the contents of a report.
-_DECIDE = "conditions curves evidence report runs samples statistics".split()
+_DECIDE = "claims conditions curves report runs samples statistics".split()
 _RULES = {Path(f"lsa_jax/reporting/{name}.py") for name in _DECIDE}
 
 # As one of the changes.

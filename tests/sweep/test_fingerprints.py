@@ -74,7 +74,7 @@ def test_a_report_is_made_by_the_modules_that_it_imports_and_not_by_those_that_r
     own = {path.name for path in found if path.parent == room / "lsa/noise_curves"}
     assert {"report.py", "claims.py", "verdict.py", "learning_curves.py"} <= own
     assert "experiment.py" not in own and "tasks.py" not in own
-    assert room / "lsa/numbers.py" in found and Path("lsa_jax/reporting/evidence.py") in found
+    assert room / "lsa/numbers.py" in found and Path("lsa_jax/reporting/claims.py") in found
     extensions = fingerprints.report_modules("lsa/signal_dynamics")
     assert room / "lsa/signal_dynamics/extensions_report.py" in extensions
     # An experiment whose report stands in the module that runs it.
@@ -134,6 +134,6 @@ def test_another_rule_of_claims_is_a_change_of_the_report(published, tmp_path, m
     with open(tmp_path / home, "a") as file:
         file.write("STEPS = 3\n")  # of what runs it
     assert fingerprints.changed(f"{path}:small", fingerprint) == []
-    with open(tmp_path / "lsa_jax/reporting/evidence.py", "a") as file:
+    with open(tmp_path / "lsa_jax/reporting/claims.py", "a") as file:
         file.write("LEVEL = 0.9\n")
     assert fingerprints.changed(f"{path}:small", fingerprint) == ["the code of the report"]

@@ -14,8 +14,8 @@ import pandas as pd
 from lsa_jax.experiments.growing import measures
 from lsa_jax.experiments.growing.families import DOWNSTREAM, EARLY_SPEARMAN, NUM_ITEMS
 from lsa_jax.experiments.growing.numbers import EARLY_STEPS, STRATEGIES
+from lsa_jax.reporting.claims import Claim, Condition, decide
 from lsa_jax.reporting.conditions import shown
-from lsa_jax.reporting.evidence import Claim, Condition, decide
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import SCALES, Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, value

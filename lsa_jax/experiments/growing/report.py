@@ -27,7 +27,7 @@ from lsa_jax.experiments.growing.families import (
 from lsa_jax.experiments.growing.measures import MOST_UNEXPLAINED
 from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY, STACKING_LOSS
 from lsa_jax.experiments.growing.settings import sweep
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

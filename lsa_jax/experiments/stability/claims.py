@@ -15,8 +15,8 @@ from lsa_jax.experiments.stability.fit_table import RANGES, SUBSAMPLED
 from lsa_jax.experiments.stability.fits import LEAST_PAIRS, interval
 from lsa_jax.experiments.stability.measures import QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step
+from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import above_chance, fitted, shown
-from lsa_jax.reporting.evidence import Claim, Condition
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import minus

@@ -25,8 +25,8 @@ from lsa_jax.experiments.stability.fit_table import (
 from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step, sweep
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.conditions import FITTED
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 

@@ -11,7 +11,7 @@ from lsa_jax.experiments.transformers import figures
 from lsa_jax.experiments.transformers.claims import CASE, Config, make_claims, share_of_bound
 from lsa_jax.experiments.transformers.settings import sweep
 from lsa_jax.reporting import files
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

@@ -20,7 +20,7 @@ from lsa_jax.experiments.feature_learning.fixed_features.experiment import (
     random_features,
 )
 from lsa_jax.experiments.feature_learning.fixed_features.report import make_report
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import make_points

@@ -10,7 +10,7 @@ from lsa_jax.experiments.feature_learning.learning.experiment import evaluation_
 from lsa_jax.experiments.feature_learning.learning.rows import ROWS, comparisons, settings_of
 from lsa_jax.experiments.feature_learning.learning.settings import planned
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields

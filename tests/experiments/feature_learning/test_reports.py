@@ -16,7 +16,7 @@ from lsa_jax.experiments.feature_learning.numbers import (
 from lsa_jax.experiments.feature_learning.weight_clouds import claims as neuron_claims
 from lsa_jax.experiments.feature_learning.weight_clouds import report as neurons
 from lsa_jax.experiments.feature_learning.weight_clouds import settings as neuron_settings
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 

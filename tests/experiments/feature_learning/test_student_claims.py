@@ -12,7 +12,7 @@ from lsa_jax.experiments.feature_learning.input_structure.claims import make_cla
 from lsa_jax.experiments.feature_learning.input_structure.experiment import groups
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.sizes import local_minimum
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error
 from lsa_jax.sweep.points import make_points

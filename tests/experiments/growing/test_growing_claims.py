@@ -6,7 +6,7 @@ import pytest
 
 from lsa_jax.experiments.growing import settings
 from lsa_jax.experiments.growing.claims import downstream_claims, family_claims, noise_claims
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error
 from lsa_jax.sweep.variants import set_fields

@@ -7,7 +7,7 @@ import pytest
 from lsa_jax.experiments.lazy_rich.learning_rates import settings
 from lsa_jax.experiments.lazy_rich.learning_rates.best import best_rate, best_rates
 from lsa_jax.experiments.lazy_rich.learning_rates.claims import make_claims
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 

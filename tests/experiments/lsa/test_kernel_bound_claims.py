@@ -9,7 +9,7 @@ import scipy.stats
 from lsa_jax.experiments.lsa.kernel_bound import settings
 from lsa_jax.experiments.lsa.kernel_bound.claims import make_claims
 from lsa_jax.experiments.lsa.kernel_bound.report import make_report
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 
 # Kernels of many filters, without which few would say nothing of their number.

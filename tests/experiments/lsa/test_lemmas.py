@@ -7,7 +7,7 @@ import pytest
 from lsa_jax.experiments.lsa.lemmas import settings
 from lsa_jax.experiments.lsa.lemmas.claims import make_claims
 from lsa_jax.experiments.lsa.lemmas.experiment import EXPERIMENT, check_lemmas
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep

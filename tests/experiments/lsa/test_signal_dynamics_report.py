@@ -12,7 +12,7 @@ from lsa_jax.experiments.lsa.signal_dynamics import report, settings
 from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims, numbers_of
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 

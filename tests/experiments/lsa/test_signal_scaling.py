@@ -15,7 +15,7 @@ from lsa_jax.experiments.lsa.signal_scaling.claims import make_claims
 from lsa_jax.experiments.lsa.signal_scaling.experiment import EXPERIMENT
 from lsa_jax.experiments.lsa.signal_scaling.report import make_report, series
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields

@@ -9,7 +9,7 @@ from lsa_jax.experiments.stability.claims import exponent, make_claims, path_cla
 from lsa_jax.experiments.stability.connectivity import fall_table
 from lsa_jax.experiments.stability.fit_table import fit_all
 from lsa_jax.experiments.stability.measures import QUANTITIES
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error, ends
 from lsa_jax.sweep.variants import set_fields

@@ -9,7 +9,7 @@ from small_sweeps import maker
 
 from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.claims import make_claims, share_of_bound
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 
 make = maker(settings, {"sweep.cases": ((8, 3, 2), (10, 4, 3)), "sweep.seed": (0, 1, 2)})

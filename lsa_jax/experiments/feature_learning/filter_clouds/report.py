@@ -13,7 +13,7 @@ from lsa_jax.experiments.feature_learning.filter_clouds.settings import sweep
 from lsa_jax.experiments.feature_learning.learning.pictures import draw_places
 from lsa_jax.experiments.feature_learning.numbers import FILTER_CLUSTERS, GRADIENT_COSINES
 from lsa_jax.reporting import files, outcomes
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

@@ -10,7 +10,7 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.reporting.evidence import Claim
+from lsa_jax.reporting.claims import Claim
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 

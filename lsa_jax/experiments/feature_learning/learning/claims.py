@@ -17,8 +17,8 @@ from lsa_jax.experiments.feature_learning.learning.rows import (
 )
 from lsa_jax.experiments.feature_learning.learning.settings import first_steps
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
+from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import fitted, shown
-from lsa_jax.reporting.evidence import Claim, Condition
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, highest, minus, value
 

@@ -17,8 +17,8 @@ from lsa_jax.experiments.feature_learning.learning.settings import planned
 from lsa_jax.experiments.feature_learning.learning.training import FEW_EXAMPLES
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
 from lsa_jax.reporting import files, outcomes
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import draw_mean, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

@@ -15,7 +15,7 @@ from lsa_jax.experiments.feature_learning.learning.pictures import (
 from lsa_jax.experiments.feature_learning.weight_clouds.claims import make_claims
 from lsa_jax.experiments.feature_learning.weight_clouds.settings import sweep
 from lsa_jax.reporting import files, outcomes
-from lsa_jax.reporting.evidence import decide_all
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import ml_collections
 
+from lsa_jax.reporting.claims import Claim
 from lsa_jax.reporting.conditions import enough, shown
-from lsa_jax.reporting.evidence import Claim
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import mean_of, slope
 

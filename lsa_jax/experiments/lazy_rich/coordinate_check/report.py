@@ -10,8 +10,8 @@ import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.coordinate_check.claims import make_claims
 from lsa_jax.experiments.lazy_rich.coordinate_check.settings import sweep
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

@@ -2,8 +2,8 @@
 
 import ml_collections
 
+from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import above_chance, enough, shown
-from lsa_jax.reporting.evidence import Claim, Condition
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 

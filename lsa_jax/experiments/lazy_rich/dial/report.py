@@ -12,8 +12,8 @@ from lsa_jax.experiments.lazy_rich.dial.claims import LABELS, make_claims
 from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES, sweep
 from lsa_jax.experiments.lazy_rich.fields import PARAMETERIZATIONS
 from lsa_jax.reporting import outcomes
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

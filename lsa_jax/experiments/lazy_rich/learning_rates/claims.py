@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.learning_rates.best import best_of, curve
+from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import enough, shown
-from lsa_jax.reporting.evidence import Claim, Condition
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import jackknife

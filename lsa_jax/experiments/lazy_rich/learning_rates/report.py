@@ -11,8 +11,8 @@ import pandas as pd
 from lsa_jax.experiments.lazy_rich.learning_rates.best import DEGREE, DEPTH, best_rates
 from lsa_jax.experiments.lazy_rich.learning_rates.claims import make_claims
 from lsa_jax.experiments.lazy_rich.learning_rates.settings import sweep
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 

@@ -10,8 +10,8 @@ import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.papers.claims import best_fixed, gap_item, make_claims
 from lsa_jax.experiments.lazy_rich.papers.settings import LEARNERS, TASKS, sweep
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from lsa_jax.reporting.claims import Claim
 from lsa_jax.reporting.conditions import above_chance
-from lsa_jax.reporting.evidence import Claim
 from lsa_jax.reporting.statistics import value
 
 MEAN = "mean of the layers"

@@ -12,8 +12,8 @@ import pandas as pd
 from lsa_jax.experiments.lsa.activation_sparsity.claims import MEAN, make_claims
 from lsa_jax.experiments.lsa.activation_sparsity.settings import sweep
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 

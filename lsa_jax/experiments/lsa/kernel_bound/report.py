@@ -9,8 +9,8 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.kernel_bound import settings
 from lsa_jax.experiments.lsa.kernel_bound.claims import BOUND, PROBABILITY, make_claims
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

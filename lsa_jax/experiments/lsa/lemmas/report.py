@@ -12,8 +12,8 @@ from lsa_jax.experiments.lsa.lemmas.claims import SAME_ORDER, make_claims
 from lsa_jax.experiments.lsa.lemmas.settings import sweep
 from lsa_jax.experiments.lsa.signal_scaling.fits import reached_from
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 

@@ -20,8 +20,8 @@ from lsa_jax.experiments.lsa.noise_curves.series import (
     arrangements,
     series_of,
 )
+from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import above_chance, fitted, shown
-from lsa_jax.reporting.evidence import Claim, Condition
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic
 from lsa_jax.reporting.statistics import accuracy, minus, retained

@@ -13,8 +13,8 @@ from lsa_jax.experiments.lsa.noise_curves import learning_curves, updates
 from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.series import AXES, arrangement_name, curves, runs_of
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import draw_mean, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.write import mean_and_spread
 

@@ -14,9 +14,9 @@ import pandas as pd
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.series import runs_of
 from lsa_jax.experiments.lsa.numbers import PUBLISHED, Published
+from lsa_jax.reporting.claims import Claim, Condition, decide_all
 from lsa_jax.reporting.conditions import above_chance, shown
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.evidence import Claim, Condition, decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic, binomial_error

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
-from lsa_jax.reporting import evidence
+from lsa_jax.reporting import claims as engine
+from lsa_jax.reporting.claims import Claim
 from lsa_jax.reporting.conditions import above_chance, fitted
-from lsa_jax.reporting.evidence import Claim
 from lsa_jax.reporting.report import Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample
@@ -59,9 +59,9 @@ def decide(runs: Runs) -> Verdict:
 
     def row(claim: Claim, **ends: float) -> Row:
         conditions = (*claim.conditions, fits)
-        return evidence.decide(replace(claim, **ends, conditions=conditions), runs)
+        return engine.decide(replace(claim, **ends, conditions=conditions), runs)
 
-    above = [evidence.decide(claim, runs) for claim in claims]
+    above = [engine.decide(claim, runs) for claim in claims]
     needed = {
         "rich": above,
         "lazy": [row(claim, above=-MARGIN, below=MARGIN) for claim in claims],

@@ -13,8 +13,8 @@ from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims
 from lsa_jax.experiments.lsa.signal_dynamics.settings import sweep
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

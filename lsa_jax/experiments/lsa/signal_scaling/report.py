@@ -18,8 +18,8 @@ from lsa_jax.experiments.lsa.signal_scaling.claims import (
 )
 from lsa_jax.experiments.lsa.signal_scaling.fits import LEAST_POINTS
 from lsa_jax.experiments.lsa.signal_scaling.settings import sweep
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread

@@ -12,7 +12,7 @@ import ml_collections
 
 from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
 from lsa_jax.experiments.resnet.statistics import decisive, of_seeds
-from lsa_jax.reporting.evidence import Claim, Condition, decide
+from lsa_jax.reporting.claims import Claim, Condition, decide
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Statistic
 from lsa_jax.reporting.statistics import minus, slope, value

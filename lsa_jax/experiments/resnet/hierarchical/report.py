@@ -19,8 +19,8 @@ from lsa_jax.experiments.resnet.hierarchical.claims import (
 from lsa_jax.experiments.resnet.hierarchical.sample_claims import TASK, sample_claims
 from lsa_jax.experiments.resnet.hierarchical.settings import sweep
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 

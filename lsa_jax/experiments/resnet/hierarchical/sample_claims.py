@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from lsa_jax.experiments.resnet.hierarchical.claims import LEARNED, Config, candidates, threshold
 from lsa_jax.experiments.resnet.hierarchical.settings import LEARNERS, NETWORK_LEARNERS
 from lsa_jax.experiments.resnet.statistics import by_cell, decisive
+from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import shown
-from lsa_jax.reporting.evidence import Claim, Condition
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, ends
 

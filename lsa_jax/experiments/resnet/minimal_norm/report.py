@@ -12,8 +12,8 @@ from lsa_jax.experiments.resnet.minimal_norm.claims import make_claims
 from lsa_jax.experiments.resnet.minimal_norm.settings import sweep
 from lsa_jax.experiments.resnet.numbers import HAND_MADE_NORMS
 from lsa_jax.reporting import files
+from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, tidy
-from lsa_jax.reporting.evidence import decide_all
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 

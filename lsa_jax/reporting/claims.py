@@ -32,6 +32,7 @@ from lsa_jax.reporting.samples import (
     Sample,
     Statistic,
     Variance,
+    binomial_error,
     ends,
     half_length,
     needed,
@@ -121,6 +122,24 @@ class Claim:
             return self.paper
         bounds = [f"above {low:g}"] * (low > -math.inf) + [f"below {high:g}"] * (high < math.inf)
         return ", ".join(bounds)
+
+
+def chance_warning(
+    accuracy: float, classes: int, examples: int | None, constant: float | None = None
+) -> str:
+    """Returns why an accuracy may be that of a constant answer; "" where it is not.
+
+    Args:
+        accuracy: on test examples.
+        classes: how many.
+        examples: how many test examples; None where that is not known.
+        constant: accuracy of the best constant answer; None means that of equal classes.
+    """
+    constant = 1 / classes if constant is None else constant
+    error = binomial_error(accuracy, examples) if examples else 0.0
+    if accuracy - scipy.stats.norm.isf(TAIL) * error > constant:
+        return ""
+    return f"an accuracy of {accuracy:.3f}, where a constant answer has {constant:.3f}"
 
 
 def decide(claim: Claim, runs: Runs) -> Row:

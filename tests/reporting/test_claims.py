@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.reporting import conditions, evidence
-from lsa_jax.reporting.evidence import Claim, decide
+from lsa_jax.reporting import claims, conditions
+from lsa_jax.reporting.claims import Claim, decide
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import (
@@ -293,12 +293,12 @@ def test_fiellers_interval_is_that_of_simulation():
 
 def test_holms_correction_is_over_the_primary_claims():
     rows = [
-        evidence.Row("", "", 1.0, None, "shown", p=p, primary=primary)
+        claims.Row("", "", 1.0, None, "shown", p=p, primary=primary)
         for p, primary in ((0.004, True), (0.011, True), (0.02, True), (1e-9, False))
     ]
-    assert [row.holm for row in evidence.holm(rows)] == [True, True, True, None]
+    assert [row.holm for row in claims.holm(rows)] == [True, True, True, None]
     rows[1] = rows[1]._replace(p=0.024, status="shown")
-    assert [row.holm for row in evidence.holm(rows)] == [True, False, False, None]
+    assert [row.holm for row in claims.holm(rows)] == [True, False, False, None]
 
 
 def test_exact_values_have_no_interval():
@@ -309,7 +309,7 @@ def test_exact_values_have_no_interval():
 
 
 def test_an_exception_refutes_without_a_condition_that_is_for_showing():
-    never = evidence.Condition("", lambda runs: "never")
+    never = claims.Condition("", lambda runs: "never")
     statistic = value("holds")
     for exceptions, status in ((0, "condition not met"), (1, "not shown")):
         holds = [0.0] * exceptions + [1.0] * (3 - exceptions)
