@@ -56,7 +56,14 @@ class Runs(NamedTuple):
         return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
 
     def where(self, **settings: object) -> "Runs":
-        """Returns the runs with these settings; a tuple accepts each of its members."""
+        """Returns the runs with these settings; a tuple accepts each of its members.
+
+        Raises:
+            ValueError: neither the planned nor the finished runs have a setting of this name.
+        """
+        known = {*self.planned, *self.finished}
+        if known and (unknown := settings.keys() - known):
+            raise ValueError(f"runs have no setting {unknown.pop()!r}; they have {sorted(known)}")
         planned, finished = (_having(rows, settings) for rows in self[:2])
         return self._replace(planned=planned, finished=finished)
 
@@ -99,7 +106,7 @@ class Runs(NamedTuple):
         words = [", ".join(f"{n} {v}" for n, v in row.items()) for row in missing[:_MOST_NAMED]]
         more = len(missing) - _MOST_NAMED
         words += [f"{more} more"] if more > 0 else []
-        return f"{len(missing)} of {len(planned)} runs have no result: {'; '.join(words)}"
+        return f"{len(missing)} of {len(planned)} runs have no {column}: {'; '.join(words)}"
 
     def equal_seeds(self) -> bool:
         """Whether two seeds or more agree in every result: nothing random was drawn."""

@@ -181,7 +181,7 @@ def test_a_number_of_the_paper_beside_another_threshold_is_refused():
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize(
     ("spoil", "word"),
-    [("lost", "no result"), ("equal", "equal"), ("few", "test examples")],
+    [("lost", "no test_accuracy"), ("equal", "equal"), ("few", "test examples")],
 )
 def test_unsound_runs_show_nothing(spoil, word, keep):
     rng = np.random.default_rng(0)

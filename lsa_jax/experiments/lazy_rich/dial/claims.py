@@ -9,15 +9,18 @@ from lsa_jax.reporting.statistics import accuracy, minus, slope, value
 
 # Points of accuracy by which a lazy network may differ from its linearisation.
 MARGIN = 3.0
-# A kernel that has moved by less than this is still.
+# A kernel that has moved by less than this counts as unmoved, one that has moved by more as moved.
 STILL = 0.02
-# Movement of parameters falls as 1 / alpha, to within the margin, from this scale up.
+# Parameters move as 1 / alpha from this scale up: their slope on logarithmic axes is within the
+# margin of -1.
 SLOPE_MARGIN, LAZY_FROM = 0.15, 16.0
-# The NTK parameterisation's kernel moves less the wider it is, at least by this exponent.
+# The NTK parameterisation's kernel moves as width to the power -FALLS, or falls more steeply.
 FALLS = 0.25
 
 LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 _CLASSES = 10
+# Expected standard deviations over seeds, of points of accuracy and of slopes, for planning.
+_POINTS_SD, _SLOPE_SD = 0.5, 0.02
 
 
 def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
@@ -31,7 +34,7 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
 
 def _scale_claims(scales: tuple[float, ...], name: str) -> list[Claim]:
     """Returns the claims on a parameterisation: rich at the least scale, lazy at the largest."""
-    least, most = min(scales), max(scales)
+    smallest, largest = min(scales), max(scales)
     own = {"dial": "output_scale", "parameterization": name}
     where = f", {LABELS[name]} parameterisation"
 
@@ -48,39 +51,39 @@ def _scale_claims(scales: tuple[float, ...], name: str) -> list[Claim]:
 
     scales_differ = enough("output_scale", 2, "two output scales", learner="network", **own)
     beats = Claim(
-        item=f"points of accuracy at alpha {least:g}, network minus its linearisation{where}",
-        statistic=gap(least),
+        item=f"points of accuracy at alpha {smallest:g}, network minus its linearisation{where}",
+        statistic=gap(smallest),
         above=0.0,
-        conditions=(*learns(least), scales_differ),
+        conditions=(*learns(smallest), scales_differ),
         digits=2,
     )
     # Where both agree at every output scale, agreement is no sign of laziness.
-    matters = shown(beats, "the output scale makes a difference")
+    scale_matters = shown(beats, "the output scale makes a difference")
     return [
         beats,
         Claim(
-            item=f"points of accuracy at alpha {most:g}, network minus its linearisation, within "
-            f"{MARGIN:g}{where}",
-            statistic=gap(most),
+            item=f"points of accuracy at alpha {largest:g}, network minus its linearisation, "
+            f"within {MARGIN:g}{where}",
+            statistic=gap(largest),
             paper=0.0,
             within=MARGIN,
-            seed_sd=0.5,
-            conditions=(*learns(most), matters),
+            seed_sd=_POINTS_SD,
+            conditions=(*learns(largest), scale_matters),
             digits=2,
         ),
         Claim(
-            item=f"distance of the kernel from its start at alpha {most:g}{where}",
-            statistic=moved(most),
+            item=f"distance of the kernel from its start at alpha {largest:g}{where}",
+            statistic=moved(largest),
             below=STILL,
-            conditions=(matters,),
+            conditions=(scale_matters,),
         ),
         Claim(
-            item=f"the same at alpha {least:g}, more than at {most:g}{where}",
-            statistic=minus(moved(least), moved(most)),
+            item=f"distance of the kernel at alpha {smallest:g} minus that at {largest:g}{where}",
+            statistic=minus(moved(smallest), moved(largest)),
             above=STILL,
-            conditions=(*learns(least), scales_differ),
+            conditions=(*learns(smallest), scales_differ),
         ),
-        _lazy_slope(scales, own, where, matters),
+        _lazy_slope(scales, own, where, scale_matters),
     ]
 
 
@@ -96,13 +99,13 @@ def _lazy_slope(
         statistic=slope("weight_movement", "output_scale", **lazy),
         paper=-1.0,
         within=SLOPE_MARGIN,
-        seed_sd=0.02,
+        seed_sd=_SLOPE_SD,
         conditions=(matters, enough("output_scale", 3, "three output scales", **lazy)),
     )
 
 
 def _width_claims(widest: int) -> list[Claim]:
-    """Returns the claims on muP beside the NTK parameterisation."""
+    """Returns the claims on muP compared with the NTK parameterisation."""
     own = {"dial": "width", "learner": "network"}
     mup, ntk = ({**own, "parameterization": name} for name in ("mup", "ntk"))
     at = {"width_factor": widest}
@@ -123,7 +126,7 @@ def _width_claims(widest: int) -> list[Claim]:
             statistic=slope("kernel_distance", "width_factor", **ntk),
             below=-FALLS,
             conditions=(
-                above_chance("the network", classes=_CLASSES, **ntk),
+                above_chance("the network at all widths", classes=_CLASSES, **ntk),
                 enough("width_factor", 3, "three widths", **ntk),
             ),
         ),
