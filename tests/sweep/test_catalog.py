@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import gallery, machine, papers
+from lsa_jax.reporting import machine, reproduction
 from lsa_jax.sweep import catalog, config_files, gallery_pages, registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +68,7 @@ def test_costs_and_status_are_those_of_the_records(found):
     assert quickstart.seconds == took > 60
     least = "at least " if record["partly_timed"] else ""
     assert quickstart.cost == f"{least}{machine.duration(took)} on 2 cores"
-    assert quickstart.published.status == "2 of 2 shown, 2 measured"
+    assert quickstart.published.status == reproduction.counts(record["claims"])
     assert variant(found, "configs/quickstart.py:small").cost == "not published"
     assert variant(found, "configs/quickstart.py:quick").seconds is None
 
