@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import machine, reproduction
+from lsa_jax.reporting import gallery, machine, papers, reproduction
 from lsa_jax.sweep import catalog, config_files, gallery_pages, registry
 
 ROOT = Path(__file__).resolve().parents[2]
