@@ -56,14 +56,7 @@ class Runs(NamedTuple):
         return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
 
     def where(self, **settings: object) -> "Runs":
-        """Returns the runs with these settings; a tuple accepts each of its members.
-
-        Raises:
-            ValueError: neither the planned nor the finished runs have a setting of this name.
-        """
-        known = {*self.planned, *self.finished}
-        if known and (unknown := settings.keys() - known):
-            raise ValueError(f"runs have no setting {unknown.pop()!r}; they have {sorted(known)}")
+        """Returns the runs with these settings; a tuple accepts each of its members."""
         planned, finished = (_having(rows, settings) for rows in self[:2])
         return self._replace(planned=planned, finished=finished)
 
