@@ -32,7 +32,7 @@ class _PathParser(flags.ArgumentParser):
     """Reads a path as users write it: ~, $HOME and a slash at its end, which shells may leave."""
 
     def parse(self, argument: str) -> str:
-        """Returns the path that is meant; "" stays what it is."""
+        """Expands `~` and environment variables in a path; an empty path stays empty."""
         path = os.path.expanduser(os.path.expandvars(argument))
         return path.rstrip("/") or path
 

@@ -1,8 +1,8 @@
 """Checks of array arguments: which numbers, shapes and keys a public function accepts.
 
 Every check returns the argument as an array that can be computed with, or raises `InputError` with
-one line: the argument's name, its value, what is accepted and the way out. Arrays that jax traces
-pass through: their shape and type are checked, their entries are not known yet.
+one line: the argument's name, its value, the accepted values and the way out. For arrays that jax
+traces only shape and type are checked, because their entries are not known yet.
 """
 
 import contextlib

@@ -113,7 +113,7 @@ def _empty(tree: FileTree, base: str) -> list[str]:
 
 
 def _refuse_deeper(tree: FileTree, classes: Classes, base: str, known: int) -> None:
-    """Raises where a folder below those that divide the pictures may be a split."""
+    """Refuses a train or test folder nested below the folders of the classes."""
     for names in classes.values():
         for name in names:
             for part in _below(name, base)[known:-1]:

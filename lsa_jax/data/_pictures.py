@@ -24,7 +24,7 @@ class PictureWarning(UserWarning):
 
 
 def warn(directory: Path, remarks: list[str]) -> None:
-    """Warns in one line of what was left out of a folder; says nothing where that is nothing."""
+    """Warns in one line about the files of a folder that were left out, if there are any."""
     if remarks:
         warnings.warn(f"{directory}: {'; '.join(remarks)}", PictureWarning, stacklevel=3)
 

@@ -150,7 +150,7 @@ def did_you_mean(name: str, directory: Path) -> str:
 
 
 def _above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
-    """Returns the nearest folder above a data folder that holds what was looked for, or None."""
+    """Returns the nearest of three parent folders for which `holds` is true, or None."""
     parents = list(Path(os.path.abspath(directory)).parents)[:3]
     return next((parent for parent in parents if holds(parent)), None)
 

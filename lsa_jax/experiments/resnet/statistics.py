@@ -41,7 +41,7 @@ def by_cell(
         by: columns of the settings, such as the width.
         column: of the errors.
         best: whether each may be the best of all by luck, for which Bonferroni's correction allows.
-        chosen: candidates of which each seed has the one with the least test error.
+        chosen: candidates; each seed uses the one with its least test error.
     """
     groups, samples = list(own.finished.groupby(list(by), dropna=False)), {}
     tries = len(groups) if best else 1

@@ -29,9 +29,8 @@ def describe_pairs(found: pd.DataFrame) -> dict[str, float]:
         found: one row a pair.
 
     Returns:
-        By name: `pairs`, number of pairs of the size with the fewest, of which no two are equal in
-        every quantity; `sizes`, number of sizes; `train_accuracy`, mean over pairs, the least of
-        all sizes.
+        By name: `pairs`, number of distinct pairs at the size with the fewest; `sizes`, number of
+        sizes; `train_accuracy`, mean over pairs, the least of all sizes.
     """
     distinct = found.drop_duplicates(["m", *QUANTITIES]).groupby("m").size()
     accuracy = 1 - found.groupby("m")["train_error"].mean()

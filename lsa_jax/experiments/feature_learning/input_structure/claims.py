@@ -109,8 +109,8 @@ def _gap(words: str, paper: str, first: Statistic, second: Statistic, **options:
 def _worse(config: ml_collections.ConfigDict, own: Panel) -> Claim:
     """Returns the claim that a student is worse on the injected part, if all learn their labels.
 
-    Direct training learns the data set's labels; the student its teacher's, of which a constant
-    has the largest class right.
+    Direct training learns the labels of the data set; the student learns its teacher's labels.
+    Chance is the share of the largest class in either.
     """
     part = {"column": "test_labelled_part", "chance": "largest_label"}
     papers = own["teacher_size"] == TEACHERS[config.data.dataset] and own["share"] == 0.5

@@ -3,7 +3,7 @@
 "Theta(1)" is a quantity that varies by less than a factor while k grows, "O(1)" one whose exponent
 in k, fitted on logarithmic scales, is not above 0, and "Omega(1)" one whose exponent is not below
 0. "From some k0 on" names no k0: such statements are decided in the upper half of the k of the
-sweep, since a k0 chosen by what is to be shown would presuppose it.
+sweep: a k0 chosen to fit the results would assume the conclusion.
 """
 
 import functools

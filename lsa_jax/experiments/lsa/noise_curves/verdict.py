@@ -37,7 +37,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         word: "rich", "lazy", "rich kernel, no gain" or "undecided".
-        sentence: the word with the numbers, and what is missing where it is undecided.
+        sentence: the word with its numbers; where undecided, the missing evidence too.
         claims: the two comparisons that decide it.
     """
 

@@ -98,7 +98,7 @@ def _theorem_claims(config: Config, task: Mapping[str, int]) -> list[Claim]:
     """Returns the claims of theorems 2 and 3 and of corollary 7.1: a risk above or below a bound.
 
     They are about all N and numbers of features up to one, which is the hardest. Theorem 3 is about
-    all weights: with fewer examples than features, those that were found are of the examples.
+    all weights: with fewer examples than features, learned features depend on the examples.
     """
     most, risk = most_samples(task["d"], task["outputs"]), RISK * config.alpha**2
     where, chosen = f"linear F, d = {task['d']:g}, degree {task['outputs']:g}", candidates(config)
