@@ -285,7 +285,7 @@ def configured_points(*, sweep: bool) -> tuple[ml_collections.ConfigDict, list[P
                 f"{override} is given to a command that runs one point; accepted: the point's own "
                 "fields, such as --config.seed=0, or the same with launch.sweep"
             )
-        overridden[name] = parse(name, written, settings.FIELDS)
+        overridden[name] = parse(name, written, settings.fields)
         set_fields(config, {name: overridden[name]})
     settings.validate(config)
     if not sweep:

@@ -65,7 +65,7 @@ def main() -> None:
     """Prints the configuration that --config names."""
     _cli.end_with_reader()
     config, points = _cli.configured_points(sweep=True)
-    fields = _wanted(load_settings(config.experiment).FIELDS)
+    fields = _wanted(load_settings(config.experiment).fields)
     values, axes = flatten(config), catalog.swept(points)
     path = papers.split_config(_cli.require("config", _cli.CONFIG.value))[0]
     print(": ".join(filter(None, papers.item_and_claim(path))))

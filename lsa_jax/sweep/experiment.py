@@ -1,6 +1,6 @@
 """What every experiment gives to the sweep that runs it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ from lsa_jax.reporting.measure_names import EXAMPLES, SHARE, is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.report import Report
 from lsa_jax.sweep.conditions import digest
-from lsa_jax.sweep.points import Point
+from lsa_jax.sweep.points import Point, group_points
 
 # Below a group's directory: what is worth nothing once the group's results are stored. The sweep
 # removes it then.
@@ -97,43 +97,43 @@ def no_data(points: list[Point], data_dir: Path | None) -> None:
     del points, data_dir
 
 
-def with_settings(
-    group: list[Point],
-    outcomes: list[Outcome],
-    settings_of: Callable[[ml_collections.ConfigDict], dict[str, Any]],
-) -> list[Outcome]:
-    """Returns outcomes whose metrics begin with what their points are, also where it was not swept.
-
-    Args:
-        group: points.
-        outcomes: one a point; what they measured has the last word.
-        settings_of: `(config) -> columns` of a point.
-    """
-    return [
-        outcome._replace(metrics=settings_of(point.config) | outcome.metrics)
-        for point, outcome in zip(group, outcomes, strict=True)
-    ]
-
-
 class Experiment(NamedTuple):
-    """One question as four functions, in the order in which a sweep calls them.
+    """An experiment, for the sweep that runs it.
 
     Attributes:
-        load: `(points, data_dir) -> data`. Reads what the points need; raises `InputError`
-            on missing or damaged data, before anything is written.
-        groups: `(points) -> list of lists of points`. Points of a group run together as replicas.
-            A function of all points alone, never of which of them are done, so that a resumed sweep
-            compiles the same programs.
         run: `(group, data, directory, progress) -> one Outcome a point`. `directory` is the group's
-            own and holds its checkpoints, and `SCRATCH` below it; `progress(fraction)` tells how
-            much of the group is done.
+            own, for checkpoints, and `SCRATCH` below it for files that are not needed after the
+            run; `progress(fraction)` reports the share of the group that is done.
         report: `(config, results, workdir) -> Report`, from the table of all results.
-        on_host: `(config) -> whether` its points are computed by numpy and scipy on the host, so
-            that nothing is compiled for a device.
+        load: `(points, data_dir) -> data`. Reads the points' data; raises `InputError` where they
+            are missing or damaged, before anything is written.
+        varying: fields in which points of a group may differ, which run together as replicas; or
+            `(config) -> fields` where this depends on the point. Without any, points run alone. All
+            of a sweep is grouped, also where some points are done: a resumed sweep compiles the
+            same programs.
+        columns: `(config) -> values by name` that the results have for every point, also where
+            they were not swept. Metrics of the same name replace them.
+        arrange: orders the points of a group, before it is cut.
+        in_parts: whether groups are cut into parts of at most `config.max_replicas` points.
+        on_host: `(config) -> bool`; True where a point is computed by numpy and scipy on the
+            host, without programs for a device.
     """
 
-    load: Callable[[list[Point], Path | None], Any]
-    groups: Callable[[list[Point]], list[list[Point]]]
     run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
     report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]
+    load: Callable[[list[Point], Path | None], Any] = no_data
+    varying: Collection[str] | Callable[[ml_collections.ConfigDict], Collection[str]] = ()
+    columns: Callable[[ml_collections.ConfigDict], dict[str, Any]] = lambda config: {}
+    arrange: Callable[[list[Point]], list[Point]] = lambda group: group
+    in_parts: bool = False
     on_host: Callable[[ml_collections.ConfigDict], bool] = lambda config: False
+
+    def groups(self, points: list[Point]) -> list[list[Point]]:
+        """Returns the points that run together."""
+        names = self.varying
+        parts = []
+        for group in group_points(points, names if callable(names) else lambda config: names):
+            group = self.arrange(group)
+            size = group[0].config.max_replicas if self.in_parts else len(group)
+            parts += [group[first : first + size] for first in range(0, len(group), size)]
+        return parts

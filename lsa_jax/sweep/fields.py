@@ -1,11 +1,12 @@
-"""What an experiment may be told: a table of fields, each with its default and what it accepts.
+"""Configuration fields of an experiment: defaults, accepted values, rules and the sweep.
 
 Nothing here imports jax, so that a mistake in a configuration costs a fraction of a second.
 """
 
 import ast
 import difflib
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import ml_collections
@@ -61,27 +62,6 @@ def measure_fields(names: Iterable[str] = NAMES, why: str = "") -> dict[str, Fie
     }
 
 
-def default_config(fields: Mapping[str, Field]) -> ml_collections.ConfigDict:
-    """Returns the nested, locked configuration that holds every field's default.
-
-    Args:
-        fields: fields by dotted name, such as "data.image_size".
-    """
-    config = ml_collections.ConfigDict()
-    for name, field in fields.items():
-        *path, last = name.split(".")
-        node = config
-        for part in path:
-            if part not in node:
-                node[part] = ml_collections.ConfigDict()
-            node = node[part]
-        if field.default is None:
-            node[last] = ml_collections.config_dict.placeholder(field.kind.type)
-        else:
-            node[last] = field.default
-    return config.lock()
-
-
 def flatten(
     config: Mapping[str, Any] | ml_collections.ConfigDict, prefix: str = ""
 ) -> dict[str, Any]:
@@ -124,6 +104,85 @@ def check(
     missing = [name for name in fields if name not in flat]
     if missing:
         raise InputError(f"the configuration lacks config.{missing[0]}: {fields[missing[0]].doc}")
+
+
+class Rule(NamedTuple):
+    """A condition on several fields of a configuration.
+
+    Attributes:
+        field: dotted name of the field that an error names.
+        holds: `(config) -> bool`; sees a configuration whose single fields are accepted and in
+            which the rules before it hold.
+        accepted: words of the error, after "accepted: "; `{c.data.k}` stands for the value of a
+            field.
+    """
+
+    field: str
+    holds: Callable[[ml_collections.ConfigDict], Any]
+    accepted: str
+
+    def check(self, config: ml_collections.ConfigDict) -> None:
+        """Raises `InputError` unless the rule holds."""
+        if not self.holds(config):
+            value = flatten(config)[self.field]
+            accepted = self.accepted.format(c=config)
+            raise InputError(f"config.{self.field} is {value!r}; accepted: {accepted}")
+
+
+class Settings(NamedTuple):
+    """The configuration of an experiment.
+
+    Attributes:
+        fields: fields by dotted name, such as "data.image_size".
+        sweep: `(config) -> swept settings`, a dictionary by dotted name for each point.
+        rules: conditions on several fields, in the order in which they are checked.
+        check: `(config) -> None`; raises `InputError` (to be replaced by rules).
+    """
+
+    fields: Mapping[str, Field]
+    sweep: Callable[[ml_collections.ConfigDict], list[dict[str, Any]]]
+    rules: tuple[Rule, ...] = ()
+    check: Callable[[ml_collections.ConfigDict], None] = lambda config: None
+
+    def default_config(self) -> ml_collections.ConfigDict:
+        """Returns the nested, locked configuration that holds every field's default."""
+        config = ml_collections.ConfigDict()
+        for name, field in self.fields.items():
+            *path, last = name.split(".")
+            node = config
+            for part in path:
+                if part not in node:
+                    node[part] = ml_collections.ConfigDict()
+                node = node[part]
+            if field.default is None:
+                node[last] = ml_collections.config_dict.placeholder(field.kind.type)
+            else:
+                node[last] = field.default
+        return config.lock()
+
+    def validate(self, config: ml_collections.ConfigDict) -> None:
+        """Raises unless every field is accepted and all rules hold.
+
+        Raises:
+            InputError: one line that names the field, the value and what is accepted.
+        """
+        check(config, self.fields)
+        for rule in self.rules:
+            rule.check(config)
+        self.check(config)
+
+
+def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Returns every combination of the axes' values, the last axis varying fastest."""
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def product_of(*names: str) -> Callable[[ml_collections.ConfigDict], list[dict[str, Any]]]:
+    """Returns the sweep over fields by dotted name, whose values are in `config.sweep`.
+
+    The values of "model.kind" are those of `config.sweep.kind`. The last field varies fastest.
+    """
+    return lambda config: product({name: config.sweep[name.split(".")[-1]] for name in names})
 
 
 def parse(name: str, written: str, fields: Mapping[str, Field]) -> Any:

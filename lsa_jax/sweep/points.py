@@ -1,9 +1,8 @@
 """From a configuration and its swept settings to the points of a sweep."""
 
-import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,11 +25,6 @@ class Point(NamedTuple):
     id: str
     settings: dict[str, Any]
     config: ml_collections.ConfigDict
-
-
-def product(axes: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-    """Returns every combination of the axes' values, the last axis varying fastest."""
-    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def _point_id(settings: Mapping[str, Any], *, exact: bool = False) -> str:
@@ -136,12 +130,12 @@ def recorded_points(workdir: Path) -> tuple[ml_collections.ConfigDict, list[Poin
 def group_points(
     points: list[Point], varying: Callable[[ml_collections.ConfigDict], Collection[str]]
 ) -> list[list[Point]]:
-    """Puts points together that differ in certain settings alone.
+    """Puts points together that differ in certain fields alone.
 
     Args:
         points: the sweep.
-        varying: which settings, by their names in the configuration, may differ between a point of
-            this configuration and others of its group; none for a point that runs alone.
+        varying: the top-level fields in which a point may differ from others of its group; none
+            for a point that runs alone.
 
     Returns:
         Groups by their first point, each in the order of the points.
@@ -152,12 +146,3 @@ def group_points(
         shared = {name: v for name, v in point.config.to_dict().items() if name not in names}
         found.setdefault(json.dumps(shared, sort_keys=True), []).append(point)
     return list(found.values())
-
-
-def split_groups(groups: list[list[Point]]) -> list[list[Point]]:
-    """Cuts groups, in order, into parts of up to their configuration's `max_replicas`."""
-    return [
-        group[first : first + group[0].config.max_replicas]
-        for group in groups
-        for first in range(0, len(group), group[0].config.max_replicas)
-    ]

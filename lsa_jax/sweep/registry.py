@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Settings
 
 _ROOM = "lsa_jax.experiments"
 
@@ -33,13 +34,13 @@ def _import(name: str, module: str) -> ModuleType:
     return importlib.import_module(f"{_ROOM}.{name.replace('/', '.')}.{module}")
 
 
-def load_settings(name: str) -> ModuleType:
+def load_settings(name: str) -> Settings:
     """Returns the settings of the experiment of this name, without importing jax.
 
     Raises:
         InputError: there is no such experiment.
     """
-    return _import(name, "settings")
+    return _import(name, "settings").SETTINGS
 
 
 def load_experiment(name: str) -> "Experiment":

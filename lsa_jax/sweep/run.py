@@ -88,11 +88,13 @@ def _run_group(
         return [Outcome({}, [], "failed", str(error)) for _ in group]
 
 
-def _result(point: Point, outcome: Outcome, seconds: float) -> dict[str, Any]:
+def _result(
+    point: Point, outcome: Outcome, seconds: float, columns: dict[str, Any]
+) -> dict[str, Any]:
     settings = {name.split(".")[-1]: value for name, value in point.settings.items()}
     status = {"status": outcome.status, "message": outcome.message}
     timings = {"seconds": seconds, **outcome.timings}
-    return {"id": point.id, **settings, **outcome.metrics, **timings, **status}
+    return {"id": point.id, **settings, **columns, **outcome.metrics, **timings, **status}
 
 
 def _group_directory(workdir: Path, group: list[Point]) -> Path:
@@ -110,12 +112,18 @@ def _is_missing(group: list[Point], workdir: Path) -> bool:
 
 
 def _store(
-    group: list[Point], outcomes: list[Outcome], seconds: float, workdir: Path, watch: Watch
+    experiment: Experiment,
+    group: list[Point],
+    outcomes: list[Outcome],
+    seconds: float,
+    workdir: Path,
+    watch: Watch,
 ) -> None:
     for point, outcome in zip(group, outcomes, strict=True):
         if outcome.outcomes is not None:  # before the result, which marks the run as done
             kept_outcomes.write(workdir, point.id, outcome.outcomes)
-        files.write_run(workdir, point.id, _result(point, outcome, seconds), outcome.history)
+        result = _result(point, outcome, seconds, experiment.columns(point.config))
+        files.write_run(workdir, point.id, result, outcome.history)
     for point in group:  # after all of them: a log that fails leaves no result unwritten
         watch.stored(point.id)
     _remove_scratch(_group_directory(workdir, group))
@@ -150,7 +158,8 @@ def _run_groups(
             start = time.monotonic()
             outcomes = _run_group(experiment, group, data, directory, progress)
             seconds = round((time.monotonic() - start) / len(group), 3)
-            everyone.on_first(functools.partial(_store, group, outcomes, seconds, workdir, watch))
+            store = functools.partial(_store, experiment, group, outcomes, seconds, workdir, watch)
+            everyone.on_first(store)
             # What the others have kept of a kernel matrix, where they do not see the folder.
             everyone.in_each(functools.partial(_remove_scratch, directory))
             done += len(group)

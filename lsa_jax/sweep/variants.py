@@ -1,11 +1,12 @@
 """The sizes that a configuration file offers after the colon: `--config=FILE:VARIANT`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import ml_collections
 
 from lsa_jax.errors import InputError
+from lsa_jax.sweep.fields import Settings
 
 SIZE_FOR_TESTS = "quick"  # shows that a program starts, and no claim
 
@@ -57,3 +58,20 @@ def choose(
     if variant not in variants:
         raise UnknownVariantError(variant, ("full", *variants))
     return set_fields(config, variants[variant])
+
+
+def configurations(
+    settings: Settings, full: Mapping[str, Any], **smaller: Mapping[str, Any]
+) -> Callable[[str], ml_collections.ConfigDict]:
+    """Returns `get_config(variant)` of a configuration file.
+
+    Args:
+        settings: of the experiment.
+        full: fields by dotted name that differ from their defaults.
+        **smaller: further variants by name, each with the fields that it changes in the full one.
+    """
+
+    def get_config(variant: str = "full") -> ml_collections.ConfigDict:
+        return choose(set_fields(settings.default_config(), full), variant, smaller)
+
+    return get_config

@@ -249,6 +249,6 @@ def test_measures_that_mean_nothing_are_refused_with_the_reason(name, fields, wh
 
 def test_all_experiments_that_train_a_network_have_measures():
     without = {
-        name for name in registry.names() if "measures" not in registry.load_settings(name).FIELDS
+        name for name in registry.names() if "measures" not in registry.load_settings(name).fields
     }
     assert without == UNTRAINED

@@ -95,10 +95,9 @@ def _walk(
 def sweep(folder: Path) -> np.ndarray:
     """Runs a sweep of three points and writes its report."""
     experiment = Experiment(
-        load=lambda points, data_dir: None,
-        groups=lambda points: [points],
         run=_walk,
         report=lambda *_: Report("Walks", [], [], {}, notes=[]),
+        varying=("seed",),
     )
     config = ml_collections.ConfigDict({"experiment": "walk", "seed": 0})
     points = make_points(config, [{"seed": seed} for seed in range(3)], lambda config: None)

@@ -28,7 +28,8 @@ from lsa_jax.reporting.report import Report, Row
 from lsa_jax.sweep import reports
 from lsa_jax.sweep import run as runner
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome
-from lsa_jax.sweep.points import Point, make_points, product
+from lsa_jax.sweep.fields import product
+from lsa_jax.sweep.points import Point, make_points
 
 EPOCHS = 4
 _KILLS = 3
@@ -88,7 +89,7 @@ def _report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: P
     return Report("A drill", [], [Row("loss", 0.0, mean, None, "shown")], {}, {}, [])
 
 
-EXPERIMENT = Experiment(_load, lambda points: [points[:2], points[2:]], _run, _report)
+EXPERIMENT = Experiment(_run, _report, _load, varying=("seed",))
 
 
 def sweep(workdir: Path, *, stop: Callable[[float], None] = lambda fraction: None) -> pd.DataFrame:

@@ -134,10 +134,7 @@ def test_what_the_host_computes_is_counted_and_not_run():
     def run(*arguments):
         raise AssertionError("it was run")
 
-    def load(points, data_dir):
-        return None
-
-    experiment = Experiment(load, lambda points: [points], run, None, lambda config: True)
+    experiment = Experiment(run, None, varying=("seed",), on_host=lambda config: True)
     config = ml_collections.ConfigDict({"experiment": "lsa/lemmas"})
     found = dry_run.run(experiment, [Point("a", {}, config), Point("b", {}, config)], None)
     assert found == [(dry_run.Solve("a point of lsa/lemmas"), 2)]

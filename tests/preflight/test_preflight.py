@@ -203,9 +203,6 @@ def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
         ran.append([(point.config.seed, point.config.m) for point in group])
         parallel.map_devices(lambda x: x + 1, jax.devices()[:1])(np.zeros((1, group[0].config.m)))
 
-    def load(points, data_dir):
-        return None
-
     def point(seed, m):
         # One that is the same throughout, as the sweep's own is by chance at one point.
         fixed = {"seed": 3, "other_seed": 5}
@@ -214,8 +211,7 @@ def test_groups_that_differ_in_their_seeds_alone_are_gone_through_once():
         return Point(f"{seed}-{m}", {}, config)
 
     points = [point(seed, m) for seed in (3, 4, 5) for m in (1, 2)] + [point(9, 1), point(9, 1)]
-    grouped = [[one] for one in points[:-2]] + [points[-2:]]
-    found = dry_run.run(Experiment(load, lambda points: grouped, run, None), points, None)
+    found = dry_run.run(Experiment(run, None), points, None)
     assert ran == [[(3, 1)], [(3, 2)], [(9, 1), (9, 1)]]
     assert [calls for _, calls in found] == [3 + 1, 3]
 

@@ -47,7 +47,7 @@ def test_data_are_those_that_the_page_of_the_paper_names(found):
 
 def test_no_field_that_names_a_data_set_is_overlooked():
     for experiment in registry.names():
-        for name, field in registry.load_settings(experiment).FIELDS.items():
+        for name, field in registry.load_settings(experiment).fields.items():
             accepts = field.kind.accepts
             if accepts("cifar10") and not accepts("any other text"):
                 assert name == "data.dataset", (experiment, name)

@@ -19,7 +19,10 @@ from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 
 CONFIG = ml_collections.ConfigDict({"experiment": "a"})
-POINTS = [Point(name, {"k": k}, CONFIG) for k, name in enumerate("ab")]
+POINTS = [
+    Point(name, {"k": k}, ml_collections.ConfigDict({"experiment": "a", "k": k}))
+    for k, name in enumerate("ab")
+]
 
 
 @pytest.fixture
@@ -30,7 +33,6 @@ def sweep(tmp_path, monkeypatch):
     """
     experiment = Experiment(
         load=lambda points, data_dir: {"text": data_dir.name, "x": np.zeros(3)},
-        groups=lambda points: [[point] for point in points],
         run=lambda group, data, directory, progress: [Outcome({}, [])],
         report=lambda config, results, workdir: Report("T", [], [], {}),
     )

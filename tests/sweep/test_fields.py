@@ -7,7 +7,7 @@ from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tup
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.sweep import points
-from lsa_jax.sweep.fields import Field, check, default_config, parse
+from lsa_jax.sweep.fields import Field, Rule, Settings, check, parse, product, product_of
 from lsa_jax.sweep.variants import set_fields
 
 FIELDS = {
@@ -21,6 +21,10 @@ FIELDS = {
     "inner.limit": Field(None, optional(integer(1)), "a limit"),
     "choice": Field(1, one_of(1, 2), "a number of two"),
 }
+
+
+def default_config(fields):
+    return Settings(fields, product_of()).default_config()
 
 
 def test_defaults_are_accepted_and_nested():
@@ -115,7 +119,7 @@ def test_a_missing_field_is_named():
 def test_points_hold_their_own_settings_and_leave_the_configuration_alone():
     config = settings.default_config()
     made = points.make_points(
-        config, points.product({"noise": (0.0, 2.0), "seed": (0, 1)}), settings.validate
+        config, product({"noise": (0.0, 2.0), "seed": (0, 1)}), settings.validate
     )
     assert [point.id for point in made] == [
         "noise=0-seed=0",
@@ -162,3 +166,19 @@ def test_ids_of_points_differ_where_settings_do(values, ids):
 def test_a_field_that_a_file_sets_to_another_type_is_named():
     with pytest.raises(InputError, match="a config field has another type: .*'count'"):
         set_fields(default_config(FIELDS), {"count": "many"})
+
+
+def test_a_rule_over_several_fields_names_its_field_and_the_values_of_others():
+    rule = Rule("inner.limit", lambda c: (c.inner.limit or 0) <= c.count, "at most {c.count}")
+    settings = Settings(FIELDS, product_of("inner.limit", "count"), (rule,))
+    config = settings.default_config()
+    settings.validate(config)
+    with pytest.raises(InputError, match="config.inner.limit is 4; accepted: at most 3"):
+        settings.validate(set_fields(config, {"inner.limit": 4}))
+
+
+def test_a_sweep_is_the_product_of_its_axes_the_last_one_fastest():
+    config = ml_collections.ConfigDict({"sweep": {"kind": ("a", "b"), "seed": (0, 1)}})
+    points = [tuple(point.values()) for point in product_of("model.kind", "seed")(config)]
+    assert points == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    assert list(product_of("model.kind")(config)[0]) == ["model.kind"]

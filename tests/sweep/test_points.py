@@ -6,13 +6,9 @@ import pytest
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.lemmas import settings as lemmas_settings
 from lsa_jax.reporting import files
-from lsa_jax.sweep.points import (
-    group_points,
-    make_points,
-    product,
-    recorded_points,
-    split_groups,
-)
+from lsa_jax.sweep.experiment import Experiment
+from lsa_jax.sweep.fields import product
+from lsa_jax.sweep.points import make_points, recorded_points
 
 
 @pytest.fixture
@@ -24,13 +20,17 @@ def points():
     return make_points(config, sweep, lambda config: None)
 
 
+def groups_of(points, varying, **named):
+    return Experiment(run=None, report=None, varying=varying, **named).groups(points)
+
+
 def ids(groups):
     return [[tuple(point.settings.values()) for point in group] for group in groups]
 
 
 def test_groups_differ_in_the_named_settings_alone_and_keep_the_order_of_the_points(points):
     mixed = points[::-1][::2] + points[::-1][1::2]
-    groups = group_points(mixed, lambda config: ("seed",))
+    groups = groups_of(mixed, ("seed",))
     assert ids(groups) == [
         [(1, 2, 2), (1, 2, 0), (1, 2, 1)],
         [(1, 1, 1), (1, 1, 2), (1, 1, 0)],
@@ -40,17 +40,17 @@ def test_groups_differ_in_the_named_settings_alone_and_keep_the_order_of_the_poi
 
 
 def test_what_may_differ_depends_on_the_point(points):
-    groups = group_points(points, lambda config: ("seed",) if config.width == 1 else ())
+    groups = groups_of(points, lambda config: ("seed",) if config.width == 1 else ())
     assert [len(group) for group in groups] == [1] * 6 + [3] * 2
-    by_data = group_points(points, lambda config: ("data", "seed"))
+    by_data = groups_of(points, ("data", "seed"))
     assert [{settings[0] for settings in group} for group in ids(by_data)] == [{2}, {1}]
 
 
 def test_groups_are_cut_at_the_most_replicas_of_their_configuration(points):
-    groups = group_points(points, lambda config: ("seed",))
-    parts = split_groups(groups)
+    parts = groups_of(points, ("seed",), in_parts=True, arrange=lambda group: group[::-1])
     assert [len(part) for part in parts] == [2, 1] * 4
-    assert sum(parts, []) == sum(groups, [])
+    assert sum(parts, []) == sum((g[::-1] for g in groups_of(points, ("seed",))), [])
+    assert groups_of(points, ()) == [[point] for point in points]
 
 
 def test_a_folder_written_before_a_setting_was_there_is_read_with_its_default(tmp_path):

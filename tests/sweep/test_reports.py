@@ -28,7 +28,7 @@ def report(tmp_path, monkeypatch):
         assert (results["status"] == "ok").any()
         return Report("T", [], CLAIMS, {})
 
-    experiment = Experiment(None, None, None, make)
+    experiment = Experiment(None, make)
     monkeypatch.setattr(reports, "load_experiment", lambda name: experiment)
     config = settings.default_config()
     points = make_points(config, settings.sweep(config), settings.validate)

@@ -15,7 +15,7 @@ import pytest
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.reporting import files, heartbeat
 from lsa_jax.sweep import reports, run
-from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point, make_points, recorded_points
 from lsa_jax.sweep.run import run_groups, run_sweep
 
@@ -220,7 +220,7 @@ def test_a_log_that_fails_leaves_no_result_of_its_group_unwritten(tmp_path):
 
     watch = run.UNWATCHED._replace(stored=fail)
     with pytest.raises(ConnectionError, match="a cannot be sent"):
-        run._store(group, [Outcome({"k": 1}, [])] * 2, 1.0, tmp_path, watch)
+        run._store(Experiment(None, None), group, [Outcome({"k": 1}, [])] * 2, 1.0, tmp_path, watch)
     assert len(files.read_results(tmp_path, "ab")) == 2
 
 
@@ -228,7 +228,7 @@ def test_what_a_group_told_that_was_killed_once_its_results_were_stored_is_remov
     group = [Point("a", {}, ml_collections.ConfigDict())]
     heartbeat.Heartbeat(tmp_path / "groups" / "a", ["a"])
     assert run._missing([group], tmp_path, run.UNWATCHED) == [0] and heartbeat.read(tmp_path)
-    run._store(group, [Outcome({}, [])], 1.0, tmp_path, run.UNWATCHED)
+    run._store(Experiment(None, None), group, [Outcome({}, [])], 1.0, tmp_path, run.UNWATCHED)
     assert run._missing([group], tmp_path, run.UNWATCHED) == []
     assert heartbeat.read(tmp_path) == []
 

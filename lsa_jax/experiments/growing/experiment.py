@@ -8,7 +8,6 @@ grows in stages, always by its last block or by what LAG@k chooses (`stacking`).
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,20 +29,14 @@ from lsa_jax.experiments.growing.tasks import (
     load,
     make_task,
 )
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_settings
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.growth import Operator
 from lsa_jax.training.lag import grow_all
 from lsa_jax.training.measuring import Measuring
 from lsa_jax.training.steps import NetworkState, Part, train_one, train_parts
 
 # Settings in which the points of a group may differ: they share the shallow network.
-_VARYING = ("index", "block_size", "source", "strategy")
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts the operators, or strategies, of a network, schedule and seed together."""
-    return group_points(points, lambda config: _VARYING)
 
 
 def operator_of(config: ml_collections.ConfigDict) -> Operator:
@@ -201,11 +194,13 @@ def run(
         outcomes = run_stacking(group, material.text, scratch, progress)
     else:
         outcomes = _run_operators(group, material, scratch, progress)
-    return with_settings(group, outcomes, _settings_of)
+    return outcomes
 
 
-def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    return {name.split(".")[-1]: config[name] for name in AXES[config.question]}
-
-
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(
+    load=load,
+    run=run,
+    report=make_report,
+    varying=("index", "block_size", "source", "strategy"),
+    columns=lambda config: {name.split(".")[-1]: config[name] for name in AXES[config.question]},
+)

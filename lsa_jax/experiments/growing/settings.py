@@ -11,9 +11,7 @@ import ml_collections
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
 
 _KIND, _SCHEDULE = one_of("encoder", "decoder"), one_of("constant", "cosine")
 _SEED, _INDEX, _BLOCK, _SOURCE = integer(0), integer(0), integer(1), one_of("copy", "random")
@@ -111,11 +109,6 @@ AXES: dict[str, tuple[str, ...]] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: network x schedule x seed x operator or strategy.
 
@@ -191,16 +184,15 @@ def _check_stages(config: ml_collections.ConfigDict) -> None:
             _refuse("sweep.block_size", size, f"divisors of added = {config.added}")
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     _check_sizes(config)
     (_check_stages if config.question == "stacking" else _check_operator)(config)
     if config.optimizer.warmup_steps >= total_steps(config):
         steps = total_steps(config)
         _refuse("optimizer.warmup_steps", config.optimizer.warmup_steps, f"below {steps} steps")
     _check_downstream(config)
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -33,7 +33,7 @@ from lsa_jax.experiments.stability.samples import (
 from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
-from lsa_jax.sweep.points import Point, group_points, split_groups
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.measuring import Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, placed, run_segments
 
@@ -58,11 +58,6 @@ class PairPrograms(NamedTuple):
     advance: Callable
     measure: Callable
     connect: Callable | None
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts up to `max_replicas` pairs together that differ in nothing else."""
-    return split_groups(group_points(points, lambda config: ("pair",)))
 
 
 def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
@@ -293,4 +288,4 @@ def run(
     ]
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("pair",), in_parts=True)

@@ -8,9 +8,7 @@ import ml_collections
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
 
 LINEAR = ("logistic", "linear_regression")
 NETWORKS = ("resnet", "linearized_resnet")
@@ -97,11 +95,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: learner x perturbation x seed x m x pair.
 
@@ -125,13 +118,8 @@ def report_step(config: ml_collections.ConfigDict) -> int:
     return max(config.stops) if config.report_step is None else config.report_step
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted and the fields fit together.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     if not config.stops or list(config.stops) != sorted(set(config.stops)):
         raise InputError(f"config.stops is {config.stops}; accepted: one or more, rising")
     if report_step(config) not in config.stops:
@@ -202,3 +190,7 @@ def _check_linear(config: ml_collections.ConfigDict) -> None:
                 f"config.training.{name} is {config.training[name]}; accepted for the linear "
                 f"learner {config.learner!r}: {plain}"
             )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

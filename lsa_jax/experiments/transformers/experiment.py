@@ -17,21 +17,13 @@ from lsa_jax.experiments.transformers.tasks import make_lists
 from lsa_jax.experiments.transformers.theorems import run_theorem
 from lsa_jax.experiments.transformers.training import run_training
 from lsa_jax.experiments.transformers.value_step import run_step
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point
 
 # Settings in which the replicas of a group may differ.
-_VARYING = ("seed", "value_scale", "randomness")
 
 
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts runs from random V together that differ in lists and V_0 alone; others are single."""
-    return group_points(
-        points, lambda config: _VARYING if config.question == "value_random" else ()
-    )
-
-
-def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
     names = ["vocabulary_size", "sequence_length", "list_length", *AXES[config.question], "seed"]
     if config.question == "value_step":
         names.append("gradient")
@@ -53,13 +45,16 @@ def run(
         outcomes = [run_step(config, tasks[0])]
     else:
         outcomes = [run_theorem(config, tasks[0])]
-    return with_settings(group, outcomes, _settings_of)
+    return outcomes
 
 
 EXPERIMENT = Experiment(
-    load=no_data,
-    groups=groups,
     run=run,
     report=make_report,
+    # Runs from a random V share a program; others are single.
+    varying=lambda config: (
+        ("seed", "value_scale", "randomness") if config.question == "value_random" else ()
+    ),
+    columns=_columns,
     on_host=lambda config: config.question != "value_random",
 )

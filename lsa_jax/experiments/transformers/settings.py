@@ -8,8 +8,7 @@ import ml_collections
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_ANY
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 
 # What each question sweeps beside cases and seeds.
 AXES: dict[str, tuple[str, ...]] = {
@@ -71,11 +70,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: case x the question's own axes x seed.
 
@@ -110,13 +104,8 @@ def _has_more_sets(tokens: int, length: int) -> bool:
     return False
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     if config.measures and config.question in ("value_fixed", "value_near"):
         raise InputError(
             f"config.measures is {config.measures!r}; accepted for the question "
@@ -139,3 +128,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.sequence_length is {length}; accepted: lengths with at most {MAX_SETS} sets "
             f"of L = {tokens} tokens"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -30,7 +30,7 @@ from lsa_jax.experiments.feature_learning.resnet import NUM_STAGES, last_filters
 from lsa_jax.experiments.feature_learning.streams import FilterClouds
 from lsa_jax.models import Model
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import epoch_order, init_key
 
 
@@ -49,11 +49,6 @@ def load(points: list[Point], data_dir: Path | None) -> TaskData:
         train=task.train._replace(inputs=(task.train.inputs - mean) / std),
         test=task.test._replace(inputs=(task.test.inputs - mean) / std),
     )
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts the seeds of a width together."""
-    return group_points(points, lambda config: ("seed",))
 
 
 def _optimizer(config: ml_collections.ConfigDict) -> optax.GradientTransformation:
@@ -257,4 +252,4 @@ def run(
     return list(backend.for_each(outcome, range(len(group))).values())
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))

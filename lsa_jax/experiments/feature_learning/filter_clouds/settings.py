@@ -9,8 +9,7 @@ import ml_collections
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 
 _SEED, _FILTERS = integer(0), integer(2)
 
@@ -42,11 +41,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: width x seed."""
     return [
@@ -56,13 +50,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     ]
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     epochs = config.epochs
     if not epochs or list(epochs) != sorted(set(epochs)):
         raise InputError(f"config.epochs is {epochs}; accepted: one epoch or more, rising")
@@ -72,3 +61,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
         raise InputError(
             f"config.gradient_steps is {config.gradient_steps}; accepted: multiples of 3"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -25,17 +25,12 @@ from lsa_jax.experiments.feature_learning.learning import settings as network_se
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task
 from lsa_jax.experiments.feature_learning.streams import FixedFeatures
 from lsa_jax.experiments.feature_learning.truncated_relu import truncated_relu
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
 # The hinge is made smooth over this much of the margin, for L-BFGS.
 _BEND = 0.1
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts a case's networks together, and the linear models of a seed that differ in N alone."""
-    return group_points(points, lambda config: ("seed",) if config.learner == "network" else ("N",))
 
 
 def network_point(point: Point) -> Point:
@@ -212,18 +207,19 @@ def run(
         outcomes = _run_networks(group, directory, progress)
     else:
         outcomes = _run_linear(group, progress)
-    return with_settings(group, outcomes, _settings_of)
+    return outcomes
 
 
-def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
     own = () if config.learner == "network" else ("N",)
     return {name: config[name] for name in ("learner", "num_patterns", "k", "seed", *own)}
 
 
 EXPERIMENT = Experiment(
-    load=no_data,
-    groups=groups,
     run=run,
     report=make_report,
+    # Linear models of a seed that differ in N alone share their features.
+    varying=lambda config: ("seed",) if config.learner == "network" else ("N",),
+    columns=_columns,
     on_host=lambda config: config.learner != "network",
 )

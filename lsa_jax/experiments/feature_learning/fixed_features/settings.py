@@ -8,8 +8,7 @@ import ml_collections
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.learning import settings
-from lsa_jax.sweep.fields import Field, check, experiment_field
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field
 
 _SEED, _N = integer(0), integer(1)
 FEATURES = ("neurons", "rbf")
@@ -57,11 +56,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: for each (D, k) the networks, then linear models.
 
@@ -84,13 +78,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     if config.k % 2 == 0 or config.k > config.num_patterns:
         raise InputError(
             f"config.k is {config.k}; accepted: odd numbers up to num_patterns, "
@@ -101,3 +90,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.network.batch_size is {config.network.batch_size}; accepted: divisors of the "
             f"{config.num_train} training examples"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

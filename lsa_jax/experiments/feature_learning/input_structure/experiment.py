@@ -31,19 +31,9 @@ from lsa_jax.experiments.feature_learning.resnet import quadratic_network, resne
 from lsa_jax.experiments.feature_learning.streams import InputStructure
 from lsa_jax.models.model import Model, accepted
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.points import Point
 
 # Settings in which the points of a group may differ.
-_VARYING = ("size", "share", "seed")
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts all students of a teacher together, and all networks that are trained directly."""
-
-    def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
-        return (*_VARYING, "teacher_size") if config.learner == "direct" else _VARYING
-
-    return group_points(points, varying)
 
 
 def build_model(config: ml_collections.ConfigDict, size: int, num_classes: int) -> Model:
@@ -341,4 +331,15 @@ def _kind(point: Point) -> tuple[float, ...]:
     return (config.size, config.share) if config.learner == "student" else (config.size,)
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(
+    load=load,
+    run=run,
+    report=make_report,
+    # All students of a teacher run together, and all networks that are trained directly.
+    varying=lambda config: (
+        "size",
+        "share",
+        "seed",
+        *(("teacher_size",) if config.learner == "direct" else ()),
+    ),
+)

@@ -8,8 +8,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 
 _SEED, _SIZE, _SHARE = integer(0), integer(1), number(0, 1)
 _INJECTED = one_of("gaussian", "tiny_imagenet")
@@ -67,11 +66,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: direct networks, then students by teacher."""
     axes = config.sweep
@@ -90,13 +84,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     ]
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     if config.measures and config.model != "fc":
         raise InputError(
             f"config.measures is {config.measures!r}; batch normalisation couples the examples of "
@@ -112,3 +101,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.data.injected is 'tiny_imagenet'; accepted with the grey images of "
             f"{config.data.dataset}: 'gaussian'"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -28,18 +28,12 @@ from lsa_jax.experiments.feature_learning.learning.stages import FIRST_STEPS, Le
 from lsa_jax.experiments.feature_learning.learning.tasks import PatternTask, make_task
 from lsa_jax.experiments.feature_learning.learning.training import LearnerState
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_last_measures
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
-_VARYING = ("seed", "ntk_rate", "random_features_rate")
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts points together that differ only in the seed, and in the rates of fixed features."""
-    return group_points(points, lambda config: _VARYING)
 
 
 def _make_tasks(group: list[Point]) -> list[PatternTask]:
@@ -176,9 +170,8 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=no_data,
-    groups=groups,
     run=run,
     report=make_report,
+    varying=("seed", "ntk_rate", "random_features_rate"),
     on_host=lambda config: config.learner in EXACT,
 )

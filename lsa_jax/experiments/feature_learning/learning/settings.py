@@ -12,8 +12,7 @@ import ml_collections
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.feature_learning.numbers import FEATURE_LEARNING
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 from lsa_jax.sweep.variants import set_fields
 
 LEARNERS = (
@@ -115,11 +114,6 @@ FIELDS: dict[str, Field] = {
         ("network", "two_step"), tuple_of(_LEARNER), "with structure, at other weightings"
     ),
 }
-
-
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
 
 
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
@@ -227,13 +221,8 @@ def is_in_pattern_space(config: ml_collections.ConfigDict) -> bool:
     return config.data.dictionary == "orthonormal" and config.data.noise_std == 0
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     data = config.data
     if data.k > data.num_patterns:
         raise InputError(
@@ -259,3 +248,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.batch_size is {config.batch_size}; accepted: divisors of the "
             f"{data.num_train} training examples"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -36,7 +36,7 @@ from lsa_jax.models import Dense, Model, Relu, network
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
 from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
@@ -102,11 +102,6 @@ def make_mixture(config: ml_collections.ConfigDict) -> Cloud:
     signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * data.k)).reshape(data.k, -1).T
     centres = Dataset((signs @ np.asarray(matrix).T).astype(np.float32), signs.prod(axis=1))
     return Cloud(*parts, centres=centres)
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts all seeds of a scale together."""
-    return group_points(points, lambda config: ("seed",))
 
 
 def build_model(config: ml_collections.ConfigDict, d: int) -> Model:
@@ -333,4 +328,4 @@ def _outcome(
     return Outcome(described | last | start, [*history, *pictures])
 
 
-EXPERIMENT = Experiment(load=load, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))

@@ -8,8 +8,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 
 _SEED, _STD = integer(0), number(0, above=True)
 
@@ -53,11 +52,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: scales of the initial weights x seeds."""
     seeds = [{"seed": seed} for seed in config.sweep.seed]
@@ -65,13 +59,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return [{"init_std": scale} | seed for scale in scales for seed in seeds] if scales else seeds
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     steps = config.pictures
     if len(steps) < 2 or list(steps) != sorted(set(steps)):
         raise InputError(f"config.pictures is {steps}; accepted: two steps or more, rising")
@@ -79,3 +68,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
         raise InputError(f"config.data.classes is {config.data.classes}; accepted: two classes")
     if config.data.dataset == "gaussian_mixture" and config.data.k > config.data.d:
         raise InputError(f"config.data.k is {config.data.k}; accepted: at most d, {config.data.d}")
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

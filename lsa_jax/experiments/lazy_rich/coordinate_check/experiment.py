@@ -22,13 +22,8 @@ from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TRAIN, DigitsTask, load
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.measuring import Course, course_of
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts points together that differ in the seed alone."""
-    return group_points(points, lambda config: ("seed",))
 
 
 def rate_of(config: ml_collections.ConfigDict) -> float:
@@ -134,4 +129,4 @@ def run(
     return outcomes
 
 
-EXPERIMENT = Experiment(load, groups, run, make_report)
+EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))

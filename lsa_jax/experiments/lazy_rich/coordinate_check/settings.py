@@ -4,9 +4,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
 
 OPTIMIZERS = ("sgd", "adam")
 _OPTIMIZER = one_of(*OPTIMIZERS)
@@ -34,21 +32,11 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns every point: update rule x parameterisation x width x seed."""
     names = ("optimizer", "parameterization", "width_factor", "seed")
     return product({name: config.sweep[name] for name in names})
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+SETTINGS = Settings(FIELDS, sweep)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -21,16 +21,7 @@ from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures, with_test
-from lsa_jax.sweep.points import Point, group_points, split_groups
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts trained points together that differ in the seed alone; kernels run alone."""
-
-    def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
-        return () if config.learner == "ntk_finite" else ("seed",)
-
-    return split_groups(group_points(points, varying))
+from lsa_jax.sweep.points import Point
 
 
 def rate_of(config: ml_collections.ConfigDict) -> float:
@@ -123,4 +114,10 @@ def run(
     return with_test(outcomes, task.test)
 
 
-EXPERIMENT = Experiment(load, groups, run, make_report)
+EXPERIMENT = Experiment(
+    load=load,
+    run=run,
+    report=make_report,
+    varying=lambda config: () if config.learner == "ntk_finite" else ("seed",),
+    in_parts=True,
+)

@@ -5,8 +5,7 @@ import ml_collections
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 
 # Who learns: the network; its linearisation at the start, trained likewise; its NTK, exactly.
 LEARNERS = ("network", "linearized", "ntk_finite")
@@ -57,11 +56,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the points of both curves: network by output scale, and by width; their kernels."""
     axes, points = config.sweep, []
@@ -82,13 +76,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted and the fields fit together.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     if not set(MEASURES) <= set(config.measures):
         raise InputError(
             f"config.measures is {config.measures!r}; accepted: {MEASURES!r}, which the report is "
@@ -99,3 +88,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.data.image_size is {config.data.image_size}; accepted: at most "
             f"config.data.background_size, which is {config.data.background_size}"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -13,12 +13,7 @@ from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import DigitsTask, load
 from lsa_jax.models.scaled import FROZEN, network_params
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
-from lsa_jax.sweep.points import Point, group_points, split_groups
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts points together that differ in rate and seed alone."""
-    return split_groups(group_points(points, lambda config: ("learning_rate", "seed")))
+from lsa_jax.sweep.points import Point
 
 
 def run(
@@ -54,4 +49,6 @@ def run(
     return outcomes
 
 
-EXPERIMENT = Experiment(load, groups, run, make_report)
+EXPERIMENT = Experiment(
+    load=load, run=run, report=make_report, varying=("learning_rate", "seed"), in_parts=True
+)

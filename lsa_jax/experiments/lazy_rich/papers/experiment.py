@@ -26,16 +26,11 @@ from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.samples import binomial_error
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key
 
 # Test examples that a network sees at a time.
 _PART = 500
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts the learners of a task and seed together: they share the data and the network."""
-    return group_points(points, lambda config: ("learner",))
 
 
 def _stream(config: ml_collections.ConfigDict, place: int) -> Array:
@@ -192,4 +187,5 @@ def _learn(shared: _Group, task: PaperTask, point: Point) -> Outcome:
     return shared.with_training(outcome, learner)
 
 
-EXPERIMENT = Experiment(load=tasks.load, groups=groups, run=run, report=make_report)
+# The learners of a task and seed share the data and the network.
+EXPERIMENT = Experiment(load=tasks.load, run=run, report=make_report, varying=("learner",))

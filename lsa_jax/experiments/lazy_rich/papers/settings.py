@@ -9,9 +9,7 @@ import ml_collections
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_ANY
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
 
 TASKS = {
     "figure3": "sparse signal, as in figure 3 (Karp et al.)",
@@ -80,26 +78,20 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: task x seed x learner."""
     axes = config.sweep
     return product({"task": axes.task, "seed": axes.seed, "learner": axes.learner})
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     if config.task in ("figure3", "theorem2") and not set(config.measures) <= set(OF_ANY):
         raise InputError(
             f"config.measures is {config.measures!r}; accepted for the task {config.task!r}, whose "
             f"single filter has no layer of features: {OF_ANY!r}"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

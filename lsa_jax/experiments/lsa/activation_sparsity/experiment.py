@@ -20,7 +20,7 @@ from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_settings
+from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 
 
@@ -125,7 +125,14 @@ def run(
     ]
     largest = {"chance": best_constant_accuracy(task.test.targets)}
     outcomes = [outcome._replace(metrics=outcome.metrics | largest) for outcome in outcomes]
-    return with_settings(group, outcomes, experiment.describe)
+    return outcomes
 
 
-EXPERIMENT = Experiment(tasks.load, experiment.groups, run, make_report)
+EXPERIMENT = Experiment(
+    load=tasks.load,
+    run=run,
+    report=make_report,
+    varying=experiment.varying,
+    in_parts=True,
+    columns=experiment.columns,
+)

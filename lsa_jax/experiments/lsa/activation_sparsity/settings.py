@@ -7,9 +7,7 @@ import ml_collections
 
 from lsa_jax.checks import one_of, text
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
 
 _SHARED = ("data.", "model.", "network.", "noise", "seed", "width_factor", "parallel")
 
@@ -25,21 +23,15 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: noise x seed."""
     return product({"noise": config.sweep.noise, "seed": config.sweep.seed})
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted and the fields fit together.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     settings.check_network(config)
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

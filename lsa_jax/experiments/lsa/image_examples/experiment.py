@@ -43,11 +43,6 @@ def run(
     return [Outcome(measures, [measures])]
 
 
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Lets every point run alone."""
-    return [[point] for point in points]
-
-
 def _panel(images: Float[np.ndarray, "n b b c"]) -> Float[np.ndarray, "b w c"]:
     """Lays images side by side, with a white line between them, and clips pixels to [0, 1]."""
     framed = np.pad(images, ((0, 0), (0, 0), (0, 1), (0, 0)), constant_values=1.0)
@@ -89,4 +84,4 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     )
 
 
-EXPERIMENT = Experiment(tasks.load, groups, run, make_report)
+EXPERIMENT = Experiment(load=tasks.load, run=run, report=make_report)

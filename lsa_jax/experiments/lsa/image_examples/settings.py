@@ -4,8 +4,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, text, tuple_of
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.fields import Field, check, experiment_field
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -37,11 +36,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: background x placement x noise.
 
@@ -65,11 +59,10 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted and the fields fit together.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     settings.check_data(config)
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -38,8 +38,8 @@ from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
 from lsa_jax.reporting.measure_names import EXAMPLES, is_measure
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_settings
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
 # Of what training one filter results in.
@@ -47,14 +47,6 @@ _KEPT = ("w_dot_wstar", "ratio", EXAMPLES)
 
 # Entries of noise that are drawn at a time.
 _DRAWN = 10_000_000
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts a network's seeds together, and the kernels of one seed that differ in m only.
-
-    Those share filters and examples: a kernel's filters are the first ones of the next.
-    """
-    return group_points(points, lambda config: ("m",) if config.learner == "kernel" else ("seed",))
 
 
 def noise_sigma(config: ml_collections.ConfigDict) -> float:
@@ -253,18 +245,20 @@ def run(
         outcomes = [Outcome({"test_error": linear_error(point.config)}, []) for point in group]
     else:
         outcomes = _run_kernels(group, progress)
-    return with_settings(group, outcomes, _settings_of)
+    return outcomes
 
 
-def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
     own = {name: config[name] for name in ("learner", "k", "m", "seed")}
     return {"learner": config.learner, "k": config.k, "d": row_length(config)} | own
 
 
 EXPERIMENT = Experiment(
-    load=no_data,
-    groups=groups,
     run=run,
     report=make_report,
+    # Kernels of one seed that differ in m only share filters and examples: a kernel's filters are
+    # the first ones of the next.
+    varying=lambda config: ("m",) if config.learner == "kernel" else ("seed",),
+    columns=_columns,
     on_host=lambda config: config.learner != "network",
 )

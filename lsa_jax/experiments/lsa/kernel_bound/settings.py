@@ -9,8 +9,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
-from lsa_jax.sweep.fields import Field, check, experiment_field
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field
 
 _SEED, _K, _M = integer(0), integer(10), integer(1)
 
@@ -80,11 +79,6 @@ def num_features(config: ml_collections.ConfigDict) -> int:
     return config.m * min(row_length(config), config.m + 1)
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: for each k network, linear classifier, kernels.
 
@@ -104,10 +98,5 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+SETTINGS = Settings(FIELDS, sweep)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -14,13 +14,8 @@ import pandas as pd
 
 from lsa_jax.experiments.lsa.lemmas.report import make_report
 from lsa_jax.experiments.lsa.signal.descent import flow_to_target, measure
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
+from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Runs every point by itself."""
-    return [[point] for point in points]
 
 
 def _onset(course: pd.DataFrame) -> float:
@@ -96,6 +91,4 @@ def run(
     return [Outcome(results | check_lemmas(config, pd.DataFrame(history)), history)]
 
 
-EXPERIMENT = Experiment(
-    load=no_data, groups=groups, run=run, report=make_report, on_host=lambda config: True
-)
+EXPERIMENT = Experiment(run=run, report=make_report, on_host=lambda config: True)

@@ -6,9 +6,7 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 4; thesis, appendix
 import ml_collections
 
 from lsa_jax.checks import integer, number, optional, text, tuple_of
-from lsa_jax.sweep.fields import Field, check, experiment_field
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, product
 
 _K = integer(3)
 
@@ -42,20 +40,10 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: k."""
     return product({"k": config.sweep.k})
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+SETTINGS = Settings(FIELDS, sweep)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -26,7 +26,7 @@ from lsa_jax.experiments.lsa.streams import NoiseCurves
 from lsa_jax.models.model import Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_last_measures, with_test
-from lsa_jax.sweep.points import Point, group_points, split_groups
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
 
 
@@ -42,26 +42,25 @@ def load(points: list[Point], data_dir: Path | None) -> dict[str, ImageTask]:
     return tasks.load(points, data_dir)
 
 
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts trained points together that differ only in noise and seed; kernels run alone.
+def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
+    """Returns the fields in which points of a group may differ.
 
-    What follows a trained network runs with it, right behind it, so that it is trained once.
+    Trained networks differ in noise and seed; a learner that follows a trained network is in the
+    network's group, so that it is trained once. Kernels run alone.
     """
+    if is_exact(config):
+        return ()
+    together = () if config.parallel != "replicas" else ("noise", "seed")
+    is_leader = config.learner in {learner.follows for learner in LEARNERS.values()}
+    return (*together, "learner") if is_leader or _follows(config) else together
 
-    def varying(config: ml_collections.ConfigDict) -> tuple[str, ...]:
-        if is_exact(config):
-            return ()
-        together = () if config.parallel != "replicas" else ("noise", "seed")
-        is_leader = config.learner in {learner.follows for learner in LEARNERS.values()}
-        return (*together, "learner") if is_leader or _follows(config) else together
 
-    def in_pairs(group: list[Point]) -> list[Point]:
-        first = {}
-        for place, point in enumerate(group):
-            first.setdefault(_leader(point).config.to_json(), place)
-        return sorted(group, key=lambda point: first[_leader(point).config.to_json()])
-
-    return split_groups(list(map(in_pairs, group_points(points, varying))))
+def arrange(group: list[Point]) -> list[Point]:
+    """Puts each learner that follows a trained network right behind it."""
+    first: dict[str, int] = {}
+    for place, point in enumerate(group):
+        first.setdefault(_leader(point).config.to_json(), place)
+    return sorted(group, key=lambda point: first[_leader(point).config.to_json()])
 
 
 def _follows(config: ml_collections.ConfigDict) -> bool:
@@ -285,7 +284,7 @@ def run(
     else:
         outcomes = _train(group, task, directory, progress)
     outcomes = [
-        outcome._replace(metrics=describe(point.config) | _sizes(point, task) | outcome.metrics)
+        outcome._replace(metrics=_sizes(point, task) | outcome.metrics)
         for point, outcome in zip(group, outcomes, strict=True)
     ]
     return with_test(outcomes, (task.test.images, task.test.targets))
@@ -306,11 +305,19 @@ def _sizes(point: Point, task: ImageTask) -> dict[str, float]:
     }
 
 
-def describe(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    """Returns what a point is, for its row of results, also where it was not swept."""
+def columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    """Returns the fields that results have also where they were not swept."""
     own = ("learner", "width_factor", "noise", "seed")
     of_data = ("placement", "image_size", "background_size")
     return {name: config[name] for name in own} | {name: config.data[name] for name in of_data}
 
 
-EXPERIMENT = Experiment(load, groups, run, make_report)
+EXPERIMENT = Experiment(
+    load=load,
+    run=run,
+    report=make_report,
+    varying=varying,
+    arrange=arrange,
+    in_parts=True,
+    columns=columns,
+)

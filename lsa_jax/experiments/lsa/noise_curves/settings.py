@@ -10,8 +10,7 @@ from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
 _PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
@@ -158,11 +157,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns every point: learner (and width) x noise x seed (x what else is swept of the data).
 
@@ -297,13 +291,8 @@ def _check_learner(config: ml_collections.ConfigDict) -> None:
         raise _refuse(config, f"{trained}.weight_decay", why)
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted and the fields fit together.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     if config.figure_axis != "noise" and len(set(config.sweep.noise)) > 1:
         why = f"accuracy is drawn against {config.figure_axis}; accepted: one noise level"
         raise _refuse(config, "sweep.noise", why)
@@ -347,3 +336,7 @@ def check_network(config: ml_collections.ConfigDict) -> None:
         why = f"on background {config.data.background!r}; accepted: None"
         raise _refuse(config, "data.photographs", why)
     _check_learner(config)
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -26,14 +26,14 @@ from lsa_jax.experiments.lsa.signal_dynamics.extensions_report import make_repor
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data, with_last_measures
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.losses import is_correct
 from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 # Settings in which the replicas of a group may differ.
-_VARYING = ("seed", "noise_scale", "learning_rate", "bias_learning_rate_ratio")
+VARYING = ("seed", "noise_scale", "learning_rate", "bias_learning_rate_ratio")
 
 # Measures that are a run's result.
 _RESULTS = ("test_accuracy", "w_dot_wstar", "w_perp_norm", "b", "ratio", "train_loss")
@@ -178,11 +178,6 @@ def advance(
     return state._replace(w_perp=w_perp), row
 
 
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts points together that differ only in seed, noise and learning rates."""
-    return group_points(points, lambda config: _VARYING)
-
-
 def run_until(
     finished: Callable[[Evaluations], bool],
     group: list[Point],
@@ -263,4 +258,4 @@ def run(
     return [outcome(runs, replica) for replica in range(len(group))]
 
 
-EXPERIMENT = Experiment(load=no_data, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(run=run, report=make_report, varying=VARYING)

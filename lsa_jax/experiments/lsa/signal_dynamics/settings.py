@@ -8,9 +8,7 @@ import ml_collections
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_ANY
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
 
 _SEED, _NOISE_SCALE, _LEARNING_RATE = integer(0), number(0, 1000), number(0, above=True)
 
@@ -57,24 +55,14 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: noise scale x learning rate x seed."""
     axes = ("noise_scale", "learning_rate", "seed")
     return product({axis: config.sweep[axis] for axis in axes if config.sweep[axis]})
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     for name in ("num_features", "separate_filters", "stride"):
         if config[name] == FIELDS[name].default:
             continue
@@ -91,3 +79,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
             f"config.stride is {config.stride} while config.num_features is {config.num_features}; "
             "accepted: None"
         )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

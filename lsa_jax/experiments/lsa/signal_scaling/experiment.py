@@ -16,24 +16,9 @@ from lsa_jax.experiments.lsa.signal.population import misclassification
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
 from lsa_jax.experiments.lsa.signal_scaling.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.sweep.experiment import Experiment, Outcome, no_data
+from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.segments import Evaluations
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts runs together that differ only in the seed; a flow runs by itself.
-
-    Runs with other noise scales end at other times, so they would wait for each other.
-    """
-    apart: dict[tuple[str, float], list[Point]] = {}
-    for point in points:
-        apart.setdefault((point.config.learner, point.config.noise_scale), []).append(point)
-    together = []
-    for (learner, _), members in apart.items():
-        is_flow = learner == "population"
-        together += [[p] for p in members] if is_flow else experiment.groups(members)
-    return together
 
 
 class _Errors:
@@ -123,9 +108,11 @@ def run(
 
 
 EXPERIMENT = Experiment(
-    load=no_data,
-    groups=groups,
     run=run,
     report=make_report,
+    # Runs with other noise scales end at other times, so they would wait for each other.
+    varying=lambda config: (
+        () if config.learner == "population" else set(experiment.VARYING) - {"noise_scale"}
+    ),
     on_host=lambda config: config.learner == "population",
 )

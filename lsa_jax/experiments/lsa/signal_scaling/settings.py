@@ -8,9 +8,7 @@ import ml_collections
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.signal_dynamics import settings
-from lsa_jax.sweep.fields import Field, check, experiment_field
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, product
 
 _SEED, _K, _NOISE_SCALE = integer(0), integer(3), number(0, 1000, above=True)
 
@@ -53,11 +51,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: the flows first, then the runs on minibatches."""
     axes = config.sweep
@@ -75,16 +68,15 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return product(flows) + product(runs)
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     for name in _EXTENSIONS:
         if config[name] != FIELDS[name].default:
             raise InputError(
                 f"config.{name} is {config[name]!r}; accepted: {FIELDS[name].default!r}, as the "
                 "exact error is known for the paper's network alone"
             )
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

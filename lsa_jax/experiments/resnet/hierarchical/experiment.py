@@ -42,17 +42,10 @@ from lsa_jax.sweep.experiment import (
     SCRATCH,
     Experiment,
     Outcome,
-    no_data,
     with_course,
-    with_settings,
 )
-from lsa_jax.sweep.points import Point, group_points
+from lsa_jax.sweep.points import Point
 from lsa_jax.training.measuring import NOTHING, Measuring
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts the seeds of a search together, which share its programs; exact kernels are single."""
-    return group_points(points, lambda config: ("seed",) if config.learner in SEARCHED else ())
 
 
 def _search(config: ml_collections.ConfigDict, name: str) -> tuple:
@@ -180,10 +173,10 @@ def run(
         outcomes = _run_searches(group, directory, progress)
     else:
         outcomes = [run_exact(point.config) for point in group]
-    return with_settings(group, outcomes, _settings_of)
+    return outcomes
 
 
-def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
+def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
     """Returns what a point is, also where it was not swept."""
     names = ["net", "learner", "d", "base_degree", "composite_degree", "alpha", "beta", "num_train"]
     has_width = config.learner not in INPUT_LEARNERS and not config.learner.endswith("infinite")
@@ -191,4 +184,10 @@ def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
     return settings | {"outputs": num_outputs(config)}
 
 
-EXPERIMENT = Experiment(load=no_data, groups=groups, run=run, report=make_report)
+EXPERIMENT = Experiment(
+    run=run,
+    report=make_report,
+    # The seeds of a search share its programs; exact kernels run alone.
+    varying=lambda config: ("seed",) if config.learner in SEARCHED else (),
+    columns=_columns,
+)

@@ -7,8 +7,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
 from lsa_jax.sweep.variants import choose, set_fields
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
@@ -109,11 +108,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def num_outputs(config: ml_collections.ConfigDict) -> int:
     """Returns k."""
     return config.outputs or config.d // config.base_degree
@@ -176,13 +170,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     most, outputs = config.d // config.base_degree, num_outputs(config)
     if outputs > most:
         raise InputError(f"config.outputs is {outputs}; accepted: at most {most}, d / base_degree")
@@ -322,3 +311,7 @@ def figure3(
     }
     quick = QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)}
     return choose(config, variant, {"small": small, "quick": quick})
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate

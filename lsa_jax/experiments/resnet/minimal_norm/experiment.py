@@ -39,19 +39,10 @@ from lsa_jax.sweep.experiment import (
     SCRATCH,
     Experiment,
     Outcome,
-    no_data,
     with_course,
-    with_settings,
 )
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.measuring import Measuring
-
-
-def groups(points: list[Point]) -> list[list[Point]]:
-    """Puts all networks made by hand together; every search is a group of its own."""
-    hands = [point for point in points if point.config.part == "construction"]
-    searches = [[point] for point in points if point.config.part == "search"]
-    return ([hands] if hands else []) + searches
 
 
 def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
@@ -152,17 +143,14 @@ def run(
         outcomes = _construct(group)
     else:
         outcomes = [_search(group[0].config, directory, progress)]
-    return with_settings(group, outcomes, _settings_of)
-
-
-def _settings_of(config: ml_collections.ConfigDict) -> dict[str, Any]:
-    return {name: config[name] for name in ("part", "d", "num_train", "width")}
+    return outcomes
 
 
 EXPERIMENT = Experiment(
-    load=no_data,
-    groups=groups,
     run=run,
     report=make_report,
+    # All networks made by hand are one group; each search runs alone.
+    varying=lambda config: tuple(config) if config.part == "construction" else (),
+    columns=lambda config: {name: config[name] for name in ("part", "d", "num_train", "width")},
     on_host=lambda config: config.part == "construction",
 )

@@ -7,9 +7,7 @@ import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, check, experiment_field, measure_fields
-from lsa_jax.sweep.fields import default_config as _default_config
-from lsa_jax.sweep.points import product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
 
 # Factors of the target's product, and the inputs on which the small network is built.
 DEGREE = 6
@@ -52,11 +50,6 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def default_config() -> ml_collections.ConfigDict:
-    """Returns the configuration with every field at its default."""
-    return _default_config(FIELDS)
-
-
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: networks by hand, then searches."""
     axes = config.sweep
@@ -64,13 +57,8 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return hands + product({"part": ("search",), "width": axes.width, "seed": axes.seed})
 
 
-def validate(config: ml_collections.ConfigDict) -> None:
-    """Raises unless every field is accepted.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    check(config, FIELDS)
+def _check(config: ml_collections.ConfigDict) -> None:
+    """Raises unless the fields fit together."""
     for name in ("width", "small_width"):
         if config[name] % 2:
             raise InputError(f"config.{name} is {config[name]}; accepted: even numbers")
@@ -107,3 +95,7 @@ QUICK = {
     "sweep.hand_width": (20,),
     "sweep.width": (10,),
 }
+
+
+SETTINGS = Settings(FIELDS, sweep, check=_check)
+default_config, validate = SETTINGS.default_config, SETTINGS.validate
