@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.reporting.outcomes import Outcomes
 
 _MOST_NAMED = 3
@@ -56,7 +57,14 @@ class Runs(NamedTuple):
         return cls(asked.reset_index(drop=True), finished, outcomes or {}, fresh)
 
     def where(self, **settings: object) -> "Runs":
-        """Returns the runs with these settings; a tuple accepts each of its members."""
+        """Returns the runs with these settings; a tuple accepts each of its members.
+
+        Raises:
+            ValueError: neither the planned nor the finished runs have a setting of this name.
+        """
+        known = {*self.planned, *self.finished}
+        if known and (unknown := settings.keys() - known):
+            raise ValueError(f"runs have no setting {unknown.pop()!r}; they have {sorted(known)}")
         planned, finished = (_having(rows, settings) for rows in self[:2])
         return self._replace(planned=planned, finished=finished)
 
@@ -65,8 +73,20 @@ class Runs(NamedTuple):
         planned, finished = (rows.assign(**columns) for rows in self[:2])
         return self._replace(planned=planned, finished=finished)
 
-    def by_seed(self, column: str) -> pd.Series:
-        """Returns a column's finite numbers by seed, the mean where a seed has several."""
+    def by_seed(self, column: str, *, optional: bool = False) -> pd.Series:
+        """Returns a column's finite numbers by seed, the mean where a seed has several.
+
+        Args:
+            column: of the results.
+            optional: whether a table of finished runs may lack it, as it may lack measures along
+                training, which are chosen in the configuration.
+
+        Raises:
+            ValueError: the finished runs lack the column.
+        """
+        known = optional or is_measure(column) or column in self.finished
+        if len(self.finished) and not known:
+            raise ValueError(f"runs have no column {column!r}; they have {sorted(self.finished)}")
         values = self.finished.reindex(columns=["seed", column]).astype(float)
         values = values[np.isfinite(values[column])]
         return values.groupby("seed")[column].mean()

@@ -53,16 +53,21 @@ def value(
 
 
 def accuracy(
-    column: str = "test_accuracy", *, unit: float = 100.0, **settings: object
+    column: str = "test_accuracy",
+    *,
+    unit: float = 100.0,
+    optional: bool = False,
+    **settings: object,
 ) -> Statistic:
     """Returns the statistic of an accuracy on test examples, in percent unless `unit` is 1.
 
-    Kept outcomes are those of `test_accuracy`; other columns have binomial errors.
+    Kept outcomes are those of `test_accuracy`; other columns have binomial errors. Runs may lack an
+    `optional` column.
     """
 
     def statistic(runs: Runs) -> Sample:
         own = runs.where(**settings)
-        values = unit * own.by_seed(column)
+        values = unit * own.by_seed(column, optional=optional)
         counts = own.finished.reindex(columns=["num_test"])["num_test"].dropna()
         count = int(counts.max()) if len(counts) else None
         known = count and len(values)

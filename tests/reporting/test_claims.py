@@ -324,3 +324,15 @@ def test_a_measured_number_on_a_logarithmic_scale_has_four_digits_and_no_p_value
     row = decide(Claim(item="", statistic=value("error", scale="log")), Runs.of([], rows))
     assert (row.status, row.p) == ("measured", None)
     assert row.ours == pytest.approx(1.2345e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [value("losss"), accuracy("test_acuracy"), value("loss", learnr="ntk")],
+)
+def test_a_misspelt_column_or_setting_is_an_error_and_not_a_claim_that_was_not_run(statistic):
+    rows = pd.DataFrame({"id": ["0"], "seed": [0], "loss": [0.5], "learner": ["ntk"]})
+    with pytest.raises(ValueError, match="runs have no"):
+        decide(Claim(item="", statistic=statistic), Runs.of([{"seed": 0}], rows))
+    row = decide(Claim(item="", statistic=value("losss")), Runs.of([{"seed": 0}], rows[:0]))
+    assert row.status == "not run"

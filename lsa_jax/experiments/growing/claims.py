@@ -199,7 +199,7 @@ def _right(task: str, strategy: str, own: dict[str, str]) -> Statistic:
     def statistic(runs: Runs) -> Sample:
         items = runs.finished.get(f"{NUM_ITEMS}{task}")
         counted = runs._replace(finished=runs.finished.assign(num_test=items))
-        return accuracy(f"{DOWNSTREAM}{task} {strategy}", **own)(counted)
+        return accuracy(f"{DOWNSTREAM}{task} {strategy}", optional=True, **own)(counted)
 
     return statistic
 

@@ -163,7 +163,8 @@ def decide_neurons(fields, values, **columns):
     name = "share_covered" if config.data.dataset == "gaussian_mixture" else "silhouette"
     rows = pd.DataFrame({name: values, f"start_{name}": 0.1, "best_count": config.clusters})
     rows["least_covered"] = 0.9 + 0.001 * rows.index
-    rows = rows.assign(seed=rows.index, status="ok", test_accuracy=0.99).assign(**columns)
+    rows = rows.assign(seed=rows.index, status="ok", test_accuracy=0.99, init_std=config.init_std)
+    rows = rows.assign(**columns)
     runs = Runs.of(neuron_settings.sweep(config), rows, fresh=True)
     return decide_all(neuron_claims.make_claims(config), runs.assign(num_test=1000))
 
