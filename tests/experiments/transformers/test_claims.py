@@ -62,7 +62,7 @@ def test_one_run_beyond_its_bound_refutes_what_holds_in_all(question, place, nam
     assert theorem(question, **{name: at})[place].status == "shown"
     one = [at] * 5 + [beyond]
     assert theorem(question, **{name: one})[place].status == "not shown"
-    # Whether or not all runs are within the bound, and all there.
+    # Also where not all runs are within the bound, or one is missing.
     late = theorem(question, **{name: one, "bound": 1.0, "first_perfect": 2.0})
     assert late[place].status == "not shown"
     assert theorem(question, lambda rows: rows[1:], **{name: one})[place].status == "not shown"
@@ -128,16 +128,12 @@ def starts(near, random, seeds=8, scales=(1.0,), shares=(0.0, 0.25, 1.0)):
     return list(decided(config, {"success": success}).values())
 
 
-def of_luck(seeds, random):
-    """Returns the probability that all failures of two times `seeds` have a random start."""
-    failed = seeds - random
-    return math.comb(seeds, failed) / math.comb(2 * seeds, failed)
-
-
 @pytest.mark.parametrize(("seeds", "random"), [(3, 0), (4, 0), (4, 1), (5, 1), (8, 7), (8, 3)])
 def test_near_and_random_starts_differ_by_fishers_test(seeds, random):
+    failed = seeds - random  # the probability that all failures of both have a random start
+    p = math.comb(seeds, failed) / math.comb(2 * seeds, failed)
     for claim in starts(seeds, lambda c: random, seeds)[:2]:
-        assert claim.status == ("shown" if of_luck(seeds, random) <= 0.025 else UNMET)
+        assert claim.status == ("shown" if p <= 0.025 else UNMET)
 
 
 def test_one_near_start_that_fails_refutes_that_all_succeed():
