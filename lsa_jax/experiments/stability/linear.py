@@ -17,8 +17,13 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax import backend
-from lsa_jax.experiments.stability.measures import summarize
-from lsa_jax.experiments.stability.samples import ExamplePool, Pair, member, unpacked_scale
+from lsa_jax.experiments.stability.samples import (
+    ExamplePool,
+    Pair,
+    member,
+    summarize,
+    unpacked_scale,
+)
 from lsa_jax.parallel import in_one_kernel
 from lsa_jax.training import LOSSES
 
@@ -136,7 +141,7 @@ def measure(
     pair: Pair,
     pool: ExamplePool,
 ) -> dict[str, Float[Array, ""]]:
-    """Returns the quantities of one pair; see `measures.summarize`."""
+    """Returns the quantities of one pair; see `samples.summarize`."""
     loss, scale = _LOSSES[config.learner], unpacked_scale(pool.inputs)
 
     def evaluate(inputs: Array, targets: Array) -> tuple[Array, Array]:

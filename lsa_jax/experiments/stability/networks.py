@@ -24,12 +24,12 @@ from lsa_jax.experiments.stability.cifar_resnet import (
     batch_statistics,
     resnet_layers,
 )
-from lsa_jax.experiments.stability.measures import summarize
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
     Pair,
     fetch_member,
     member,
+    summarize,
     unpacked_scale,
 )
 from lsa_jax.models import network
@@ -223,7 +223,7 @@ def measure(
     pool: ExamplePool,
     fixed: Tree,
 ) -> dict[str, Float[Array, ""]]:
-    """Returns the quantities of one pair; see `measures.summarize`.
+    """Returns the quantities of one pair; see `samples.summarize`.
 
     All are not-a-number where a model stopped at a loss that was not finite.
     """
