@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError, MissingDataError
-from lsa_jax.experiments.growing import downstream, settings
+from lsa_jax.experiments.growing import downstream
 from lsa_jax.experiments.growing.downstream import Item, Task
 from lsa_jax.experiments.growing.objectives import PAD, SEPARATOR
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.experiments.growing.text import train_vocabulary
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
 from lsa_jax.sweep.variants import set_fields
@@ -155,4 +156,4 @@ def test_what_is_no_task_is_refused_with_what_is_accepted(tmp_path, tokenizer):
     for fields in ({}, {"model.kind": "decoder", "data.length": 17}):
         tasks = {"downstream.tasks": ("quiz",)}
         with pytest.raises(InputError, match="downstream"):
-            settings.validate(set_fields(settings.default_config(), tasks | fields))
+            SETTINGS.validate(set_fields(SETTINGS.default_config(), tasks | fields))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.growing import experiment, settings
+from lsa_jax.experiments.growing import experiment
 from lsa_jax.experiments.growing.downstream import Task
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.experiments.growing.tasks import GrowingTask, Material
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.sweep.experiment import Outcome
@@ -36,7 +37,7 @@ TASK = GrowingTask(None, SimpleNamespace(optimizer="rule"), Placement(2), 0)
 
 
 def configure(**fields):
-    return set_fields(settings.default_config(), SMALL | fields)
+    return set_fields(SETTINGS.default_config(), SMALL | fields)
 
 
 def test_losses_are_measured_closely_first_and_before_lag_decides_and_else_now_and_then():

@@ -10,8 +10,9 @@ from small_sweeps import maker
 
 from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.growing import experiment, settings, tasks
+from lsa_jax.experiments.growing import experiment, tasks
 from lsa_jax.experiments.growing.objectives import make_objective
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.experiments.growing.stacking import stage_operators
 from lsa_jax.experiments.growing.tasks import OBJECTIVE, make_loss, make_schedule
 from lsa_jax.experiments.growing.text import Text
@@ -59,7 +60,7 @@ def _bert(**fields):
     sizes = {"model.width": 768, "model.heads": 12, "model.hidden": 3072, "data.length": 512}
     whole = {"batch_size": 256, "layout": "batch", "layers": 12, "added": 4}
     return set_fields(
-        settings.default_config(), sizes | whole | {"model.dtype": "bfloat16"} | fields
+        SETTINGS.default_config(), sizes | whole | {"model.dtype": "bfloat16"} | fields
     )
 
 
@@ -95,7 +96,7 @@ def folder(tmp_path_factory):
     return directory
 
 
-make = maker(settings, TINY)
+make = maker(SETTINGS, TINY)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def test_stages_grow_by_the_last_block_or_by_what_lag_chooses(folder, tmp_path):
 def test_the_loss_is_measured_in_the_window_by_which_lag_decides(lag, window):
     fields = {"grow_steps": 3000, "dense_steps": 200, "dense_every": 1, "eval_every": 1000}
     fields |= {"lag_steps": lag, "lag_window": window}
-    steps = experiment.measured_steps(set_fields(settings.default_config(), fields))
+    steps = experiment.measured_steps(set_fields(SETTINGS.default_config(), fields))
     inside = steps[(steps > lag - window) & (steps <= lag)]
     assert inside.tolist() == list(range(lag - window + 1, lag + 1))
 
@@ -177,7 +178,7 @@ def test_logits_window_by_window_change_neither_loss_nor_gradient():
 
 def test_adaptive_stacking_of_bert_large_has_the_thesis_candidates():
     config = set_fields(
-        settings.default_config(),
+        SETTINGS.default_config(),
         {"layers": 4, "added": 4, "index_strides": (1, 1, 1, 2, 2), "sweep.block_size": (1, 2, 4)},
     )
     assert [len(stage_operators(config, stage)) for stage in range(1, 6)] == [3, 15, 27, 21, 27]
@@ -186,15 +187,15 @@ def test_adaptive_stacking_of_bert_large_has_the_thesis_candidates():
 def test_schedules_are_those_of_the_thesis():
     rates = {"optimizer.warmup_steps": 10_000, "optimizer.learning_rate": 0.01}
     steps = {"base_steps": 300_000, "grow_steps": 100_000, "optimizer.schedule": "cosine"}
-    ul2 = make_schedule(set_fields(settings.default_config(), rates | steps))
+    ul2 = make_schedule(set_fields(SETTINGS.default_config(), rates | steps))
     assert [float(ul2(step)) for step in (5000, 10_000, 400_000)] == pytest.approx(
         [0.005, 0.01, 0.001], rel=1e-4
     )
-    bert = make_schedule(set_fields(settings.default_config(), rates))
+    bert = make_schedule(set_fields(SETTINGS.default_config(), rates))
     assert float(bert(500_000)) == pytest.approx(0.01)
     for schedule in ("constant", "cosine"):
         fields = {"optimizer.warmup_steps": 0, "optimizer.schedule": schedule}
-        at_once = make_schedule(set_fields(settings.default_config(), rates | fields))
+        at_once = make_schedule(set_fields(SETTINGS.default_config(), rates | fields))
         assert float(at_once(0)) == pytest.approx(0.01)
 
 
@@ -214,11 +215,11 @@ def test_schedules_are_those_of_the_thesis():
 )
 def test_settings_that_do_not_fit_are_named(fields, match):
     with pytest.raises(InputError, match=match):
-        settings.validate(set_fields(settings.default_config(), TINY | fields))
+        SETTINGS.validate(set_fields(SETTINGS.default_config(), TINY | fields))
 
 
 def test_no_validation_window_comes_twice():
-    config = settings.default_config()
+    config = SETTINGS.default_config()
     held_out = np.zeros((config.data.validation_windows - 1, 4), np.int32)
     text = Text(held_out[:0], held_out, (), 9, None)
     with pytest.raises(InputError, match="validation_windows is .*; accepted: at most the .*held"):

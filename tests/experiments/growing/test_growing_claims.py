@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing import settings
 from lsa_jax.experiments.growing.claims import downstream_claims, family_claims, noise_claims
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error
@@ -20,7 +20,7 @@ def configure(seeds, operators=12, **fields):
     """Returns a configuration of so many operators, one of them a random block on top."""
     axes = {"sweep.index": tuple(range(4, 4 - operators, -1)), "sweep.block_size": (2,)}
     axes |= {"sweep.source": ("random",), "sweep.seed": tuple(range(seeds)), "lag_steps": 200}
-    return set_fields(settings.default_config(), axes | fields)
+    return set_fields(SETTINGS.default_config(), axes | fields)
 
 
 def families(initial, early, regret, regret_0=0.8, top=1.0, clear=1.0, operators=12, **columns):
@@ -35,7 +35,7 @@ def families(initial, early, regret, regret_0=0.8, top=1.0, clear=1.0, operators
 
 def decided(numbers, seeds=None, operators=12, claims=family_claims, **fields):
     config = configure(seeds or numbers["seed"].nunique(), operators, **fields)
-    return decide_all(claims(config), Runs.of(settings.sweep(config), numbers))
+    return decide_all(claims(config), Runs.of(SETTINGS.sweep(config), numbers))
 
 
 def of(rows, start):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing import report, settings
+from lsa_jax.experiments.growing import report
 from lsa_jax.experiments.growing.families import Family
 from lsa_jax.experiments.growing.numbers import DOWNSTREAM_ACCURACY, STRATEGIES
 from lsa_jax.experiments.growing.report import (
@@ -14,6 +14,7 @@ from lsa_jax.experiments.growing.report import (
     operator_table,
     strategy_table,
 )
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.reporting.report import Row
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training.growth import Operator
@@ -21,7 +22,7 @@ from lsa_jax.training.growth import Operator
 
 def configure(**fields):
     return set_fields(
-        settings.default_config(), {"lag_steps": 200, "sweep.seed": (0, 1, 2), **fields}
+        SETTINGS.default_config(), {"lag_steps": 200, "sweep.seed": (0, 1, 2), **fields}
     )
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.growing import settings, stacking
+from lsa_jax.experiments.growing import stacking
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.experiments.growing.tasks import GrowingTask
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.sweep.experiment import Outcome
@@ -23,7 +24,7 @@ def configure(**fields):
     small = {"question": "stacking", "stage_steps": (10, 20, 30), "layers": 2, "added": 1}
     small |= {"index_strides": (1, 2), "eval_every": 8, "final_share": 0.5, "lag_steps": 3}
     dotted = {name.replace("__", "."): value for name, value in fields.items()}
-    return set_fields(settings.default_config(), small | {"sweep.block_size": (1,)} | dotted)
+    return set_fields(SETTINGS.default_config(), small | {"sweep.block_size": (1,)} | dotted)
 
 
 def make_task(**fields):

@@ -8,8 +8,9 @@ import pytest
 import scipy.special
 
 from lsa_jax import backend
-from lsa_jax.experiments.growing import settings, tasks
+from lsa_jax.experiments.growing import tasks
 from lsa_jax.experiments.growing.objectives import FIRST_SENTINEL, TokenBatch, make_objective
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import Transformer
 from lsa_jax.sweep.points import Point
@@ -33,7 +34,7 @@ SMALL = {
 
 def configure(**fields):
     named = {name.replace("__", "."): value for name, value in fields.items()}
-    return set_fields(settings.default_config(), SMALL | named)
+    return set_fields(SETTINGS.default_config(), SMALL | named)
 
 
 @pytest.fixture(scope="module")

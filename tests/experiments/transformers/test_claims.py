@@ -7,19 +7,19 @@ import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.claims import make_claims, share_of_bound
+from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 
-make = maker(settings, {"sweep.cases": ((8, 3, 2), (10, 4, 3)), "sweep.seed": (0, 1, 2)})
+make = maker(SETTINGS, {"sweep.cases": ((8, 3, 2), (10, 4, 3)), "sweep.seed": (0, 1, 2)})
 UNMET = "condition not met"
 
 
 def decided(fields, columns, keep=lambda rows: rows):
     """Returns the claims on planned runs with these columns, by item."""
     config, _ = make(**fields)
-    planned = settings.sweep(config)
+    planned = SETTINGS.sweep(config)
     rows = pd.DataFrame(planned).assign(status="ok", id=lambda own: own.index.astype(str))
     rows = rows.assign(loss=np.arange(len(rows)) / 7, **columns)
     if "bound" in rows:
@@ -120,7 +120,7 @@ def starts(near, random, seeds=8, scales=(1.0,), shares=(0.0, 0.25, 1.0)):
     config = {"question": "value_random", "sweep__cases": ((8, 3, 2),)}
     config |= {"sweep__randomness": shares, "sweep__value_scale": scales}
     config |= {"sweep__seed": tuple(range(seeds))}
-    rows = pd.DataFrame(settings.sweep(make(**config)[0]))
+    rows = pd.DataFrame(SETTINGS.sweep(make(**config)[0]))
     success = [
         float(row.seed < (random(row.value_scale) if row.randomness == 1 else near))
         for row in rows.itertuples()

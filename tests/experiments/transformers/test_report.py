@@ -5,10 +5,10 @@ import json
 import pandas as pd
 from small_sweeps import maker
 
-from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.report import make_report
+from lsa_jax.experiments.transformers.settings import SETTINGS
 
-make = maker(settings, {"sweep.cases": ((6, 3, 2),)})
+make = maker(SETTINGS, {"sweep.cases": ((6, 3, 2),)})
 SIZES = {"vocabulary_size": 6, "sequence_length": 3, "list_length": 2}
 
 

@@ -7,7 +7,6 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
     all_sets,
@@ -23,8 +22,9 @@ from lsa_jax.experiments.transformers.sampler import (
     random_lists,
     sample_sequences,
 )
+from lsa_jax.experiments.transformers.settings import SETTINGS
 
-make = maker(settings, {"sweep.cases": ((20, 5, 4),)})
+make = maker(SETTINGS, {"sweep.cases": ((20, 5, 4),)})
 
 
 @pytest.fixture(scope="module")

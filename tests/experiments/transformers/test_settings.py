@@ -4,9 +4,9 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.transformers import settings
+from lsa_jax.experiments.transformers.settings import SETTINGS
 
-make = maker(settings, {})
+make = maker(SETTINGS, {})
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,14 @@ def test_settings_that_do_not_fit_are_named(fields, named):
         make(**{"sweep__cases": (case,)} | fields)
 
 
-@pytest.mark.parametrize("length", [1, 19, 179, 198])
-def test_sets_are_counted_exactly(length):
-    tokens = 200 if length > 20 else 20  # C(200, 3) is 1,313,400 and C(200, 2) 19,900
-    assert settings._has_more_sets(tokens, length) == (math.comb(tokens, length) > 1_000_000)
+@pytest.mark.parametrize(("tokens", "length"), [(200, 3), (200, 197), (200, 2), (200, 198)])
+def test_at_most_a_million_sets_are_accepted(tokens, length):
+    fields = {"sweep__cases": ((tokens, length, 2),)}
+    if math.comb(tokens, length) > 1_000_000:  # C(200, 3) is 1,313,400 and C(200, 2) 19,900
+        with pytest.raises(InputError):
+            make(**fields)
+    else:
+        make(**fields)
 
 
 def test_each_question_sweeps_its_own_axes():

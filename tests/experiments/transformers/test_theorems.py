@@ -10,7 +10,6 @@ import pytest
 from small_sweeps import maker
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.one_layer import mean_loss
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
@@ -19,6 +18,7 @@ from lsa_jax.experiments.transformers.sampler import (
     label_sequences,
     random_lists,
 )
+from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.experiments.transformers.theorems import (
     fixed_value_descent,
     fixed_value_scale,
@@ -34,7 +34,7 @@ from lsa_jax.sweep.run import run_sweep
 
 SMALL = {"vocabulary_size": 6, "sequence_length": 3, "list_length": 2, "steps_after": 3}
 SMALL |= {"sweep.cases": ((6, 3, 2),), "sweep.epsilon": (2.0,), "sweep.seed": (0, 1)}
-make = maker(settings, SMALL)
+make = maker(SETTINGS, SMALL)
 
 
 @pytest.mark.parametrize("question", ["value_fixed", "value_near"])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.transformers import settings, training
+from lsa_jax.experiments.transformers import training
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
 from lsa_jax.experiments.transformers.one_layer import logits, strictly_correct
 from lsa_jax.experiments.transformers.sampler import (
@@ -17,6 +17,7 @@ from lsa_jax.experiments.transformers.sampler import (
     permutation_matrix,
     random_lists,
 )
+from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.reporting.files import read_all_metrics
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.training import segments
@@ -34,7 +35,7 @@ TINY = {
     "sweep.randomness": (0.1, 1.0),
     "sweep.seed": (0, 1),
 }
-make = maker(settings, TINY)
+make = maker(SETTINGS, TINY)
 
 
 def sweep(directory, **fields):
