@@ -71,8 +71,8 @@ def test_losses_that_stay_as_they_were_on_growing_predict_nothing_new():
 
 def test_final_losses_that_differ_by_noise_show_nothing():
     rng = np.random.default_rng(0)
-    for seeds in (1, 2, 5):
-        for _ in range(2):
+    for seeds in (1, 2, 2, 5, 5):
+        if seeds:
             losses = rng.normal(size=(seeds, 3, 12))
             ranks = losses.argsort(axis=2).argsort(axis=2)
             spearman = [[np.corrcoef(r[i], r[2])[0, 1] for r in ranks] for i in (0, 1)]
@@ -117,9 +117,8 @@ def test_one_seed_is_never_more_than_one_seed():
     assert "shown" not in statuses(rows)
 
 
-def test_choices_that_cost_the_same_do_not_tell_lag_from_the_loss_on_growing():
-    row = of(decided(families(*GOOD, GOOD[2])), LESS)
-    assert row.status == "condition not met" and "cost the same" in row.condition
+def test_choices_that_cost_the_same_show_nothing():
+    assert of(decided(families(*GOOD, GOOD[2])), LESS).status == "condition not met"
 
 
 def test_a_correlation_has_the_error_of_its_operators():
