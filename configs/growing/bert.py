@@ -9,10 +9,8 @@ accelerators. ":small" is the same network on DIR's text/, two steps at a batch 
 that it starts: no result. It needs 11 GB of memory.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.growing import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.growing.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _FEW_STEPS = {
     "data.sources": ("text",),
@@ -40,38 +38,37 @@ _QUICK = _FEW_STEPS | {
 }
 
 
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the experiment in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "BERT-Base grown from 12 to 16 layers (figures 5.2 and 5.3, table 5.1)",
-            "data.sources": ("books", "wikipedia"),
-            "data.vocabulary_size": 30_522,
-            "data.length": 512,
-            "data.validation_every": 1000,
-            "data.validation_windows": 1024,
-            "model.kind": "encoder",
-            "model.width": 768,
-            "model.heads": 12,
-            "model.hidden": 3072,
-            "model.dtype": "bfloat16",
-            "optimizer.learning_rate": 1e-4,
-            "optimizer.warmup_steps": 10_000,
-            "layers": 12,
-            "added": 4,
-            "batch_size": 256,
-            "base_steps": 500_000,
-            "grow_steps": 100_000,
-            "dense_steps": 200,
-            "eval_every": 1000,
-            # The loss of the last step alone is final, as in the thesis.
-            "final_share": 1e-6,
-            "lag_steps": 200,
-            "layout": "batch",
-            "checkpoint_every": 500,
-            "sweep.index": (0, 2, 4, 6, 8),
-            "sweep.block_size": (1, 2, 4),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "BERT-Base grown from 12 to 16 layers (figures 5.2 and 5.3, table 5.1)",
+        "data.sources": ("books", "wikipedia"),
+        "data.vocabulary_size": 30_522,
+        "data.length": 512,
+        "data.validation_every": 1000,
+        "data.validation_windows": 1024,
+        "model.kind": "encoder",
+        "model.width": 768,
+        "model.heads": 12,
+        "model.hidden": 3072,
+        "model.dtype": "bfloat16",
+        "optimizer.learning_rate": 1e-4,
+        "optimizer.warmup_steps": 10_000,
+        "layers": 12,
+        "added": 4,
+        "batch_size": 256,
+        "base_steps": 500_000,
+        "grow_steps": 100_000,
+        "dense_steps": 200,
+        "eval_every": 1000,
+        # The loss of the last step alone is final, as in the thesis.
+        "final_share": 1e-6,
+        "lag_steps": 200,
+        "layout": "batch",
+        "checkpoint_every": 500,
+        "sweep.index": (0, 2, 4, 6, 8),
+        "sweep.block_size": (1, 2, 4),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

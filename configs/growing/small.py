@@ -15,95 +15,84 @@ same operators in the decoder and asks what they make of it, as table C.1 does: 
 held-out windows.
 """
 
-import ml_collections
+from lsa_jax.experiments.growing.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.growing import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_QUICK = {
-    "data.vocabulary_size": 300,
-    "data.max_characters": 60_000,
-    "data.length": 16,
-    "data.validation_windows": 8,
-    "model.width": 16,
-    "model.heads": 2,
-    "model.hidden": 16,
-    "layers": 3,
-    "added": 1,
-    "batch_size": 8,
-    "base_steps": 20,
-    "grow_steps": 16,
-    "dense_steps": 10,
-    "eval_every": 2,
-    "smooth_steps": 3,
-    "lag_steps": 6,
-    "lag_window": 2,
-    "optimizer.warmup_steps": 5,
-    "checkpoint_every": 20,
-    "sweep.kind": ("encoder",),
-    "sweep.index": (0, 2),
-    "sweep.block_size": (1,),
-    "sweep.seed": (0,),
-}
-
-
-# Operators far apart, for long enough and over enough seeds that their final losses differ by more
-# than the noise.
-_EXTREMES = {
-    "grow_steps": 2000,
-    "sweep.kind": ("encoder",),
-    "sweep.schedule": ("constant",),
-    "sweep.block_size": (2,),
-    "sweep.seed": (0, 1, 2, 3, 4),
-}
-
-
-_LAST_WORD = {
-    "sweep.kind": ("decoder",),
-    "sweep.schedule": ("cosine",),
-    "sweep.block_size": (2,),
-    "model.kind": "decoder",
-    "downstream.tasks": ("last_word",),
-    "downstream.examples": 2000,
-    "downstream.answer_tokens": 8,
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the experiment in one of the variants full, small, quick, extremes, last_word."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Growing a small encoder and a small decoder from 6 to 8 layers",
-            "data.vocabulary_size": 1024,
-            "data.length": 48,
-            "data.validation_windows": 48,
-            "model.width": 64,
-            "model.heads": 4,
-            "model.hidden": 192,
-            "model.init_std": 0.07,
-            "optimizer.learning_rate": 1e-3,
-            "optimizer.peak_factor": 2.0,
-            "optimizer.warmup_steps": 200,
-            "layers": 6,
-            "added": 2,
-            "batch_size": 16,
-            "base_steps": 1200,
-            "grow_steps": 400,
-            "dense_steps": 100,
-            "dense_every": 2,
-            "eval_every": 10,
-            "smooth_steps": 11,
-            "final_share": 0.25,
-            "lag_steps": 100,
-            "lag_window": 50,
-            "checkpoint_every": 100,
-            "sweep.kind": ("encoder", "decoder"),
-            "sweep.schedule": ("constant", "cosine"),
-            "sweep.seed": (0, 1, 2),
-            "sweep.index": (0, 2, 4),
-            "sweep.block_size": (1, 2),
-        },
-    )
-    variants = {"small": {}, "quick": _QUICK, "extremes": _EXTREMES, "last_word": _LAST_WORD}
-    return choose(config, variant, variants)
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Growing a small encoder and a small decoder from 6 to 8 layers",
+        "data.vocabulary_size": 1024,
+        "data.length": 48,
+        "data.validation_windows": 48,
+        "model.width": 64,
+        "model.heads": 4,
+        "model.hidden": 192,
+        "model.init_std": 0.07,
+        "optimizer.learning_rate": 1e-3,
+        "optimizer.peak_factor": 2.0,
+        "optimizer.warmup_steps": 200,
+        "layers": 6,
+        "added": 2,
+        "batch_size": 16,
+        "base_steps": 1200,
+        "grow_steps": 400,
+        "dense_steps": 100,
+        "dense_every": 2,
+        "eval_every": 10,
+        "smooth_steps": 11,
+        "final_share": 0.25,
+        "lag_steps": 100,
+        "lag_window": 50,
+        "checkpoint_every": 100,
+        "sweep.kind": ("encoder", "decoder"),
+        "sweep.schedule": ("constant", "cosine"),
+        "sweep.seed": (0, 1, 2),
+        "sweep.index": (0, 2, 4),
+        "sweep.block_size": (1, 2),
+    },
+    small={},
+    quick={
+        "data.vocabulary_size": 300,
+        "data.max_characters": 60_000,
+        "data.length": 16,
+        "data.validation_windows": 8,
+        "model.width": 16,
+        "model.heads": 2,
+        "model.hidden": 16,
+        "layers": 3,
+        "added": 1,
+        "batch_size": 8,
+        "base_steps": 20,
+        "grow_steps": 16,
+        "dense_steps": 10,
+        "eval_every": 2,
+        "smooth_steps": 3,
+        "lag_steps": 6,
+        "lag_window": 2,
+        "optimizer.warmup_steps": 5,
+        "checkpoint_every": 20,
+        "sweep.kind": ("encoder",),
+        "sweep.index": (0, 2),
+        "sweep.block_size": (1,),
+        "sweep.seed": (0,),
+    },
+    # Operators far apart, for long enough and over enough seeds that their final losses differ by
+    # more than the noise.
+    extremes={
+        "grow_steps": 2000,
+        "sweep.kind": ("encoder",),
+        "sweep.schedule": ("constant",),
+        "sweep.block_size": (2,),
+        "sweep.seed": (0, 1, 2, 3, 4),
+    },
+    last_word={
+        "sweep.kind": ("decoder",),
+        "sweep.schedule": ("cosine",),
+        "sweep.block_size": (2,),
+        "model.kind": "decoder",
+        "downstream.tasks": ("last_word",),
+        "downstream.examples": 2000,
+        "downstream.answer_tokens": 8,
+    },
+)

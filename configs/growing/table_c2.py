@@ -9,10 +9,8 @@ candidates for 200 steps. DIR holds books/ and wikipedia/, folders of UTF-8 *.tx
 50 steps, 3 seeds, for a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.growing import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.growing.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "data.sources": ("text",),
@@ -64,36 +62,35 @@ _QUICK = _SMALL | {
 }
 
 
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the experiment in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Growing in stages: last against adaptive stacking (table C.2)",
-            "question": "stacking",
-            "data.sources": ("books", "wikipedia"),
-            "data.vocabulary_size": 30_522,
-            "data.length": 512,
-            "data.validation_every": 1000,
-            "data.validation_windows": 1024,
-            "model.kind": "encoder",
-            "model.width": 1024,
-            "model.heads": 16,
-            "model.hidden": 4096,
-            "model.dtype": "bfloat16",
-            "optimizer.learning_rate": 1e-4,
-            "optimizer.warmup_steps": 10_000,
-            "layers": 4,
-            "added": 4,
-            "batch_size": 256,
-            "stage_steps": (160_000,) * 5 + (200_000,),
-            "index_strides": (1, 1, 1, 2, 2),
-            "lag_steps": 200,
-            "eval_every": 1000,
-            "final_share": 1e-6,
-            "layout": "batch",
-            "checkpoint_every": 500,
-            "sweep.block_size": (1, 2, 4),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Growing in stages: last against adaptive stacking (table C.2)",
+        "question": "stacking",
+        "data.sources": ("books", "wikipedia"),
+        "data.vocabulary_size": 30_522,
+        "data.length": 512,
+        "data.validation_every": 1000,
+        "data.validation_windows": 1024,
+        "model.kind": "encoder",
+        "model.width": 1024,
+        "model.heads": 16,
+        "model.hidden": 4096,
+        "model.dtype": "bfloat16",
+        "optimizer.learning_rate": 1e-4,
+        "optimizer.warmup_steps": 10_000,
+        "layers": 4,
+        "added": 4,
+        "batch_size": 256,
+        "stage_steps": (160_000,) * 5 + (200_000,),
+        "index_strides": (1, 1, 1, 2, 2),
+        "lag_steps": 200,
+        "eval_every": 1000,
+        "final_share": 1e-6,
+        "layout": "batch",
+        "checkpoint_every": 500,
+        "sweep.block_size": (1, 2, 4),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

@@ -14,10 +14,8 @@ triviaqa.jsonl (the first line of a completion is the answer) and lambada.jsonl 
 an item a line, {"prompt": "...", "answers": ["..."]}; the first item is the example.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.growing import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.growing.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _FEW_STEPS = {
     "data.sources": ("text",),
@@ -43,8 +41,6 @@ _SMALL = _FEW_STEPS | {
     "batch_size": 1,
 }
 
-_TABLE_C1 = {"downstream.tasks": ("tydiqa", "triviaqa", "lambada:word")}
-
 _QUICK = _FEW_STEPS | {
     "data.max_characters": 60_000,
     "data.vocabulary_size": 300,
@@ -56,47 +52,47 @@ _QUICK = _FEW_STEPS | {
 }
 
 
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the experiment in one of the variants full, small, quick, table_c1."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "A UL2 decoder grown from 12 to 16 layers (figure 5.4, table 5.2)",
-            "data.sources": ("c4", "wikipedia", "github", "arxiv"),
-            "data.shares": (0.57, 0.17, 0.17, 0.09),
-            "data.vocabulary_size": 256_000,
-            "data.length": 1280,
-            "data.validation_every": 1000,
-            "data.validation_windows": 1024,
-            "model.kind": "decoder",
-            "model.width": 2048,
-            "model.heads": 32,
-            "model.hidden": 5120,
-            "model.dtype": "bfloat16",
-            "model.remat": True,
-            "optimizer.name": "adafactor",
-            "optimizer.learning_rate": 0.01,
-            "optimizer.schedule": "cosine",
-            "optimizer.end_factor": 0.1,
-            "optimizer.warmup_steps": 10_000,
-            "layers": 12,
-            "added": 4,
-            "batch_size": 256,
-            "base_steps": 300_000,
-            "grow_steps": 100_000,
-            "dense_steps": 2000,
-            "dense_every": 100,
-            "eval_every": 1000,
-            "smooth_steps": 1,
-            # The loss of the last step alone is final, as in the thesis.
-            "final_share": 1e-6,
-            "lag_steps": 2000,
-            "layout": "batch",
-            "checkpoint_every": 100,
-            "sweep.kind": ("decoder",),
-            "sweep.schedule": ("cosine",),
-            "sweep.index": (0, 2, 4, 6, 8),
-            "sweep.block_size": (1, 2, 4),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "table_c1": _TABLE_C1})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "A UL2 decoder grown from 12 to 16 layers (figure 5.4, table 5.2)",
+        "data.sources": ("c4", "wikipedia", "github", "arxiv"),
+        "data.shares": (0.57, 0.17, 0.17, 0.09),
+        "data.vocabulary_size": 256_000,
+        "data.length": 1280,
+        "data.validation_every": 1000,
+        "data.validation_windows": 1024,
+        "model.kind": "decoder",
+        "model.width": 2048,
+        "model.heads": 32,
+        "model.hidden": 5120,
+        "model.dtype": "bfloat16",
+        "model.remat": True,
+        "optimizer.name": "adafactor",
+        "optimizer.learning_rate": 0.01,
+        "optimizer.schedule": "cosine",
+        "optimizer.end_factor": 0.1,
+        "optimizer.warmup_steps": 10_000,
+        "layers": 12,
+        "added": 4,
+        "batch_size": 256,
+        "base_steps": 300_000,
+        "grow_steps": 100_000,
+        "dense_steps": 2000,
+        "dense_every": 100,
+        "eval_every": 1000,
+        "smooth_steps": 1,
+        # The loss of the last step alone is final, as in the thesis.
+        "final_share": 1e-6,
+        "lag_steps": 2000,
+        "layout": "batch",
+        "checkpoint_every": 100,
+        "sweep.kind": ("decoder",),
+        "sweep.schedule": ("cosine",),
+        "sweep.index": (0, 2, 4, 6, 8),
+        "sweep.block_size": (1, 2, 4),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+    table_c1={"downstream.tasks": ("tydiqa", "triviaqa", "lambada:word")},
+)

@@ -9,32 +9,24 @@ Digits 0 to 4 against 5 to 9, 90 pairs a size, 100,000 updates; measured after 1
 10,000 updates.
 """
 
-import ml_collections
+from lsa_jax.experiments.stability.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.stability import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {"stops": (1000, 3000, 10_000), "checkpoint_every": 1000}
-
-_QUICK = {
-    "data.dataset": "digits",
-    "sweep.m": (50, 100, 200),
-    "sweep.num_pairs": 3,
-    "training.batch_size": 16,
-    "stops": (20, 40),
-    "checkpoint_every": 20,
-    "fit.resamples": 20,
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Stability of logistic regression (figure 2.1)",
-            "paper": "fig2_1",
-            "stops": (10_000, 30_000, 100_000),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Stability of logistic regression (figure 2.1)",
+        "paper": "fig2_1",
+        "stops": (10_000, 30_000, 100_000),
+    },
+    small={"stops": (1000, 3000, 10_000), "checkpoint_every": 1000},
+    quick={
+        "data.dataset": "digits",
+        "sweep.m": (50, 100, 200),
+        "sweep.num_pairs": 3,
+        "training.batch_size": 16,
+        "stops": (20, 40),
+        "checkpoint_every": 20,
+        "fit.resamples": 20,
+    },
+)

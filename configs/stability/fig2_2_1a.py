@@ -9,12 +9,8 @@ on the line through both models at the smallest and the largest size. `:small` i
 full size needs accelerators.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.stability.network_settings import configuration
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figures in one of the variants full, small, quick."""
-    title = "Stability of ResNet-20 on SVHN (configuration 1a)"
-    return configuration("1a", variant, {"title": title, "paper": "1a"})
+get_config = configuration(
+    "1a", {"title": "Stability of ResNet-20 on SVHN (configuration 1a)", "paper": "1a"}
+)

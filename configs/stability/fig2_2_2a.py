@@ -8,12 +8,8 @@ that falls at 32,000 and 48,000 updates, no momentum: three trials, eight sizes,
 the largest size. The full size needs accelerators.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.stability.network_settings import configuration
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figures in one of the variants full, small, quick."""
-    title = "Stability of ResNet-20 on CIFAR-10 (configuration 2a)"
-    return configuration("2a", variant, {"title": title, "paper": "2a"})
+get_config = configuration(
+    "2a", {"title": "Stability of ResNet-20 on CIFAR-10 (configuration 2a)", "paper": "2a"}
+)

@@ -8,12 +8,9 @@ needs accelerators; ":small" is ResNet-8 of width 4 on images of 16 x 16, with a
 takes to fit its examples, for a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.stability.network_settings import configuration
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figures in one of the variants full, small, quick."""
-    title = "Stability of ResNet-20 on CIFAR-10 with momentum (configuration 2b)"
-    return configuration("2b", variant, {"title": title, "paper": "2b"})
+get_config = configuration(
+    "2b",
+    {"title": "Stability of ResNet-20 on CIFAR-10 with momentum (configuration 2b)", "paper": "2b"},
+)

@@ -12,14 +12,11 @@ not that from there on. The full size needs accelerators.
 examples, and after 12,800, which fit 1,000. The two ranges meet at 500.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.stability.network_settings import configuration
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figures in one of the variants full, small, quick."""
-    fields = {
+get_config = configuration(
+    "1a",
+    full={
         "title": "The loss gap over a wide range of sizes (figure A.1)",
         "paper": "figA_1",
         "stops": (50_000, 150_000),
@@ -29,13 +26,13 @@ def get_config(variant: str = "full") -> ml_collections.ConfigDict:
         "sweep.seed": (0,),
         "sweep.m": (1000, 2000, 5000, 10_000, 15_000, 20_000, 30_000, 40_000, 50_000),
         "sweep.num_pairs": 20,
-    }
-    small = {
+    },
+    small={
         "connectivity.sizes": (),
         "stops": (1600, 12_800),
         "fit.region_start": 500,
         "sweep.m": (64, 125, 250, 500, 700, 1000),
         "sweep.num_pairs": 4,
-    }
-    quick = {"stops": (2, 4), "sweep.m": (16, 24, 32), "sweep.num_pairs": 2}
-    return configuration("1a", variant, fields, small, quick)
+    },
+    quick={"stops": (2, 4), "sweep.m": (16, 24, 32), "sweep.num_pairs": 2},
+)

@@ -8,29 +8,21 @@ first ones of the first pair's sample, which is in random order. ":small" has si
 run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.stability.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.stability import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {"sweep.m": (800, 1600, 3200), "influence.removed": 20}
-
-_QUICK = {
-    "data.dataset": "digits",
-    "sweep.m": (50, 100),
-    "influence.removed": 4,
-    "influence.ridge": 0.01,
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Leaving one out: influence functions and retraining",
-            "question": "influence",
-            "perturbation": "removal",
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Leaving one out: influence functions and retraining",
+        "question": "influence",
+        "perturbation": "removal",
+    },
+    small={"sweep.m": (800, 1600, 3200), "influence.removed": 20},
+    quick={
+        "data.dataset": "digits",
+        "sweep.m": (50, 100),
+        "influence.removed": 4,
+        "influence.ridge": 0.01,
+    },
+)

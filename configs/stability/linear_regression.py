@@ -12,35 +12,27 @@ figure.
 90 pairs a size and 100,000 updates; ":small" has 40 and 10,000. Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.stability.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.stability import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {"stops": (1000, 10_000), "checkpoint_every": 1000, "sweep.num_pairs": 40}
-
-_QUICK = {
-    "data.dataset": "digits",
-    "sweep.m": (10, 20, 40),
-    "sweep.num_pairs": 2,
-    "training.batch_size": 16,
-    "stops": (20,),
-    "checkpoint_every": 20,
-    "fit.resamples": 20,
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Stability of overparameterised linear regression",
-            "learner": "linear_regression",
-            "training.learning_rate": 0.01,
-            "stops": (10_000, 100_000),
-            "sweep.learner": ("linear_regression",),
-            "sweep.m": (50, 100, 200, 400),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Stability of overparameterised linear regression",
+        "learner": "linear_regression",
+        "training.learning_rate": 0.01,
+        "stops": (10_000, 100_000),
+        "sweep.learner": ("linear_regression",),
+        "sweep.m": (50, 100, 200, 400),
+    },
+    small={"stops": (1000, 10_000), "checkpoint_every": 1000, "sweep.num_pairs": 40},
+    quick={
+        "data.dataset": "digits",
+        "sweep.m": (10, 20, 40),
+        "sweep.num_pairs": 2,
+        "training.batch_size": 16,
+        "stops": (20,),
+        "checkpoint_every": 20,
+        "fit.resamples": 20,
+    },
+)

@@ -11,31 +11,28 @@ section 2.4 with the question; it has no such figure. The rate is 0.01, where co
 CPU: as many as single runs of the largest size took to fit.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.stability.network_settings import configuration
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figures in one of the variants full, small, quick."""
-    fields = {
+get_config = configuration(
+    "2b",
+    full={
         "title": "Stability of ResNet-20 and of its linearisation",
         "training.learning_rate": 0.01,
         "stops": (50_000, 100_000),
         "sweep.learner": ("resnet", "linearized_resnet"),
         "sweep.seed": (0,),
-    }
-    small = {
+    },
+    small={
         "training.learning_rate": 0.01,
         "training.decay_steps": (),
         "connectivity.sizes": (),
         "stops": (600,),
         "sweep.m": (64, 125, 250),
-    }
-    quick = {
+    },
+    quick={
         "training.decay_steps": (3,),
         "connectivity.sizes": (16, 32),
         "stops": (2, 4),
         "sweep.m": (16, 24, 32),
-    }
-    return configuration("2b", variant, fields, small, quick)
+    },
+)

@@ -8,31 +8,23 @@ The pairs of figure 2.1 once with z in place of the i-th example of S, once with
 40 pairs a size and 10,000 updates. Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.stability.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.stability import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {"stops": (10_000,), "checkpoint_every": 1000, "sweep.num_pairs": 40}
-
-_QUICK = {
-    "data.dataset": "digits",
-    "sweep.m": (50, 100, 200),
-    "sweep.num_pairs": 2,
-    "training.batch_size": 16,
-    "stops": (20,),
-    "checkpoint_every": 20,
-    "fit.resamples": 20,
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Stability to removing and to swapping an example",
-            "sweep.perturbation": ("swap", "removal"),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Stability to removing and to swapping an example",
+        "sweep.perturbation": ("swap", "removal"),
+    },
+    small={"stops": (10_000,), "checkpoint_every": 1000, "sweep.num_pairs": 40},
+    quick={
+        "data.dataset": "digits",
+        "sweep.m": (50, 100, 200),
+        "sweep.num_pairs": 2,
+        "training.batch_size": 16,
+        "stops": (20,),
+        "checkpoint_every": 20,
+        "fit.resamples": 20,
+    },
+)

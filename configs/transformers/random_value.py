@@ -10,46 +10,38 @@ Three sizes (L, n, M), four c and five seeds; ":small" has (8, 3, 2) alone, two 
 Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.transformers.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.transformers import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {
-    "steps": 1000,
-    "sweep.cases": ((8, 3, 2),),
-    "sweep.value_scale": (0.01, 3.0),
-    "sweep.randomness": (0.0, 0.5, 1.0),
-    "sweep.seed": (0, 1, 2),
-}
-
-_QUICK = {
-    "steps": 40,
-    "eval_every": 20,
-    "checkpoint_every": 1,
-    "sweep.cases": ((5, 3, 2),),
-    "sweep.value_scale": (3.0,),
-    "sweep.randomness": (0.0, 1.0),
-    "sweep.seed": (0,),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the question in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "W and V trained from a V that is more or less random (thesis, chapter 4)",
-            "question": "value_random",
-            "lists": "random",
-            "learning_rate": 10.0,
-            "steps": 5000,
-            "eval_every": 50,
-            "checkpoint_every": 10,
-            "sweep.cases": ((8, 3, 2), (10, 4, 3), (12, 4, 3)),
-            "sweep.value_scale": (0.01, 1.0, 3.0, 10.0),
-            "sweep.randomness": (0.0, 0.25, 0.5, 0.75, 1.0),
-            "sweep.seed": (0, 1, 2, 3, 4),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "W and V trained from a V that is more or less random (thesis, chapter 4)",
+        "question": "value_random",
+        "lists": "random",
+        "learning_rate": 10.0,
+        "steps": 5000,
+        "eval_every": 50,
+        "checkpoint_every": 10,
+        "sweep.cases": ((8, 3, 2), (10, 4, 3), (12, 4, 3)),
+        "sweep.value_scale": (0.01, 1.0, 3.0, 10.0),
+        "sweep.randomness": (0.0, 0.25, 0.5, 0.75, 1.0),
+        "sweep.seed": (0, 1, 2, 3, 4),
+    },
+    small={
+        "steps": 1000,
+        "sweep.cases": ((8, 3, 2),),
+        "sweep.value_scale": (0.01, 3.0),
+        "sweep.randomness": (0.0, 0.5, 1.0),
+        "sweep.seed": (0, 1, 2),
+    },
+    quick={
+        "steps": 40,
+        "eval_every": 20,
+        "checkpoint_every": 1,
+        "sweep.cases": ((5, 3, 2),),
+        "sweep.value_scale": (3.0,),
+        "sweep.randomness": (0.0, 1.0),
+        "sweep.seed": (0,),
+    },
+)

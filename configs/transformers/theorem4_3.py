@@ -11,44 +11,35 @@ Eight sizes (L, n, M) to (18, 6, 5) and three seeds; ":small" has seven, to (16,
 ":largest" is (24, 5, 6), some minutes a seed. All run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.transformers.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.transformers import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {
-    "steps_after": 10,
-    "sweep.cases": (
-        (8, 3, 2),
-        (8, 3, 3),
-        (10, 4, 3),
-        (12, 4, 3),
-        (12, 6, 4),
-        (14, 5, 4),
-        (16, 5, 5),
-    ),
-    "sweep.seed": (0,),
-}
-
-_LARGEST = {"sweep.cases": ((24, 5, 6),)}
-
-_QUICK = {"steps_after": 1, "sweep.cases": ((6, 3, 2),), "sweep.seed": (0, 1)}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the theorem in one of the variants full, small, quick, largest."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Descent on W with V = cP: steps to perfect classification (theorem 4.3)",
-            "question": "value_fixed",
-            "lists": "random",
-            "steps_after": 50,
-            "sweep.cases": (
-                *((8, 3, 2), (8, 3, 3), (10, 4, 3), (12, 4, 3), (12, 6, 4), (14, 5, 4)),
-                *((16, 5, 5), (18, 6, 5)),
-            ),
-            "sweep.seed": (0, 1, 2),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "largest": _LARGEST})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Descent on W with V = cP: steps to perfect classification (theorem 4.3)",
+        "question": "value_fixed",
+        "lists": "random",
+        "steps_after": 50,
+        "sweep.cases": (
+            *((8, 3, 2), (8, 3, 3), (10, 4, 3), (12, 4, 3), (12, 6, 4), (14, 5, 4)),
+            *((16, 5, 5), (18, 6, 5)),
+        ),
+        "sweep.seed": (0, 1, 2),
+    },
+    small={
+        "steps_after": 10,
+        "sweep.cases": (
+            (8, 3, 2),
+            (8, 3, 3),
+            (10, 4, 3),
+            (12, 4, 3),
+            (12, 6, 4),
+            (14, 5, 4),
+            (16, 5, 5),
+        ),
+        "sweep.seed": (0,),
+    },
+    quick={"steps_after": 1, "sweep.cases": ((6, 3, 2),), "sweep.seed": (0, 1)},
+    largest={"sweep.cases": ((24, 5, 6),)},
+)

@@ -11,38 +11,30 @@ Six sizes (L, n, M), three epsilon and three seeds; ":small" has three sizes and
 on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.transformers.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.transformers import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {
-    "steps_after": 10,
-    "sweep.cases": ((8, 3, 2), (10, 4, 3), (12, 4, 3)),
-    "sweep.epsilon": (0.1, 1.0, 4.0),
-    "sweep.seed": (0,),
-}
-
-_QUICK = {
-    "steps_after": 1,
-    "sweep.cases": ((6, 3, 2),),
-    "sweep.epsilon": (1.0,),
-    "sweep.seed": (0, 1),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the theorem in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Descent on W and V near cP: steps to perfect classification (theorem 4.4)",
-            "question": "value_near",
-            "lists": "random",
-            "steps_after": 50,
-            "sweep.cases": ((8, 3, 2), (8, 3, 3), (10, 4, 3), (12, 4, 3), (12, 6, 4), (14, 5, 4)),
-            "sweep.epsilon": (0.1, 1.0, 4.0),
-            "sweep.seed": (0, 1, 2),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Descent on W and V near cP: steps to perfect classification (theorem 4.4)",
+        "question": "value_near",
+        "lists": "random",
+        "steps_after": 50,
+        "sweep.cases": ((8, 3, 2), (8, 3, 3), (10, 4, 3), (12, 4, 3), (12, 6, 4), (14, 5, 4)),
+        "sweep.epsilon": (0.1, 1.0, 4.0),
+        "sweep.seed": (0, 1, 2),
+    },
+    small={
+        "steps_after": 10,
+        "sweep.cases": ((8, 3, 2), (10, 4, 3), (12, 4, 3)),
+        "sweep.epsilon": (0.1, 1.0, 4.0),
+        "sweep.seed": (0,),
+    },
+    quick={
+        "steps_after": 1,
+        "sweep.cases": ((6, 3, 2),),
+        "sweep.epsilon": (1.0,),
+        "sweep.seed": (0, 1),
+    },
+)

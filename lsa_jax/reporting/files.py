@@ -11,7 +11,7 @@ import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +264,15 @@ def read_metrics(workdir: Path, run_id: str) -> list[dict[str, Any]]:
     Those of measures along training alone are left out.
     """
     return [row for row in read_all_metrics(workdir, run_id) if not is_measured_alone(row)]
+
+
+def read_histories(workdir: Path, results: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Returns one row a line of every run's history, after these columns of its result."""
+    return pd.DataFrame(
+        {name: result[name] for name in columns} | row
+        for result in results.to_dict("records")
+        for row in read_metrics(workdir, result["id"])
+    )
 
 
 def read_results(workdir: Path, run_ids: Iterable[str]) -> pd.DataFrame:

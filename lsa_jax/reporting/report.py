@@ -1,6 +1,6 @@
 """What an experiment reports: tables, claims and figures, before they are written to disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -55,6 +55,11 @@ class Row(NamedTuple):
         if self.low is None or self.high is None:
             return self
         return self._replace(low=max(self.low, least), high=min(self.high, most))
+
+
+def not_run(rows: Iterable[Row], note: str) -> list[Row]:
+    """Returns the claims of a sweep that shows nothing about them, as not run."""
+    return [Row(row.item, row.paper, "", None, "not run", note=note) for row in rows]
 
 
 class Report(NamedTuple):

@@ -9,7 +9,7 @@ import pandas as pd
 from lsa_jax.errors import InputError
 from lsa_jax.reporting import files
 from lsa_jax.reporting.measured import with_measures
-from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.report import Report, Row, not_run
 from lsa_jax.reporting.write import write_report
 from lsa_jax.sweep import config_files, locks
 from lsa_jax.sweep.points import Point, recorded_points
@@ -41,8 +41,7 @@ def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
     command = files.read_json(record).get("command", []) if record.exists() else []
     if not config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
         return rows
-    note = "a check that it starts"
-    return [Row(row.item, row.paper, "", None, "not run", note=note) for row in rows]
+    return not_run(rows, "a check that it starts")
 
 
 def report_sweep(

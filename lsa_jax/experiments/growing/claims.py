@@ -11,9 +11,15 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.growing import measures
-from lsa_jax.experiments.growing.families import DOWNSTREAM, EARLY_SPEARMAN, NUM_ITEMS
-from lsa_jax.experiments.growing.numbers import EARLY_STEPS, STRATEGIES
+from lsa_jax.experiments.growing.families import (
+    DOWNSTREAM,
+    EARLY_SPEARMAN,
+    EARLY_STEPS,
+    MOST_UNEXPLAINED,
+    NUM_ITEMS,
+    STRATEGIES,
+    spread_over_noise,
+)
 from lsa_jax.reporting.claims import Claim, Condition, decide
 from lsa_jax.reporting.conditions import shown
 from lsa_jax.reporting.runs import Runs
@@ -24,22 +30,23 @@ from lsa_jax.reporting.statistics import accuracy, minus, value
 UNINFORMATIVE, PREDICTIVE = 0.3, 0.7
 # A relative regret below this is low.
 LOW_REGRET = 0.25
-# Operators that differ by less than a seed's noise cannot be told apart by one run of each.
+# Operators that differ by less than a seed's noise cannot be distinguished by one run of each.
 NOISE = 1.0
-# Any three operators are in the order of their final losses once in six times by luck.
+# Three operators are in the order of their final losses by chance in one of six cases.
 FEWEST_OPERATORS = 4
 # The learning rate of the thesis' runs.
 SCHEDULES = {"encoder": "constant", "decoder": "cosine"}
+Config = ml_collections.ConfigDict
 
 
-def strategies(config: ml_collections.ConfigDict) -> dict[str, str]:
+def strategies(config: Config) -> dict[str, str]:
     """Returns the headings of the strategies of tables 5.1 and 5.2."""
     lag = f"LAG@{config.lag_steps}"
     names = ("oracle", lag, "LAG@0", "last block on top", "random block on top")
     return dict(zip(STRATEGIES, names, strict=True))
 
 
-def family_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def family_claims(config: Config) -> list[Claim]:
     """Returns the claims on families of operators (`families.describe`), one a seed."""
     claims = [claim for own in _settings(config) for claim in _setting_claims(config, own)]
     for kind in config.sweep.kind if {"constant", "cosine"} <= {*config.sweep.schedule} else ():
@@ -52,7 +59,7 @@ def family_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
-def downstream_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def downstream_claims(config: Config) -> list[Claim]:
     """Returns the claims of table C.1: LAG's decoder answers more than the others', of families."""
     names, claims = strategies(config), []
     for own, task in itertools.product(_settings(config), config.downstream.tasks):
@@ -72,7 +79,7 @@ def downstream_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
-def noise_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def noise_claims(config: Config) -> list[Claim]:
     """Returns the claims that operators differ beyond noise, of points; ours, not the thesis'.
 
     Where they do not, the order of the final losses is chance, and nothing can predict it.
@@ -89,7 +96,7 @@ def noise_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     ]
 
 
-def stacking_claims(config: ml_collections.ConfigDict) -> list[Claim]:
+def stacking_claims(config: Config) -> list[Claim]:
     """Returns the claims of table C.2: adaptive stacking ends lower than last stacking."""
     item, claims = "final loss of last minus that of adaptive stacking", []
     for own in _settings(config):
@@ -98,17 +105,16 @@ def stacking_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
-def _setting_claims(config: ml_collections.ConfigDict, own: dict[str, str]) -> list[Claim]:
+def _setting_claims(config: Config, own: dict[str, str]) -> list[Claim]:
     """Returns the claims on one network and schedule.
 
     A loss on growing that does not predict, or a choice that costs little, supports the thesis only
     where an early loss predicts: else the final losses may differ by noise alone.
     """
-    kind, k, whole = own["kind"], config.lag_steps, _operators(config, own)
-    of_thesis = own["schedule"] == SCHEDULES[kind]
-    initial = correlation("initial_spearman", own)
+    k, whole = config.lag_steps, _operators(config, own)
+    of_thesis = own["schedule"] == SCHEDULES[own["kind"]]
+    initial = _correlation("initial_spearman", own)
     regret, regret_0 = (value(f"relative_regret {name}", **own) for name in ("lag", "lag_0"))
-    less = minus(regret, regret_0)
 
     def claim(item: str, statistic: Statistic, *conditions: Condition, **rest: Any) -> Claim:
         item = f"{item} {_where(own)}"
@@ -118,18 +124,29 @@ def _setting_claims(config: ml_collections.ConfigDict, own: dict[str, str]) -> l
         column = "lag_spearman" if steps == k else f"{EARLY_SPEARMAN}{steps}"
         return claim(
             f"Spearman of the loss after {steps} steps with the final one",
-            correlation(column, own),
+            _correlation(column, own),
             *conditions,
             above=PREDICTIVE,
             primary=of_thesis and steps == k,
         )
 
-    new = _not_predictive(Claim(item="", statistic=initial, above=PREDICTIVE))
+    def predictive(runs: Runs) -> str:
+        found = decide(Claim(item="", statistic=initial, above=PREDICTIVE), runs)
+        return "it is" if found.status.startswith("shown") else ""
+
+    def equal(runs: Runs) -> str:
+        return "" if cheaper.statistic(runs).values.any() else "they cost the same in every seed"
+
+    new = Condition("the loss on growing is not as predictive", predictive)
     predicts = shown(early(k), f"the loss after {k} steps is predictive")
     name = f"relative regret of LAG@{k}"
-    cheaper = claim(f"{name} minus that of LAG@0", less, predicts, _differ(less), below=0.0)
-    cheap = shown(cheaper, f"LAG@{k} costs less than LAG@0")
-    everywhere = {"paper": "in every seed", "every": True}
+    cheaper = claim(
+        f"{name} minus that of LAG@0",
+        minus(regret, regret_0),
+        predicts,
+        Condition("the two choices differ", equal),
+        below=0.0,
+    )
     return [
         early(k, new),
         claim(
@@ -138,25 +155,33 @@ def _setting_claims(config: ml_collections.ConfigDict, own: dict[str, str]) -> l
             predicts,
             below=UNINFORMATIVE,
         ),
-        claim(name, regret, predicts, cheap, below=LOW_REGRET),
+        claim(
+            name,
+            regret,
+            predicts,
+            shown(cheaper, f"LAG@{k} costs less than LAG@0"),
+            below=LOW_REGRET,
+        ),
         cheaper,
         claim(
             "seeds in which the operators' order has two clear phases, leaving "
-            f"{measures.MOST_UNEXPLAINED:g} of the variance at most",
+            f"{MOST_UNEXPLAINED:g} of the variance at most",
             value("clear_phases", **own),
-            **everywhere,
+            paper="in every seed",
+            every=True,
         ),
         claim(
             "share of seeds in which LAG@0 takes a random block on top",
             value("picks_random_top", **own),
+            paper="in every seed",
+            every=True,
             luck=1 / _asked(config),
-            **everywhere,
         ),
-        *(early(steps, new) for steps in EARLY_STEPS[kind] if of_thesis and steps != k),
+        *(early(steps, new) for steps in EARLY_STEPS[own["kind"]] if of_thesis and steps != k),
     ]
 
 
-def _settings(config: ml_collections.ConfigDict) -> list[dict[str, str]]:
+def _settings(config: Config) -> list[dict[str, str]]:
     axes = itertools.product(config.sweep.kind, config.sweep.schedule)
     return [{"kind": kind, "schedule": schedule} for kind, schedule in axes]
 
@@ -165,16 +190,12 @@ def _where(own: dict[str, str]) -> str:
     return f"({own['kind']}, {own['schedule']} rate)"
 
 
-def correlation(column: str, own: dict[str, str]) -> Statistic:
-    """Returns the statistic of Spearman's correlations on Fisher's scale, with n operators.
+def _correlation(column: str, own: dict[str, str]) -> Statistic:
+    """Returns the statistic of families' Spearman correlations on Fisher's scale, n operators.
 
     The variance is 1.06 / (n - 3), by Fieller, Hartley and Pearson (1957). A full agreement, which
     has no finite number on this scale, counts as half a step away: without ties the next lower
     correlation is 1 - 12 / (n^3 - n).
-
-    Args:
-        column: correlations of families.
-        own: settings of the families.
     """
 
     def statistic(runs: Runs) -> Sample:
@@ -205,7 +226,7 @@ def _right(task: str, strategy: str, own: dict[str, str]) -> Statistic:
 
 
 def _spread(own: dict[str, str]) -> Statistic:
-    """Returns the statistic of `measures.spread_over_noise`, over operators of all seeds."""
+    """Returns the statistic of `families.spread_over_noise`, over operators of all seeds."""
 
     def statistic(runs: Runs) -> Sample:
         points = runs.where(**own)
@@ -214,36 +235,22 @@ def _spread(own: dict[str, str]) -> Statistic:
         )
         losses = losses.dropna(axis="columns").to_numpy(float)
         return Sample(
-            pd.Series([measures.spread_over_noise(losses).ratio]).dropna(),
+            pd.Series([spread_over_noise(losses)[0]]).dropna(),
             units=len(losses),
             lost=points.lost("final_loss"),
             equal=points.equal_seeds(),
-            ends=lambda tail: measures.spread_over_noise(losses, tail)[1:],
+            ends=lambda tail: spread_over_noise(losses, tail)[1:],
         )
 
     return statistic
 
 
-def _not_predictive(claim: Claim) -> Condition:
-    def unmet(runs: Runs) -> str:
-        return "it is" if decide(claim, runs).status.startswith("shown") else ""
-
-    return Condition("the loss on growing is not as predictive", unmet)
-
-
-def _differ(statistic: Statistic) -> Condition:
-    def unmet(runs: Runs) -> str:
-        return "" if statistic(runs).values.any() else "they cost the same in every seed"
-
-    return Condition("the two choices differ", unmet)
-
-
-def _asked(config: ml_collections.ConfigDict) -> int:
-    """Returns the number of operators that a sweep asks for."""
+def _asked(config: Config) -> int:
+    """Returns the number of operators of a sweep."""
     return len(config.sweep.index) * len(config.sweep.block_size) * len(config.sweep.source)
 
 
-def _operators(config: ml_collections.ConfigDict, own: dict[str, str]) -> Condition:
+def _operators(config: Config, own: dict[str, str]) -> Condition:
     """Returns the condition that all operators, and enough of them, ended in every seed."""
     least = max(_asked(config), FEWEST_OPERATORS)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from lsa_jax.errors import InputError, MissingDataError
 from lsa_jax.experiments.growing.objectives import PAD, SEPARATOR
@@ -186,13 +186,15 @@ def is_right(task: Task, item: int, completion: list[int]) -> bool:
     return found in {normalised(answer) for answer in task.answers[item]}
 
 
-def accuracy(task: Task, complete: Callable, params: Any, batch_size: int) -> float:
-    """Returns the share of a task's items that a network completes rightly."""
+def answers_right(
+    complete: Callable, params: Any, batch_size: int, task: Task
+) -> Bool[np.ndarray, " items"]:
+    """Returns whether a network completes each of a task's items rightly."""
     right = []
     for start in range(0, len(task.tokens), batch_size):
-        # The last batch goes on with the first items: one program for all.
+        # The last batch is filled up with the first items: one program for all.
         rows = np.arange(start, start + batch_size) % len(task.tokens)
         found = np.asarray(complete(params, task.tokens[rows], task.shown[rows]))
         count = min(batch_size, len(task.tokens) - start)
         right += [is_right(task, start + i, found[i].tolist()) for i in range(count)]
-    return float(np.mean(right))
+    return np.array(right)

@@ -1,13 +1,18 @@
-"""Which way to grow a Transformer in depth is best, and how early the loss tells.
+"""Which way to grow a Transformer in depth is best, and how early the loss shows it.
 
 Karp (thesis, 2024), chapter 5: a shallow network is trained once a seed; every growth operator then
 makes a deeper one of it, and all of these are trained on the same text in the same order. Or it
-grows in stages, always by its last block or by what LAG@k chooses (`stacking`).
+grows in stages, always by a copy of its last block or by the choice of LAG@k (section 5.4.2 and
+appendix C.1.3).
+
+Runs keep their answers to downstream items. They keep no validation losses by window: the final
+loss is a mean over windows and steps, taken inside of the training program.
 """
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +20,11 @@ import ml_collections
 import numpy as np
 from jaxtyping import Float, Int
 
+from lsa_jax import backend
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.growing import downstream, measures
-from lsa_jax.experiments.growing.families import DOWNSTREAM, NUM_ITEMS
+from lsa_jax.experiments.growing import downstream, families
 from lsa_jax.experiments.growing.report import make_report
 from lsa_jax.experiments.growing.settings import AXES
-from lsa_jax.experiments.growing.stacking import run_stacking
 from lsa_jax.experiments.growing.tasks import (
     GrowingTask,
     Material,
@@ -29,19 +33,49 @@ from lsa_jax.experiments.growing.tasks import (
     load,
     make_task,
 )
-from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.growth import Operator
-from lsa_jax.training.lag import grow_all
+from lsa_jax.training.growth import Operator, search_space, stack_last
+from lsa_jax.training.lag import grow_all, grow_and_select
 from lsa_jax.training.measuring import Measuring
-from lsa_jax.training.steps import NetworkState, Part, train_one, train_parts
+from lsa_jax.training.steps import NetworkState, Trained, train_one, train_parts
 
-# Settings in which the points of a group may differ: they share the shallow network.
+_Progress = Callable[[float], None]
 
 
-def operator_of(config: ml_collections.ConfigDict) -> Operator:
-    """Returns a point's operator."""
-    return Operator(config.index, config.block_size, config.source)
+def _train(
+    config: ml_collections.ConfigDict,
+    task: GrowingTask,
+    state: NetworkState,
+    start: int,
+    measured: Int[np.ndarray, " evaluations"],
+    directory: Path,
+    **options: Any,
+) -> Trained:
+    """Trains one network, its batches dealt out over all devices, to the last measured step.
+
+    Raises:
+        NumericalError: a loss is not finite.
+    """
+    found = train_one(
+        task.problem,
+        state,
+        config.batch_size,
+        start=start,
+        stop=int(measured[-1]),
+        measured=measured,
+        segment=config.checkpoint_every,
+        directory=directory,
+        **options,
+    )
+    # A dry run has losses of some segments alone.
+    if backend.dry_run() is None and not np.isfinite(found.losses).all():
+        raise NumericalError(
+            f"the loss was not finite between steps {start} and {measured[-1]}; lower "
+            "config.optimizer.learning_rate"
+        )
+    return found
 
 
 def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evaluations"]:
@@ -57,38 +91,9 @@ def measured_steps(config: ml_collections.ConfigDict) -> Int[np.ndarray, " evalu
     return np.unique(np.concatenate([dense, later[later > config.dense_steps], window, ends]))
 
 
-def train_base(
-    config: ml_collections.ConfigDict,
-    task: GrowingTask,
-    directory: Path,
-    steps: int,
-    progress: Callable[[float], None],
-) -> tuple[NetworkState, float]:
-    """Trains the shallow network, its batches dealt out over all devices.
-
-    Returns:
-        Its state and its validation loss.
-
-    Raises:
-        NumericalError: that is not finite.
-    """
-    found = train_one(
-        task.problem,
-        first_state(task, config.layers),
-        config.batch_size,
-        start=0,
-        stop=steps,
-        measured=np.array([steps]),
-        segment=config.checkpoint_every,
-        directory=directory,
-        progress=progress,
-    )
-    if not np.isfinite(found.losses[-1]):
-        raise NumericalError(
-            f"the shallow network's loss after {steps} steps is not finite; lower "
-            "config.optimizer.learning_rate"
-        )
-    return found.states, float(found.losses[-1])
+def _rows(steps: np.ndarray, losses: np.ndarray, **columns: int) -> list[dict[str, Any]]:
+    pairs = zip(steps.tolist(), losses.tolist(), strict=True)
+    return [{"step": step, "loss": loss} | columns for step, loss in pairs]
 
 
 def _outcome(
@@ -97,67 +102,62 @@ def _outcome(
     steps: Int[np.ndarray, " evaluations"],
     losses: Float[np.ndarray, " evaluations"],
 ) -> Outcome:
-    """Returns what came out of one operator."""
-    history = [
-        {"step": step, "loss": loss}
-        for step, loss in zip(steps.tolist(), losses.tolist(), strict=True)
-    ]
-    if not np.isfinite(losses).all():
-        first = steps[np.flatnonzero(~np.isfinite(losses))[0]]
-        message = f"the loss was not finite {first} steps after growing"
-        return Outcome({}, history, "failed", f"{message}; lower config.optimizer.learning_rate")
+    """Returns the outcome of one operator, without what its network answers."""
+    lost = steps[~np.isfinite(losses)]
+    if len(lost):
+        message = f"the loss was not finite {lost[0]} steps after growing"
+        message += "; lower config.optimizer.learning_rate"
+        return Outcome({}, _rows(steps, losses), "failed", message)
     table = losses[:, None]
     metrics = {
         "base_loss": base_loss,
         "initial_loss": float(losses[0]),
-        "lag_loss": measures.lag_losses(table, steps, config.lag_steps, config.lag_window)[0],
-        "final_loss": measures.final_losses(table, steps, config.final_share)[0],
+        "lag_loss": families.lag_losses(table, steps, config.lag_steps, config.lag_window)[0],
+        "final_loss": families.final_losses(table, steps, config.final_share)[0],
     }
-    return Outcome(metrics, history)
+    return Outcome(metrics, _rows(steps, losses))
 
 
-def _ask(
-    config: ml_collections.ConfigDict, task: GrowingTask, material: Material, part: Part
-) -> list[dict[str, float]]:
-    """Returns each network's accuracy in every task, by the name of its column."""
-    found: list[dict[str, float]] = [{} for _ in range(part.stop - part.start)]
-    if not material.downstream:
-        return found
-    complete = downstream.make_completer(task.model, config.downstream.answer_tokens)
-    for place, row in enumerate(found):
-        params = jax.tree.map(
-            lambda leaf, place=place: jnp.asarray(leaf[place]), part.trained.states.params
-        )
-        for asked in material.downstream:
-            share = downstream.accuracy(asked, complete, params, config.batch_size)
-            row[f"{DOWNSTREAM}{asked.name}"] = share
-            row[f"{NUM_ITEMS}{asked.name}"] = len(asked.answers)
-    return found
+def _with_answers(
+    outcome: Outcome, tasks: tuple[downstream.Task, ...], answer: Callable
+) -> Outcome:
+    """Returns an outcome with the network's accuracy in every task, and its answers.
 
-
-def _with_downstream(outcome: Outcome, found: dict[str, float]) -> Outcome:
-    if outcome.status == "failed":
-        return outcome
-    return outcome._replace(metrics=outcome.metrics | found)
+    Args:
+        outcome: of a network that did not fail.
+        tasks: one or more.
+        answer: `(task) -> whether each item is right`.
+    """
+    metrics, right = dict(outcome.metrics), []
+    for task in tasks:
+        right.append(answer(task))
+        metrics[f"{families.DOWNSTREAM}{task.name}"] = float(np.mean(right[-1]))
+        metrics[f"{families.NUM_ITEMS}{task.name}"] = len(task.answers)
+    return outcome._replace(metrics=metrics, outcomes=Outcomes(np.concatenate(right)))
 
 
 def _run_operators(
-    group: list[Point], material: Material, directory: Path, progress: Callable[[float], None]
+    group: list[Point], material: Material, directory: Path, progress: _Progress
 ) -> list[Outcome]:
-    """Trains the shallow network, grows it in every way and trains what came out."""
+    """Trains the shallow network, grows it in every way and trains the grown networks."""
     config = group[0].config
     task = make_task(config, material.text)
-    work = len(group) * config.grow_steps + config.base_steps
-    share = config.base_steps / work
-    base, base_loss = train_base(
-        config, task, directory / "base", config.base_steps, lambda f: progress(share * f)
+    share = config.base_steps / (len(group) * config.grow_steps + config.base_steps)
+    base = _train(
+        config,
+        task,
+        first_state(task, config.layers),
+        0,
+        np.array([config.base_steps]),
+        directory / "base",
+        progress=lambda fraction: progress(share * fraction),
     )
-    operators = [operator_of(point.config) for point in group]
+    operators = [Operator(p.config.index, p.config.block_size, p.config.source) for p in group]
     fresh = fresh_params(task, config.layers + config.added)
-    steps = measured_steps(config)
+    steps, optimizer = measured_steps(config), task.problem.optimizer
     parts = train_parts(
         task.problem,
-        lambda start, stop: grow_all(base, fresh, task.problem.optimizer, operators[start:stop]),
+        lambda start, stop: grow_all(base.states, fresh, optimizer, operators[start:stop]),
         len(operators),
         task.placement,
         start=config.base_steps,
@@ -168,39 +168,149 @@ def _run_operators(
         measuring=Measuring(config.measures),
         progress=lambda fraction: progress(share + (1 - share) * fraction),
     )
-    asked = functools.partial(_ask, config, task, material)
+    complete = downstream.make_completer(task.model, config.downstream.answer_tokens)
     outcomes = []
     for part in parts:
         losses, course = part.trained.losses, part.trained.course
-        for place, found in enumerate(asked(part)):
-            outcome = _outcome(config, base_loss, steps, losses[:, place])
+        for place in range(part.stop - part.start):
+            outcome = _outcome(config, float(base.losses[-1]), steps, losses[:, place])
             rows = course.rows_of(place) if course else []
             outcome = with_course(outcome, rows, part.trained.cost)
-            outcomes.append(_with_downstream(outcome, found))
+            if material.downstream and outcome.status == "ok":
+                params = part.trained.states.params
+                own = jax.tree.map(lambda leaf, i=place: jnp.asarray(leaf[i]), params)
+                answer = partial(downstream.answers_right, complete, own, config.batch_size)
+                outcome = _with_answers(outcome, material.downstream, answer)
+            outcomes.append(outcome)
         del part  # its networks, before memory is taken for the next ones
+    return with_test(outcomes, [task.tokens for task in material.downstream])
+
+
+def stage_operators(config: ml_collections.ConfigDict, stage: int) -> list[Operator]:
+    """Returns the copying operators among which adaptive stacking chooses.
+
+    Args:
+        config: the point's.
+        stage: 1 for the first growth.
+    """
+    layers = config.layers + (stage - 1) * config.added
+    indices = tuple(range(0, layers - config.added + 1, config.index_strides[stage - 1]))
+    sizes = tuple(config.sweep.block_size)
+    return search_space(layers, config.added, indices=indices, block_sizes=sizes, sources=("copy",))
+
+
+def _begin_stage(
+    config: ml_collections.ConfigDict,
+    task: GrowingTask,
+    state: NetworkState,
+    stage: int,
+    start: int,
+    directory: Path,
+) -> tuple[NetworkState, Operator, int]:
+    """Grows; returns the deeper network, its operator, and the steps that it has taken."""
+    layers = config.layers + (stage - 1) * config.added
+    fresh = fresh_params(task, layers + config.added)
+    if config.strategy == "last":
+        operator = stack_last(layers, config.added)
+        grown = grow_all(state, fresh, task.problem.optimizer, [operator])
+        return jax.tree.map(lambda a: a[0], grown), operator, 0
+    chosen = grow_and_select(
+        task.problem,
+        state,
+        fresh,
+        stage_operators(config, stage),
+        steps=config.lag_steps,
+        first_step=start,
+        window=config.lag_window,
+        placement=task.placement,
+        checkpoint_every=config.checkpoint_every,
+        directory=directory,
+    )
+    return chosen.state, chosen.operator, config.lag_steps
+
+
+def _train_stage(
+    config: ml_collections.ConfigDict,
+    task: GrowingTask,
+    state: NetworkState,
+    span: tuple[int, int],
+    stage: int,
+    directory: Path,
+) -> tuple[Trained, list[dict[str, Any]], list[dict[str, Any]]]:
+    """Trains one network for a stage's steps; returns rows of losses and of measures, too."""
+    start, stop = span
+    steps = np.append(np.arange(start, stop, config.eval_every), stop)
+    measuring = Measuring(config.measures)
+    found = _train(config, task, state, start, steps, directory, measuring=measuring)
+    course = found.course.rows_of(0) if found.course else []
+    measured = [row | {"step": start + row["step"]} for row in course]
+    return found, _rows(steps, found.losses, stage=stage), measured
+
+
+def _stack(
+    config: ml_collections.ConfigDict,
+    task: GrowingTask,
+    first: tuple[Trained, list[dict[str, Any]], list[dict[str, Any]]],
+    directory: Path,
+    progress: _Progress,
+) -> Outcome:
+    """Goes through all stages after the first one."""
+    (done, history, measured), chosen, extra = first, [], 0
+    start = config.stage_steps[0]
+    for stage, steps in enumerate(config.stage_steps[1:], start=1):
+        place = directory / f"stage_{stage:02d}"
+        state, operator, taken = _begin_stage(
+            config, task, done.states, stage, start, place / "lag"
+        )
+        # The steps of the chosen operator are part of the stage.
+        extra += taken * (len(stage_operators(config, stage)) - 1)
+        span = start + taken, start + steps
+        done, rows, more = _train_stage(config, task, state, span, stage, place / "trained")
+        history, measured = [*history, *rows], [*measured, *more]
+        chosen.append(operator.name)
+        start += steps
+        progress(stage / (len(config.stage_steps) - 1))
+    counted_from = start - config.final_share * config.stage_steps[-1]
+    metrics = {
+        "final_loss": float(np.mean([row["loss"] for row in rows if row["step"] >= counted_from])),
+        "chosen": "; ".join(chosen),
+        "steps_spent": start + extra,
+    }
+    return with_course(Outcome(metrics, history), measured, done.cost)
+
+
+def _run_stacking(
+    group: list[Point], material: Material, directory: Path, progress: _Progress
+) -> list[Outcome]:
+    """Trains the first stage once and goes on from it by each point's strategy."""
+    config = group[0].config
+    task = make_task(config, material.text)
+    span, state = (0, config.stage_steps[0]), first_state(task, config.layers)
+    first = _train_stage(config, task, state, span, 0, directory / "stage_00")
+    outcomes: list[Outcome] = []
+    for place, point in enumerate(group):
+
+        def report(fraction: float, place: int = place) -> None:
+            progress((place + fraction) / len(group))
+
+        where = directory / point.config.strategy
+        outcomes.append(_stack(point.config, task, first, where, report))
     return outcomes
 
 
 def run(
-    group: list[Point],
-    data: dict[str, Material],
-    directory: Path,
-    progress: Callable[[float], None],
+    group: list[Point], data: dict[str, Material], directory: Path, progress: _Progress
 ) -> list[Outcome]:
     """Answers the group's question; checkpoints lie in the group's scratch folder."""
     config = group[0].config
-    material, scratch = data[config.model.kind], directory / SCRATCH
-    if config.question == "stacking":
-        outcomes = run_stacking(group, material.text, scratch, progress)
-    else:
-        outcomes = _run_operators(group, material, scratch, progress)
-    return outcomes
+    answer = _run_stacking if config.question == "stacking" else _run_operators
+    return answer(group, data[config.model.kind], directory / SCRATCH, progress)
 
 
 EXPERIMENT = Experiment(
-    load=load,
     run=run,
     report=make_report,
-    varying=("index", "block_size", "source", "strategy"),
+    load=load,
+    varying=("index", "block_size", "source", "strategy"),  # they share the shallow network
     columns=lambda config: {name.split(".")[-1]: config[name] for name in AXES[config.question]},
 )

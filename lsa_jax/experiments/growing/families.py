@@ -1,4 +1,10 @@
-"""The operators of one network, schedule and seed together: their losses and what follows."""
+"""The operators of one network, schedule and seed: how well early losses predict the final ones.
+
+Tables of losses are [steps, operators]: the validation loss of each operator's network at each
+measured step after growing; final losses are [operators].
+
+Source: Karp (thesis, 2024), section 5.3.3 and equations 5.1 and 5.2.
+"""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -6,14 +12,25 @@ from typing import Any, NamedTuple
 import ml_collections
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+import scipy.optimize
+import scipy.stats
+from jaxtyping import Bool, Float, Int
 
-from lsa_jax.experiments.growing import measures
-from lsa_jax.experiments.growing.numbers import EARLY_STEPS
 from lsa_jax.reporting import files
+from lsa_jax.reporting.samples import TAIL
 from lsa_jax.training.growth import Operator, stack_last
 
-# Columns of what a grown decoder can do: a task's accuracy, and of how many items.
+Losses = Float[np.ndarray, "steps operators"]
+Final = Float[np.ndarray, " operators"]
+
+# Two phases that leave more than this share of the correlations' variance are none. Ours: smoothed
+# noise leaves about half at least, and 3 of 100 random walks as little as this.
+MOST_UNEXPLAINED = 0.25
+# Figures 5.2 and 5.3: steps after growing whose loss the thesis correlates with the final one.
+EARLY_STEPS: dict[str, tuple[int, ...]] = {"encoder": (200, 5000), "decoder": ()}
+STRATEGIES = ("oracle", "lag", "lag_0", "stack_last", "stack_random")
+
+# Columns of what a grown decoder can do: a task's accuracy, and its number of items.
 DOWNSTREAM, NUM_ITEMS = "downstream_", "items_"
 # Columns of Spearman's correlation with the final losses, by steps after growing.
 EARLY_SPEARMAN = "early_spearman "
@@ -27,14 +44,14 @@ class Family(NamedTuple):
         schedule: of the learning rate.
         seed: of the shallow network and the order of the text.
         base_loss: of the shallow network, before growing.
-        operators: those whose losses are finite.
+        operators: the operators whose losses are finite.
         steps: after growing, at which the loss was measured.
         raw: the losses as they were measured.
-        smoothed: after `measures.smooth`.
-        lag: what LAG@k decides by.
+        smoothed: after `smooth`.
+        lag: the losses by which LAG@k decides.
         final: mean over the last steps.
         downstream: accuracy of each operator by task.
-        items: how many each task has.
+        items: number of items by task.
     """
 
     kind: str
@@ -43,11 +60,11 @@ class Family(NamedTuple):
     base_loss: float
     operators: list[Operator]
     steps: Int[np.ndarray, " steps"]
-    raw: Float[np.ndarray, "steps operators"]
-    smoothed: Float[np.ndarray, "steps operators"]
-    lag: Float[np.ndarray, " operators"]
-    final: Float[np.ndarray, " operators"]
-    downstream: dict[str, Float[np.ndarray, " operators"]]
+    raw: Losses
+    smoothed: Losses
+    lag: Final
+    final: Final
+    downstream: dict[str, Final]
     items: dict[str, int]
 
 
@@ -59,7 +76,7 @@ def make_families(
     Args:
         config: of the sweep.
         fine: the points that did not fail.
-        workdir: where their losses lie.
+        workdir: of their losses.
     """
     families = []
     for (kind, schedule, seed), rows in fine.groupby(["kind", "schedule", "seed"], sort=False):
@@ -73,27 +90,27 @@ def make_families(
         names = rows[["index", "block_size", "source"]].itertuples(index=False, name=None)
         families.append(
             Family(
-                kind,
-                schedule,
-                int(seed),
-                float(rows["base_loss"].iloc[0]),
-                [Operator(*name) for name in names],
-                steps,
-                raw,
-                measures.smooth(raw, steps, config.smooth_steps),
-                measures.lag_losses(raw, steps, config.lag_steps, config.lag_window),
-                measures.final_losses(raw, steps, config.final_share),
-                {name: rows[DOWNSTREAM + name].to_numpy() for name in tasks},
-                {name: int(rows[NUM_ITEMS + name].iloc[0]) for name in tasks},
+                kind=kind,
+                schedule=schedule,
+                seed=int(seed),
+                base_loss=float(rows["base_loss"].iloc[0]),
+                operators=[Operator(*name) for name in names],
+                steps=steps,
+                raw=raw,
+                smoothed=smooth(raw, steps, config.smooth_steps),
+                lag=lag_losses(raw, steps, config.lag_steps, config.lag_window),
+                final=final_losses(raw, steps, config.final_share),
+                downstream={name: rows[DOWNSTREAM + name].to_numpy() for name in tasks},
+                items={name: int(rows[NUM_ITEMS + name].iloc[0]) for name in tasks},
             )
         )
     return families
 
 
 def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]:
-    """Returns which operator each strategy takes, by its place.
+    """Returns the place of the operator that each strategy takes.
 
-    Absent where it is not there, or where several operators have the lowest loss to choose by.
+    A strategy is absent where its operator is, or where several operators have the lowest loss.
     """
     chosen = {"oracle": int(np.argmin(family.final))}
     for name, losses in (("lag", family.lag), ("lag_0", family.raw[0])):
@@ -106,8 +123,46 @@ def choices(config: ml_collections.ConfigDict, family: Family) -> dict[str, int]
     return chosen
 
 
+def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
+    """Returns the numbers of one family."""
+    dense = family.steps <= config.dense_steps
+    split = phase_transition(self_correlation(family.smoothed[dense]))
+    clear, chosen = is_clear(split), choices(config, family)
+    step = np.nan if split is None else float(family.steps[split.place])
+    numbers = {
+        "operators": len(family.operators),
+        "base_loss": family.base_loss,
+        "span": float(np.ptp(family.final)),
+        "initial_pearson": pearson(family.raw[0], family.final),
+        "initial_spearman": spearman(family.raw[0], family.final),
+        "lag_pearson": pearson(family.lag, family.final),
+        "lag_spearman": spearman(family.lag, family.final),
+        "split": step,
+        "split_late": np.nan if split is None else split.late,
+        "split_across": np.nan if split is None else split.across,
+        "split_unexplained": np.nan if split is None else split.unexplained,
+        "clear_phases": np.nan if split is None else float(clear),
+        "transition": step if clear else np.nan,
+        "picks_random_top": np.nan,
+        "relative_regret lag": np.nan,
+        "relative_regret lag_0": np.nan,
+    } | _early_correlations(config, family)
+    if {"lag_0", "stack_random"} <= {*chosen}:
+        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen["stack_random"])
+    for name, place in chosen.items():
+        numbers[f"final_loss {name}"] = float(family.final[place])
+        numbers[f"regret {name}"] = regret(place, family.final)
+        # Where all end alike there is no regret, and a relative one is not defined.
+        share = relative_regret(place, family.final) if numbers["span"] else np.nan
+        numbers[f"relative_regret {name}"] = share
+        for task, accuracy in family.downstream.items():
+            numbers[f"{DOWNSTREAM}{task} {name}"] = float(accuracy[place])
+            numbers[f"{NUM_ITEMS}{task}"] = family.items[task]
+    return {"kind": family.kind, "schedule": family.schedule, "seed": family.seed} | numbers
+
+
 def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> dict[str, float]:
-    """Returns Spearman's correlation after as many steps as the thesis has it.
+    """Returns Spearman's correlation after each of the thesis' numbers of steps.
 
     The loss is averaged as for LAG@k; NaN where it was not measured then, or is part of the final
     one.
@@ -118,44 +173,181 @@ def _early_correlations(config: ml_collections.ConfigDict, family: Family) -> di
         found[name] = np.nan
         measured = ((at > steps - config.lag_window) & (at <= steps)).any()
         if measured and steps < (1 - config.final_share) * at[-1]:
-            early = measures.lag_losses(family.raw, at, steps, config.lag_window)
-            found[name] = measures.spearman(early, family.final)
+            early = lag_losses(family.raw, at, steps, config.lag_window)
+            found[name] = spearman(early, family.final)
     return found
 
 
-def describe(config: ml_collections.ConfigDict, family: Family) -> dict[str, Any]:
-    """Returns the numbers of one family."""
-    dense = family.steps <= config.dense_steps
-    split = measures.phase_transition(measures.self_correlation(family.smoothed[dense]))
-    step = np.nan if split is None else float(family.steps[split.place])
-    chosen = choices(config, family)
-    numbers = {
-        "operators": len(family.operators),
-        "base_loss": family.base_loss,
-        "span": float(np.ptp(family.final)),
-        "initial_pearson": measures.pearson(family.raw[0], family.final),
-        "initial_spearman": measures.spearman(family.raw[0], family.final),
-        "lag_pearson": measures.pearson(family.lag, family.final),
-        "lag_spearman": measures.spearman(family.lag, family.final),
-        "split": step,
-        "split_late": np.nan if split is None else split.late,
-        "split_across": np.nan if split is None else split.across,
-        "split_unexplained": np.nan if split is None else split.unexplained,
-        "clear_phases": np.nan if split is None else float(measures.is_clear(split)),
-        "transition": step if measures.is_clear(split) else np.nan,
-        "picks_random_top": np.nan,
-    } | _early_correlations(config, family)
-    if {"lag_0", "stack_random"} <= {*chosen}:
-        numbers["picks_random_top"] = float(chosen["lag_0"] == chosen["stack_random"])
-    for name in ("lag", "lag_0"):
-        numbers[f"relative_regret {name}"] = np.nan
-    for name, place in chosen.items():
-        numbers[f"final_loss {name}"] = float(family.final[place])
-        numbers[f"regret {name}"] = measures.regret(place, family.final)
-        # Where all end alike there is nothing to regret, and nothing to be relative to.
-        share = measures.relative_regret(place, family.final) if numbers["span"] else np.nan
-        numbers[f"relative_regret {name}"] = share
-        for task, accuracy in family.downstream.items():
-            numbers[f"{DOWNSTREAM}{task} {name}"] = float(accuracy[place])
-            numbers[f"{NUM_ITEMS}{task}"] = family.items[task]
-    return {"kind": family.kind, "schedule": family.schedule, "seed": family.seed} | numbers
+def smooth(losses: Losses, steps: Int[np.ndarray, " steps"], window: int) -> Losses:
+    """Averages each step's losses over the steps at most window // 2 away.
+
+    Windows are cut off at the ends. Step 0 is neither averaged nor part of another's mean: it is
+    the loss of growing itself, without training.
+    """
+    out = losses.astype(np.float64)
+    for row in np.flatnonzero(steps > 0):
+        near = (np.abs(steps - steps[row]) <= window // 2) & (steps > 0)
+        out[row] = losses[near].mean(axis=0, dtype=np.float64)
+    return out
+
+
+def final_losses(losses: Losses, steps: Int[np.ndarray, " steps"], share: float) -> Final:
+    """Returns the mean over the measurements in the last `share` of the steps."""
+    last = steps >= (1 - share) * steps[-1]
+    return losses[last].mean(axis=0, dtype=np.float64)
+
+
+def lag_losses(losses: Losses, steps: Int[np.ndarray, " steps"], lag: int, window: int) -> Final:
+    """Returns the losses by which LAG@lag decides: the mean over the last `window` steps."""
+    first = max(lag - window, 0) if lag else -1
+    return losses[(steps > first) & (steps <= lag)].mean(axis=0, dtype=np.float64)
+
+
+def pearson(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
+    """Returns the correlation; NaN where one of the two does not vary."""
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
+    return float(scipy.stats.pearsonr(a, b).statistic)
+
+
+def spearman(a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]) -> float:
+    """Returns the correlation of the ranks; NaN where one of the two does not vary."""
+    return pearson(scipy.stats.rankdata(a), scipy.stats.rankdata(b))
+
+
+def rank_correlations(losses: Losses, final: Final) -> Float[np.ndarray, " steps"]:
+    """Returns Spearman's correlation with the final losses, step by step."""
+    return np.array([spearman(row, final) for row in losses])
+
+
+def self_correlation(losses: Losses) -> Float[np.ndarray, "steps steps"]:
+    """Returns Spearman's correlation of the operators' losses at every pair of steps."""
+    ranks = scipy.stats.rankdata(losses, axis=1)
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # a step at which all are equal has no correlation
+        ranks /= np.linalg.norm(ranks, axis=1, keepdims=True)
+    return ranks @ ranks.T
+
+
+def recall(losses: Losses, final: Final, k: int) -> Bool[np.ndarray, " steps"]:
+    """Returns whether the finally best operator is among the k lowest losses of each step."""
+    order = np.argsort(losses, axis=1, kind="stable")[:, :k]
+    return (order == np.argmin(final)).any(axis=1)
+
+
+def regret(choice: int, final: Final) -> float:
+    """Returns how much higher the choice's final loss is than the lowest (equation 5.1)."""
+    return float(final[choice] - final.min())
+
+
+def relative_regret(choice: int, final: Final) -> float:
+    """Returns the regret over that of the worst choice (equation 5.2); 0 where all are equal."""
+    span = float(np.ptp(final))
+    return regret(choice, final) / span if span else 0.0
+
+
+def relative_regrets(losses: Losses, final: Final) -> Float[np.ndarray, " steps"]:
+    """Returns the relative regret of choosing the lowest loss of each step."""
+    return np.array([relative_regret(int(best), final) for best in np.argmin(losses, axis=1)])
+
+
+def spread_over_noise(
+    final: Float[np.ndarray, "seeds operators"], tail: float = TAIL
+) -> tuple[float, float, float]:
+    """Returns the spread of operators' final losses over the noise of one seed, and its interval.
+
+    A final loss is taken as the operator's own plus the seed's own plus normal noise. The ratio of
+    the mean squares of operators and of the residuals then has a noncentral F distribution, whose
+    noncentrality gives the interval exactly. All three are not-a-number for fewer than two seeds
+    or operators, or without noise.
+
+    Source: Fleishman (1980), confidence intervals for effects of fixed factors.
+    """
+    nothing, (seeds, operators) = (np.nan, np.nan, np.nan), final.shape
+    if min(seeds, operators) < 2:
+        return nothing
+    of_operators, of_seeds = final.mean(axis=0), final.mean(axis=1, keepdims=True)
+    left = final - of_operators - of_seeds + final.mean()
+    noise = np.square(left).sum() / ((operators - 1) * (seeds - 1))
+    if noise <= 1e-12 * np.var(final):  # rounding
+        return nothing
+    found, top = seeds * of_operators.var(ddof=1) / noise, operators - 1
+    # The noncentrality is seeds x (operators - 1) x ratio^2.
+    ends = [_noncentrality(found, top, top * (seeds - 1), share) for share in (1 - tail, tail)]
+    low, high = np.sqrt(np.divide(ends, seeds * top))
+    return float(np.sqrt(max(found - 1, 0) / seeds)), float(low), float(high)
+
+
+def _noncentrality(found: float, top: int, bottom: int, tail: float) -> float:
+    """Returns the noncentrality with which a ratio is below `found` with probability `tail`."""
+
+    def excess(noncentrality: float) -> float:
+        return float(scipy.stats.ncf.cdf(found, top, bottom, noncentrality)) - tail
+
+    if scipy.stats.f.cdf(found, top, bottom) <= tail:
+        return 0.0
+    most = 1.0
+    while excess(most) > 0:
+        most *= 2
+    return float(scipy.optimize.brentq(excess, 0.0, most))
+
+
+class Transition(NamedTuple):
+    """The best split of the operators' order into two phases, be there phases or not.
+
+    Attributes:
+        place: the row with which the later phase begins.
+        late: mean correlation of two different steps of the later phase.
+        across: mean correlation of an earlier and a later step.
+        unexplained: share of the correlations' variance that two phases do not explain.
+    """
+
+    place: int
+    late: float
+    across: float
+    unexplained: float
+
+
+def phase_transition(correlation: Float[np.ndarray, "steps steps"]) -> Transition | None:
+    """Finds the step that splits a self-correlation best into two phases.
+
+    The entries above the diagonal are taken as constant within the early phase, within the late
+    one, and between them; the split is that of least squares. None where there are fewer than three
+    steps, or where an entry is missing.
+
+    Source: ours; the thesis reads it off the picture.
+    """
+    count = len(correlation)
+    if count < 3 or not np.isfinite(correlation).all():
+        return None
+
+    def above_diagonal(block: np.ndarray) -> np.ndarray:
+        return block[np.triu_indices(len(block), k=1)]
+
+    def squares(block: np.ndarray) -> float:
+        return float(np.square(block - block.mean()).sum()) if len(block) else 0.0
+
+    whole = above_diagonal(correlation)
+    total = squares(whole)
+    varies = np.ptp(whole) > 1e-9  # more than by rounding
+    found = []
+    for place in range(1, count - 1):
+        early, late = (
+            above_diagonal(correlation[s, s]) for s in (slice(place), slice(place, count))
+        )
+        across = correlation[:place, place:].ravel()
+        rest = squares(early) + squares(late) + squares(across)
+        unexplained = rest / total if varies else 1.0
+        found.append((rest, Transition(place, late.mean(), across.mean(), unexplained)))
+    return min(found, key=lambda one: one[0])[1]
+
+
+def is_clear(transition: Transition | None) -> bool:
+    """Whether there are two phases: they explain the correlations, and later steps agree.
+
+    Without the first condition noise has phases, as the best of many splits always fits somewhat.
+    """
+    if transition is None:
+        return False
+    explained = transition.unexplained <= MOST_UNEXPLAINED
+    return bool(explained and transition.late > transition.across)

@@ -9,9 +9,8 @@ import math
 import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product_of
 
 _KIND, _SCHEDULE = one_of("encoder", "decoder"), one_of("constant", "cosine")
 _SEED, _INDEX, _BLOCK, _SOURCE = integer(0), integer(0), integer(1), one_of("copy", "random")
@@ -114,7 +113,7 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
 
     The points of a network, schedule and seed follow each other.
     """
-    return product({name: config.sweep[name.split(".")[-1]] for name in AXES[config.question]})
+    return product_of(*AXES[config.question])(config)
 
 
 def total_steps(config: ml_collections.ConfigDict) -> int:
@@ -124,75 +123,86 @@ def total_steps(config: ml_collections.ConfigDict) -> int:
     return config.base_steps + config.grow_steps
 
 
-def _refuse(name: str, value: object, accepted: str) -> None:
-    raise InputError(f"config.{name} is {value!r}; accepted: {accepted}")
+def _where(question: str, *rules: Rule) -> list[Rule]:
+    """Returns rules that hold for one question alone."""
+    return [
+        rule._replace(holds=lambda c, own=rule.holds: c.question != question or own(c))
+        for rule in rules
+    ]
 
 
-def _check_sizes(config: ml_collections.ConfigDict) -> None:
-    model, data = config.model, config.data
-    if model.width % model.heads or (model.width // model.heads) % 2:
-        accepted = f"with an even quotient of width {model.width}"
-        _refuse("model.heads", model.heads, accepted)
-    if data.validation_windows % config.batch_size:
-        _refuse(
-            "data.validation_windows",
-            data.validation_windows,
-            f"multiples of the batch size {config.batch_size}",
-        )
-    if data.shares and len(data.shares) != len(data.sources):
-        _refuse("data.shares", data.shares, f"none, or one for each of {len(data.sources)} sources")
-    if data.shares and not math.isclose(sum(data.shares), 1.0):
-        _refuse("data.shares", data.shares, "shares that add up to 1")
+RULES = (
+    Rule(
+        "model.heads",
+        lambda c: not c.model.width % c.model.heads and not (c.model.width // c.model.heads) % 2,
+        "with an even quotient of width {c.model.width}",
+    ),
+    Rule(
+        "data.validation_windows",
+        lambda c: not c.data.validation_windows % c.batch_size,
+        "multiples of the batch size {c.batch_size}",
+    ),
+    Rule(
+        "data.shares",
+        lambda c: len(c.data.shares) in (0, len(c.data.sources)),
+        "none, or one for each of {c.data.sources}",
+    ),
+    Rule(
+        "data.shares",
+        lambda c: not c.data.shares or math.isclose(sum(c.data.shares), 1.0),
+        "shares that add up to 1",
+    ),
+    *_where(
+        "stacking",
+        Rule("stage_steps", lambda c: len(c.stage_steps) >= 2, "two stages or more"),
+        Rule(
+            "index_strides",
+            lambda c: len(c.index_strides) == len(c.stage_steps) - 1,
+            "one for each later stage of {c.stage_steps}",
+        ),
+        Rule(
+            "lag_steps",
+            lambda c: c.lag_steps <= min(c.stage_steps[1:]),
+            "at most the steps of a later stage of {c.stage_steps}",
+        ),
+        Rule(
+            "sweep.block_size",
+            lambda c: not any(c.added % size for size in c.sweep.block_size),
+            "divisors of added = {c.added}",
+        ),
+    ),
+    Rule("added", lambda c: c.added <= c.layers, "at most the {c.layers} layers there are"),
+    *_where(
+        "operators",
+        Rule("index", lambda c: c.index <= c.layers - c.added, "at most {c.layers} - {c.added}"),
+        Rule("block_size", lambda c: not c.added % c.block_size, "divisors of added = {c.added}"),
+        Rule(
+            "lag_steps",
+            lambda c: c.lag_steps <= c.grow_steps,
+            "at most the {c.grow_steps} steps of growing",
+        ),
+        Rule(
+            "dense_steps",
+            lambda c: c.dense_steps <= c.grow_steps,
+            "at most the {c.grow_steps} steps of growing",
+        ),
+    ),
+    Rule(
+        "optimizer.warmup_steps",
+        lambda c: c.optimizer.warmup_steps < total_steps(c),
+        "fewer than all steps",
+    ),
+    Rule(
+        "downstream.tasks",
+        lambda c: not c.downstream.tasks or (c.model.kind, c.question) == ("decoder", "operators"),
+        "(), or a decoder that is grown once",
+    ),
+    Rule(
+        "downstream.answer_tokens",
+        lambda c: not c.downstream.tasks or c.downstream.answer_tokens <= c.data.length - 2,
+        "at most data.length - 2, of data.length {c.data.length}",
+    ),
+)
 
-
-def _check_operator(config: ml_collections.ConfigDict) -> None:
-    if config.added > config.layers:
-        _refuse("added", config.added, f"at most the {config.layers} layers there are")
-    if config.index > config.layers - config.added:
-        _refuse("index", config.index, f"at most layers - added = {config.layers - config.added}")
-    if config.added % config.block_size:
-        _refuse("block_size", config.block_size, f"divisors of added = {config.added}")
-    if config.lag_steps > config.grow_steps:
-        _refuse("lag_steps", config.lag_steps, f"at most the {config.grow_steps} steps of growing")
-    if config.dense_steps > config.grow_steps:
-        _refuse("dense_steps", config.dense_steps, f"at most the {config.grow_steps} of growing")
-
-
-def _check_downstream(config: ml_collections.ConfigDict) -> None:
-    tasks = config.downstream.tasks
-    if not tasks:
-        return
-    if config.model.kind != "decoder" or config.question != "operators":
-        _refuse("downstream.tasks", tasks, "(), or a decoder that is grown once")
-    if config.downstream.answer_tokens > config.data.length - 2:
-        most = f"at most data.length - 2 = {config.data.length - 2}"
-        _refuse("downstream.answer_tokens", config.downstream.answer_tokens, most)
-
-
-def _check_stages(config: ml_collections.ConfigDict) -> None:
-    steps, strides = config.stage_steps, config.index_strides
-    if len(steps) < 2:
-        _refuse("stage_steps", steps, "two stages or more")
-    if len(strides) != len(steps) - 1:
-        _refuse("index_strides", strides, f"one for each of the {len(steps) - 1} later stages")
-    if config.lag_steps > min(steps[1:]):
-        _refuse("lag_steps", config.lag_steps, f"at most the {min(steps[1:])} steps of a stage")
-    if config.layers < config.added:
-        _refuse("added", config.added, f"at most the {config.layers} layers of the first stage")
-    for size in config.sweep.block_size:
-        if config.added % size:
-            _refuse("sweep.block_size", size, f"divisors of added = {config.added}")
-
-
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    _check_sizes(config)
-    (_check_stages if config.question == "stacking" else _check_operator)(config)
-    if config.optimizer.warmup_steps >= total_steps(config):
-        steps = total_steps(config)
-        _refuse("optimizer.warmup_steps", config.optimizer.warmup_steps, f"below {steps} steps")
-    _check_downstream(config)
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, sweep, RULES)
+default_config = SETTINGS.default_config

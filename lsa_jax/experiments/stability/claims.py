@@ -6,87 +6,32 @@ no interval of an exponent covers.
 """
 
 import itertools
+from typing import Any
 
 import ml_collections
 import numpy as np
 
-from lsa_jax.experiments.stability.connectivity import SPLITS, fall
-from lsa_jax.experiments.stability.fit_table import RANGES, SUBSAMPLED
-from lsa_jax.experiments.stability.fits import LEAST_PAIRS, interval
-from lsa_jax.experiments.stability.measures import QUANTITIES
+from lsa_jax.experiments.stability.fits import LEAST_PAIRS, RANGES, exponent, fall
+from lsa_jax.experiments.stability.samples import QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step
 from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import above_chance, fitted, shown
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.samples import Sample
 from lsa_jax.reporting.statistics import minus
 
 # Exponents that differ by less are those of one rate.
 ONE_RATE = 0.1
 # Maxima of fewer pairs do not represent quantities with heavy tails.
 ENOUGH_PAIRS = 40
-_LIGHT_TAILED = ("loss_gap", "error_gap", *RANGES)
+_LIGHT_TAILED = {"loss_gap", "error_gap", *RANGES}
 # Expected standard deviation of exponents over trials: half of the interval of one trial's pairs.
 _GAP_SD, _MAXIMA_SD = 0.04, 0.1
-
-
-def _near(number: float, margin: float, seed_sd: float) -> dict[str, float]:
-    return {"paper": number, "within": margin, "seed_sd": seed_sd}
-
-
-_UNEXPLAINED = {"paper": "no fall that explains the gap: above 0", "above": 0.0}
-_SLOWER = [
-    (
-        "stability",
-        "less_gap",
-        {"paper": "falls more slowly: above 0", "above": 0.0, "primary": True},
-    ),
-    ("distance", "less_gap", _UNEXPLAINED),
-    ("normalized_distance", "less_gap", _UNEXPLAINED),
-]
-# Section 2.3, by configuration: quantity, whether its exponent counts or that less the loss gap's,
-# and the statement. Margins are 0.1, or half the distance to another exponent of the configuration.
-# Of the first three panels of figure 2.1 only the range -1.13 to -1.05 is printed: its middle, and
-# 0.1 beyond its ends.
-EXPONENTS = {
-    "fig2_1": [
-        ("loss_gap", "exponent", _near(-1.09, 0.14, _GAP_SD)),
-        ("stability", "exponent", _near(-1.09, 0.14, _MAXIMA_SD)),
-        ("distance", "exponent", _near(-1.09, 0.14, _MAXIMA_SD)),
-        ("error_gap", "exponent", _near(-0.82, 0.1, _GAP_SD)),
-        ("stability", "less_gap", _near(0.0, ONE_RATE, _MAXIMA_SD)),  # "fall alike"
-    ],
-    "1a": [
-        ("loss_gap", "exponent", _near(-0.18, 0.045, _GAP_SD)),
-        ("stability", "exponent", _near(-0.09, 0.045, _MAXIMA_SD)),
-        *_SLOWER,
-    ],
-    "2a": [
-        ("loss_gap", "exponent", _near(-0.48, 0.1, _GAP_SD)),
-        ("stability", "exponent", {"paper": "does not decrease: above 0", "above": 0.0}),
-        *_SLOWER,
-    ],
-    "2b": [
-        ("loss_gap", "exponent", _near(-0.35, 0.09, _GAP_SD)),
-        ("stability", "exponent", _near(-0.17, 0.09, _MAXIMA_SD)),
-        *_SLOWER,
-    ],
-}
-_LEFT_OPEN = [("stability", "less_gap", {"paper": "left open"})]
-
-# Section 2.4.2, in points: models are connected unless accuracy falls "significantly", by "roughly
-# 2%, per Frankle et al. (2020)". 1a's is "nondecreasing", 2a's "slightly decreasing", which figure
-# A.15 counts as connected, 2b's "significantly decreasing". From 5 on, a margin of ours, a fall is
-# not slight.
-FALLS = {
-    "1a": {"paper": "connected: below 2", "below": 2.0},
-    "2a": {"paper": "connected, a slight fall at most: below 5", "below": 5.0},
-    "2b": {"paper": "a significant fall: above 2", "above": 2.0},
-}
+_Own = dict[str, Any]
 
 
 def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
-    """Returns the claims on exponents, of runs that are the trials' fits (`fit_table.fit_all`)."""
+    """Returns the claims on exponents, of runs that are the trials' fits (`fits.fit_all`)."""
     kinds = list(itertools.product(config.sweep.learner, config.sweep.perturbation))
     claims = []
     for learner, perturbation in kinds:
@@ -99,20 +44,90 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return claims
 
 
+def _exponent_claims(config: ml_collections.ConfigDict, label: str, own: _Own) -> list[Claim]:
+    """Returns the claims of section 2.3 on one learner and kind of S', at the stop of the report.
+
+    Margins are 0.1, or half the distance to another exponent of the configuration. Of the first
+    three panels of figure 2.1 the thesis prints only the range -1.13 to -1.05: the claims have its
+    middle, and 0.1 beyond its ends.
+    """
+
+    def of(quantity: str, *conditions: Condition, column: str = "exponent", **stated: Any) -> Claim:
+        item = f"exponent of the {QUANTITIES[quantity]}"
+        item += ", less that of the loss gap" if column == "less_gap" else ""
+        item += f", within {stated['within']:g}" if "within" in stated else ""
+        if not quantity.endswith("gap"):
+            # Where the loss gap does not fall, no other exponent means anything.
+            conditions = (_falls(config, "loss_gap", own), *conditions)
+        return Claim(
+            item=item + label,
+            statistic=exponent(quantity, column, count=config.data.num_test, **own),
+            conditions=(*_sound(config, {quantity}, own), *conditions),
+            **stated,
+        )
+
+    def less(quantity: str, *conditions: Condition, **stated: Any) -> Claim:
+        return of(quantity, *conditions, column="less_gap", **stated)
+
+    gap, maxima = {"seed_sd": _GAP_SD}, {"seed_sd": _MAXIMA_SD}
+    unexplained = {"paper": "no fall that explains the gap: above 0", "above": 0.0}
+    slower = [
+        less("stability", paper="falls more slowly: above 0", above=0.0, primary=True),
+        less("distance", **unexplained),
+        less("normalized_distance", **unexplained),
+    ]
+    stability_falls = _falls(config, "stability", own)
+    claims = {
+        "fig2_1": [
+            of("loss_gap", paper=-1.09, within=0.14, **gap),
+            of("stability", paper=-1.09, within=0.14, **maxima),
+            of("distance", paper=-1.09, within=0.14, **maxima),
+            of("error_gap", paper=-0.82, within=0.1, **gap),
+            less("stability", stability_falls, paper=0.0, within=ONE_RATE, **maxima),
+        ],
+        "1a": [
+            of("loss_gap", paper=-0.18, within=0.045, **gap),
+            of("stability", paper=-0.09, within=0.045, **maxima),
+            *slower,
+        ],
+        "2a": [
+            of("loss_gap", paper=-0.48, within=0.1, **gap),
+            of("stability", paper="does not decrease: above 0", above=0.0),
+            *slower,
+        ],
+        "2b": [
+            of("loss_gap", paper=-0.35, within=0.09, **gap),
+            of("stability", paper=-0.17, within=0.09, **maxima),
+            *slower,
+        ],
+    }
+    paper = config.paper if own["perturbation"] == "swap" else None
+    return claims.get(paper, [less("stability", paper="left open")])
+
+
 def path_claims(config: ml_collections.ConfigDict) -> list[Claim]:
-    """Returns the claims on falls of accuracy, of runs that are paths (`fall_table`)."""
-    if config.paper not in FALLS or not len(config.connectivity.sizes):
+    """Returns the claims of section 2.4.2 on falls of accuracy, of runs that are paths, in points.
+
+    Models are connected unless accuracy falls "significantly", by "roughly 2%, per Frankle et al.
+    (2020)". 1a's is "nondecreasing", 2a's "slightly decreasing", which figure A.15 counts as
+    connected, 2b's "significantly decreasing". From 5 on, a margin of ours, a fall is not slight.
+    """
+    stated = {
+        "1a": {"paper": "connected: below 2", "below": 2.0},
+        "2a": {"paper": "connected, a slight fall at most: below 5", "below": 5.0},
+        "2b": {"paper": "a significant fall: above 2", "above": 2.0},
+    }
+    if config.paper not in stated or not len(config.connectivity.sizes):
         return []
-    network = (fitted("the network"), above_chance("the network", classes=10))
     return [
         Claim(
             item=f"fall of {split} accuracy between W_S and W_S' (points)",
             statistic=fall(split),
-            conditions=network,
+            conditions=(fitted("the network"), above_chance("the network", classes=10)),
             digits=2,
-            **FALLS[config.paper],
+            **stated[config.paper],
         )
-        for split in SPLITS
+        for split in ("train", "test")
     ]
 
 
@@ -127,42 +142,7 @@ def influence_claims() -> list[Claim]:
     return [Claim(item=item, statistic=least)]
 
 
-def _exponent_claims(
-    config: ml_collections.ConfigDict, label: str, own: dict[str, object]
-) -> list[Claim]:
-    """Returns the claims on one learner and kind of S', at the stop of the report.
-
-    Where the loss gap does not fall, no other exponent says anything; to fall alike both must fall.
-    """
-
-    def of(quantity: str, column: str = "exponent") -> Statistic:
-        return exponent(quantity, column, count=config.data.num_test, **own)
-
-    def falls(quantity: str) -> Condition:
-        name = QUANTITIES[quantity]
-        return shown(Claim(item=name, statistic=of(quantity), below=0.0), f"the {name} falls")
-
-    paper, claims = config.paper if own["perturbation"] == "swap" else None, []
-    for quantity, column, stated in EXPONENTS.get(paper, _LEFT_OPEN):
-        conditions = [*_sound(config, (quantity,), own)]
-        conditions += [] if quantity.endswith("gap") else [falls("loss_gap")]
-        item = f"exponent of the {QUANTITIES[quantity]}"
-        if column == "less_gap":
-            item += ", less that of the loss gap"
-            conditions += [falls(quantity)] if "within" in stated else []
-        item += f", within {stated['within']:g}" if "within" in stated else ""
-        claims.append(
-            Claim(
-                item=item + label,
-                statistic=of(quantity, column),
-                conditions=tuple(conditions),
-                **stated,
-            )
-        )
-    return claims
-
-
-def _two_rates(config: ml_collections.ConfigDict, own: dict[str, object]) -> Claim:
+def _two_rates(config: ml_collections.ConfigDict, own: _Own) -> Claim:
     """Returns the claim of figure A.1 at one stop."""
     start, end = config.fit.region_start, max(config.sweep.m)
     below, above = (exponent(name, count=config.data.num_test, **own) for name in RANGES)
@@ -178,53 +158,32 @@ def _two_rates(config: ml_collections.ConfigDict, own: dict[str, object]) -> Cla
         statistic=apart,
         above=ONE_RATE,
         conditions=(
-            *_sound(config, RANGES, own),
-            *(
-                shown(Claim(item="", statistic=one, below=0.0), f"the loss gap falls {where}")
-                for one, where in ((below, f"below m = {start:,}"), (above, "from there on"))
-            ),
+            *_sound(config, {*RANGES}, own),
+            shown(Claim(item="", statistic=below, below=0.0), f"the gap falls below m = {start:,}"),
+            shown(Claim(item="", statistic=above, below=0.0), "the gap falls from there on"),
         ),
     )
 
 
-def exponent(
-    quantity: str, column: str = "exponent", *, count: int | None = None, **settings: object
-) -> Statistic:
-    """Returns the statistic of exponents by trial; one trial has the interval of its pairs.
-
-    Args:
-        quantity: of `fit_table`.
-        column: "exponent", or "less_gap": less that of the loss gap, on the same subsamples.
-        count: test examples, which all pairs share; None means enough.
-        settings: of the fits.
-    """
-
-    def statistic(runs: Runs) -> Sample:
-        own = runs.where(quantity=quantity, **settings)
-        values = own.by_seed(column)
-        found = Sample(values, count=count, lost=own.lost(column), equal=own.equal_seeds())
-        if len(values) != 1:
-            return found
-        subsampled = own.finished.set_index("seed").loc[values.index[0], SUBSAMPLED[column]]
-        return found._replace(units=1, ends=lambda tail: interval(values.iloc[0], subsampled, tail))
-
-    return statistic
+def _falls(config: ml_collections.ConfigDict, quantity: str, own: _Own) -> Condition:
+    statistic = exponent(quantity, count=config.data.num_test, **own)
+    claim = Claim(item=quantity, statistic=statistic, below=0.0)
+    return shown(claim, f"the {QUANTITIES[quantity]} falls")
 
 
 def _sound(
-    config: ml_collections.ConfigDict, quantities: tuple[str, ...], own: dict[str, object]
+    config: ml_collections.ConfigDict, quantities: set[str], own: _Own
 ) -> tuple[Condition, ...]:
     """Returns the conditions of any exponent: enough pairs, and networks that fit.
 
     The exponent of the loss gap of networks that do not fit is that of the course of training.
     Convex learners need not fit.
     """
-    light = set(quantities) <= {*_LIGHT_TAILED}
-    asked, sizes = config.sweep.num_pairs, len(set(config.sweep.m))
-    least = max(asked, LEAST_PAIRS if light else ENOUGH_PAIRS)
+    fewest = LEAST_PAIRS if quantities <= _LIGHT_TAILED else ENOUGH_PAIRS
+    least, sizes = max(config.sweep.num_pairs, fewest), len(set(config.sweep.m))
 
     def unmet(runs: Runs) -> str:
-        rows = runs.where(quantity=quantities, **own).finished
+        rows = runs.where(quantity=tuple(quantities), **own).finished
         if rows.empty:
             return ""
         pairs, there = rows["pairs"].min(), rows["sizes"].min()

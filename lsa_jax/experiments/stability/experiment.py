@@ -1,4 +1,4 @@
-"""How much one example changes what SGD learns, beside the generalisation gap it is to explain.
+"""How much one example changes what SGD learns, and the generalisation gap it is to explain.
 
 Karp (thesis, 2024), chapter 2 and appendix A. Pairs of samples S and S' differ in one example; both
 models of a pair have one start and one order. The pairs of one size are replicas of one program.
@@ -19,27 +19,28 @@ from jaxtyping import Array
 from lsa_jax import parallel
 from lsa_jax.data.dataset import best_constant_accuracy
 from lsa_jax.experiments.stability import linear, networks
-from lsa_jax.experiments.stability.data import Data, data_key, load
 from lsa_jax.experiments.stability.influence import run_influence
-from lsa_jax.experiments.stability.measures import MEASURES
 from lsa_jax.experiments.stability.report import make_report
 from lsa_jax.experiments.stability.samples import (
+    MEASURES,
+    Data,
     ExamplePool,
     Pair,
+    data_key,
     draw_order,
     draw_pair,
+    load,
     start_key,
 )
 from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.measuring import Cost, Course, Measuring, course_of_weights
+from lsa_jax.training.measuring import Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, placed, run_segments
 
 Tree = Any
-
-_AXES = ("learner", "perturbation", "seed", "m")
 
 
 class PairPrograms(NamedTuple):
@@ -49,7 +50,7 @@ class PairPrograms(NamedTuple):
         start: both models before the first update, numpy arrays [2, ...].
         fixed: arrays that no model trains.
         advance: `(models, pair, pool, fixed, order, count) -> models`.
-        measure: `(models, pair, pool, fixed) -> {quantity: number}`.
+        measure: `(models, pair, pool, fixed) -> ({quantity: number}, correct answers [test])`.
         connect: the same to accuracies [alphas]; None for linear models.
     """
 
@@ -66,7 +67,7 @@ def _linear_programs(config: ml_collections.ConfigDict, data: Data) -> PairProgr
     def advance(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree, *order: Array) -> Tree:
         return linear.advance(config, models, pair, pool, *order)
 
-    def measure(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree) -> dict[str, Array]:
+    def measure(models: Tree, pair: Pair, pool: ExamplePool, fixed: Tree) -> Tree:
         return linear.measure(config, data.num_train, models, pair, pool)
 
     return PairPrograms(start, {}, advance, measure, None)
@@ -82,24 +83,18 @@ def _network_programs(config: ml_collections.ConfigDict, data: Data) -> PairProg
     fixed = parallel.compile_function(learner.fixed)(
         jax.tree.map(lambda a: a[0], start.params), first
     )
-    connect = functools.partial(networks.connect, config, learner, data.num_train)
+    own = (config, learner, data.num_train)
     return PairPrograms(
         start,
         fixed,
         functools.partial(networks.advance, config, learner),
-        functools.partial(networks.measure, config, learner, data.num_train),
-        connect,
+        functools.partial(networks.measure, *own),
+        functools.partial(networks.connect, *own),
     )
 
 
-def make_programs(config: ml_collections.ConfigDict, data: Data) -> PairPrograms:
-    """Returns the functions of the configuration's learner."""
-    make = _linear_programs if config.learner in LINEAR else _network_programs
-    return make(config, data)
-
-
 def _with_paths(group: list[Point]) -> list[int]:
-    """Returns which points of a group are to measure accuracy between their models."""
+    """Returns the places of the points of a group whose paths are measured."""
     config = group[0].config
     if config.learner in LINEAR or config.m not in config.connectivity.sizes:
         return []
@@ -116,35 +111,24 @@ class _Training:
 
     def __init__(self, group: list[Point], data: Data) -> None:
         config = group[0].config
-        programs = make_programs(config, data)
+        make = _linear_programs if config.learner in LINEAR else _network_programs
+        self._programs = programs = make(config, data)
         self.layout = layout = ReplicaLayout(len(group))
-        self._data = data
-        pairs = [
+        sizes = {"num_train": data.num_train, "num_test": len(data.pool.targets) - data.num_train}
+        self._drawn = [
             draw_pair(
-                config.seed,
-                config.m,
-                point.config.pair,
-                num_train=data.num_train,
-                num_test=len(data.pool.targets) - data.num_train,
-                perturbation=config.perturbation,
+                config.seed, config.m, point.config.pair, perturbation=config.perturbation, **sizes
             )
             for point in group
         ]
-        self._pairs = layout.spread(stack(pairs))
+        self._pairs = layout.spread(stack(self._drawn))
         self._shared = layout.share((data.pool, programs.fixed))
         self._advance = layout.map(programs.advance, 2)
         self._measure = layout.map(programs.measure, 2)
-        self._programs = programs
-        self._chosen = _with_paths(group)
-        self._drawn = pairs
+        self._data = data
+        order = (config.seed, config.m, config.training.batch_size)
         self._order = jax.jit(
-            functools.partial(
-                draw_order,
-                config.seed,
-                config.m,
-                config.training.batch_size,
-                num_steps=config.checkpoint_every,
-            )
+            functools.partial(draw_order, *order, num_steps=config.checkpoint_every)
         )
         self.start = placed(layout, stack([programs.start] * len(group)))
 
@@ -153,23 +137,19 @@ class _Training:
         arguments = (*self._shared, order, self.layout.share(jnp.int32(count)))
         return self._advance(models, self._pairs, *arguments)
 
-    def measure(self, models: Tree) -> dict[str, np.ndarray]:
+    def measure(self, models: Tree) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Returns quantities [pairs] by name, and correct answers [pairs, test examples]."""
         return self.layout.gather(self._measure(models, self._pairs, *self._shared))
 
-    def connect(self, models: Tree) -> dict[str, np.ndarray]:
-        """Returns accuracies [pairs with a path, alphas]."""
-        layout = ReplicaLayout(len(self._chosen))
-        chosen = jax.tree.map(lambda a: a[self._chosen], self.layout.gather(models))
-        pairs = layout.spread(stack([self._drawn[i] for i in self._chosen]))
+    def connect(self, models: Tree, chosen: list[int]) -> dict[str, np.ndarray]:
+        """Returns the accuracies [chosen, alphas] of pairs by split."""
+        layout = ReplicaLayout(len(chosen))
+        own = jax.tree.map(lambda a: a[chosen], self.layout.gather(models))
+        pairs = layout.spread(stack([self._drawn[i] for i in chosen]))
         shared = layout.share((self._data.pool, self._programs.fixed))
-        connect = layout.map(self._programs.connect, 2)
-        return layout.gather(connect(layout.spread(chosen), pairs, *shared))
-
-
-def _boundaries(config: ml_collections.ConfigDict) -> list[int]:
-    """Returns the updates after which Python comes up: stops and checkpoints."""
-    last = max(config.stops)
-    return sorted({*config.stops, *range(config.checkpoint_every, last, config.checkpoint_every)})
+        return layout.gather(
+            layout.map(self._programs.connect, 2)(layout.spread(own), pairs, *shared)
+        )
 
 
 def _of_s(params: Tree) -> Tree:
@@ -177,33 +157,18 @@ def _of_s(params: Tree) -> Tree:
     return jax.tree.map(lambda leaf: leaf[:, 0], params)
 
 
-class Trained(NamedTuple):
-    """What training a group left.
-
-    Attributes:
-        table: [stops, measures, pairs].
-        paths: accuracies [pairs with a path, alphas] by split.
-        course: what was measured of the networks on the way; None if nothing.
-        cost: what that took.
-    """
-
-    table: np.ndarray
-    paths: dict[str, np.ndarray]
-    course: Course | None
-    cost: Cost | None
-
-
 def _train(
     group: list[Point], data: Data, directory: Path, progress: Callable[[float], None]
-) -> Trained:
-    """Trains a group from its last checkpoint."""
-    config, run = group[0].config, _Training(group, data)
+) -> list[Outcome]:
+    """Trains and measures a group from its last checkpoint."""
+    config, run, chosen = group[0].config, _Training(group, data), _with_paths(group)
+    last, every = max(config.stops), config.checkpoint_every
+    steps, seconds, course = [0, *sorted({*config.stops, *range(every, last, every)})], [], None
     table = np.full((len(config.stops), len(MEASURES), len(group)), np.nan)
-    chosen = _with_paths(group)
-    shape = (len(chosen), config.connectivity.num_alphas)
+    right = np.zeros((len(group), len(data.pool.targets) - data.num_train), bool)
+    places = (len(chosen), config.connectivity.num_alphas)
     names = ("train_accuracy", "test_accuracy") if chosen else ()
-    paths = {name: np.full(shape, np.nan, np.float32) for name in names}
-    steps, seconds, course = [0, *_boundaries(config)], [], None
+    paths = {name: np.full(places, np.nan, np.float32) for name in names}
     if config.measures:
         start = run.layout.gather(run.start).params
         course = course_of_weights(Measuring(config.measures, network=_of_s), start, steps)
@@ -218,48 +183,54 @@ def _train(
             seconds.append(time.monotonic() - begun)
             course.take(step, params)
         if step in config.stops:
-            row = run.measure(models)
+            row, correct = run.measure(models)
             table[config.stops.index(step)] = [row[name] for name in MEASURES]
-        if step == report_step(config) and chosen:
-            paths.update(run.connect(models))
+        if step == report_step(config):
+            right[:] = correct
+            paths.update(run.connect(models, chosen) if chosen else {})
         return models
 
     run_segments(
         run.start,
-        (table, paths) if course is None else (table, paths, course.values),
+        (table, right, paths) if course is None else (table, right, paths, course.values),
         steps[1:],
         advance,
         kept=Checkpoints(directory),
         layout=run.layout,
         progress=lambda step: progress(step / steps[-1]),
     )
-    cost = course and course.cost(seconds, len(steps) - 1)
-    return Trained(table, paths, course, cost)
+    outcomes, cost = [], course and course.cost(seconds, len(steps) - 1)
+    for i, point in enumerate(group):
+        own = {name: values[chosen.index(i)] for name, values in paths.items() if i in chosen}
+        outcome = _outcome(point.config, data, table[:, :, i], own)
+        outcome = outcome._replace(outcomes=Outcomes(right[i]) if outcome.status == "ok" else None)
+        outcomes.append(with_course(outcome, course.rows_of(i) if course else [], cost))
+    return outcomes
 
 
 def _outcome(
-    config: ml_collections.ConfigDict, values: np.ndarray, paths: dict[str, np.ndarray]
+    config: ml_collections.ConfigDict,
+    data: Data,
+    values: np.ndarray,
+    paths: dict[str, np.ndarray],
 ) -> Outcome:
     """Returns one pair's outcome from its measures [stops, measures] and paths [alphas]."""
-    settings = {name: config[name] for name in (*_AXES, "pair")}
     rows = [
         {"step": step, **dict(zip(MEASURES, row.tolist(), strict=True))}
         for step, row in zip(config.stops, values, strict=True)
     ]
-    for step, row in zip(config.stops, values, strict=True):
-        if not np.isfinite(row).all():
-            message = f"a loss was not finite within {step} updates"
-            return Outcome(
-                settings, rows, "failed", f"{message}; lower config.training.learning_rate"
-            )
+    lost = [s for s, row in zip(config.stops, values, strict=True) if not np.isfinite(row).all()]
+    if lost:
+        message = f"a loss was not finite within {min(lost)} updates"
+        return Outcome({}, rows, "failed", f"{message}; lower config.training.learning_rate")
     if paths:
-        columns = {"alpha": networks.alphas(config), **paths}
-        rows += [
-            {"step": report_step(config), **dict(zip(columns, map(float, place), strict=True))}
-            for place in zip(*columns.values(), strict=True)
-        ]
+        chance = best_constant_accuracy(data.pool.targets[data.num_train :])
+        for alpha, *accuracies in zip(networks.alphas(config), *paths.values(), strict=True):
+            row = dict(zip(paths, map(float, accuracies), strict=True))
+            place = {"step": report_step(config), "alpha": float(alpha)}
+            rows.append(place | row | {"chance": chance})
     at = config.stops.index(report_step(config))
-    return Outcome(settings | dict(zip(MEASURES, values[at].tolist(), strict=True)), rows)
+    return Outcome(dict(zip(MEASURES, values[at].tolist(), strict=True)), rows)
 
 
 def run(
@@ -270,22 +241,25 @@ def run(
 ) -> list[Outcome]:
     """Trains and measures the pairs of a group, or answers the question on influence."""
     config = group[0].config
-    own = data[data_key(config)]
+    pool, num_train = own = data[data_key(config)]
     if config.question == "influence":
-        return [run_influence(point.config, own.pool, own.num_train) for point in group]
-    trained, paths = _train(group, own, directory, progress), {}
-    for k, i in enumerate(_with_paths(group)):
-        paths[i] = {name: values[k] for name, values in trained.paths.items()}
-        largest = best_constant_accuracy(own.pool.targets[own.num_train :])
-        paths[i]["chance"] = np.full(len(networks.alphas(config)), largest)
-    return [
-        with_course(
-            _outcome(point.config, trained.table[:, :, i], paths.get(i, {})),
-            trained.course.rows_of(i) if trained.course else [],
-            trained.cost,
-        )
-        for i, point in enumerate(group)
-    ]
+        outcomes = [run_influence(point.config, pool, num_train) for point in group]
+    else:
+        outcomes = _train(group, own, directory, progress)
+    return with_test(outcomes, [pool.inputs[num_train:], pool.targets[num_train:]])
 
 
-EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("pair",), in_parts=True)
+def _columns(config: ml_collections.ConfigDict) -> dict[str, Any]:
+    names = ("learner", "perturbation", "seed", "m", "pair")
+    left_out = ("perturbation", "pair") if config.question == "influence" else ()
+    return {name: config[name] for name in names if name not in left_out}
+
+
+EXPERIMENT = Experiment(
+    run=run,
+    report=make_report,
+    load=load,
+    varying=("pair",),  # pairs of one size are replicas of one program
+    columns=_columns,
+    in_parts=True,
+)

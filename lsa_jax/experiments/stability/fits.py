@@ -1,28 +1,41 @@
-"""How fast a quantity falls with the size of the sample: a m^b through the largest of each size.
+"""How fast quantities fall with the size of the sample, and accuracy between two models.
 
-Karp (thesis, 2024), section 2.2 and appendix A.1: `scipy.optimize.curve_fit` on the maxima, which
-is least squares in the quantity itself, so that the small sizes count most. Beside it the slope on
-logarithmic axes and the fit through the means; the interval, by subsampling, is ours.
+A curve a m^b is fitted through the largest quantity of each size, as by `scipy.optimize.curve_fit`
+(Karp, thesis, 2024, section 2.2 and appendix A.1): least squares in the quantity itself, so that
+the small sizes count most. The slope on logarithmic axes, the fit through the means and the
+interval by subsampling are ours.
 """
 
 import warnings
 from typing import NamedTuple
 
+import ml_collections
 import numpy as np
+import pandas as pd
 import scipy.optimize
 from jaxtyping import Float
 
-from lsa_jax.reporting.samples import TAIL
+from lsa_jax.experiments.stability.samples import QUANTITIES
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.reporting.samples import TAIL, Sample, Statistic, binomial_error
 
 # Resamples of the pairs are drawn from here: equal tables give equal reports.
 _SEED = 0
-
 # A subsample has one of so many pairs.
 _SHARE = 5
-
 # Of fewer pairs, intervals by subsampling are too short: of two pairs they contain the exponent in
 # three of four tables.
 LEAST_PAIRS = 4
+_MOST_TEST_IMAGES = 10_000
+
+CURVE = ["learner", "perturbation", "seed", "step"]
+FIT_COLUMNS = ["exponent", "factor", "low", "high", "log_slope", "mean_exponent"]
+# The exponent less that of the loss gap, and its interval.
+DIFFERENCE_COLUMNS = ["less_gap", "less_gap_low", "less_gap_high"]
+# Arrays: the exponent of each subsample of the pairs, and less that of the loss gap.
+SUBSAMPLED = {"exponent": "subsampled", "less_gap": "less_gap_subsampled"}
+# Figure A.1: the loss gap below a size, and from it on.
+RANGES = ("loss_gap_below", "loss_gap_above")
 
 
 class Decay(NamedTuple):
@@ -31,11 +44,11 @@ class Decay(NamedTuple):
     Attributes:
         exponent: b of a m^b through the maxima.
         factor: a.
-        low: lower end of the 95% interval of b, by subsampling.
+        low: lower end of the 95 % interval of b, by subsampling.
         high: upper end.
         log_slope: slope of the logarithms of the maxima.
         mean_exponent: b through the means.
-        subsampled: b of subsamples; NaN for those without a fit.
+        subsampled: b of subsamples; NaN for subsamples without a fit.
     """
 
     exponent: float
@@ -45,10 +58,6 @@ class Decay(NamedTuple):
     log_slope: float
     mean_exponent: float
     subsampled: Float[np.ndarray, " resamples"]
-
-
-def _power(m: np.ndarray, factor: float, exponent: float) -> np.ndarray:
-    return factor * m**exponent
 
 
 def fit_power(
@@ -69,7 +78,11 @@ def fit_power(
         warnings.simplefilter("ignore", scipy.optimize.OptimizeWarning)  # its errors are not used
         try:
             found, _ = scipy.optimize.curve_fit(
-                _power, m / unit, values, p0=(np.exp(intercept), slope), maxfev=5000
+                lambda m, factor, exponent: factor * m**exponent,
+                m / unit,
+                values,
+                p0=(np.exp(intercept), slope),
+                maxfev=5000,
             )
         except RuntimeError:
             return None
@@ -81,24 +94,17 @@ def fit_decay(
 ) -> Decay | None:
     """Fits the maxima of each size, with an interval from subsamples of a fifth of the pairs.
 
-    The bootstrap of a maximum is not consistent (63% of the resamples have the sample's own), so
-    that it finds exponents in noise. Subsampling, Politis and Romano (1994), has what a maximum of
-    a fifth of the pairs varies by, in place of one of all: of heavy tails the logarithm of either
-    varies alike, of light ones that of the subsample more, and the interval is too long.
-
-    The interval is the symmetric one of Politis, Romano and Wolf, Subsampling (1999). Of made-up
-    pairs with and without a power law (3, 5 and 8 sizes, 4 to 90 pairs; normal, uniform,
-    exponential, lognormal and Pareto tails) 96% to 100% of such intervals contain the exponent,
-    and as many that of a difference. What the subsamples vary by about their median, upright or
-    reflected, contains it in as few as three of four tables of heavy tails. Where tails grow
-    shorter or longer with m, the maximum of a fifth of the pairs falls otherwise than that of all,
-    and about 90% of the symmetric intervals contain the exponent.
+    The bootstrap of a maximum is not consistent: 63 % of its resamples have the sample's own.
+    Subsampling (Politis and Romano, 1994) replaces the variation of a maximum of all pairs by that
+    of a fifth of them; the interval is the symmetric one of Politis, Romano and Wolf (1999). It
+    contains the exponent in 96 to 100 % of tables with normal, uniform, exponential, lognormal and
+    Pareto tails, and in about 90 % where tails grow shorter or longer with m.
 
     Args:
         m: sizes, rising.
         samples: the quantity of every pair, by size.
-        resamples: how many subsamples. Those without a fit (a maximum that is not positive) count
-            as infinitely far off; where that is one in twenty, or there are fewer pairs than
+        resamples: number of subsamples. Subsamples without a fit (a maximum that is not positive)
+            count as infinitely far off; where they are one in twenty, or there are fewer pairs than
             `LEAST_PAIRS`, there is no interval.
 
     Returns:
@@ -114,10 +120,8 @@ def fit_decay(
     rng = np.random.default_rng(_SEED)
     subsampled = np.full(resamples, np.nan)
     for place in range(resamples if min(map(len, samples)) >= LEAST_PAIRS else 0):
-        drawn = [
-            rng.permutation(values)[: max(len(values) // _SHARE, 1)].max() for values in samples
-        ]
-        if (again := fit_power(m, np.array(drawn))) is not None:
+        parts = [rng.permutation(values)[: max(len(values) // _SHARE, 1)] for values in samples]
+        if (again := fit_power(m, np.array([part.max() for part in parts]))) is not None:
             subsampled[place] = again[1]
     low, high = interval(fit[1], subsampled)
     mean_fit = fit_power(m, np.array([values.mean() for values in samples]))
@@ -137,12 +141,12 @@ def interval(
 ) -> tuple[float, float]:
     """Returns the symmetric interval by subsampling, of an exponent or a difference of two.
 
-    Subsamples with the same number have the same pairs in two fits: their draws depend on nothing
-    but the numbers of pairs, so that the difference of two exponents is paired.
+    Subsamples with the same number have the same pairs in two fits, as their draws depend on
+    nothing but the numbers of pairs: the difference of two exponents is paired.
 
     Args:
         estimate: from all pairs.
-        values: from each subsample; those that are not numbers count as infinitely far away.
+        values: from each subsample; not-a-number counts as infinitely far away.
         tail: probability outside of the interval on either side.
 
     Returns:
@@ -156,3 +160,141 @@ def interval(
     if np.isinf(reach):
         return np.nan, np.nan
     return float(estimate - reach), float(estimate + reach)
+
+
+def fit_all(pairs: pd.DataFrame, resamples: int, start: int | None = None) -> pd.DataFrame:
+    """Returns one row a curve and quantity: its fit, and a description of its pairs.
+
+    The description has `pairs`, the distinct pairs at the size with the fewest; `sizes`, their
+    number; `train_accuracy`, a mean over pairs, the least of all sizes; and `tied`, the least size
+    at which all pairs have one value of the quantity.
+
+    Args:
+        pairs: one row a pair and stop.
+        resamples: subsamples of the pairs.
+        start: size at which the two `RANGES` of the loss gap meet; None fits all sizes at once.
+    """
+    rows = []
+    for curve, found in pairs.groupby(CURVE, sort=False):
+        of = {quantity: (quantity, found) for quantity in QUANTITIES}
+        if start is not None:
+            below, above = (("loss_gap", found[side]) for side in _sides(found["m"], start))
+            of = dict(zip(RANGES, (below, above), strict=True))
+        distinct = found.drop_duplicates(["m", *QUANTITIES]).groupby("m").size()
+        shared = dict(zip(CURVE, curve, strict=True))
+        shared |= {"pairs": int(distinct.min()), "sizes": len(distinct)}
+        shared["train_accuracy"] = float((1 - found.groupby("m")["train_error"].mean()).min())
+        fits = {name: _fit(own, quantity, resamples) for name, (quantity, own) in of.items()}
+        for name, (quantity, own) in of.items():
+            counts = own.groupby("m")[quantity].nunique()
+            columns = {"quantity": name, "tied": float(counts.index[counts == 1].min())}
+            rows.append(shared | columns | _fit_columns(fits[name], fits.get("loss_gap")))
+    columns = [*CURVE, "quantity", "pairs", "sizes", "train_accuracy", "tied"]
+    columns += [*FIT_COLUMNS, *DIFFERENCE_COLUMNS, *SUBSAMPLED.values()]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _sides(m: pd.Series, start: int) -> tuple[pd.Series, pd.Series]:
+    return m < start, m >= start
+
+
+def _fit(found: pd.DataFrame, quantity: str, resamples: int) -> Decay | None:
+    by_size = [(m, part.to_numpy(float)) for m, part in found.groupby("m")[quantity]]
+    return fit_decay(np.array([m for m, _ in by_size], float), [v for _, v in by_size], resamples)
+
+
+def _fit_columns(fit: Decay | None, gap: Decay | None) -> dict[str, object]:
+    """Returns the columns of a fit, and of its difference from the loss gap's."""
+    if fit is None:
+        return {}
+    columns = {name: getattr(fit, name) for name in (*FIT_COLUMNS, "subsampled")}
+    if gap is None or gap is fit:
+        return columns
+    less, subsampled = fit.exponent - gap.exponent, fit.subsampled - gap.subsampled
+    values = (less, *interval(less, subsampled), subsampled)
+    names = (*DIFFERENCE_COLUMNS, SUBSAMPLED["less_gap"])
+    return columns | dict(zip(names, values, strict=True))
+
+
+def exponent(
+    quantity: str, column: str = "exponent", *, count: int | None = None, **settings: object
+) -> Statistic:
+    """Returns the statistic of exponents by trial; one trial has the interval of its pairs.
+
+    Args:
+        quantity: of `fit_all`.
+        column: "exponent", or "less_gap": less that of the loss gap, on the same subsamples.
+        count: test examples, which all pairs share; None means enough.
+        settings: of the fits.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(quantity=quantity, **settings)
+        values = own.by_seed(column)
+        found = Sample(values, count=count, lost=own.lost(column), equal=own.equal_seeds())
+        if len(values) != 1:
+            return found
+        subsampled = own.finished.set_index("seed").loc[values.index[0], SUBSAMPLED[column]]
+        return found._replace(units=1, ends=lambda tail: interval(values.iloc[0], subsampled, tail))
+
+    return statistic
+
+
+def fall_table(config: ml_collections.ConfigDict, paths: pd.DataFrame) -> pd.DataFrame:
+    """Returns one row a path: falls of accuracy in points, accuracies at the ends, examples.
+
+    A fall is the lower accuracy of both models less the lowest one between them; NaN where a path
+    lacks a model, a place between them or a finite accuracy.
+
+    Args:
+        config: of the sweep.
+        paths: one row a path and alpha.
+    """
+    path, rows, keys = config.connectivity, [], [*CURVE, "m", "pair"]
+    for names, found in paths.groupby(keys) if len(paths) else ():
+        row = dict(zip(keys, names, strict=True))
+        row |= {"chance": found["chance"].max()} if "chance" in found else {}
+        counts = {"train": row["m"], "test": config.data.num_test or _MOST_TEST_IMAGES}
+        at_end = np.isclose(found["alpha"], 0) | np.isclose(found["alpha"], 1)
+        between = found["alpha"].between(0, 1) & ~at_end
+        for split, count in counts.items():
+            accuracies = found[f"{split}_accuracy"].astype(float)
+            ends = accuracies[at_end]
+            whole = len(ends) == 2 and between.any() and np.isfinite(accuracies).all()
+            lowest = min(ends.min(), accuracies[between].min())
+            row[f"{split}_fall"] = 100 * (ends.min() - lowest) if whole else np.nan
+            row[f"{split}_accuracy"] = ends.mean()
+            row[f"num_{split}"] = min(count, path[f"num_{split}"] or count)
+        rows.append(row)
+    if not rows:
+        return pd.DataFrame(columns=keys)
+    table = pd.DataFrame(rows)
+    # Of a size, as a network's fit is judged by the mean over pairs.
+    return table.assign(train_accuracy=table.groupby("m")["train_accuracy"].transform("mean"))
+
+
+def fall(split: str) -> Statistic:
+    """Returns the statistic of falls of accuracy in points, one value a path.
+
+    Paths share their test examples, whose error is added, and each has its own sample S, so that
+    the spread over paths contains the error of the training accuracy.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        rows, column = runs.finished.reset_index(drop=True), f"{split}_fall"
+        if rows.empty:
+            return Sample(pd.Series(dtype=float), lost=runs.lost(column))
+        values, end = rows[column].dropna(), float(rows[f"{split}_accuracy"].mean())
+        count = int(rows[f"num_{split}"].min())
+        accuracies = (end, max(end - values.mean() / 100, 0.0))
+        drawn = rows.filter(regex="_(fall|accuracy)$")
+        return Sample(
+            values,
+            shared=split == "test",
+            error=100 * float(np.hypot(*(binomial_error(one, count) for one in accuracies))),
+            count=count,
+            lost=runs.lost(column),
+            equal=len(rows) > 1 and bool((drawn.nunique() <= 1).all()),
+        )
+
+    return statistic

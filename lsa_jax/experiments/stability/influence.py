@@ -22,6 +22,7 @@ from scipy.special import expit
 
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.stability.samples import ExamplePool, draw_pair, unpacked_scale
+from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome
 
 # Length of the gradient at which an optimum counts as reached.
@@ -174,21 +175,14 @@ def run_influence(config: ml_collections.ConfigDict, pool: ExamplePool, num_trai
         "error": np.linalg.norm(found.predicted - found.retrained, axis=1),
     }
     history = [
-        {"removed": int(i), **{name: float(v[place]) for name, v in columns.items()}}
-        for place, i in enumerate(removed)
+        {"removed": i, **{name: float(values[i]) for name, values in columns.items()}}
+        for i in range(len(removed))
     ]
-    metrics = {
-        "learner": config.learner,
-        "seed": config.seed,
-        "m": config.m,
-        "stability": float(columns["stability"].max()),
-        "predicted_stability": float(columns["predicted_stability"].max()),
-        "distance": float(columns["distance"].max()),
-        "predicted_distance": float(columns["predicted_distance"].max()),
-        "correlation": float(
-            np.corrcoef(columns["stability"], columns["predicted_stability"])[0, 1]
-        ),
+    largest = ("stability", "predicted_stability", "distance", "predicted_distance")
+    correlation = np.corrcoef(columns["stability"], columns["predicted_stability"])[0, 1]
+    metrics = {name: float(columns[name].max()) for name in largest} | {
+        "correlation": float(correlation),
         "relative_error": float(np.median(columns["error"] / columns["distance"])),
         "norm": float(np.linalg.norm(w)),
     }
-    return Outcome(metrics, history)
+    return Outcome(metrics, history, outcomes=Outcomes(y_test * (x_test @ w) > 0))

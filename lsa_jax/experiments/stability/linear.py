@@ -1,10 +1,10 @@
 """Linear models on S and S' side by side: both read one batch, which is gathered once.
 
 f(x) = <w, x> + b on rows of pixels, targets +1 and -1; logistic loss, or half the squared error.
-An update takes one gather and four products of a matrix with a vector. Almost all of its time goes
-into the gather and into turning bytes into floats, which a pair therefore shares: the example in
-which S and S' differ is left out of the batch's products and added by itself, in both models alike,
-so that equal samples give equal bits.
+An update takes one gather and four products of a matrix with a vector. The gather and the turning
+of bytes into floats take almost all of its time, so a pair shares them: the example in which S and
+S' differ is left out of the batch's products and added by itself, in both models alike, so that
+equal samples give equal bits.
 """
 
 import functools
@@ -14,11 +14,16 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from lsa_jax import backend
-from lsa_jax.experiments.stability.measures import summarize
-from lsa_jax.experiments.stability.samples import ExamplePool, Pair, member, unpacked_scale
+from lsa_jax.experiments.stability.samples import (
+    ExamplePool,
+    Pair,
+    member,
+    summarize,
+    unpacked_scale,
+)
 from lsa_jax.parallel import in_one_kernel
 from lsa_jax.training import LOSSES
 
@@ -119,9 +124,9 @@ def _advance(
 
 
 def _own_copy(pair: Pair, pool: ExamplePool) -> tuple[Pair, ExamplePool]:
-    """Returns the same pair in a pool of its own examples, whose pages a processor keeps track of.
+    """Returns the same pair in a pool of its own examples.
 
-    Rows of all of MNIST lie too far apart for that: an update would take half as long again.
+    Rows of all of MNIST are so far apart in memory that an update would take half as long again.
     """
     rows = jnp.concatenate([pair.sample, pair.rows])
     m = len(pair.sample)
@@ -135,8 +140,8 @@ def measure(
     models: LinearModels,
     pair: Pair,
     pool: ExamplePool,
-) -> dict[str, Float[Array, ""]]:
-    """Returns the quantities of one pair; see `measures.summarize`."""
+) -> tuple[dict[str, Float[Array, ""]], Bool[Array, " test"]]:
+    """Returns the quantities of one pair, see `samples.summarize`, and correct answers."""
     loss, scale = _LOSSES[config.learner], unpacked_scale(pool.inputs)
 
     def evaluate(inputs: Array, targets: Array) -> tuple[Array, Array]:
@@ -147,4 +152,4 @@ def measure(
     rows, _ = member(pair, 0)
     test = evaluate(pool.inputs[num_train:], pool.targets[num_train:])
     train = evaluate(pool.inputs[rows], pool.targets[rows])
-    return summarize(models, test, (train[0][0], train[1][0]))
+    return summarize(models, test, (train[0][0], train[1][0])), ~test[1][0]

@@ -1,11 +1,12 @@
 """The protocol that the network configurations of Karp's thesis (2024), table 2.1, share."""
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_collections
 
-from lsa_jax.experiments.stability import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.stability.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SIZES = (15_000, 20_000, 25_000, 30_000, 35_000, 40_000, 45_000, 50_000)
 
@@ -52,8 +53,7 @@ _SMALL = {
     "fit.resamples": 200,
 }
 
-# What each configuration needs for that: twice the updates without momentum; half the sizes at half
-# the rate.
+# Training of each: twice the updates without momentum; half the sizes at half the rate.
 _SMALL_TRAINING: dict[str, dict[str, Any]] = {
     "1a": {
         "training.batch_size": 16,
@@ -88,22 +88,17 @@ _QUICK = _SMALL | {
 
 def configuration(
     name: str,
-    variant: str,
-    fields: dict[str, Any],
+    full: dict[str, Any],
     small: dict[str, Any] | None = None,
     quick: dict[str, Any] | None = None,
-) -> ml_collections.ConfigDict:
-    """Returns a configuration of table 2.1: ResNet-20, three trials, 40 pairs, 150,000 updates.
+) -> Callable[[str], ml_collections.ConfigDict]:
+    """Returns `get_config`: ResNet-20, three trials, 40 pairs, 150,000 updates.
 
     Args:
-        name: "1a", "2a" or "2b".
-        variant: "full", "small" (two CPU cores) or "quick" (tests).
-        fields: what is the figure's own.
-        small: what of that changes in both smaller variants.
-        quick: what changes in "quick" alone.
-
-    Raises:
-        InputError: there is no such variant.
+        name: "1a", "2a" or "2b", of table 2.1.
+        full: the figure's own fields.
+        small: fields that change in both smaller variants, for two CPU cores and for tests.
+        quick: fields that change in the variant for tests alone.
     """
     protocol = {
         "learner": "resnet",
@@ -117,10 +112,10 @@ def configuration(
         "sweep.m": _SIZES,
         "sweep.num_pairs": 40,
     }
-    config = set_fields(settings.default_config(), protocol | _CONFIGURATIONS[name] | fields)
     own = small or {}
-    variants = {
-        "small": _SMALL | _SMALL_TRAINING[name] | own,
-        "quick": _QUICK | own | (quick or {}),
-    }
-    return choose(config, variant, variants)
+    return configurations(
+        SETTINGS,
+        full=protocol | _CONFIGURATIONS[name] | full,
+        small=_SMALL | _SMALL_TRAINING[name] | own,
+        quick=_QUICK | own | (quick or {}),
+    )

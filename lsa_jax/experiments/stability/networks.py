@@ -2,8 +2,8 @@
 
 Batch normalisation standardises by the batch in training. In evaluation it uses the mean of the
 statistics of the first batches of the model's own sample, at its final parameters, so that an
-example's loss does not depend on others it is measured with. The linearised network keeps the
-statistics that the start has on the training pool: its loss is convex in its parameters.
+example's loss does not depend on the other examples. The linearised network keeps the statistics of
+its start on the training pool: its loss is convex in its parameters.
 """
 
 import functools
@@ -24,12 +24,12 @@ from lsa_jax.experiments.stability.cifar_resnet import (
     batch_statistics,
     resnet_layers,
 )
-from lsa_jax.experiments.stability.measures import summarize
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,
     Pair,
     fetch_member,
     member,
+    summarize,
     unpacked_scale,
 )
 from lsa_jax.models import network
@@ -41,13 +41,13 @@ _loss = LOSSES["softmax_cross_entropy"]
 
 
 class NetworkLearner(NamedTuple):
-    """A network with what its evaluation needs beside its parameters.
+    """A network, trained and evaluated with different statistics.
 
     Attributes:
         init: `key -> params`.
         fixed: `(params at the start, inputs) -> tree` that all models share and none trains.
         train: `(params, fixed, inputs) -> outputs` on the statistics of the batch.
-        context: `(params, inputs) -> tree`, what evaluation needs, from one batch of the sample.
+        context: `(params, inputs) -> tree`: the statistics for evaluation, from one batch.
         evaluate: `(params, fixed, context, inputs) -> outputs`.
     """
 
@@ -62,9 +62,9 @@ class Members(NamedTuple):
     """Both models of a pair between two updates; arrays are [2, ...].
 
     Attributes:
-        params: what is trained.
+        params: of both models.
         opt_state: the optimiser's.
-        finite: False from the first loss on that was not finite.
+        finite: False once a loss was not finite.
     """
 
     params: Tree
@@ -179,7 +179,7 @@ def _context(
     pool: ExamplePool,
     rows: Array,
 ) -> Tree:
-    """Returns the mean over the sample's first batches of what evaluation needs."""
+    """Returns the statistics for evaluation: the mean over the sample's first batches."""
     size = min(config.training.batch_size, len(rows))
     batches = min(config.model.statistics_batches, len(rows) // size)
     parts = lax.map(
@@ -198,7 +198,7 @@ def _evaluate(
     pool: ExamplePool,
     rows: Int[Array, " n"],
 ) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
-    """Returns the losses of examples, and which are wrong."""
+    """Returns the losses of examples, and whether their predictions are wrong."""
     size = min(config.eval_batch_size, len(rows))
     count = -(-len(rows) // size)
     padded = rows[jnp.arange(count * size) % len(rows)].reshape(count, size)
@@ -222,13 +222,13 @@ def measure(
     pair: Pair,
     pool: ExamplePool,
     fixed: Tree,
-) -> dict[str, Float[Array, ""]]:
-    """Returns the quantities of one pair; see `measures.summarize`.
+) -> tuple[dict[str, Float[Array, ""]], Bool[Array, " test"]]:
+    """Returns the quantities of one pair, see `samples.summarize`, and correct answers.
 
-    All are not-a-number where a model stopped at a loss that was not finite.
+    All quantities are not-a-number where a model stopped at a loss that was not finite.
     """
     test = jnp.arange(num_train, len(pool.targets))
-    # Both models on both parts at once: what A(S') makes of S is not used, but costs little.
+    # Both models on both parts at once: the losses of A(S') on S are not used, but cost little.
     rows = jnp.concatenate([test, pair.sample])
 
     def one(arguments: tuple[Int[Array, ""], Tree]) -> tuple[Array, Array]:
@@ -242,7 +242,8 @@ def measure(
         members.params, (losses[:, :count], wrong[:, :count]), (losses[0, count:], wrong[0, count:])
     )
     going = jnp.all(members.finite)
-    return {name: jnp.where(going, value, jnp.nan) for name, value in found.items()}
+    numbers = {name: jnp.where(going, value, jnp.nan) for name, value in found.items()}
+    return numbers, ~wrong[0, :count]
 
 
 def connect(
@@ -290,7 +291,7 @@ def connect(
 def alphas(config: ml_collections.ConfigDict) -> Float[np.ndarray, " alphas"]:
     """Returns equally spaced places on the line through both models, from -1 to 2."""
     places = np.linspace(-1, 2, config.connectivity.num_alphas)
-    # Both ends are places of 76, and should read so.
+    # Rounded, so that 0 and 1, the models, are exact.
     return places.round(12).astype(np.float32)
 
 

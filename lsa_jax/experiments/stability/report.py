@@ -1,122 +1,109 @@
-"""The report on stability: what falls how fast with m, beside the thesis' exponents."""
+"""Tables and figures on stability: which quantities fall how fast with m."""
 
-import functools
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.stability import figures
 from lsa_jax.experiments.stability.claims import (
     ENOUGH_PAIRS,
     influence_claims,
     make_claims,
     path_claims,
 )
-from lsa_jax.experiments.stability.connectivity import fall_table
-from lsa_jax.experiments.stability.fit_table import (
+from lsa_jax.experiments.stability.fits import (
     CURVE,
     DIFFERENCE_COLUMNS,
     SUBSAMPLED,
+    fall_table,
     fit_all,
-    in_words,
 )
-from lsa_jax.experiments.stability.measures import MEASURES, QUANTITIES
+from lsa_jax.experiments.stability.samples import MEASURES, QUANTITIES
 from lsa_jax.experiments.stability.settings import report_step, sweep
 from lsa_jax.reporting import files
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.conditions import FITTED
+from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 
+Config = ml_collections.ConfigDict
 
-def collect(results: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Returns one row a pair and stop, and one a pair and alpha on the paths between models."""
-    rows, paths = [], []
-    for result in results[results["status"] == "ok"].to_dict("records"):
-        settings = {name: result[name] for name in (*CURVE[:-1], "m", "pair")}
-        for row in files.read_metrics(workdir, result["id"]):
-            if "alpha" in row:
-                paths.append(settings | row)
-            elif MEASURES[0] in row:  # else the row of what was measured along training
-                rows.append(settings | row)
-    return pd.DataFrame(rows), pd.DataFrame(paths)
-
-
-def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
-    """Returns the exponents in words: of the maxima with their interval, and of the means."""
-    table = fits[[*CURVE, "quantity", "pairs"]].copy()
-    table["quantity"] = table["quantity"].map(QUANTITIES)
-    for name, columns in (
-        ("b of maxima", ["exponent", "low", "high"]),
-        ("less the loss gap's", DIFFERENCE_COLUMNS),
-    ):
-        table[name] = [in_words(*row) for row in fits[columns].itertuples(index=False)]
-    for name, column in (("on log axes", "log_slope"), ("b of means", "mean_exponent")):
-        table[name] = ["" if np.isnan(value) else f"{value:.2f}" for value in fits[column]]
-    return table
+_PAIRS_NOTE = (
+    "Gaps are of A(S), test minus training; stability is the largest change of a test example's "
+    "loss from A(S) to A(S'). a m^b is fitted to the largest of all pairs of a size by least "
+    "squares; the interval of one trial is from subsamples of a fifth of its pairs, the same for "
+    "all quantities, and covers no draw of the test examples, which all pairs share. Maxima of "
+    f"stability and distance have heavy tails: they need {ENOUGH_PAIRS} pairs a size. Networks "
+    f"need a training accuracy of {FITTED} at every size: else the exponent of their gap depends "
+    "on how far training has come."
+)
 
 
-def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
-    """Returns means over pairs by size, and the training accuracy of the pair with the least.
-
-    A mean is not-a-number where a pair's number is.
-    """
-    names = ["train_loss", "test_loss", "train_error", "test_error", *QUANTITIES]
-    here = pairs[pairs["step"] == step].groupby(["learner", "perturbation", "m"], sort=False)
-    means = here[names].agg(lambda values: values.mean(skipna=False)).map("{:.4g}".format)
-    for column, errors in (
-        ("train_accuracy", here["train_error"].mean()),
-        ("least_train_accuracy", here["train_error"].max()),
-    ):
-        means[column] = [f"{1 - error:.3f}" for error in errors]
-    return means.reset_index()
-
-
-def _pairs_report(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
-) -> Report:
-    pairs, paths = collect(results, workdir)
-    if pairs.empty:
-        return Report(config.title, [], [], {}, notes=["No pair was trained to the end."])
-    fits = fit_all(pairs, config.fit.resamples)
-    step = report_step(config)
+def make_report(config: Config, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns the tables, the claims and the figures of a sweep, by its question."""
+    fine = results[results["status"] == "ok"]
+    if config.question == "influence":
+        return _influence_report(config, fine, workdir)
+    pairs, paths = collect(fine, workdir)
+    fits, step = fit_all(pairs, config.fit.resamples), report_step(config)
     drawn = {}
-    for kind, found in pairs.groupby(["learner", "perturbation", "step"], sort=False):
-        name = "_".join(map(str, kind))
-        own = fits[(fits[["learner", "perturbation", "step"]] == list(kind)).all(axis=1)]
-        for axes in ("log", "plain") if config.fit.plain_axes else ("log",):
-            draw = functools.partial(figures.draw_pairs, found, own, logarithmic=axes == "log")
-            drawn[f"pairs_{name}" + ("" if axes == "log" else "_plain")] = draw
-    if len(paths):
-        drawn["connectivity"] = functools.partial(figures.draw_paths, paths)
-    notes = [
-        "Gaps are of A(S), test minus training; stability is the largest change of a test "
-        "example's loss from A(S) to A(S'). a m^b is fitted to the largest of all pairs of a size "
-        "by least squares; the interval of one trial is from subsamples of a fifth of its pairs, "
-        "the same for all quantities, and covers no draw of the test examples, which all pairs "
-        f"share. Maxima of stability and distance have heavy tails: they need {ENOUGH_PAIRS} pairs "
-        f"a size. Networks need a training accuracy of {FITTED} at every size: else the exponent "
-        "of their gap depends on how far training has come.",
-    ]
-    tables = [
-        ("Exponents of m", _exponent_table(fits)),
-        (f"Means over pairs after {step} updates", _mean_table(pairs, step)),
-    ]
+    kinds = ["learner", "perturbation", "step"]
+    for kind, found in pairs.groupby(kinds, sort=False):
+        own = fits[(fits[kinds] == list(kind)).all(axis=1)]
+        name = "_".join(map(str, ("pairs", *kind)))
+        drawn[name] = partial(_draw_pairs, found, own, logarithmic=True)
+        if config.fit.plain_axes:
+            drawn[f"{name}_plain"] = partial(_draw_pairs, found, own, logarithmic=False)
     extra = {"pairs": pairs, "fits": fits.drop(columns=[*SUBSAMPLED.values()])}
+    if len(paths):
+        drawn["connectivity"] = partial(_draw_paths, paths)
+        extra["paths"] = paths
     return Report(
         title=config.title,
-        tables=tables,
+        tables=[
+            ("Exponents of m", _exponent_table(fits)),
+            (f"Means over pairs after {step} updates", _mean_table(pairs, step)),
+        ],
         claims=_decided(config, pairs, fits, paths),
         figures=drawn,
-        extra_tables=extra | ({"paths": paths} if len(paths) else {}),
-        notes=notes,
+        extra_tables=extra,
+        notes=[_PAIRS_NOTE],
     )
 
 
+def _influence_report(config: Config, fine: pd.DataFrame, workdir: Path) -> Report:
+    points = files.read_histories(workdir, fine, ["seed", "m"])
+    names = ["seed", "m", "stability", "predicted_stability", "distance", "predicted_distance"]
+    names += ["correlation", "relative_error"]
+    note = (
+        "One example is left out at a time; the logistic model has the ridge "
+        f"{config.influence.ridge:g}. Relative error: median length of predicted minus retrained "
+        "change of the weights, over that of the change."
+    )
+    return Report(
+        title=config.title,
+        tables=[("Largest over the examples left out", fine[names])],
+        claims=decide_all(influence_claims(), Runs.of(sweep(config), fine)),
+        figures={"influence": partial(_draw_influence, points)},
+        extra_tables={"examples": points},
+        notes=[note],
+    )
+
+
+def collect(fine: pd.DataFrame, workdir: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Returns one row a pair and stop, and one a pair and alpha on the paths between models."""
+    rows = files.read_histories(workdir, fine, [*CURVE[:-1], "m", "pair"])
+    on_path = rows.get("alpha", pd.Series(np.nan, rows.index)).notna()
+    pairs = rows.loc[~on_path, [*CURVE[:-1], "m", "pair", "step", *MEASURES]]
+    return pairs, rows[on_path].drop(columns=[*MEASURES])
+
+
 def _decided(
-    config: ml_collections.ConfigDict, pairs: pd.DataFrame, fits: pd.DataFrame, paths: pd.DataFrame
+    config: Config, pairs: pd.DataFrame, fits: pd.DataFrame, paths: pd.DataFrame
 ) -> list[Row]:
     """Decides the claims on exponents, of trials, and those on falls of accuracy, of paths."""
     if config.paper == "figA_1":
@@ -129,34 +116,116 @@ def _decided(
     return decide_all(make_claims(config), Runs.of(trials, fits)) + found
 
 
-def _influence_report(
-    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path
-) -> Report:
-    fine = results[results["status"] == "ok"]
-    points = pd.DataFrame(
-        {"seed": result["seed"], "m": result["m"], **row}
-        for result in fine.to_dict("records")
-        for row in files.read_metrics(workdir, result["id"])
-    )
-    names = ["seed", "m", "stability", "predicted_stability", "distance", "predicted_distance"]
-    names += ["correlation", "relative_error"]
-    drawn = {"influence": functools.partial(figures.draw_influence, points)}
-    note = (
-        "One example is left out at a time; the logistic model has the ridge "
-        f"{config.influence.ridge:g}. Relative error: median length of predicted minus retrained "
-        "change of the weights, over that of the change."
-    )
-    return Report(
-        title=config.title,
-        tables=[("Largest over the examples left out", fine[names])] if len(fine) else [],
-        claims=decide_all(influence_claims(), Runs.of(sweep(config), results)),
-        figures=drawn if len(points) else {},
-        extra_tables={"examples": points},
-        notes=[note],
-    )
+def _exponent_table(fits: pd.DataFrame) -> pd.DataFrame:
+    """Returns the exponents in words: of the maxima with their interval, and of the means."""
+
+    def words(exponent: float, low: float = np.nan, high: float = np.nan) -> str:
+        ends = "" if np.isnan(low) else f" ({low:.2f} to {high:.2f})"
+        return "" if np.isnan(exponent) else f"{exponent:.2f}{ends}"
+
+    table = fits[[*CURVE, "quantity", "pairs"]].replace({"quantity": QUANTITIES})
+    for name, columns in (
+        ("b of maxima", ["exponent", "low", "high"]),
+        ("less the loss gap's", DIFFERENCE_COLUMNS),
+        ("on log axes", ["log_slope"]),
+        ("b of means", ["mean_exponent"]),
+    ):
+        table[name] = [words(*row) for row in fits[columns].itertuples(index=False)]
+    return table
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns the tables, the claims and the figures of a sweep, by its question."""
-    make = _influence_report if config.question == "influence" else _pairs_report
-    return make(config, results, workdir)
+def _mean_table(pairs: pd.DataFrame, step: int) -> pd.DataFrame:
+    """Returns means over pairs by size, and the training accuracy of the pair with the least.
+
+    A mean is not-a-number where a pair's number is.
+    """
+    names = ["train_loss", "test_loss", "train_error", "test_error", *QUANTITIES]
+    here = pairs[pairs["step"] == step].groupby(["learner", "perturbation", "m"], sort=False)
+    means = here[names].agg(lambda values: values.mean(skipna=False)).map("{:.4g}".format)
+    means["train_accuracy"] = (1 - here["train_error"].mean()).map("{:.3f}".format)
+    means["least_train_accuracy"] = (1 - here["train_error"].max()).map("{:.3f}".format)
+    return means.reset_index()
+
+
+def _draw_pairs(found: pd.DataFrame, fits: pd.DataFrame, *, logarithmic: bool) -> Any:
+    """Draws a row of panels a trial, one panel a quantity: pairs, largest of each size, curve.
+
+    Args:
+        found: one row a pair, of one learner, kind of S' and stop.
+        fits: one row a trial and quantity.
+        logarithmic: both axes; values that are not positive have no place then.
+    """
+    import matplotlib.pyplot as plt
+
+    trials, columns = list(found.groupby("seed")), len(QUANTITIES)
+    size = {"figsize": (3.1 * columns, 2.9 * len(trials)), "squeeze": False}
+    figure, axes = plt.subplots(len(trials), columns, layout="constrained", **size)
+    for row, (seed, trial) in zip(axes, trials, strict=True):
+        for axis, (quantity, title) in zip(row, QUANTITIES.items(), strict=True):
+            axis.plot(trial["m"], trial[quantity], "o", color=PALETTE[0], markersize=2.5, alpha=0.5)
+            largest = trial.groupby("m")[quantity].max()
+            axis.plot(largest.index, largest, "o", color=PALETTE[1], markersize=5)
+            fit = fits[(fits["seed"] == seed) & (fits["quantity"] == quantity)].iloc[0]
+            if np.isfinite(fit["exponent"]):
+                m = np.geomspace(trial["m"].min(), trial["m"].max(), 100)
+                axis.plot(m, fit["factor"] * m ** fit["exponent"], color=PALETTE[2])
+                title += f": b = {fit['exponent']:.2f}"
+            axis.set_title(title, fontsize="medium")
+            if logarithmic:
+                mark_logarithmic(axis, trial["m"], rotation=40, fontsize="small")
+                if (trial[quantity] > 0).any():
+                    axis.set_yscale("log", nonpositive="clip")
+        row[0].set_ylabel(f"trial {seed}")
+    for axis in axes[-1]:
+        axis.set_xlabel("m")
+    tidy(*axes.flat)
+    return figure
+
+
+def _draw_paths(paths: pd.DataFrame) -> Any:
+    """Draws accuracy on the line through W_S' (alpha = 0) and W_S (1), a color a pair.
+
+    Args:
+        paths: one row a pair and alpha; panels are sizes, rows are trials and learners.
+    """
+    import matplotlib.pyplot as plt
+
+    rows = list(paths.groupby(["learner", "perturbation", "seed"], sort=False))
+    sizes = sorted(paths["m"].unique())
+    size = {"figsize": (4.6 * len(sizes), 3.4 * len(rows)), "squeeze": False}
+    figure, axes = plt.subplots(len(rows), len(sizes), layout="constrained", **size)
+    for row, ((learner, perturbation, seed), found) in zip(axes, rows, strict=True):
+        for axis, m in zip(row, sizes, strict=True):
+            own = found[found["m"] == m]
+            colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, max(1, own["pair"].nunique())))
+            for place, (_, path) in enumerate(own.groupby("pair")):
+                for split, line in (("train", "-"), ("test", "--")):
+                    style = {"color": colors[place], "label": None if place else split}
+                    axis.plot(path["alpha"], path[f"{split}_accuracy"], line, linewidth=1, **style)
+            for end in (0, 1):
+                axis.axvline(end, color="black", linewidth=0.6, linestyle=":")
+            axis.set_title(f"{learner}, {perturbation}, trial {seed}, m = {m}", fontsize="medium")
+            axis.set_xlabel("alpha")
+        row[0].set_ylabel("accuracy")
+    axes[0, -1].legend(frameon=False)
+    tidy(*axes.flat)
+    return figure
+
+
+def _draw_influence(points: pd.DataFrame) -> Any:
+    """Draws the predicted change without an example against that of training again."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), layout="constrained")
+    sizes = list(points.groupby("m"))
+    colors = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(sizes)))
+    for axis, name in zip(axes, ("stability", "distance"), strict=True):
+        for (m, own), color in zip(sizes, colors, strict=True):
+            style = {"color": color, "markersize": 3, "label": f"m = {m}"}
+            axis.plot(own[name], own[f"predicted_{name}"], "o", **style)
+        ends = [points[name].min(), points[name].max()]
+        axis.plot(ends, ends, color="black", linewidth=0.8)
+        axis.set(xscale="log", yscale="log", xlabel=f"{name}, trained again", ylabel="predicted")
+    axes[0].legend(frameon=False, fontsize="small")
+    tidy(*axes)
+    return figure

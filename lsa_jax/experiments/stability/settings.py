@@ -3,12 +3,21 @@
 Sources of the defaults: Karp (thesis, 2024), chapter 2 and appendix A.
 """
 
+from collections.abc import Callable
+
 import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import (
+    Field,
+    Rule,
+    Settings,
+    experiment_field,
+    measure_fields,
+    product,
+    product_of,
+)
 
 LINEAR = ("logistic", "linear_regression")
 NETWORKS = ("resnet", "linearized_resnet")
@@ -24,17 +33,17 @@ FIELDS: dict[str, Field] = {
     "paper": Field(
         None,
         optional(one_of("fig2_1", "figA_1", "1a", "2a", "2b")),
-        "what of the thesis stands beside ours: figure 2.1 or A.1, or a configuration of table 2.1",
+        "compared with the thesis: figure 2.1 or A.1, or a configuration of table 2.1",
     ),
     "question": Field(
         "pairs",
         one_of("pairs", "influence"),
-        "train on S and S'; or foretell retraining without an example by influence functions",
+        "train on S and S'; or predict retraining without an example by influence functions",
     ),
     "seed": Field(0, _SEED, "draws the start, the order and the samples"),
     "m": Field(800, _SIZE, "examples of S"),
     "pair": Field(0, integer(0), "which pair (S, S') of its size"),
-    "learner": Field("logistic", _LEARNER, "linear models tell two halves of the classes apart"),
+    "learner": Field("logistic", _LEARNER, "linear models separate two halves of the classes"),
     "perturbation": Field("swap", _PERTURBATION, "S' has a test example in place of one, or none"),
     # Data: pixels over 255.
     "data.dataset": Field("mnist", one_of("mnist", "cifar10", "svhn", "digits"), "images"),
@@ -95,102 +104,81 @@ FIELDS: dict[str, Field] = {
 }
 
 
+def report_step(config: ml_collections.ConfigDict) -> int:
+    """Returns the stop that the claims are about."""
+    return max(config.stops) if config.report_step is None else config.report_step
+
+
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: learner x perturbation x seed x m x pair.
 
     Influence functions have one point a seed and size.
     """
     if config.question == "influence":
-        return product({"seed": config.sweep.seed, "m": config.sweep.m})
-    return product(
-        {
-            "learner": config.sweep.learner,
-            "perturbation": config.sweep.perturbation,
-            "seed": config.sweep.seed,
-            "m": config.sweep.m,
-            "pair": range(config.sweep.num_pairs),
-        }
-    )
+        return product_of("seed", "m")(config)
+    axes = ("learner", "perturbation", "seed", "m")
+    return product({n: config.sweep[n] for n in axes} | {"pair": range(config.sweep.num_pairs)})
 
 
-def report_step(config: ml_collections.ConfigDict) -> int:
-    """Returns the stop that the claims are about."""
-    return max(config.stops) if config.report_step is None else config.report_step
+def _no_more(measures: tuple[str, ...], *learners: str) -> Callable[..., bool]:
+    """Returns the condition that these learners are measured for nothing else."""
+    return lambda c: c.learner not in learners or set(c.measures) <= {*measures}
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    if not config.stops or list(config.stops) != sorted(set(config.stops)):
-        raise InputError(f"config.stops is {config.stops}; accepted: one or more, rising")
-    if report_step(config) not in config.stops:
-        stops = ", ".join(map(str, config.stops))
-        raise InputError(f"config.report_step is {config.report_step}; accepted: one of {stops}")
-    if config.question == "influence" and config.learner != "logistic":
-        raise InputError(
-            f"config.learner is {config.learner!r}; accepted for influence functions: 'logistic'"
+RULES = (
+    Rule("stops", lambda c: c.stops and [*c.stops] == sorted(set(c.stops)), "one or more, rising"),
+    Rule("report_step", lambda c: report_step(c) in c.stops, "one of {c.stops}"),
+    Rule(
+        "learner",
+        lambda c: c.question != "influence" or c.learner == "logistic",
+        "'logistic' for influence functions",
+    ),
+    Rule(
+        "influence.removed",
+        lambda c: c.question != "influence" or c.influence.removed <= c.m,
+        "at most m, {c.m}",
+    ),
+    # The fall between two models needs both of them on the path, and a place between.
+    Rule(
+        "connectivity.num_alphas",
+        lambda c: (
+            not len(c.connectivity.sizes)
+            or (c.connectivity.num_alphas >= 7 and c.connectivity.num_alphas % 3 == 1)
+        ),
+        "3n + 1 and at least 7, which has places at both models and between them",
+    ),
+    Rule("measures", _no_more((), *LINEAR), "() for linear models, which learn no features"),
+    Rule(
+        "measures",
+        _no_more(OF_WEIGHTS, "resnet"),
+        f"{OF_WEIGHTS!r} for the learner 'resnet', whose batch normalisation couples the examples "
+        "of a batch",
+    ),
+    Rule(
+        "measures",
+        _no_more(OF_WEIGHTS, "linearized_resnet"),
+        f"{OF_WEIGHTS!r} for the learner 'linearized_resnet', whose kernel and features stay as "
+        "they are",
+    ),
+    *(
+        Rule(
+            f"training.{name}",
+            lambda c, name=name, plain=plain: c.learner not in LINEAR or c.training[name] == plain,
+            f"{plain} for the linear learner {{c.learner!r}}",
         )
-    if config.question == "influence" and config.influence.removed > config.m:
-        raise InputError(
-            f"config.influence.removed is {config.influence.removed}; accepted: at most m, "
-            f"{config.m}"
-        )
-    _check_places(config)
-    _check_measures(config)
-    if config.learner in LINEAR:
-        _check_linear(config)
-    else:
-        _check_network(config)
+        for name, plain in {"momentum": 0.0, "decay_steps": (), "weight_decay": 0.0}.items()
+    ),
+    Rule(
+        "model.depth", lambda c: c.learner in LINEAR or c.model.depth % 6 == 2, "6n + 2, such as 20"
+    ),
+    # Weight 0 takes an example out of the loss, but not out of the statistics of its batch.
+    Rule(
+        "perturbation",
+        lambda c: c.learner != "resnet" or c.perturbation != "removal",
+        "'swap' for the learner 'resnet', whose batch normalisation would still see an example "
+        "that is removed",
+    ),
+)
 
-
-def _check_places(config: ml_collections.ConfigDict) -> None:
-    """Falls between two models need both of them on the path, and a place between."""
-    count = config.connectivity.num_alphas
-    if len(config.connectivity.sizes) and (count < 7 or count % 3 != 1):
-        raise InputError(
-            f"config.connectivity.num_alphas is {count}; accepted: 3n + 1 and at least 7, which "
-            "has places at both models and between them"
-        )
-
-
-# Why there is no more to measure of a network than its weights.
-_NO_KERNEL = {
-    "resnet": "whose batch normalisation couples the examples of a batch",
-    "linearized_resnet": "whose kernel and features stay as they are",
-}
-
-
-def _check_measures(config: ml_collections.ConfigDict) -> None:
-    """Linear models have no layers that could learn features."""
-    if set(config.measures) <= (set() if config.learner in LINEAR else set(OF_WEIGHTS)):
-        return
-    why = _NO_KERNEL.get(config.learner, "which learns no features")
-    accepted = () if config.learner in LINEAR else OF_WEIGHTS
-    raise InputError(
-        f"config.measures is {config.measures!r}; accepted for the learner {config.learner!r}, "
-        f"{why}: {accepted!r}"
-    )
-
-
-def _check_network(config: ml_collections.ConfigDict) -> None:
-    """Weight 0 takes an example out of the loss, but not out of the statistics of its batch."""
-    if config.model.depth % 6 != 2:
-        raise InputError(f"config.model.depth is {config.model.depth}; accepted: 6n + 2, as 20")
-    if config.learner == "resnet" and config.perturbation == "removal":
-        raise InputError(
-            "config.perturbation is 'removal'; accepted for the learner 'resnet', whose batch "
-            "normalisation would still see another example in its place: 'swap'"
-        )
-
-
-def _check_linear(config: ml_collections.ConfigDict) -> None:
-    """Linear models are trained by plain SGD, on data of one row an example."""
-    for name, plain in (("momentum", 0.0), ("decay_steps", ()), ("weight_decay", 0.0)):
-        if config.training[name] != plain:
-            raise InputError(
-                f"config.training.{name} is {config.training[name]}; accepted for the linear "
-                f"learner {config.learner!r}: {plain}"
-            )
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, sweep, RULES)
+default_config = SETTINGS.default_config

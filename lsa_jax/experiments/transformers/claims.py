@@ -1,11 +1,11 @@
 """Claims about decision lists, stated before any run. One run refutes a claim about all runs.
 
-Source: Karp (thesis, 2024), chapter 4: theorems 4.3 and 4.4, figure 4.1, and the question from
-which V_0 both matrices are trained to the end.
+Source: Karp (thesis, 2024), chapter 4: theorems 4.3 and 4.4, figure 4.1, and the open question
+from which V_0 both matrices can be trained.
 """
 
-import operator
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import Any
 
 import ml_collections
 import numpy as np
@@ -15,69 +15,14 @@ import scipy.stats
 from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import shown, unless_refuted
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import TAIL, Sample
+from lsa_jax.reporting.samples import TAIL, Sample, Statistic
 from lsa_jax.reporting.statistics import value
 
 # V has picked up P where its correlation with P is above this.
 PICKED_UP = 0.9
 
-# Claims about all runs: item, the thesis' statement, test of a column, our number in words.
-WITHIN_BOUND = {
-    "value_fixed": (
-        "runs that classify perfectly within the bound, V = cP",
-        "all: a step t <= 32 M lambda_max / log L (theorem 4.3)",
-        ("share_of_bound", "<=", 1),
-        "{count}; after {high:.1g} of the bound at most",
-    ),
-    "value_near": (
-        "runs that classify perfectly within the bound, V near cP",
-        "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
-        ("share_of_bound", "<=", 1),
-        "{count}; after {high:.1g} of the bound at most",
-    ),
-}
-LOSS_FALLS = (
-    "runs whose loss falls at every step",
-    "all (proofs of both theorems)",
-    ("largest_rise", "<", 0),
-    "{count}",
-)
-LARGE_GRADIENT = (
-    "squared gradient in W while a token is wrong, over the proof's",
-    "above 1: misclassification implies a large gradient",
-    ("least_slope_ratio", ">", 1),
-    "{low:.3g} at least",
-)
-LAST = {
-    "value_fixed": (
-        "share of W's columns in list order at perfect classification",
-        "1: weights follow the list (section 4.3.2)",
-        ("ordered", "==", 1),
-        "{low:.4g}",
-    ),
-    "value_near": (
-        "largest distance of V from cP, over epsilon",
-        "1 at most (lemma 4.1)",
-        ("value_distance", "<=", 1),
-        "{high:.4g} at most",
-    ),
-}
-COLUMNS_RIGHT = (
-    "columns of V with their largest entry at pi, {}",
-    "all: P shows in V (figure 4.1)",
-    ("columns_right", "==", 1),
-    "{low:.4g} of the columns",
-)
-ATTENTION_NEEDED = (
-    "share of tokens that any V can get right at W = 0",
-    "below 1: attention is needed",
-    ("uniform_attention_limit", "<", 1),
-    "{high:.3f} at most",
-)
-
 CASE = {"vocabulary_size": "L", "sequence_length": "n", "list_length": "M"}
 _EXACT = {"gradient": "exact"}
-_TESTS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, ">": operator.gt}
 Config = ml_collections.ConfigDict
 
 
@@ -87,56 +32,45 @@ def make_claims(config: Config) -> list[Claim]:
     return makers.get(config.question, _theorem_claims)(config)
 
 
-def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
-    """Returns the steps to perfect classification over the bound on them.
-
-    A run that ended without it has taken more than `max_steps`; where the bound is larger, that
-    decides nothing, and there is no number.
-    """
-    perfect, bound = (results[name].astype(float) for name in ("first_perfect", "bound"))
-    share = perfect.fillna(max_steps + 1) / bound
-    return share.where(perfect.notna() | (share > 1))
-
-
-def _in_all(
-    item: str,
-    paper: str,
-    test: tuple[str, str, float],
-    ours: str,
-    runs: Mapping[str, object] = {},
-    condition: Condition | None = None,
-    **options,
-) -> Claim:
-    """Claims that all runs pass a test: those of these settings."""
-    column, sign, bound = test
-
-    def numbers_of(own: Runs) -> pd.Series:
-        # The column is missing where no run has it, such as where all samples failed.
-        return own.finished.reindex(columns=[column])[column].astype(float)
-
-    def statistic(every: Runs) -> Sample:
-        own = every.where(**runs)
-        numbers, exact = numbers_of(own), runs == _EXACT
-        passed = _TESTS[sign](numbers, bound).astype(float).where(np.isfinite(numbers))
-        return Sample(passed, exact=exact, lost=own.lost(column), equal=own.equal_seeds())
-
-    def in_words(every: Runs) -> str:
-        numbers = numbers_of(every.where(**runs))
-        count = f"{int(statistic(every).values.sum())} of {len(numbers)}"
-        return ours.format(count=count, low=numbers.min(), high=numbers.max())
-
-    conditions = (unless_refuted(statistic, condition),) if condition else ()
-    named = {"item": item, "paper": paper, "conditions": conditions, "ours": in_words}
-    return Claim(statistic=statistic, every=True, **named, **options)
-
-
 def _theorem_claims(config: Config) -> list[Claim]:
     """Theorem 4.3 (V = cP, W trained) or 4.4 (V near cP, both trained)."""
-    within = _in_all(*WITHIN_BOUND[config.question], primary=True)
-    # A descent that gets nowhere may do as the proofs say.
+    fixed = config.question == "value_fixed"
+    within = Claim(
+        item=f"runs that classify perfectly within the bound, V {'=' if fixed else 'near'} cP",
+        paper="all: a step t <= 32 M lambda_max / log L (theorem 4.3)"
+        if fixed
+        else "all: a step t <= lambda_max epsilon / (2 max(1, loss at 0)) (theorem 4.4)",
+        primary=True,
+        **_in_all(
+            "share_of_bound", lambda x: x <= 1, "{count}; after {high:.1g} of the bound at most"
+        ),
+    )
+    # A descent that never classifies perfectly may still satisfy the proofs' inequalities.
     perfect = shown(within, "all runs are perfect within the bound")
-    rows = LOSS_FALLS, LARGE_GRADIENT, LAST[config.question]
-    return [within, *(_in_all(*row, condition=perfect) for row in rows)]
+    order = Claim(
+        item="share of W's columns in list order at perfect classification",
+        paper="1: weights follow the list (section 4.3.2)",
+        **_in_all("ordered", lambda x: x == 1, "{low:.4g}", perfect),
+    )
+    distance = Claim(
+        item="largest distance of V from cP, over epsilon",
+        paper="1 at most (lemma 4.1)",
+        **_in_all("value_distance", lambda x: x <= 1, "{high:.4g} at most", perfect),
+    )
+    return [
+        within,
+        Claim(
+            item="runs whose loss falls at every step",
+            paper="all (proofs of both theorems)",
+            **_in_all("largest_rise", lambda x: x < 0, "{count}", perfect),
+        ),
+        Claim(
+            item="squared gradient in W while a token is wrong, over the proof's",
+            paper="above 1: misclassification implies a large gradient",
+            **_in_all("least_slope_ratio", lambda x: x > 1, "{low:.3g} at least", perfect),
+        ),
+        order if fixed else distance,
+    ]
 
 
 def _step_claims(config: Config) -> list[Claim]:
@@ -152,74 +86,143 @@ def _step_claims(config: Config) -> list[Claim]:
         return "" if clear.all() else "P exceeds the rest of V by less than V_0 may"
 
     draw = Condition("another draw of V_0 would change nothing", of_draw)
-    for name, runs, condition in (("exact step", _EXACT, draw), ("largest sample", sampled, None)):
-        item, *row = COLUMNS_RIGHT
-        luck = float(tokens) ** -tokens  # a column is right in one of L cases
+    for name, own, condition in (("exact step", _EXACT, draw), ("largest sample", sampled, None)):
         claims += [
-            _in_all(item.format(name), *row, runs, condition, luck=luck),
+            Claim(
+                item=f"columns of V with their largest entry at pi, {name}",
+                paper="all: P shows in V (figure 4.1)",
+                luck=float(tokens) ** -tokens,  # each of L columns is right in one of L cases
+                **_in_all(
+                    "columns_right", lambda x: x == 1, "{low:.4g} of the columns", condition, **own
+                ),
+            ),
             Claim(
                 item=f"correlation of V with P, {name}",
-                statistic=value("correlation", exact=runs == _EXACT, scale="fisher", **runs),
+                statistic=value("correlation", exact=own == _EXACT, scale="fisher", **own),
                 paper=f"above {PICKED_UP:g}: P shows in V (figure 4.1)",
                 above=PICKED_UP,
                 conditions=(condition,) if condition else (),
             ),
         ]
-    # That V is not enough says something where it has all that it can have.
+    # That V does not suffice means something only where V has picked up all of P.
     whole = shown(claims[0], "V shows P")
-    return [*claims, _in_all(*ATTENTION_NEEDED, sampled, whole)]
-
-
-def _units(runs: Runs, r: float) -> pd.Series:
-    """Returns, from starts of one r, 1 for the sizes and seeds that succeed at all scales c."""
-    rows = runs.where(randomness=r).finished
-    return rows.groupby([*CASE, "seed"])["success"].min().astype(float)
-
-
-def _by_scale(runs: Runs, r: float) -> str:
-    """Returns how many runs succeed, and how many at each scale c."""
-    rows = runs.where(randomness=r).finished
-    counts = rows.groupby("value_scale")["success"].agg(["sum", "size"]).itertuples()
-    scales = {f"at c = {c:g}": f"{right:g} of {size}" for c, right, size in counts}
-    if len(set(scales.values())) == 1:
-        scales = {"at each c": next(iter(scales.values()))}
-    whole = f"{rows['success'].sum():g} of {len(rows)}: "
-    return whole + ", ".join(f"{count} {at}" for at, count in scales.items())
+    needed = Claim(
+        item="share of tokens that any V can get right at W = 0",
+        paper="below 1: attention is needed",
+        **_in_all(
+            "uniform_attention_limit", lambda x: x < 1, "{high:.3f} at most", whole, **sampled
+        ),
+    )
+    return [*claims, needed]
 
 
 def _start_claims(config: Config) -> list[Claim]:
     """Starts near cP: all succeed, where fewer do from a random V_0."""
-
-    def from_start(item: str, r: float) -> Claim:
-        def statistic(runs: Runs) -> Sample:
-            own = runs.where(randomness=r)
-            return Sample(_units(runs, r), lost=own.lost("success"), equal=own.equal_seeds())
-
-        def alike(runs: Runs) -> str:
-            near, random = (_units(runs, one) for one in (r, 1.0))
-            table = [[own.sum(), len(own) - own.sum()] for own in (near, random)]
-            p = scipy.stats.fisher_exact(table, alternative="greater").pvalue
-            words = f"{near.sum():g} of {len(near)}, {random.sum():g} of {len(random)}"
-            return "" if p <= TAIL else f"{words}: p = {p:.2g} (Fisher's exact test)"
-
-        fewer = Condition("random starts succeed less often", alike)
-        return Claim(
+    shares = sorted(config.sweep.randomness)
+    near = [r for r in shares if 0 < r < 1][:1]
+    starts = [("runs that succeed from cP itself", r) for r in shares if r == 0]
+    starts += [("runs that succeed from V_0 near cP", r) for r in near]
+    claims = [
+        Claim(
             item=f"{item}, r = {r:g}",
-            statistic=statistic,
+            statistic=_successes(r),
             paper="all where near enough",
             every=True,
-            conditions=(unless_refuted(statistic, fewer),),
-            ours=lambda runs: _by_scale(runs, r),
+            conditions=(unless_refuted(_successes(r), _rarer(r)),),
+            ours=_by_scale(r),
         )
-
-    shares = sorted(config.sweep.randomness)
-    claims = [from_start("runs that succeed from cP itself", r) for r in shares if r == 0]
-    near = [r for r in shares if 0 < r < 1]
-    claims += [from_start("runs that succeed from V_0 near cP", r) for r in near[:1]]
+        for item, r in starts
+    ]
     random = Claim(
         item="runs that succeed from a random V_0",
         statistic=value("success", randomness=1.0),
         paper="left open",
-        ours=lambda runs: _by_scale(runs, 1.0),
+        ours=_by_scale(1.0),
     )
     return [*claims, random]
+
+
+def share_of_bound(results: pd.DataFrame, max_steps: int) -> pd.Series:
+    """Returns the steps to perfect classification over the bound on them.
+
+    A run that ended without it took more than `max_steps`. Where the bound is larger than that,
+    the run decides nothing and has no number.
+    """
+    perfect, bound = (results[name].astype(float) for name in ("first_perfect", "bound"))
+    share = perfect.fillna(max_steps + 1) / bound
+    return share.where(perfect.notna() | (share > 1))
+
+
+def _in_all(
+    column: str,
+    holds: Callable[[pd.Series], pd.Series],
+    ours: str,
+    condition: Condition | None = None,
+    **settings: object,
+) -> dict[str, Any]:
+    """Returns the fields of a claim that all runs with these settings pass a test.
+
+    Args:
+        column: of the results.
+        holds: the test of the column's numbers.
+        ours: our number in words: the {count} of runs that pass, {low} and {high} of the column.
+        condition: of the claim; a run that fails the test refutes it in any case.
+        settings: of the runs.
+    """
+
+    def numbers_of(own: Runs) -> pd.Series:
+        # The column is missing where no run has it, such as where all samples failed.
+        return own.finished.reindex(columns=[column])[column].astype(float)
+
+    def statistic(every: Runs) -> Sample:
+        own = every.where(**settings)
+        numbers, exact = numbers_of(own), settings == _EXACT
+        passed = holds(numbers).astype(float).where(np.isfinite(numbers))
+        return Sample(passed, exact=exact, lost=own.lost(column), equal=own.equal_seeds())
+
+    def in_words(every: Runs) -> str:
+        numbers = numbers_of(every.where(**settings))
+        count = f"{int(statistic(every).values.sum())} of {len(numbers)}"
+        return ours.format(count=count, low=numbers.min(), high=numbers.max())
+
+    conditions = (unless_refuted(statistic, condition),) if condition else ()
+    return {"statistic": statistic, "every": True, "conditions": conditions, "ours": in_words}
+
+
+def _successes(r: float) -> Statistic:
+    """Returns the statistic of starts of one r: 1 for sizes and seeds that succeed at all c."""
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(randomness=r)
+        units = own.finished.groupby([*CASE, "seed"])["success"].min().astype(float)
+        return Sample(units, lost=own.lost("success"), equal=own.equal_seeds())
+
+    return statistic
+
+
+def _rarer(r: float) -> Condition:
+    """Returns the condition that random starts succeed less often than those of r."""
+
+    def unmet(runs: Runs) -> str:
+        near, random = (_successes(one)(runs).values for one in (r, 1.0))
+        table = [[own.sum(), len(own) - own.sum()] for own in (near, random)]
+        p = scipy.stats.fisher_exact(table, alternative="greater").pvalue
+        words = f"{near.sum():g} of {len(near)}, {random.sum():g} of {len(random)}"
+        return "" if p <= TAIL else f"{words}: p = {p:.2g} (Fisher's exact test)"
+
+    return Condition("random starts succeed less often", unmet)
+
+
+def _by_scale(r: float) -> Callable[[Runs], str]:
+    """Returns, in words, how many runs succeed, and how many at each scale c."""
+
+    def in_words(runs: Runs) -> str:
+        rows = runs.where(randomness=r).finished
+        counts = rows.groupby("value_scale")["success"].agg(["sum", "size"]).itertuples()
+        scales = {f"at c = {c:g}": f"{right:g} of {size}" for c, right, size in counts}
+        if len(set(scales.values())) == 1:
+            scales = {"at each c": next(iter(scales.values()))}
+        whole = f"{rows['success'].sum():g} of {len(rows)}: "
+        return whole + ", ".join(f"{count} {at}" for at, count in scales.items())
+
+    return in_words

@@ -12,8 +12,8 @@ from typing import Any
 import ml_collections
 
 from lsa_jax.experiments.transformers.report import make_report
+from lsa_jax.experiments.transformers.sampler import make_lists
 from lsa_jax.experiments.transformers.settings import AXES
-from lsa_jax.experiments.transformers.tasks import make_lists
 from lsa_jax.experiments.transformers.theorems import run_theorem
 from lsa_jax.experiments.transformers.training import run_training
 from lsa_jax.experiments.transformers.value_step import run_step

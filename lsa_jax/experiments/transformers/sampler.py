@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.transformers.streams import Lists
+from lsa_jax.experiments.transformers.streams import Lists, Seed
 
 
 class DecisionLists(NamedTuple):
@@ -77,6 +78,14 @@ def random_lists(key: Key[Array, ""], vocabulary_size: int, list_length: int) ->
     inside = np.arange(list_length - 1)[None] < np.asarray(lengths)[:, None] - 1
     lists = np.where(inside, members, tokens[:, None])
     return DecisionLists(np.asarray(pi), np.append(lists, tokens[:, None], axis=1))
+
+
+def make_lists(config: ml_collections.ConfigDict) -> DecisionLists:
+    """Returns the lists of a point."""
+    sizes = (config.vocabulary_size, config.list_length)
+    if config.lists == "cyclic":
+        return cyclic_lists(*sizes, step=config.list_step, shift=config.label_shift)
+    return random_lists(jax.random.fold_in(jax.random.key(config.seed), Seed.LISTS), *sizes)
 
 
 def list_lengths(lists: Int[np.ndarray, "L M"]) -> Int[np.ndarray, " L"]:

@@ -4,13 +4,14 @@ Sources of the defaults: Karp (thesis, 2024), chapter 4.
 """
 
 import ml_collections
+import scipy.special
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_ANY
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
 
-# What each question sweeps beside cases and seeds.
+# Swept fields of each question, besides cases and seeds.
 AXES: dict[str, tuple[str, ...]] = {
     "value_fixed": (),
     "value_near": ("epsilon",),
@@ -18,7 +19,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "value_random": ("value_scale", "randomness"),
 }
 
-# More sets of tokens than this are not listed.
+# More sets of tokens than this do not fit into memory.
 MAX_SETS = 1_000_000
 
 _SEED, _SEQUENCES, _EPSILON = integer(0), integer(1), number(0, above=True)
@@ -94,41 +95,40 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def _has_more_sets(tokens: int, length: int) -> bool:
-    """Whether more than `MAX_SETS` sets of so many tokens are of this length."""
-    sets = 1
-    for chosen in range(min(length, tokens - length)):  # the whole number can have 10^9 digits
-        sets = sets * (tokens - chosen) // (chosen + 1)
-        if sets > MAX_SETS:
-            return True
-    return False
-
-
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    if config.measures and config.question in ("value_fixed", "value_near"):
-        raise InputError(
-            f"config.measures is {config.measures!r}; accepted for the question "
-            f"{config.question!r}, whose descent begins anew wherever its rate turns out to be too "
-            "large: (); others are 'value_step' and 'value_random'"
+RULES = (
+    Rule(
+        "measures",
+        lambda c: not c.measures or c.question in ("value_step", "value_random"),
+        "() for the question {c.question!r}, whose descent starts again wherever its rate turns "
+        "out to be too large; other questions are 'value_step' and 'value_random'",
+    ),
+    *(
+        Rule(
+            name,
+            lambda c, name=name: c[name] < c.vocabulary_size,
+            "below L = {c.vocabulary_size}",
         )
-    tokens, length = config.vocabulary_size, config.sequence_length
-    for name in ("sequence_length", "list_length"):
-        if config[name] >= tokens:
-            raise InputError(f"config.{name} is {config[name]}; accepted: below L = {tokens}")
-    if config.lists == "cyclic":
-        steps = {step * config.list_step % tokens for step in range(config.list_length)}
-        if len(steps) < config.list_length:
-            raise InputError(
-                f"config.list_step is {config.list_step}; accepted: one with which the "
-                f"{config.list_length} members of a list differ modulo L = {tokens}"
-            )
-    if config.question != "value_step" and _has_more_sets(tokens, length):
-        raise InputError(
-            f"config.sequence_length is {length}; accepted: lengths with at most {MAX_SETS} sets "
-            f"of L = {tokens} tokens"
-        )
+        for name in ("sequence_length", "list_length")
+    ),
+    Rule(
+        "list_step",
+        lambda c: (
+            c.lists != "cyclic"
+            or len({i * c.list_step % c.vocabulary_size for i in range(c.list_length)})
+            == c.list_length
+        ),
+        "one with which the {c.list_length} members of a list differ modulo L = "
+        "{c.vocabulary_size}",
+    ),
+    Rule(
+        "sequence_length",
+        lambda c: (
+            c.question == "value_step"
+            or scipy.special.comb(c.vocabulary_size, c.sequence_length) <= MAX_SETS
+        ),
+        f"lengths with at most {MAX_SETS} sets of L = {{c.vocabulary_size}} tokens",
+    ),
+)
 
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, sweep, RULES)
+default_config = SETTINGS.default_config

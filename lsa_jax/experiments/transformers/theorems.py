@@ -5,6 +5,7 @@ step and half-way to the next. Where a larger one than was assumed turns up, des
 with it, so that eta = 1 / lambda_max holds on the whole path.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,10 +14,11 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
+import scipy.sparse.linalg
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.transformers.curvature import largest_eigenvalue
 from lsa_jax.experiments.transformers.one_layer import (
     mean_loss,
     mean_loss_at_permutation,
@@ -38,7 +40,10 @@ from lsa_jax.sweep.experiment import Outcome
 # An eigenvalue counts as larger than assumed from this ratio up: above Lanczos' own error.
 _LARGER = 1 + 1e-6
 
-Params = dict[str, Array]
+# Relative accuracy of Lanczos.
+_LANCZOS_TOLERANCE = 1e-8
+
+Params = Any
 Data = dict[str, Array]
 Row = dict[str, float]
 
@@ -91,6 +96,53 @@ def trained_value_scale(
     """
     slope = 4 * max(1.0, start_loss) * math.sqrt(list_length / epsilon)
     return (slope + 6 * epsilon / sequence_length) * 10 * sequence_length**2 / delta + 4 * epsilon
+
+
+@functools.partial(jax.jit, static_argnames="loss")
+def hessian_product(
+    loss: Callable[[Params, Params], jax.Array], params: Params, data: Params, direction: Params
+) -> Params:
+    """Computes the Hessian of loss(params, data) in params times a direction shaped like them."""
+    gradient = jax.grad(loss)
+    return jax.jvp(lambda p: gradient(p, data), (params,), (direction,))[1]
+
+
+def largest_eigenvalue(
+    loss: Callable[[Params, Params], jax.Array], params: Params, data: Params
+) -> float:
+    """Computes the Hessian's largest (most positive) eigenvalue by Lanczos, without the Hessian.
+
+    Args:
+        loss: of params and data; compiled once for their shapes.
+        params: where; more than one number. Accuracy is that of their type.
+        data: what else the loss depends on.
+
+    Raises:
+        NumericalError: a product is not finite, or Lanczos does not converge.
+    """
+    flat, unravel = ravel_pytree(params)
+
+    def multiply(vector: np.ndarray) -> np.ndarray:
+        direction = unravel(vector.reshape(-1).astype(flat.dtype))
+        found = np.asarray(
+            ravel_pytree(hessian_product(loss, params, data, direction))[0], np.float64
+        )
+        if not np.isfinite(found).all():
+            raise NumericalError("the Hessian is not finite; lower the learning rate")
+        return found
+
+    # Any start that is not orthogonal to the eigenvector does; a fixed one makes runs repeatable.
+    start = np.random.default_rng(0).standard_normal(flat.size)
+    if not multiply(start).any():
+        return 0.0
+    operator = scipy.sparse.linalg.LinearOperator((flat.size,) * 2, multiply, dtype=np.float64)
+    try:
+        values = scipy.sparse.linalg.eigsh(
+            operator, k=1, which="LA", v0=start, tol=_LANCZOS_TOLERANCE, return_eigenvectors=False
+        )
+    except scipy.sparse.linalg.ArpackError as error:
+        raise NumericalError(f"Lanczos on the Hessian: {error}") from None
+    return float(values[0])
 
 
 # Losses take their data as an argument: as constants they would be compiled anew for every point.

@@ -8,7 +8,7 @@ is on the whole population; points that differ in lists, V_0 and c alone run tog
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from lsa_jax.experiments.transformers.measuring import make_course
-from lsa_jax.experiments.transformers.one_layer import mean_loss, strictly_correct
+from lsa_jax.experiments.transformers.one_layer import logits, mean_loss, strictly_correct
 from lsa_jax.experiments.transformers.sampler import (
     DecisionLists,
     all_sets,
@@ -29,6 +28,7 @@ from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 from lsa_jax.sweep.points import Point
+from lsa_jax.training.measuring import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 Params = dict[str, Array]
@@ -102,6 +102,37 @@ def advance(
         "distance": jnp.max(jnp.abs(v / replica.scale - permutation)),
     }
     return state, row
+
+
+def make_course(
+    config: ml_collections.ConfigDict,
+    starts: Any,
+    sequences: Int[Array, "sequences n"],
+    labels: list[Int[Array, "sequences n"]],
+    marks: list[int],
+) -> Course | None:
+    """Returns measures of how lazy or rich training is, of sequences' last tokens; None for none.
+
+    All tokens of a sequence have n L outputs, whose derivatives would not fit into memory. Tokens
+    are in no order, so the last one stands for all.
+
+    Args:
+        config: of the group.
+        starts: parameters at the start, numpy arrays [replicas, ...].
+        sequences: that are trained on.
+        labels: of their tokens, one array a replica.
+        marks: steps at which the run stops, the first that of the start.
+    """
+
+    def last_logits(params: Params, sequences: Array) -> Array:
+        return logits(params, sequences)[:, -1]
+
+    def fetch(replica: int, index: Array) -> tuple[Array, Array]:
+        wanted = labels[replica][index, -1]
+        return sequences[index], jax.nn.one_hot(wanted, config.vocabulary_size)
+
+    measuring, count = Measuring(config.measures, config.measured_examples), len(sequences)
+    return course_of(measuring, last_logits, starts, fetch, count, marks, count * marks[-1])
 
 
 def run_training(

@@ -12,7 +12,6 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from lsa_jax.experiments.transformers.measuring import make_course
 from lsa_jax.experiments.transformers.one_layer import (
     mean_loss_at_uniform_attention,
     one_layer,
@@ -26,6 +25,7 @@ from lsa_jax.experiments.transformers.sampler import (
     sample_sequences,
 )
 from lsa_jax.experiments.transformers.streams import Seed
+from lsa_jax.experiments.transformers.training import make_course
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 
 # Sequences that measures are taken on, unless told otherwise: one step allows for no tenth of it.

@@ -1,5 +1,4 @@
 import json
-import re
 
 import jax
 import jax.numpy as jnp
@@ -7,12 +6,11 @@ import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError, MissingDataError
-from lsa_jax.experiments.growing import downstream, settings
+from lsa_jax.experiments.growing import downstream
 from lsa_jax.experiments.growing.downstream import Item, Task
 from lsa_jax.experiments.growing.objectives import PAD, SEPARATOR
 from lsa_jax.experiments.growing.text import train_vocabulary
 from lsa_jax.experiments.growing.transformer import Sizes, decoder
-from lsa_jax.sweep.variants import set_fields
 
 
 def test_a_completion_is_the_likeliest_token_after_token_whatever_fills_the_window():
@@ -64,7 +62,7 @@ def test_an_answer_is_a_first_line_or_a_first_word(completion, whole, word):
     assert found is (word or whole)
 
 
-def test_accuracy_counts_every_item_once_where_the_last_batch_is_not_full():
+def test_every_item_is_answered_once_where_the_last_batch_is_not_full():
     task = spelled("a", "b", "c", "d", "e")
     letters = np.array(["a", "b", "x", "d", "x"])
 
@@ -72,7 +70,8 @@ def test_accuracy_counts_every_item_once_where_the_last_batch_is_not_full():
         return np.array([[ord(letters[row[0]]), SEPARATOR] for row in tokens])
 
     for size in (1, 2, 3, 8):
-        assert downstream.accuracy(task, complete, None, size) == pytest.approx(3 / 5)
+        right = downstream.answers_right(complete, None, size, task)
+        assert right.tolist() == [True, True, False, True, False]
 
 
 @pytest.fixture
@@ -100,14 +99,6 @@ def test_a_task_shows_the_first_item_before_every_other_and_cuts_from_the_left(t
         assert (task.tokens[0, task.shown[0] :] == PAD).all()
 
 
-def test_one_shot_is_the_first_item_with_its_first_answer():
-    items = [Item("a?", ("b", "c")), Item("d?", ("e", "f")), Item("g?", ("h",))]
-    assert downstream.one_shot(items) == [
-        Item("a? b\nd?", ("e", "f")),
-        Item("a? b\ng?", ("h",)),
-    ]
-
-
 def test_passages_too_short_for_a_last_word_are_left_out_and_some_are_needed(tokenizer):
     def read(*texts):
         ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
@@ -122,7 +113,7 @@ def test_passages_too_short_for_a_last_word_are_left_out_and_some_are_needed(tok
     # Of two items, four windows are looked at.
     assert read("network", "a b c", "network", "a d c", "a e c") == (("b",), ("d",))
     assert read("a b c", "a d c", "a e c") == (("b",), ("d",))
-    with pytest.raises(InputError, match="no window of 5 tokens is long enough"):
+    with pytest.raises(InputError):
         read("network", "network", "network", "network", "a b c")
 
 
@@ -136,23 +127,19 @@ def test_last_words_are_whole_words_of_held_out_windows(tokenizer):
     assert downstream.last_words(["one", "two parts", " . .", "a b c"]) == [Item("a", ("b",))]
 
 
-def test_what_is_no_task_is_refused_with_what_is_accepted(tmp_path, tokenizer):
+def test_files_that_hold_no_task_are_refused(tmp_path, tokenizer):
     def read(folder):
         kept = {"examples": 2, "answer_tokens": 2}
         return downstream.read_tasks(
             ("quiz",), folder, tokenizer, np.zeros((1, 9), np.int32), **kept
         )
 
-    for folder, where in ((None, "quiz.jsonl below --data_dir"), (tmp_path, str(tmp_path))):
-        with pytest.raises(MissingDataError, match=re.escape(f"accepted: a file {where}")):
+    for folder in (None, tmp_path):
+        with pytest.raises(MissingDataError):
             read(folder)
-    with pytest.raises(InputError, match="2 or more"):
+    with pytest.raises(InputError):
         read(written(tmp_path, ("alone", "one")))
     for answers in ("", ', "answers": "letters"'):
         (tmp_path / "quiz.jsonl").write_text(f'{{"prompt": "no list of answers"{answers}}}\n')
         with pytest.raises(InputError, match="line 1"):
             read(tmp_path)
-    for fields in ({}, {"model.kind": "decoder", "data.length": 17}):
-        tasks = {"downstream.tasks": ("quiz",)}
-        with pytest.raises(InputError, match="downstream"):
-            settings.validate(set_fields(settings.default_config(), tasks | fields))

@@ -1,173 +1,172 @@
-"""One shallow network and all that are grown from it: what is measured when, and what is told."""
+"""Sweeps of growing from end to end: one shallow network, many grown ones, resuming, stages."""
 
-from pathlib import Path
-from types import SimpleNamespace
+import json
 
+import jax
 import numpy as np
 import pytest
+from small_sweeps import maker
 
-from lsa_jax.errors import NumericalError
-from lsa_jax.experiments.growing import experiment, settings
-from lsa_jax.experiments.growing.downstream import Task
-from lsa_jax.experiments.growing.tasks import GrowingTask, Material
-from lsa_jax.experiments.growing.text import Text
-from lsa_jax.sweep.experiment import Outcome
-from lsa_jax.sweep.points import Point
+from lsa_jax.experiments.growing import experiment
+from lsa_jax.experiments.growing.experiment import EXPERIMENT
+from lsa_jax.experiments.growing.settings import SETTINGS
+from lsa_jax.experiments.growing.tasks import first_state, fresh_params, make_task
+from lsa_jax.reporting import files, outcomes
+from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
+from lsa_jax.training import segments
 from lsa_jax.training.growth import Operator
-from lsa_jax.training.steps import NetworkState, Part, Placement, Trained
+from lsa_jax.training.lag import grow_all
 
-SMALL = {
+TINY = {
+    "data.sources": ("a.txt",),
+    "data.vocabulary_size": 280,
+    "data.length": 8,
+    "data.validation_windows": 8,
+    "model.kind": "decoder",
+    "model.width": 8,
+    "model.heads": 2,
+    "model.hidden": 8,
+    "optimizer.learning_rate": 1e-2,
+    "batch_size": 8,
     "layers": 2,
     "added": 1,
-    "base_steps": 8,
-    "grow_steps": 20,
+    "base_steps": 4,
+    "grow_steps": 4,
     "dense_steps": 4,
-    "eval_every": 6,
-    "lag_steps": 9,
-    "lag_window": 3,
-    "final_share": 0.5,
-    "checkpoint_every": 5,
+    "lag_steps": 2,
+    "checkpoint_every": 2,
+    "downstream.tasks": ("last_word",),
+    "downstream.answer_tokens": 3,
+    "downstream.examples": 9,
+    "max_replicas": 2,  # two parts of two operators: one program
+    "sweep.kind": ("decoder",),
+    "sweep.index": (0, 1),
+    "sweep.block_size": (1,),
 }
-STEPS = [0, 1, 2, 3, 4, 6, 7, 8, 9, 12, 18, 20]
-NOTHING = NetworkState({}, {})
-TEXT = Text(np.zeros((1, 8), int), np.zeros((1, 8), int), (1,), 9)
-TASK = GrowingTask(None, SimpleNamespace(optimizer="rule"), Placement(2), 0)
+STACKING = {"question": "stacking", "sweep__source": ("copy",), "downstream__tasks": ()}
+make = maker(SETTINGS, TINY)
 
 
 def configure(**fields):
-    return set_fields(settings.default_config(), SMALL | fields)
+    return set_fields(SETTINGS.default_config(), fields)
 
 
-def test_losses_are_measured_closely_first_and_before_lag_decides_and_else_now_and_then():
-    assert experiment.measured_steps(configure()).tolist() == STEPS
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    directory, random = tmp_path_factory.mktemp("text"), np.random.default_rng(0)
+    words = ["growing", "deep", "networks", "from", "shallow", "ones"]
+    lines = (" ".join(random.choice(words, 9)) for _ in range(999))
+    (directory / "a.txt").write_text("\n".join(lines))
+    return directory
 
 
-def test_an_operator_s_losses_are_the_first_lag_s_mean_and_that_of_the_last_steps():
-    steps = np.array(STEPS)
-    found = experiment._outcome(configure(), 7.0, steps, 2.0 * steps)
-    assert found.history == [{"step": s, "loss": 2.0 * s} for s in STEPS]
-    assert found.metrics == {
-        "base_loss": 7.0,
-        "initial_loss": 0.0,
-        "lag_loss": pytest.approx(2 * (7 + 8 + 9) / 3),
-        "final_loss": pytest.approx(2 * (12 + 18 + 20) / 3),  # the last ten steps
-    }
-    broken = np.where(steps >= 8, np.nan, 1.0)
-    failed = experiment._outcome(configure(), 7.0, steps, broken)
-    assert failed.status == "failed" and "not finite 8 steps after growing" in failed.message
-    assert experiment._with_downstream(failed, {"a": 1.0}).metrics == {}
-    assert experiment._with_downstream(found, {"a": 1.0}).metrics == {**found.metrics, "a": 1.0}
+@pytest.fixture(scope="module")
+def grown(folder, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("growing") / "out"
+    config, points = make()
+    return directory, run_sweep(config, points, directory, data_dir=folder, command=["test"])
 
 
-@pytest.mark.parametrize("last", [3.5, np.nan])
-def test_the_shallow_network_is_measured_at_its_end(monkeypatch, last):
-    given = {}
-
-    def train(problem, state, batch_size, **settings):
-        given.update(settings, batch_size=batch_size)
-        return Trained(NOTHING, np.array([last]), None, None)
-
-    monkeypatch.setattr(experiment, "train_one", train)
-    monkeypatch.setattr(experiment, "first_state", lambda task, layers: NOTHING)
-    asked = configure(batch_size=4), TASK, Path("base"), 8, print
-    if np.isnan(last):
-        with pytest.raises(NumericalError, match="loss after 8 steps is not finite"):
-            experiment.train_base(*asked)
-    else:
-        assert experiment.train_base(*asked) == (NOTHING, last)
-    assert given.pop("measured").tolist() == [8]
-    expected = {"start": 0, "stop": 8, "segment": 5, "directory": Path("base"), "progress": print}
-    assert given == {**expected, "batch_size": 4}
+def test_operators_share_the_shallow_network_and_differ_once_grown(grown):
+    directory, results = grown
+    assert (results["status"] == "ok").all() and len(EXPERIMENT.groups(make()[1])) == 1
+    assert results["base_loss"].nunique() == 1 and results["initial_loss"].nunique() == 4
+    for name in ("panels_decoder_constant", "scatter_decoder_constant"):
+        assert (directory / f"{name}.png").stat().st_size > 0
+    # Four steps show that it starts, and nothing else.
+    claims = json.loads((directory / "report.json").read_text())
+    assert len(claims) == 10 and {claim["status"] for claim in claims} == {"not run"}
+    assert not list(directory.glob("groups/*/scratch"))
+    course = [files.read_metrics(directory, run) for run in results["id"]]
+    assert results["initial_loss"].tolist() == [rows[0]["loss"] for rows in course]
+    assert results["lag_loss"].tolist() == [rows[2]["loss"] for rows in course]
 
 
-def part_of(start, stop):
-    """Returns networks whose losses, and the number in them, are their own numbers."""
-    own = np.arange(start, stop, dtype=np.float32)
-    losses = np.broadcast_to(own, (len(STEPS), stop - start))
-    return Part(start, stop, Trained(NetworkState({"w": own}, {}), losses, None, None))
+def test_answers_are_kept_by_item_and_an_answer_is_of_the_grown_network(grown):
+    directory, results = grown
+    kept = outcomes.read(directory, results["id"])
+    assert len({one.test for one in kept.values()}) == 1
+    for row in results.itertuples():
+        right = kept[row.id].values
+        assert len(right) == row.items_last_word and right.mean() == row.downstream_last_word
 
 
-def test_each_network_of_a_part_is_asked_every_task(monkeypatch):
-    tasks = tuple(
-        Task(name, np.zeros((n, 4), np.int32), np.ones(n, np.int32), (("x",),) * n, True, str)
-        for name, n in (("easy", 3), ("hard", 5))
-    )
-    monkeypatch.setattr(experiment.downstream, "make_completer", lambda model, count: count)
+def test_a_killed_run_goes_on_operator_by_operator(grown, folder, tmp_path, monkeypatch):
+    _, points = make()
+    data = EXPERIMENT.load(points, folder)
+    save, saved = segments.checkpoints.save, []
 
-    def accuracy(task, complete, params, batch_size):
-        return float(params["w"]) / 10 if task.name == "easy" else complete / 100
+    def save_and_die(directory, step, tree):
+        save(directory, step, tree)
+        saved.append((directory.name, step))
+        if saved[-1] == ("part_002", 6):
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiment.downstream, "accuracy", accuracy)
-    config = configure(**{"downstream.answer_tokens": 7})
-    found = experiment._ask(config, TASK, Material(TEXT, tasks), part_of(2, 4))
-    assert [list(row.values()) for row in found] == [
-        pytest.approx([0.2, 3, 0.07, 5]),
-        pytest.approx([0.3, 3, 0.07, 5]),
-    ]
-    names = ["downstream_easy", "items_easy", "downstream_hard", "items_hard"]
-    assert list(found[0]) == names
-    assert experiment._ask(config, TASK, Material(TEXT), part_of(2, 4)) == [{}, {}]
-
-
-@pytest.fixture
-def points():
-    places = [(0, "copy"), (1, "copy"), (1, "random")]
-    return [Point("", {}, configure(index=i, source=source)) for i, source in places]
+    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
+    shares = []
+    with pytest.raises(KeyboardInterrupt):
+        EXPERIMENT.run(points, data, tmp_path, shares.append)
+    found = EXPERIMENT.run(points, data, tmp_path, shares.append)
+    assert saved[-2:] == [("part_002", 6), ("part_002", 8)]
+    for name in ("initial_loss", "lag_loss", "final_loss"):
+        assert [o.metrics[name] for o in found] == grown[1][name].tolist()
+    # Four steps of the shallow network, and of each of four operators.
+    assert 4 / 20 in shares and shares[-1] == 1
 
 
-def test_all_operators_go_on_from_one_network_and_progress_is_the_share_of_all_steps(
-    points, monkeypatch
-):
-    given, told = {}, []
-
-    def train_base(config, task, directory, steps, progress):
-        given.update(base=directory, steps=steps)
-        progress(0.5)
-        return NOTHING, 7.0
-
-    def train_parts(problem, begin, count, placement, *, progress, **settings):
-        given.update(settings, begun=begin(1, 3), count=count, placement=placement)
-        progress(0.5)
-        return iter([part_of(0, 2), part_of(2, 3)])
-
-    def grow_all(base, fresh, optimizer, operators):
-        return base, fresh, optimizer, operators
-
-    monkeypatch.setattr(experiment, "make_task", lambda config, text: TASK)
-    monkeypatch.setattr(experiment, "train_base", train_base)
-    monkeypatch.setattr(experiment, "train_parts", train_parts)
-    monkeypatch.setattr(experiment, "grow_all", grow_all)
-    monkeypatch.setattr(experiment, "fresh_params", lambda task, layers: layers)
-    outcomes = experiment._run_operators(points, Material(TEXT), Path("out"), told.append)
-    # 8 steps of the shallow network, and 20 of each of three.
-    assert told == pytest.approx([4 / 68, (8 + 30) / 68])
-    assert [outcome.metrics["final_loss"] for outcome in outcomes] == [0, 1, 2]
-    assert {outcome.metrics["base_loss"] for outcome in outcomes} == {7.0}
-    operators = [Operator(1, 1, "copy"), Operator(1, 1, "random")]
-    assert given["begun"] == (NOTHING, 3, "rule", operators)
-    assert (given["base"], given["directory"]) == (Path("out/base"), Path("out/grown"))
-    assert (given["steps"], given["start"], given["stop"], given["segment"]) == (8, 8, 28, 5)
-    assert given["measured"].tolist() == [8 + step for step in STEPS]
+def test_stages_grow_by_the_last_block_or_by_the_choice_of_lag(folder, tmp_path):
+    fields = STACKING | {"stage_steps": (4, 6), "final_share": 0.5, "eval_every": 2}
+    fields |= {"measures": ("weight_movement",)}
+    _, points = make(**fields)
+    told = []
+    found = EXPERIMENT.run(points, EXPERIMENT.load(points, folder), tmp_path, told.append)
+    last, adaptive = found
+    assert last.metrics["chosen"] == "i=1 b=1 copy" and told == [0.5, 1]
+    # One candidate more, 2 steps.
+    assert [one.metrics["steps_spent"] for one in found] == [10, 10 + 2]
+    for one, begun in ((last, 0), (adaptive, 2)):
+        rows = [row for row in one.history if "loss" in row]
+        steps = [[row["step"] for row in rows if row["stage"] == k] for k in (0, 1)]
+        assert steps == [[0, 2, 4], [*range(4 + begun, 10, 2), 10]]
+        ends = [row["loss"] for row in rows if row["stage"] == 1 and row["step"] >= 7]
+        assert one.metrics["final_loss"] == pytest.approx(np.mean(ends))
+        moved = [row["step"] for row in one.history if "weight_movement/tokens" in row]
+        assert moved[0] == 0 and moved[-1] == 10 and one.metrics["weight_movement/tokens"] > 0
 
 
-@pytest.mark.parametrize("question", ["operators", "stacking"])
-def test_a_group_s_question_is_answered_in_its_scratch_folder(monkeypatch, question):
-    asked = []
+def test_a_network_grown_by_the_last_block_has_its_copy_on_top(folder, tmp_path):
+    config, points = make(**STACKING | {"layers": 3, "added": 2})
+    (material,) = EXPERIMENT.load(points, folder).values()
+    task = make_task(points[0].config, material.text)
+    state = first_state(task, 3)
+    grown, operator, taken = experiment._begin_stage(points[0].config, task, state, 1, 4, tmp_path)
+    assert (operator, taken) == (Operator(1, 2, "copy"), 0)
+    fresh = fresh_params(task, 5)
+    expected = grow_all(state, fresh, task.problem.optimizer, [operator])
+    for one, other in zip(jax.tree.leaves(grown), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(one, other[0])
+    layers, shallow = grown.params["layers"], state.params["layers"]
+    np.testing.assert_array_equal(layers["up"], shallow["up"][np.array([0, 1, 2, 1, 2])])
 
-    def answer(name):
-        def run(group, material, directory, progress):
-            asked.append((name, type(material).__name__, directory))
-            return [Outcome({"loss": 1.0}, []) for _ in group]
 
-        return run
+def test_an_operator_whose_loss_is_not_finite_has_failed():
+    steps = np.array([0, 1, 5])
+    outcome = experiment._outcome(make()[0], 7.0, steps, np.array([1.0, np.nan, np.nan]))
+    assert outcome.status == "failed" and "1 steps after growing" in outcome.message
 
-    monkeypatch.setattr(experiment, "_run_operators", answer("operators"))
-    monkeypatch.setattr(experiment, "run_stacking", answer("stacking"))
-    group = [Point("", {}, configure(question=question, index=1))]
-    (found,) = experiment.run(group, {"encoder": Material(TEXT)}, Path("out"), print)
-    kind = "Material" if question == "operators" else "Text"
-    assert asked == [(question, kind, Path("out/scratch"))]
-    common = {"kind": "encoder", "schedule": "constant", "seed": 0, "loss": 1.0}
-    own = {"operators": {"index": 1, "block_size": 1, "source": "copy"}}
-    assert found.metrics == common | own.get(question, {"strategy": "adaptive"})
+
+@pytest.mark.parametrize("lag, window", [(0, 1), (200, 50), (500, 1), (550, 100), (1000, 1)])
+def test_the_loss_is_measured_closely_first_and_in_the_window_by_which_lag_decides(lag, window):
+    fields = {"grow_steps": 3000, "dense_steps": 20, "dense_every": 1, "eval_every": 1000}
+    steps = experiment.measured_steps(configure(**fields, lag_steps=lag, lag_window=window))
+    inside = range(lag - window + 1, lag + 1)
+    assert steps.tolist() == sorted({*range(21), *inside, 1000, 2000, 3000})
+
+
+def test_adaptive_stacking_of_bert_large_has_the_thesis_candidates():
+    fields = {"layers": 4, "added": 4, "index_strides": (1, 1, 1, 2, 2)}
+    config = configure(**fields, **{"sweep.block_size": (1, 2, 4)})
+    candidates = [experiment.stage_operators(config, stage) for stage in range(1, 6)]
+    assert [len(one) for one in candidates] == [3, 15, 27, 21, 27]
+    assert {operator.source for one in candidates for operator in one} == {"copy"}

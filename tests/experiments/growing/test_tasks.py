@@ -1,4 +1,4 @@
-"""What a point of growing trains: rates, decay, losses by hand, batches, memory."""
+"""A point's training: rates, decay, losses by hand, batches, memory."""
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,12 @@ import pytest
 import scipy.special
 
 from lsa_jax import backend
-from lsa_jax.experiments.growing import settings, tasks
+from lsa_jax.errors import InputError
+from lsa_jax.experiments.growing import tasks
 from lsa_jax.experiments.growing.objectives import FIRST_SENTINEL, TokenBatch, make_objective
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.experiments.growing.transformer import Transformer
-from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
 LENGTH, VOCABULARY = 8, 40
@@ -33,12 +34,12 @@ SMALL = {
 
 def configure(**fields):
     named = {name.replace("__", "."): value for name, value in fields.items()}
-    return set_fields(settings.default_config(), SMALL | named)
+    return set_fields(SETTINGS.default_config(), SMALL | named)
 
 
 @pytest.fixture(scope="module")
 def text():
-    """Random windows, and held-out ones that say in all tokens which they are."""
+    """Random windows, and held-out windows whose tokens are all their own number."""
     train = np.random.default_rng(0).integers(FIRST_SENTINEL, VOCABULARY, (17, LENGTH))
     validation = np.tile(np.arange(10)[:, None] + FIRST_SENTINEL, (1, LENGTH))
     return Text(train.astype(np.uint16), validation.astype(np.uint16), (17,), VOCABULARY)
@@ -50,20 +51,25 @@ def test_a_cosine_rises_to_its_peak_and_falls_to_a_share_of_it():
     config = configure(optimizer__schedule="cosine", base_steps=60, grow_steps=50, **fields)
     schedule = tasks.make_schedule(config)
     for step in (0, 4, 10, 35, 60, 110):
-        along = (step - 10) / 100  # of the way from the rise to the end
-        falling = 0.01 + 0.04 * (1 + np.cos(np.pi * along)) / 2
+        falling = 0.01 + 0.04 * (1 + np.cos(np.pi * (step - 10) / 100)) / 2
         expected = 0.05 * step / 10 if step <= 10 else falling
         assert float(schedule(step)) == pytest.approx(expected, rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.parametrize("warmup", [0, 10])
+def test_a_constant_rate_rises_first_and_stays(warmup):
+    fields = {"optimizer__warmup_steps": warmup, "optimizer__learning_rate": 0.01}
+    schedule = tasks.make_schedule(configure(**fields))
+    expected = [0.01 * min(step / warmup, 1) if warmup else 0.01 for step in (0, 5, 10, 10_000)]
+    np.testing.assert_allclose([float(schedule(s)) for s in (0, 5, 10, 10_000)], expected, 1e-6)
+
+
 @pytest.mark.parametrize("clip", [None, 0.5])
 def test_weights_decay_and_scales_and_biases_do_not(clip):
-    config = configure(
-        optimizer__learning_rate=0.1, optimizer__weight_decay=0.3, optimizer__clip=clip
-    )
+    fields = {"optimizer__weight_decay": 0.3, "optimizer__clip": clip}
     params = {"layers": {"w": 2.0, "norm1_scale": 2.0, "up_bias": 2.0}, "tokens": 2.0}
     params = jax.tree.map(jnp.float32, params)
-    rule = tasks.make_optimizer(config)
+    rule = tasks.make_optimizer(configure(optimizer__learning_rate=0.1, **fields))
     updates, _ = rule.update(jax.tree.map(jnp.zeros_like, params), rule.init(params), params)
     after = optax.apply_updates(params, updates)
     assert float(after["layers"]["w"]) == float(after["tokens"]) == pytest.approx(2 * 0.97)
@@ -95,24 +101,29 @@ def test_the_loss_is_the_sum_of_weighted_cross_entropies_and_their_number(remat)
     weights = rng.integers(0, 2, (3, LENGTH)).astype(np.float32)
     given = (tokens, np.zeros(3, int), positions, targets, weights)
     batch = TokenBatch(*map(jnp.asarray, given))
-    total, count = tasks.make_loss(model, remat)({"table": jnp.float32(table)}, batch)
+    loss, params = tasks.make_loss(model, remat), {"table": jnp.float32(table)}
+    (total, count), gradient = jax.value_and_grad(loss, has_aux=True)(params, batch)
     seen = np.take_along_axis(tokens, positions, axis=1)
-    logs = scipy.special.log_softmax(table, axis=1)[seen, targets]
-    assert float(total) == pytest.approx(-(weights * logs).sum(), rel=1e-5)
+    logs = scipy.special.log_softmax(table, axis=1)
+    assert float(total) == pytest.approx(-(weights * logs[seen, targets]).sum(), rel=1e-5)
     assert float(count) == weights.sum() > 0
+    expected = np.zeros_like(table)
+    errors = np.exp(logs[seen]) - np.eye(VOCABULARY)[targets]
+    np.add.at(expected, seen, weights[:, :, None] * errors)
+    np.testing.assert_allclose(gradient["table"], expected, atol=1e-5)
 
 
-def test_validation_windows_are_spread_from_the_first_to_the_last(text):
-    config = configure(data__validation_windows=4)
-
+def test_validation_windows_are_spread_from_the_first_to_the_last_and_none_comes_twice(text):
     def objective(key, windows):
         zeros = jnp.zeros(len(windows), int)
         return TokenBatch(windows, zeros, windows, windows, jnp.ones(windows.shape))
 
-    found = tasks._validation(config, text, objective)
+    found = tasks._validation(configure(data__validation_windows=4), text, objective)
     assert found.tokens.shape == (2, 2, LENGTH) and found.prefix.shape == (2, 2)
     windows = found.tokens[..., 0] - FIRST_SENTINEL
     assert windows.tolist() == [[0, 3], [6, 9]]  # of 10
+    with pytest.raises(InputError):
+        tasks._validation(configure(data__validation_windows=12), text, objective)
 
 
 @pytest.fixture(scope="module")
@@ -121,84 +132,80 @@ def task(text):
 
 
 def test_batches_are_functions_of_the_seed_and_the_step_alone(task, text):
-    alone = [task.problem.batches(step, 1) for step in (4, 5)]
     together = task.problem.batches(4, 2)
-    for place, own in enumerate(alone):
-        for one, many in zip(own, together, strict=True):
+    for place, step in enumerate((4, 5)):
+        for one, many in zip(task.problem.batches(step, 1), together, strict=True):
             np.testing.assert_array_equal(one[0], many[place])
     assert (together.tokens[0] != together.tokens[1]).any()
     other = tasks.make_task(configure(seed=4), text).problem.batches(4, 2)
     assert (other.tokens != together.tokens).any()
-    # Where nothing is asked for, the windows of an epoch are the text's.
-    hidden = np.asarray(task.problem.batches(0, 8).tokens).reshape(16, LENGTH)
+    # Where nothing is hidden, the windows of an epoch are the text's.
     asked = task.problem.batches(0, 8)
-    kept = np.ones(hidden.shape, bool)
+    seen = np.asarray(asked.tokens).reshape(16, LENGTH)
+    kept = np.ones(seen.shape, bool)
     np.put_along_axis(kept, np.asarray(asked.positions).reshape(16, -1), False, axis=1)
-    found = [np.flatnonzero(((hidden[i] == text.train) | ~kept[i]).all(axis=1)) for i in range(16)]
+    found = [np.flatnonzero(((seen[i] == text.train) | ~kept[i]).all(axis=1)) for i in range(16)]
     assert len({int(rows[0]) for rows in found}) == 16 and all(len(rows) == 1 for rows in found)
 
 
-@pytest.mark.parametrize(("layout", "expected"), [("replicas", (3, None)), ("batch", (3, 2))])
-def test_a_batch_is_dealt_out_only_where_the_layout_says_so(text, layout, expected):
-    placed = tasks.make_task(configure(layout=layout, max_replicas=3), text).placement
-    assert placed == expected
-
-
-def test_networks_of_more_layers_are_drawn_anew_and_those_of_a_seed_alike(task):
-    first, again = (tasks.first_state(task, 2).params["layers"] for _ in range(2))
-    fresh, deeper = (tasks.fresh_params(task, count)["layers"] for count in (2, 3))
-    name = "up"
-    np.testing.assert_array_equal(first[name], again[name])
-    assert fresh[name].shape[0] == 2 and deeper[name].shape[0] == 3
-    assert (first[name] != fresh[name]).any() and (fresh[name] != deeper[name][:2]).any()
-
-
-def test_each_kind_of_network_reads_its_own_text_once(monkeypatch, text):
-    read = []
-
-    def load(sources, data_dir, **options):
-        read.append(options)
-        return text._replace(vocabulary_size=len(read))
-
-    monkeypatch.setattr(tasks.texts, "load", load)
-    kinds = ("encoder", "decoder", "encoder")
-    points = [Point("", {}, configure(model__kind=kind)) for kind in kinds]
-    found = tasks._texts(points, None)
-    assert {kind: own.vocabulary_size for kind, own in found.items()} == {
-        "encoder": 1,
-        "decoder": 2,
-    }
-    assert [options["vocabulary"] for options in read] == ["wordpiece", "bytes"]
-    # Masked tokens need no sentinels, UL2's spans of 8 tokens one.
-    assert [options["num_sentinels"] for options in read] == [0, 1]
-    assert all(options["vocabulary_size"] == VOCABULARY for options in read)
+def test_networks_of_a_seed_are_drawn_alike_and_deeper_ones_independently(task):
+    first, again = (tasks.first_state(task, 2).params["layers"]["up"] for _ in range(2))
+    fresh, deeper = (tasks.fresh_params(task, count)["layers"]["up"] for count in (2, 3))
+    np.testing.assert_array_equal(first, again)
+    assert fresh.shape[0] == 2 and deeper.shape[0] == 3
+    assert (first != fresh).any() and (fresh != deeper[:2]).any()
 
 
 def _bytes(count, **fields):
-    config = configure(**fields)
     objective = make_objective("masked", LENGTH, VOCABULARY)
     with backend.built_for("gpu", memory=1e9, count=count):
-        return tasks.training_bytes(config, VOCABULARY, objective, False)
+        return tasks.training_bytes(configure(**fields), VOCABULARY, objective, False)
 
 
-def test_a_device_holds_its_share_of_the_networks_or_of_the_batch():
+def test_a_device_holds_its_share_of_the_networks_or_of_the_batch(text):
     alone = _bytes(1, max_replicas=1)
     assert [_bytes(n, max_replicas=3) for n in (1, 2)] == [3 * alone, 2 * alone]
     # Without a limit all operators: one place and size of blocks, two sources.
     assert _bytes(1) == 2 * alone
     three = _bytes(1, max_replicas=1, batch_size=3)
     assert _bytes(2, layout="batch", batch_size=6) == three > alone
+    for layout, expected in (("replicas", (3, None)), ("batch", (3, 2))):
+        assert tasks.make_task(configure(layout=layout, max_replicas=3), text)[2] == expected
 
 
-def test_training_holds_weights_gradients_and_two_moments_beside_what_gradients_keep():
-    config = configure(max_replicas=1)
-    model = tasks._model(config, VOCABULARY, False)
+def test_training_holds_weights_gradients_two_moments_and_the_values_for_gradients():
+    model = tasks._model(configure(), VOCABULARY, False)
     params = jax.eval_shape(lambda key: model.init(key, 2), jax.random.key(0))
     size = sum(leaf.size for leaf in jax.tree.leaves(params))
-    objective = make_objective("masked", LENGTH, VOCABULARY)
     windows = jax.ShapeDtypeStruct((2, LENGTH), jnp.int32)
+    objective = make_objective("masked", LENGTH, VOCABULARY)
     batch = jax.eval_shape(objective, jax.random.key(0), windows)
     loss = tasks.make_loss(model, False)
     kept = backend.bytes_for_gradient(lambda p, b: loss(p, b)[0], params, batch)
     # float32, and two counters of steps: of Adam, and of the schedule.
     assert _bytes(1, max_replicas=1) == 4 * (4 * size + 2) + kept
+
+
+@pytest.mark.parametrize(
+    ("memory", "fields", "remat"),
+    [
+        (16e9, {}, True),  # of a TPU v5e
+        (85e9, {}, False),  # of an H100
+        (16e9, {"model.remat": False}, None),
+        (16e9, {"batch_size": 8192}, None),
+    ],
+)
+def test_layers_are_computed_twice_only_where_memory_needs_it(memory, fields, remat):
+    """BERT-Base at full size, as in configs/growing/bert.py."""
+    sizes = {"model.width": 768, "model.heads": 12, "model.hidden": 3072, "data.length": 512}
+    whole = {"batch_size": 256, "layout": "batch", "layers": 12, "added": 4}
+    whole |= {"model.dtype": "bfloat16"}
+    config = set_fields(SETTINGS.default_config(), sizes | whole | fields)
+    given = (config, 30_522, make_objective("masked", 512, 30_522))
+    with backend.built_for("tpu", memory=memory, count=4):
+        if remat is None:
+            with pytest.raises(InputError, match="config.batch_size"):
+                tasks.choose_remat(*given)
+        else:
+            assert tasks.choose_remat(*given) is remat
+    assert tasks.choose_remat(*given) is False  # on CPUs

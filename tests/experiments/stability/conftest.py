@@ -3,7 +3,7 @@
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.stability import settings
+from lsa_jax.experiments.stability.settings import SETTINGS
 
 TINY = {
     "sweep.m": (12,),
@@ -17,12 +17,4 @@ TINY = {
 @pytest.fixture(scope="session")
 def make():
     """Returns a function of fields, with __ for dots, to a configuration and its points."""
-    return maker(settings, TINY)
-
-
-@pytest.fixture
-def networks(make):
-    """Returns a function of fields to a configuration of networks."""
-    return lambda **fields: make(
-        report_step=8, learner="resnet", sweep__learner=("resnet",), **fields
-    )[0]
+    return maker(SETTINGS, TINY)

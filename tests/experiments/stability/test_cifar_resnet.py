@@ -102,16 +102,7 @@ def test_a_batch_with_its_own_statistics_gives_the_outputs_of_training(key):
     np.testing.assert_allclose(first, outputs[:2], rtol=1e-4, atol=1e-5)
 
 
-def test_depths_that_do_not_exist_are_named():
-    for depth in (2, 7, 9, 10):
-        with pytest.raises(InputError, match="6 n \\+ 2"):
-            cifar_resnet(depth)
-
-
-def test_one_channel_is_enough_and_none_is_not(key):
-    shapes = jax.eval_shape(lambda: cifar_resnet(8, channels=1).init(key, (4, 4, 1)))
-    # The stem, its norm; two convolutions and norms a block, of 1, 2 and 4 channels; the readout.
-    blocks = 9 * (1 + 1 + 2 + 4 + 8 + 16) + 2 * 2 * (1 + 2 + 4)
-    assert sum(leaf.size for leaf in jax.tree.leaves(shapes)) == 9 + 2 + blocks + 4 * 10 + 10
-    with pytest.raises(InputError, match="channels is 0"):
-        cifar_resnet(8, channels=0)
+def test_sizes_that_do_not_exist_are_refused():
+    for depth, channels in ((2, 1), (9, 1), (10, 1), (8, 0)):
+        with pytest.raises(InputError):
+            cifar_resnet(depth, channels=channels)

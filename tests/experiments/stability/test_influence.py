@@ -44,13 +44,6 @@ def test_influence_foretells_retraining_better_the_larger_the_sample(problem):
     assert 6 < errors[0] / errors[1] < 14
 
 
-def test_the_optimum_is_found_from_afar_where_whole_steps_overshoot(problem):
-    x, y = problem
-    near = fit(x, y, 0.01, weights=np.ones(60), start=np.zeros(3))
-    far = fit(x, y, 0.01, weights=np.ones(60), start=np.array([40.0, 30.0, -50.0]))
-    np.testing.assert_allclose(far, near, atol=1e-8)
-
-
 def test_a_sample_is_compared_with_each_of_its_first_examples_left_out(make):
     """Losses and distances of both ways, against scipy's optima, example by example."""
     rng = np.random.default_rng(1)
@@ -89,25 +82,20 @@ def test_a_sample_is_compared_with_each_of_its_first_examples_left_out(make):
 
 def test_an_optimum_that_is_not_reached_is_an_error(problem, monkeypatch):
     x, y = problem
-    with pytest.raises(NumericalError, match="not finite"):
+    with pytest.raises(NumericalError):
         fit(x, y, 0.01, weights=np.full(60, np.nan), start=np.zeros(3))
+    with pytest.raises(NumericalError, match="config.influence.ridge"):
+        leave_one_out(np.concatenate([x, x], axis=1), y, 1e-300, np.arange(2))
     monkeypatch.setattr(influence, "_MAX_STEPS", 1)
-    with pytest.raises(NumericalError, match="raise config.influence.ridge"):
+    with pytest.raises(NumericalError, match="config.influence.ridge"):
         fit(x, y, 0.01, weights=np.ones(60), start=np.zeros(3))
-
-
-def test_a_hessian_that_is_singular_to_rounding_names_the_ridge(problem):
-    x, y = problem
-    twice = np.concatenate([x, x], axis=1)
-    with pytest.raises(NumericalError, match="ridge of 1e-300.*raise config.influence.ridge"):
-        leave_one_out(twice, y, 1e-300, np.arange(2))
 
 
 def test_the_optimum_is_reached_where_rounding_hides_that_the_loss_falls():
     rng = np.random.default_rng(0)
-    for size in rng.integers(5, 60, size=60):
+    for size in rng.integers(5, 60, size=60):  # the starts of half of them overshoot
         x = 10 * rng.normal(size=(size, 4))
-        y = rng.choice([-1.0, 1.0], size)
-        w = fit(x, y, 0.01, weights=np.ones(size), start=np.zeros(4))
+        y, start = rng.choice([-1.0, 1.0], size), np.array([40.0, 30, -50, 0]) * (size % 2)
+        w = fit(x, y, 0.01, weights=np.ones(size), start=start)
         slopes = -y / (1 + np.exp(y * (x @ w)))
         assert np.linalg.norm(x.T @ slopes / size + 0.01 * w) < 1e-9

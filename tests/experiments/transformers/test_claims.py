@@ -7,19 +7,19 @@ import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.claims import make_claims, share_of_bound
+from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 
-make = maker(settings, {"sweep.cases": ((8, 3, 2), (10, 4, 3)), "sweep.seed": (0, 1, 2)})
+make = maker(SETTINGS, {"sweep.cases": ((8, 3, 2), (10, 4, 3)), "sweep.seed": (0, 1, 2)})
 UNMET = "condition not met"
 
 
 def decided(fields, columns, keep=lambda rows: rows):
     """Returns the claims on planned runs with these columns, by item."""
     config, _ = make(**fields)
-    planned = settings.sweep(config)
+    planned = SETTINGS.sweep(config)
     rows = pd.DataFrame(planned).assign(status="ok", id=lambda own: own.index.astype(str))
     rows = rows.assign(loss=np.arange(len(rows)) / 7, **columns)
     if "bound" in rows:
@@ -62,7 +62,7 @@ def test_one_run_beyond_its_bound_refutes_what_holds_in_all(question, place, nam
     assert theorem(question, **{name: at})[place].status == "shown"
     one = [at] * 5 + [beyond]
     assert theorem(question, **{name: one})[place].status == "not shown"
-    # Whether or not all runs are within the bound, and all there.
+    # Also where not all runs are within the bound, or one is missing.
     late = theorem(question, **{name: one, "bound": 1.0, "first_perfect": 2.0})
     assert late[place].status == "not shown"
     assert theorem(question, lambda rows: rows[1:], **{name: one})[place].status == "not shown"
@@ -120,7 +120,7 @@ def starts(near, random, seeds=8, scales=(1.0,), shares=(0.0, 0.25, 1.0)):
     config = {"question": "value_random", "sweep__cases": ((8, 3, 2),)}
     config |= {"sweep__randomness": shares, "sweep__value_scale": scales}
     config |= {"sweep__seed": tuple(range(seeds))}
-    rows = pd.DataFrame(settings.sweep(make(**config)[0]))
+    rows = pd.DataFrame(SETTINGS.sweep(make(**config)[0]))
     success = [
         float(row.seed < (random(row.value_scale) if row.randomness == 1 else near))
         for row in rows.itertuples()
@@ -128,16 +128,12 @@ def starts(near, random, seeds=8, scales=(1.0,), shares=(0.0, 0.25, 1.0)):
     return list(decided(config, {"success": success}).values())
 
 
-def of_luck(seeds, random):
-    """Returns the probability that all failures of two times `seeds` have a random start."""
-    failed = seeds - random
-    return math.comb(seeds, failed) / math.comb(2 * seeds, failed)
-
-
 @pytest.mark.parametrize(("seeds", "random"), [(3, 0), (4, 0), (4, 1), (5, 1), (8, 7), (8, 3)])
 def test_near_and_random_starts_differ_by_fishers_test(seeds, random):
+    failed = seeds - random  # the probability that all failures of both have a random start
+    p = math.comb(seeds, failed) / math.comb(2 * seeds, failed)
     for claim in starts(seeds, lambda c: random, seeds)[:2]:
-        assert claim.status == ("shown" if of_luck(seeds, random) <= 0.025 else UNMET)
+        assert claim.status == ("shown" if p <= 0.025 else UNMET)
 
 
 def test_one_near_start_that_fails_refutes_that_all_succeed():

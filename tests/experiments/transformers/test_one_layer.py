@@ -10,7 +10,6 @@ from scipy.special import log_softmax, softmax
 
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.transformers.one_layer import (
-    attention,
     margins,
     mean_loss,
     mean_loss_at_permutation,
@@ -24,7 +23,6 @@ from lsa_jax.experiments.transformers.sampler import (
     label_sequences,
     permutation_matrix,
     random_lists,
-    sample_sequences,
 )
 
 L, N, M = 6, 3, 3
@@ -69,11 +67,6 @@ def test_logits_are_the_formulas(params):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-def test_attention_adds_up_to_one_over_the_tokens_attended_to(params):
-    found = attention(single(params)["w"], jnp.asarray(all_sets(L, N)))
-    np.testing.assert_allclose(np.sum(found, axis=1), 1, rtol=1e-6)
-
-
 def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
     """Against the dense formula over all sequences in every order, and its finite differences."""
     sequences = ALL_SEQUENCES
@@ -92,16 +85,6 @@ def test_loss_and_gradient_are_those_of_the_whole_population(params, task):
         assert np.sum(direction * np.asarray(gradient[name])) == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_populations_gradient_is_the_mean_over_samples(params, task):
-    sets = jnp.asarray(all_sets(L, N))
-    _, exact = GRADIENT(single(params), sets, label_sequences(task, sets))
-    samples = sample_sequences(jax.random.key(5), 20_000, L, N)
-    _, sampled = GRADIENT(single(params), samples, label_sequences(task, samples))
-    for name in ("w", "v"):
-        np.testing.assert_allclose(sampled[name], exact[name], atol=5 * 0.5 / np.sqrt(20_000))
-    assert np.abs(exact["w"]).max() > 0.05
-
-
 @pytest.mark.parametrize("length", [2, N])
 def test_at_a_permutation_the_short_cut_is_the_loss(params, task, length):
     sets, c, w = jnp.asarray(all_sets(L, length)), 3.5, single(params)["w"]
@@ -109,7 +92,7 @@ def test_at_a_permutation_the_short_cut_is_the_loss(params, task, length):
     labels = label_sequences(task, sets)
     positions = determining_positions(task.lists, sets)
     loss, gradient = GRADIENT({"w": w, "v": v}, sets, labels)
-    short_cut = jax.jit(jax.value_and_grad(mean_loss_at_permutation))
+    short_cut = jax.value_and_grad(mean_loss_at_permutation)
     short, short_gradient = short_cut(w, c, sets, positions)
     assert short == pytest.approx(float(loss), rel=1e-6)
     np.testing.assert_allclose(short_gradient, gradient["w"], atol=1e-6)
@@ -119,8 +102,7 @@ def test_at_uniform_attention_the_short_cut_is_the_loss(params, task):
     sets, v = jnp.asarray(all_sets(L, N)), single(params)["v"]
     labels = label_sequences(task, sets)
     loss, gradient = GRADIENT({"w": jnp.zeros((L, L)), "v": v}, sets, labels)
-    short_cut = jax.jit(jax.value_and_grad(mean_loss_at_uniform_attention))
-    short, short_gradient = short_cut(v, sets, labels)
+    short, short_gradient = jax.value_and_grad(mean_loss_at_uniform_attention)(v, sets, labels)
     assert short == pytest.approx(float(loss), rel=1e-6)
     np.testing.assert_allclose(short_gradient, gradient["v"], atol=1e-6)
 
@@ -141,12 +123,9 @@ def test_ties_are_wrong_and_margins_are_those_of_the_logits(params, task):
     np.testing.assert_array_equal(np.ravel(right), np.array(expected) > 0.01)
 
 
-def test_it_starts_at_uniform_attention_and_refuses_what_it_cannot_take(key):
+def test_it_starts_at_uniform_attention(key):
     model = one_layer(50, value_std=0.1)
     params = model.init(key, (4,))
     assert not params["w"].any() and np.std(params["v"]) == pytest.approx(0.1, rel=0.1)
-    assert model.kernel is None
-    with pytest.raises(InputError, match=r"input_shape is \(51,\)"):
+    with pytest.raises(InputError):
         model.init(key, (51,))
-    with pytest.raises(InputError, match="vocabulary_size is 0; accepted: a whole number"):
-        one_layer(0)

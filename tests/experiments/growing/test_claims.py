@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.growing import settings
 from lsa_jax.experiments.growing.claims import downstream_claims, family_claims, noise_claims
+from lsa_jax.experiments.growing.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import binomial_error
@@ -20,7 +20,7 @@ def configure(seeds, operators=12, **fields):
     """Returns a configuration of so many operators, one of them a random block on top."""
     axes = {"sweep.index": tuple(range(4, 4 - operators, -1)), "sweep.block_size": (2,)}
     axes |= {"sweep.source": ("random",), "sweep.seed": tuple(range(seeds)), "lag_steps": 200}
-    return set_fields(settings.default_config(), axes | fields)
+    return set_fields(SETTINGS.default_config(), axes | fields)
 
 
 def families(initial, early, regret, regret_0=0.8, top=1.0, clear=1.0, operators=12, **columns):
@@ -35,7 +35,7 @@ def families(initial, early, regret, regret_0=0.8, top=1.0, clear=1.0, operators
 
 def decided(numbers, seeds=None, operators=12, claims=family_claims, **fields):
     config = configure(seeds or numbers["seed"].nunique(), operators, **fields)
-    return decide_all(claims(config), Runs.of(settings.sweep(config), numbers))
+    return decide_all(claims(config), Runs.of(SETTINGS.sweep(config), numbers))
 
 
 def of(rows, start):
@@ -71,8 +71,8 @@ def test_losses_that_stay_as_they_were_on_growing_predict_nothing_new():
 
 def test_final_losses_that_differ_by_noise_show_nothing():
     rng = np.random.default_rng(0)
-    for seeds in (1, 2, 5):
-        for _ in range(2):
+    for seeds in (1, 2, 2, 5, 5):
+        if seeds:
             losses = rng.normal(size=(seeds, 3, 12))
             ranks = losses.argsort(axis=2).argsort(axis=2)
             spearman = [[np.corrcoef(r[i], r[2])[0, 1] for r in ranks] for i in (0, 1)]
@@ -117,9 +117,8 @@ def test_one_seed_is_never_more_than_one_seed():
     assert "shown" not in statuses(rows)
 
 
-def test_choices_that_cost_the_same_do_not_tell_lag_from_the_loss_on_growing():
-    row = of(decided(families(*GOOD, GOOD[2])), LESS)
-    assert row.status == "condition not met" and "cost the same" in row.condition
+def test_choices_that_cost_the_same_show_nothing():
+    assert of(decided(families(*GOOD, GOOD[2])), LESS).status == "condition not met"
 
 
 def test_a_correlation_has_the_error_of_its_operators():

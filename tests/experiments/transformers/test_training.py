@@ -1,34 +1,41 @@
-"""Sweeps of decision lists from end to end: results, claims, resuming."""
+"""Training from a random V: starts, measures, resuming."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 from small_sweeps import maker
 
-from lsa_jax.experiments.transformers import settings, training
+from lsa_jax.experiments.transformers import training
 from lsa_jax.experiments.transformers.experiment import EXPERIMENT
-from lsa_jax.experiments.transformers.one_layer import strictly_correct
-from lsa_jax.experiments.transformers.sampler import all_sets, permutation_matrix
-from lsa_jax.experiments.transformers.tasks import make_lists
+from lsa_jax.experiments.transformers.one_layer import logits, strictly_correct
+from lsa_jax.experiments.transformers.sampler import (
+    all_sets,
+    label_sequences,
+    make_lists,
+    permutation_matrix,
+    random_lists,
+)
+from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.reporting.files import read_all_metrics
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.training import segments
+from lsa_jax.training.measures import target_alignment
+from lsa_jax.training.measuring import subsample
 
-TINY = {"sweep.cases": ((5, 3, 2),)}
-TRAINING = {
+TINY = {
     "question": "value_random",
     "learning_rate": 5.0,
     "steps": 60,
     "eval_every": 20,
     "checkpoint_every": 1,
+    "sweep.cases": ((5, 3, 2),),
     "sweep.value_scale": (4.0,),
     "sweep.randomness": (0.1, 1.0),
     "sweep.seed": (0, 1),
 }
-
-
-make = maker(settings, TINY)
+make = maker(SETTINGS, TINY)
 
 
 def sweep(directory, **fields):
@@ -36,34 +43,16 @@ def sweep(directory, **fields):
     return run_sweep(config, points, directory, data_dir=None, command=["test"])
 
 
-def test_a_sweep_takes_the_step_exactly_and_by_sampling(tmp_path):
-    results = sweep(
-        tmp_path / "out",
-        question="value_step",
-        lists="cyclic",
-        sweep__cases=((20, 5, 3),),
-        sweep__num_sequences=(50, 2000),
-    )
-    assert results["gradient"].tolist() == ["exact", "sampled", "sampled"]
-    # All sequences are counted where none is drawn.
-    assert results["num_sequences"].isna().tolist() == [True, False, False]
-    exact, few, many = results["correlation"]
-    assert few < many < exact + 0.02
-    assert (tmp_path / "out" / "value_step.png").stat().st_size > 0
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     directory = tmp_path_factory.mktemp("training") / "out"
-    return directory, sweep(directory, **TRAINING)
+    return directory, sweep(directory)
 
 
 @pytest.mark.parametrize("randomness", [0.0, 0.3, 1.0])
 def test_a_run_starts_between_the_permutation_and_uniform_values_and_is_measured_there(randomness):
-    fields = {**TRAINING, "sweep.cases": ((20, 3, 2),), "sweep.randomness": (randomness,)}
-    config = make(**fields)[1][0].config
-    sequences = jnp.asarray(all_sets(20, 3))
-    task = make_lists(config)
+    config = make(sweep__cases=((20, 3, 2),), sweep__randomness=(randomness,))[1][0].config
+    sequences, task = jnp.asarray(all_sets(20, 3)), make_lists(config)
     replica = training.make_replica(config, task, sequences)
     v, p = np.asarray(replica.start["v"], float), permutation_matrix(task.pi)
     noise = v / 4 - (1 - randomness) * p  # the scale is 4
@@ -73,14 +62,14 @@ def test_a_run_starts_between_the_permutation_and_uniform_values_and_is_measured
     np.testing.assert_allclose(noise.std(), randomness * 3**-0.5, rtol=0.1)
     state = training.AttentionState(replica.start, jnp.array(True))
     _, row = training.advance(5.0, state, replica, sequences, jnp.int32(0))
-    np.testing.assert_allclose(
-        row["correlation"], np.corrcoef(v.ravel(), p.ravel())[0, 1], rtol=1e-5
+    expected = {"correlation": np.corrcoef(v.ravel(), p.ravel())[0, 1]}
+    expected |= {"distance": np.abs(v / 4 - p).max(), "perfect": 0.0}
+    expected["columns_right"] = np.mean(v.argmax(axis=0) == p.argmax(axis=0))
+    expected["accuracy"] = float(
+        np.mean(strictly_correct(replica.start, sequences, replica.labels))
     )
-    np.testing.assert_allclose(row["distance"], np.abs(v / 4 - p).max(), rtol=1e-5)
-    right = np.mean(v.argmax(axis=0) == p.argmax(axis=0))
-    assert row["columns_right"] == pytest.approx(right) and (right == 1) == (randomness < 0.5)
-    correct = strictly_correct(replica.start, sequences, replica.labels)
-    assert row["accuracy"] == pytest.approx(np.mean(correct)) and row["perfect"] == 0.0
+    assert {name: float(row[name]) for name in expected} == pytest.approx(expected, rel=1e-5)
+    assert (expected["columns_right"] == 1) == (randomness < 0.5)
 
 
 def test_training_succeeds_from_near_the_permutation(trained):
@@ -92,25 +81,45 @@ def test_training_succeeds_from_near_the_permutation(trained):
     for name in ("accuracy", "loss", "columns_right", "correlation"):
         assert near[name].iloc[0] == course[-1][name]
     assert course[-1]["loss"] < course[1]["loss"]
-    assert len(EXPERIMENT.groups(make(**TRAINING)[1])) == 1
+    assert len(EXPERIMENT.groups(make()[1])) == 1
     assert (directory / "value_random.png").stat().st_size > 0
 
 
 def test_measures_along_training_change_nothing(trained, tmp_path):
     names = ("kernel_distance", "weight_movement")
-    fields = {"measures": names, "measured_examples": 8}
-    results = sweep(tmp_path / "out", **TRAINING, **fields)
+    results = sweep(tmp_path / "out", measures=names, measured_examples=8)
     own = [name for name in trained[1] if name not in ("seconds", "id")]
     pd.testing.assert_frame_equal(results[own], trained[1][own])
     # W starts at 0.
     assert (results["kernel_distance"] > 1e-4).all() and (results["weight_movement/v"] > 0).all()
     course = read_all_metrics(tmp_path / "out", results["id"][0])
     assert [row["step"] for row in course if "kernel_distance" in row] == [0, 20, 40, 60]
-    assert (tmp_path / "out" / "measures.png").stat().st_size > 0
 
 
-def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_path, monkeypatch):
-    _, points = make(**TRAINING)
+def test_kernels_are_aligned_with_the_last_tokens_labels_of_each_replica():
+    sequences, generator = jnp.asarray(all_sets(7, 3)), np.random.default_rng(0)
+    lists = [random_lists(jax.random.key(seed), 7, 2) for seed in (0, 1)]
+    starts = {n: generator.normal(size=(2, 7, 7)).astype(np.float32) for n in ("w", "v")}
+    labels = [label_sequences(one, sequences) for one in lists]
+    fields = {"measures": ("target_alignment",), "measured_examples": 12}
+    config = make(sweep__cases=((7, 3, 2),), **fields)[1][0].config
+    course = training.make_course(config, starts, sequences, labels, [0, 4])
+    course.take(0, starts)
+    chosen = np.asarray(subsample(len(sequences), 12))
+
+    def last(params, sequences):
+        return logits(params, sequences)[:, 2]
+
+    for replica in (0, 1):
+        params = jax.tree.map(lambda leaf, r=replica: leaf[r], starts)
+        targets = np.eye(7)[np.asarray(labels[replica])[chosen, -1]]
+        expected = target_alignment(last, params, params, sequences[chosen], targets)
+        found = course.row_of(replica, 0)["target_alignment"]
+        assert found == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_killed_run_ends_with_the_same_numbers(trained, tmp_path, monkeypatch):
+    _, points = make()
     save, saved = segments.checkpoints.save, []
 
     def save_and_die(directory, step, tree):
@@ -128,7 +137,7 @@ def test_training_that_was_cut_short_goes_on_with_the_same_numbers(trained, tmp_
         assert [o.metrics[name] for o in outcomes] == trained[1][name].tolist()
 
 
-def test_training_that_leaves_the_finite_numbers_has_failed(tmp_path):
-    _, points = make(**TRAINING | {"sweep.value_scale": (3e38,), "sweep.seed": (0,)})
+def test_a_run_whose_loss_is_not_finite_has_failed(tmp_path):
+    _, points = make(sweep__value_scale=(3e38,), sweep__seed=(0,))
     outcomes = EXPERIMENT.run(points[1:], None, tmp_path, lambda fraction: None)
-    assert outcomes[0].status == "failed" and "lower config.learning_rate" in outcomes[0].message
+    assert outcomes[0].status == "failed" and "config.learning_rate" in outcomes[0].message

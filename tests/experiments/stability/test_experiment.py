@@ -1,0 +1,137 @@
+"""Pairs that differ in one example: equal samples give equal models, killed runs the same bits."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lsa_jax.data._image_set import ImageSet
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.experiments.stability import experiment, samples
+from lsa_jax.experiments.stability.cifar_resnet import GivenBatchNorm
+from lsa_jax.experiments.stability.experiment import EXPERIMENT
+from lsa_jax.models import Conv, Dense, GlobalAvgPool, Relu
+from lsa_jax.training import segments
+
+NETWORK = {
+    "learner": "resnet",
+    "sweep.learner": ("resnet",),
+    "training.momentum": 0.9,
+    "stops": (3, 5),
+    "checkpoint_every": 2,
+    "connectivity.sizes": (12,),
+    "connectivity.num_alphas": 7,
+    "measures": ("weight_movement",),
+}
+
+
+def images(n, seed):
+    rng = np.random.default_rng(seed)
+    pixels = rng.integers(0, 256, (n, 4, 4, 1)).astype(np.float32) / 255
+    return Dataset(pixels, rng.integers(0, 4, n).astype(np.int32))
+
+
+@pytest.fixture(autouse=True)
+def small_problem(monkeypatch):
+    """Few images, a network that compiles in a moment, and equal samples in the second pair."""
+    found = ImageSet(images(30, 0), images(9, 1), ("a", "b", "c", "d"))
+    monkeypatch.setattr(samples.images, "load", lambda name, data_dir: found)
+    layers = [Conv(2), GivenBatchNorm(), Relu(), GlobalAvgPool(), Dense(4)]
+    monkeypatch.setattr(experiment.networks, "resnet_layers", lambda *sizes, **channels: layers)
+
+    def draw(seed, m, pair, **sizes):
+        drawn = samples.draw_pair(seed, m, pair, **sizes)
+        return drawn if pair == 0 else drawn._replace(rows=drawn.rows[jnp.array([0, 0])])
+
+    monkeypatch.setattr(experiment, "draw_pair", draw)
+
+
+def train(points, directory):
+    return EXPERIMENT.run(points, EXPERIMENT.load(points, None), directory, print)
+
+
+def test_equal_samples_give_distance_zero_and_a_killed_run_the_same_bits(
+    make, tmp_path, monkeypatch
+):
+    _, points = make()
+    once = train(points, tmp_path / "once")
+    assert once[0].metrics["distance"] > 0 and once[0].metrics["stability"] > 0
+    assert once[1].metrics["distance"] == 0 and once[1].metrics["stability"] == 0
+    save, steps = segments.checkpoints.save, []
+
+    def save_and_die(directory, step, tree):
+        save(directory, step, tree)
+        steps.append(step)
+        if step == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(segments.checkpoints, "save", save_and_die)
+    with pytest.raises(KeyboardInterrupt):
+        train(points, tmp_path / "twice")
+    for one, again in zip(once, train(points, tmp_path / "twice"), strict=True):
+        assert (one.metrics, one.history) == (again.metrics, again.history)
+        np.testing.assert_array_equal(one.outcomes.values, again.outcomes.values)
+    assert steps == [3, 6, 8]
+    seldom = train(make(checkpoint_every=8, stops=(8,))[1], tmp_path / "seldom")
+    assert seldom[0].metrics == pytest.approx(once[0].metrics, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("fields", [{}, NETWORK, {"question": "influence"}])
+def test_every_run_keeps_its_answers_on_the_test_examples(make, tmp_path, fields):
+    points = make(**fields, influence__removed=3)[1]
+    outcomes = train(points, tmp_path)
+    assert len({one.outcomes.test for one in outcomes}) == 1 and outcomes[0].outcomes.test
+    for outcome in outcomes:
+        assert outcome.outcomes.values.shape == (9,) and outcome.outcomes.values.dtype == bool
+        if "test_error" in outcome.metrics:
+            error = 1 - outcome.outcomes.values.mean()
+            assert error == pytest.approx(outcome.metrics["test_error"], rel=1e-6)
+
+
+def test_networks_with_equal_samples_are_equal_and_paths_end_at_the_models(make, tmp_path):
+    different, equal = train(make(**NETWORK)[1], tmp_path)
+    assert different.status == "ok" and different.metrics["distance"] > 0
+    assert equal.metrics["distance"] == 0 and equal.metrics["stability"] == 0
+    path = {row["alpha"]: row for row in different.history if "alpha" in row}
+    assert sorted(path) == [-1, -0.5, 0, 0.5, 1, 1.5, 2]
+    for split in ("train", "test"):
+        end = 1 - different.metrics[f"{split}_error"]
+        np.testing.assert_allclose(path[1][f"{split}_accuracy"], end, rtol=1e-6)
+
+
+def test_weights_of_the_model_on_s_are_measured_and_measuring_changes_nothing(make, tmp_path):
+    fields = NETWORK | {"connectivity.sizes": (), "training.momentum": 0.0}
+    points = make(**fields)[1]
+    measured, plain = train(points, tmp_path / "a"), make(**fields | {"measures": ()})[1]
+    for one, other in zip(measured, train(plain, tmp_path / "b"), strict=True):
+        assert one.metrics.items() >= other.metrics.items()
+    course = [row for row in measured[0].history if "weight_movement/Conv_0" in row]
+    moved = [row["weight_movement/Conv_0"] for row in course]
+    assert [row["step"] for row in course] == [0, 2, 4, 5]
+    assert moved[0] == 0 and all(np.diff(moved) > 0)
+    (data,) = EXPERIMENT.load(points, None).values()
+    run = experiment._Training(points, data)
+    models, start = run.start, run.layout.gather(run.start).params["Conv_0"]["weight"][0]
+    for step, count in ((0, 2), (2, 2), (4, 1)):
+        models = run.advance(models, step, count)
+    now = run.layout.gather(models).params["Conv_0"]["weight"][0]
+    sizes = [np.linalg.norm(now[i] - start[i]) / np.linalg.norm(start[i]) for i in (0, 1)]
+    assert moved[-1] == pytest.approx(sizes[0], rel=1e-5) != pytest.approx(sizes[1], rel=1e-5)
+
+
+def test_a_run_whose_loss_is_not_finite_has_failed(make, tmp_path):
+    points = make(training__learning_rate=1e30, learner="linear_regression")[1]
+    for outcome in train(points, tmp_path):
+        assert outcome.status == "failed" and "within 3 updates" in outcome.message
+        assert outcome.outcomes is None
+
+
+def test_pairs_of_one_size_are_replicas_and_the_first_ones_of_networks_have_paths(make):
+    points = make(sweep__m=(12, 15), sweep__num_pairs=5, max_replicas=2)[1]
+    sizes = [[(p.config.m, p.config.pair) for p in group] for group in EXPERIMENT.groups(points)]
+    parts = ((0, 1), (2, 3), (4,))
+    assert sizes == [[(m, pair) for pair in part] for m in (12, 15) for part in parts]
+    paths = {"connectivity.sizes": (12,), "connectivity.pairs": 2, "sweep.num_pairs": 3}
+    linear = make(**paths)[1]
+    networks = make(**NETWORK | paths | {"sweep.m": (12, 15)})[1]
+    groups = (linear, networks[:3], networks[3:], networks[1:3])
+    assert [experiment._with_paths(group) for group in groups] == [[], [0, 1], [], [0]]
