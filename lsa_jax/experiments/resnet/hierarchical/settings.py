@@ -29,7 +29,7 @@ NETS_WITH_LIMIT = ("2layer", "3layer", "3resnet", "3resnet_full")
 # A full kernel of more numbers on a side than this is refused.
 MAX_SIDE = 20_000
 
-_TASK = ("d", "base_degree", "composite_degree", "outputs")
+TASK = ["d", "base_degree", "composite_degree", "outputs"]
 _SEED, _WIDTH, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), number(0)
 _SIZE, _ALPHA, _BETA = integer(1), number(0, above=True), number(0)
 
@@ -159,7 +159,7 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
                 f"config.sweep.tasks has {task!r}; accepted: (d, base_degree, composite_degree) or "
                 "(d, base_degree, composite_degree, outputs)"
             )
-        tasks.append(dict(zip(_TASK, task, strict=False)))
+        tasks.append(dict(zip(TASK, task, strict=False)))
     points = []
     for task in tasks or [{}]:
         for settings, widths, seeds, sizes in parts:
