@@ -8,7 +8,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.coordinate_check.claims import layers, make_claims
-from lsa_jax.experiments.lazy_rich.coordinate_check.settings import sweep
+from lsa_jax.experiments.lazy_rich.coordinate_check.settings import SETTINGS
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, mark_logarithmic, tidy
@@ -59,7 +59,7 @@ def draw(table: pd.DataFrame) -> Any:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns slopes, claims and the figure."""
     del workdir  # everything is in the results
-    runs = Runs.of(sweep(config), results)
+    runs = Runs.of(SETTINGS.sweep(config), results)
     table = runs.finished
     return Report(
         title=config.title,

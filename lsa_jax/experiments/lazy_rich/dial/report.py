@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.dial.claims import make_claims
-from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES, sweep
+from lsa_jax.experiments.lazy_rich.dial.settings import MEASURES, SETTINGS
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import decide_all
@@ -77,7 +77,7 @@ def draw(table: pd.DataFrame) -> Any:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns tables, claims and the figure of both dials."""
     table = results[results["status"] == "ok"].copy()
-    runs = Runs.of(sweep(config), results, outcomes.read(workdir, table["id"]))
+    runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, table["id"]))
     return Report(
         title=config.title,
         tables=[

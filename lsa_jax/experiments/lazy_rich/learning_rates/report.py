@@ -11,7 +11,7 @@ import pandas as pd
 from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.experiments.lazy_rich.learning_rates.best import DEGREE, DEPTH, best_rates
 from lsa_jax.experiments.lazy_rich.learning_rates.claims import make_claims
-from lsa_jax.experiments.lazy_rich.learning_rates.settings import sweep
+from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Report
@@ -70,7 +70,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=[
             ("log2 of the rate with the least training loss, ± its standard error", _table(table))
         ],
-        claims=decide_all(make_claims(config), Runs.of(sweep(config), results)),
+        claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), results)),
         figures={"learning_rates": functools.partial(draw, table)},
         notes=[
             f"Training loss after {config.epochs} epochs, {table['seed'].nunique()} seed(s); "

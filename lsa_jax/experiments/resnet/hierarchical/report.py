@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
-from lsa_jax.experiments.resnet.hierarchical.settings import TASK, sweep
+from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS, TASK
 from lsa_jax.experiments.resnet.statistics import histories
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import decide_all
@@ -156,7 +156,7 @@ def runs_of(
     )
     points = [  # a task of three numbers has all outputs
         {"outputs": point["d"] // point["base_degree"]} | point if "d" in point else point
-        for point in sweep(config)
+        for point in SETTINGS.sweep(config)
     ]
     return Runs.of(points, whole, kept, fresh=True)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.resnet.minimal_norm.claims import make_claims
-from lsa_jax.experiments.resnet.minimal_norm.settings import sweep
+from lsa_jax.experiments.resnet.minimal_norm.settings import SETTINGS
 from lsa_jax.experiments.resnet.numbers import HAND_MADE_NORMS
 from lsa_jax.experiments.resnet.statistics import histories
 from lsa_jax.reporting.claims import decide_all
@@ -87,7 +87,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=tables,
-        claims=decide_all(make_claims(config), Runs.of(sweep(config), claimed)),
+        claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), claimed)),
         figures={"minimal_norm": functools.partial(_draw, config.d, hand, runs)},
         extra_tables={"candidates": runs},
         notes=[note],
