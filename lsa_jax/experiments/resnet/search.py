@@ -287,7 +287,7 @@ class Search:
         limits = (len(finite), np.inf) if keep is None else (keep, self._plan.hopeless)
         return now._replace(alive=survivors(test_error, finite, *limits))
 
-    def _optimizer(self, candidate: dict[str, Array]) -> optax.GradientTransformation:
+    def _optimizer(self, candidate: PyTree) -> optax.GradientTransformation:
         fall_step = self._plan.fall_epoch * self._plan.steps_per_epoch
         return momentum_with_decay(**candidate, momentum=self._plan.momentum, fall_step=fall_step)
 
