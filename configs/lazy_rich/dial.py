@@ -10,44 +10,36 @@ weights with the average gradient outer product.
 Five seeds; ":small" has three, six of ten alpha and widths to 4. Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.lazy_rich.dial.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.lazy_rich.dial import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = {"sweep.width_factor": (1, 2, 4)}
-
-_QUICK = {
-    "data.num_train": 48,
-    "data.num_test": 24,
-    "epochs": 1,
-    "model.channels": (2, 3),
-    "measured_examples": 8,
-    "sweep.output_scale": (1.0, 16.0),
-    "sweep.of_scale": ("standard",),
-    "sweep.width_factor": (1, 2),
-    "sweep.of_width": ("ntk", "mup"),
-    "sweep.seed": (0,),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "From lazy to rich: noisy digits by output scale and width",
-            "data.background_size": 16,
-            "data.noise": 1.0,
-            # 2,880 test images, whose error leaves room within the report's margin of 3 points.
-            "data.test_copies": 8,
-            "warmup_epochs": 5.0,
-            "sweep.output_scale": (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0),
-            "sweep.seed": (0, 1, 2, 3, 4),
-        },
-    )
-    small = _SMALL | {
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "From lazy to rich: noisy digits by output scale and width",
+        "data.background_size": 16,
+        "data.noise": 1.0,
+        # 2,880 test images, whose error leaves room within the report's margin of 3 points.
+        "data.test_copies": 8,
+        "warmup_epochs": 5.0,
+        "sweep.output_scale": (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0),
+        "sweep.seed": (0, 1, 2, 3, 4),
+    },
+    small={
+        "sweep.width_factor": (1, 2, 4),
         "sweep.output_scale": (0.25, 1.0, 4.0, 16.0, 64.0, 256.0),
         "sweep.seed": (0, 1, 2),
-    }
-    return choose(config, variant, {"small": small, "quick": _QUICK})
+    },
+    quick={
+        "data.num_train": 48,
+        "data.num_test": 24,
+        "epochs": 1,
+        "model.channels": (2, 3),
+        "measured_examples": 8,
+        "sweep.output_scale": (1.0, 16.0),
+        "sweep.of_scale": ("standard",),
+        "sweep.width_factor": (1, 2),
+        "sweep.of_width": ("ntk", "mup"),
+        "sweep.seed": (0,),
+    },
+)

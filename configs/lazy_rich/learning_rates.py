@@ -13,10 +13,8 @@ chosen after other runs, by what moved least in muP; the claims' thresholds were
 ":narrow" is it from a base of 8 units, ":constant" at constant rates. All run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lazy_rich.learning_rates import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 
 def _rates(low: float, high: float) -> tuple[float, ...]:
@@ -40,27 +38,21 @@ _QUICK = {
     "sweep.seed": (0,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick, sgd, narrow, constant."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "The best learning rate on digits by width",
-            "model.name": "mlp",
-            "model.widths": (64, 64),
-            "optimizer": "adam",
-            "epochs": 5,
-            "max_replicas": 68,
-            "sweep.learning_rate": _rates(-11.0, -1.0),
-            "sweep.seed": tuple(range(16)),
-        },
-    )
-    variants = {
-        "small": _SMALL,
-        "quick": _QUICK,
-        "sgd": _SMALL | {"optimizer": "sgd", "sweep.learning_rate": _rates(-6.0, 3.0)},
-        "narrow": _SMALL | {"model.widths": (8, 8)},
-        "constant": _SMALL | {"schedule": "constant"},
-    }
-    return choose(config, variant, variants)
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "The best learning rate on digits by width",
+        "model.name": "mlp",
+        "model.widths": (64, 64),
+        "optimizer": "adam",
+        "epochs": 5,
+        "max_replicas": 68,
+        "sweep.learning_rate": _rates(-11.0, -1.0),
+        "sweep.seed": tuple(range(16)),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+    sgd=_SMALL | {"optimizer": "sgd", "sweep.learning_rate": _rates(-6.0, 3.0)},
+    narrow=_SMALL | {"model.widths": (8, 8)},
+    constant=_SMALL | {"schedule": "constant"},
+)

@@ -16,10 +16,8 @@ test images, and a network of two convolutions 7 x 7 of stride 2, whose kernel t
 the time, and whose accuracy is not theirs to compare; it is for a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "data.num_test": 1000,
@@ -28,41 +26,38 @@ _SMALL = {
     "model.stride": 2,
 }
 
-_QUICK = _SMALL | {
-    "data.num_train": 30,
-    "data.num_test": 20,
-    "rfm.updates": 1,
-    "rfm.points": 4,
-    "sweep.seed": (0,),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the sweep in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "MNIST at a random place in noise",
-            "paper_item": "conv_rfm/noisy_mnist",
-            "figure_axis": "update",
-            "data.dataset": "mnist",
-            "data.num_train": 4000,
-            "data.num_test": 4000,
-            "data.image_size": 28,
-            "data.background_size": 42,
-            "data.placement": "random_location",
-            "data.background": "gaussian",
-            "model.name": "cnn",
-            "model.channels": (32, 32, 32),
-            "model.window": 3,
-            "model.stride": 1,
-            "rfm.updates": 3,
-            "rfm.points": 20,
-            "rfm.every_update": True,
-            "rfm.ridge": (1e-5,),
-            "sweep.learner": ("rfm",),
-            "sweep.noise": (0.5,),
-            "sweep.seed": (0, 1, 2),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "MNIST at a random place in noise",
+        "paper_item": "conv_rfm/noisy_mnist",
+        "figure_axis": "update",
+        "data.dataset": "mnist",
+        "data.num_train": 4000,
+        "data.num_test": 4000,
+        "data.image_size": 28,
+        "data.background_size": 42,
+        "data.placement": "random_location",
+        "data.background": "gaussian",
+        "model.name": "cnn",
+        "model.channels": (32, 32, 32),
+        "model.window": 3,
+        "model.stride": 1,
+        "rfm.updates": 3,
+        "rfm.points": 20,
+        "rfm.every_update": True,
+        "rfm.ridge": (1e-5,),
+        "sweep.learner": ("rfm",),
+        "sweep.noise": (0.5,),
+        "sweep.seed": (0, 1, 2),
+    },
+    small=_SMALL,
+    quick=_SMALL
+    | {
+        "data.num_train": 30,
+        "data.num_test": 20,
+        "rfm.updates": 1,
+        "rfm.points": 4,
+        "sweep.seed": (0,),
+    },
+)

@@ -21,10 +21,8 @@ a corner, as so few at random places teach no learner much. Table 1's 50,000 exa
 here. ":small" has fewer of each kind. Both run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lazy_rich.papers import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lazy_rich.papers.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "sparse.num_train": 500,
@@ -36,34 +34,31 @@ _SMALL = {
     "rfm.points": 50,
 }
 
-_QUICK = {
-    "sparse.k": 20,
-    "sparse.d": 4,
-    "sparse.filters": 8,
-    "sparse.num_train": 20,
-    "sparse.num_test": 20,
-    "sparse.epochs": 2,
-    "mnist.num_train": 20,
-    "mnist.num_test": 20,
-    "mnist.epochs": 2,
-    "patterns.num_train": 40,
-    "patterns.num_test": 20,
-    "patterns.width": 8,
-    "patterns.epochs": 2,
-    "hierarchical.num_train": 40,
-    "hierarchical.num_test": 20,
-    "hierarchical.width": 6,
-    "hierarchical.epochs": 2,
-    "ridge": (1e-2, 1e-1),
-    "rfm.updates": 1,
-    "rfm.points": 4,
-    "sweep.seed": (0,),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the sweep in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(), {"title": "Networks and kernels that learn, on the papers' data"}
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={"title": "Networks and kernels that learn, on the papers' data"},
+    small=_SMALL,
+    quick={
+        "sparse.k": 20,
+        "sparse.d": 4,
+        "sparse.filters": 8,
+        "sparse.num_train": 20,
+        "sparse.num_test": 20,
+        "sparse.epochs": 2,
+        "mnist.num_train": 20,
+        "mnist.num_test": 20,
+        "mnist.epochs": 2,
+        "patterns.num_train": 40,
+        "patterns.num_test": 20,
+        "patterns.width": 8,
+        "patterns.epochs": 2,
+        "hierarchical.num_train": 40,
+        "hierarchical.num_test": 20,
+        "hierarchical.width": 6,
+        "hierarchical.epochs": 2,
+        "ridge": (1e-2, 1e-1),
+        "rfm.updates": 1,
+        "rfm.points": 4,
+        "sweep.seed": (0,),
+    },
+)

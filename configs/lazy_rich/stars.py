@@ -9,40 +9,34 @@ of their own; a thousand test images, each on four backgrounds. Claims: either a
 the published one, and the update gains. ":small": three seeds. Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_QUICK = {"data.test_copies": 1, "data.num_test": 40, "model.window": 5, "sweep.seed": (0,)}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the sweep in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Stars in noise",
-            "paper_item": "conv_rfm/stars",
-            "figure_axis": "update",
-            "data.dataset": "stars",
-            "data.image_size": 15,
-            "data.background_size": 32,
-            "data.placement": "random_location",
-            "data.background": "gaussian",
-            "data.transparent": True,
-            "data.test_copies": 4,
-            "model.name": "cnn",
-            "model.channels": (64,),
-            "model.window": 11,
-            "model.stride": 1,
-            "rfm.updates": 1,
-            "rfm.points": 20,
-            "rfm.every_update": True,
-            "rfm.ridge": (1e-3,),
-            "sweep.learner": ("rfm",),
-            "sweep.noise": (0.3,),
-            "sweep.seed": tuple(range(12)),
-        },
-    )
-    return choose(config, variant, {"small": {"sweep.seed": (0, 1, 2)}, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Stars in noise",
+        "paper_item": "conv_rfm/stars",
+        "figure_axis": "update",
+        "data.dataset": "stars",
+        "data.image_size": 15,
+        "data.background_size": 32,
+        "data.placement": "random_location",
+        "data.background": "gaussian",
+        "data.transparent": True,
+        "data.test_copies": 4,
+        "model.name": "cnn",
+        "model.channels": (64,),
+        "model.window": 11,
+        "model.stride": 1,
+        "rfm.updates": 1,
+        "rfm.points": 20,
+        "rfm.every_update": True,
+        "rfm.ridge": (1e-3,),
+        "sweep.learner": ("rfm",),
+        "sweep.noise": (0.3,),
+        "sweep.seed": tuple(range(12)),
+    },
+    small={"sweep.seed": (0, 1, 2)},
+    quick={"data.test_copies": 1, "data.num_test": 40, "model.window": 5, "sweep.seed": (0,)},
+)

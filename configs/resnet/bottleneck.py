@@ -9,12 +9,10 @@ three seeds.
 ":small" has two widths, fewer candidates and five seeds. Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = settings.SMALL_RUNGS | {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.002, 0.005, 0.01),
     "sweep.width": (100, 200),
@@ -22,28 +20,25 @@ _SMALL = settings.SMALL_RUNGS | {
     "sweep.baseline_seed": tuple(range(5)),
 }
 
-_QUICK = settings.QUICK | {
-    "sweep.series": (("3layer_bottleneck", "all"),),
-    "sweep.baselines": (("3resnet_full", "all"),),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the question in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        settings.RUNGS
-        | {
-            "title": "Test error with and without skip and bottleneck, N = 500",
-            "question": "nets",
-            "num_train": 500,
-            "search.learning_rates": (0.005, 0.02, 0.05, 0.1, 0.2),
-            "search.weight_decays": (0.001, 0.002, 0.005, 0.01, 0.02),
-            "sweep.series": (("3resnet", "all"), ("3layer_bottleneck", "all")),
-            "sweep.baselines": (("3resnet_full", "all"), ("3layer", "all"), ("2layer", "all")),
-            "sweep.seed": (0, 1, 2),
-            "sweep.baseline_seed": (0, 1, 2),
-            "sweep.width": (20, 50, 100, 200, 500),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full=RUNGS
+    | {
+        "title": "Test error with and without skip and bottleneck, N = 500",
+        "question": "nets",
+        "num_train": 500,
+        "search.learning_rates": (0.005, 0.02, 0.05, 0.1, 0.2),
+        "search.weight_decays": (0.001, 0.002, 0.005, 0.01, 0.02),
+        "sweep.series": (("3resnet", "all"), ("3layer_bottleneck", "all")),
+        "sweep.baselines": (("3resnet_full", "all"), ("3layer", "all"), ("2layer", "all")),
+        "sweep.seed": (0, 1, 2),
+        "sweep.baseline_seed": (0, 1, 2),
+        "sweep.width": (20, 50, 100, 200, 500),
+    },
+    small=_SMALL,
+    quick=QUICK
+    | {
+        "sweep.series": (("3layer_bottleneck", "all"),),
+        "sweep.baselines": (("3resnet_full", "all"),),
+    },
+)

@@ -16,14 +16,12 @@ Widths to 1,000; ":small" has widths to 200, fewer candidates and five seeds. ":
 of the three-layer networks, with and without skip, at width 50. All run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import configurations
 
 _NETS = ("3resnet", "3layer", "2layer")
 
-_SMALL = settings.SMALL_RUNGS | {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.002, 0.005, 0.01),
     "search.kernel_learning_rates": (0.02, 0.05),
@@ -33,7 +31,7 @@ _SMALL = settings.SMALL_RUNGS | {
     "sweep.exact": tuple((net, "last_exact") for net in _NETS),
 }
 
-# How far the error at the narrowest width that learns varies with the seed, beside a network that
+# How far the error at the narrowest width that learns varies with the seed, and a network that
 # does not learn there.
 _NARROW = _SMALL | {
     "sweep.seed": tuple(range(20)),
@@ -44,7 +42,7 @@ _NARROW = _SMALL | {
     "sweep.series": (("3resnet", "all"), ("3layer", "all")),
 }
 
-_QUICK = settings.QUICK | {
+_QUICK = QUICK | {
     "epochs": 4,
     "fall_epoch": 2,
     "search.learning_rates": (0.02, 0.05),
@@ -60,29 +58,28 @@ _QUICK = settings.QUICK | {
     "sweep.limits": (("3layer", "ntk_infinite"),),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick, narrow."""
-    config = set_fields(
-        settings.default_config(),
-        settings.RUNGS
-        | {
-            "title": "Test error against the width, all layers trained, N = 500 (figure 2 a)",
-            "question": "width",
-            "num_train": 500,
-            "search.learning_rates": (0.005, 0.02, 0.05, 0.1, 0.2),
-            "search.weight_decays": (0.001, 0.002, 0.005, 0.01, 0.02),
-            "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
-            "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
-            "sweep.series": tuple((net, "all") for net in _NETS),
-            "sweep.baselines": tuple((n, k) for k in ("last", "ntk") for n in _NETS),
-            "sweep.seed": (0, 1, 2),
-            "sweep.width": (20, 50, 100, 200, 500, 1000),
-            "sweep.exact": tuple((n, k) for k in ("last_exact", "ntk_exact") for n in _NETS),
-            "sweep.exact_width": (200,),
-            "sweep.limits": tuple(
-                (n, k) for k in ("ntk_infinite", "conjugate_infinite") for n in _NETS
-            ),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "narrow": _NARROW})
+get_config = configurations(
+    SETTINGS,
+    full=RUNGS
+    | {
+        "title": "Test error against the width, all layers trained, N = 500 (figure 2 a)",
+        "question": "width",
+        "num_train": 500,
+        "search.learning_rates": (0.005, 0.02, 0.05, 0.1, 0.2),
+        "search.weight_decays": (0.001, 0.002, 0.005, 0.01, 0.02),
+        "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
+        "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
+        "sweep.series": tuple((net, "all") for net in _NETS),
+        "sweep.baselines": tuple((n, k) for k in ("last", "ntk") for n in _NETS),
+        "sweep.seed": (0, 1, 2),
+        "sweep.width": (20, 50, 100, 200, 500, 1000),
+        "sweep.exact": tuple((n, k) for k in ("last_exact", "ntk_exact") for n in _NETS),
+        "sweep.exact_width": (200,),
+        "sweep.limits": tuple(
+            (n, k) for k in ("ntk_infinite", "conjugate_infinite") for n in _NETS
+        ),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+    narrow=_NARROW,
+)

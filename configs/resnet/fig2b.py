@@ -9,14 +9,12 @@ seeds, kernels one.
 Widths to 1,000; ":small" has widths to 200 and fewer candidates. Both run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import configurations
 
 _NETS = ("3resnet", "3layer", "2layer")
 
-_SMALL = settings.SMALL_RUNGS | {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.2, 0.5),
     "search.weight_decays": (0.0002, 0.0005, 0.001),
     "search.kernel_learning_rates": (0.02, 0.05),
@@ -24,42 +22,39 @@ _SMALL = settings.SMALL_RUNGS | {
     "sweep.width": (50, 100, 200),
 }
 
-_QUICK = settings.QUICK | {
-    "epochs": 4,
-    "fall_epoch": 2,
-    "search.kernel_learning_rates": (0.01,),
-    "search.kernel_weight_decays": (0.001,),
-    "sweep.seed": (0, 1),
-    "sweep.width": (200,),
-    "sweep.series": (("3resnet", "hidden"),),
-    "sweep.baselines": (("2layer", "hidden"),),
-    "sweep.exact": (),
-    "sweep.limits": (("2layer", "conjugate_infinite"),),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        settings.RUNGS
-        | {
-            "title": "Test error against the width, hidden layers trained, N = 1,000 (figure 2 b)",
-            "question": "width",
-            "num_train": 1000,
-            "search.learning_rates": (0.05, 0.1, 0.2, 0.5, 1.0),
-            "search.weight_decays": (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01),
-            "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
-            "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
-            "sweep.series": tuple((net, "hidden") for net in _NETS),
-            "sweep.baselines": tuple((n, k) for k in ("last", "ntk") for n in _NETS),
-            "sweep.seed": (0, 1, 2),
-            "sweep.width": (20, 50, 100, 200, 500, 1000),
-            "sweep.exact": tuple((net, "last_exact") for net in _NETS),
-            "sweep.exact_width": (200,),
-            "sweep.limits": tuple(
-                (n, k) for k in ("ntk_infinite", "conjugate_infinite") for n in _NETS
-            ),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full=RUNGS
+    | {
+        "title": "Test error against the width, hidden layers trained, N = 1,000 (figure 2 b)",
+        "question": "width",
+        "num_train": 1000,
+        "search.learning_rates": (0.05, 0.1, 0.2, 0.5, 1.0),
+        "search.weight_decays": (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01),
+        "search.kernel_learning_rates": (0.005, 0.01, 0.02, 0.05, 0.1),
+        "search.kernel_weight_decays": (0.001, 0.005, 0.02, 0.1),
+        "sweep.series": tuple((net, "hidden") for net in _NETS),
+        "sweep.baselines": tuple((n, k) for k in ("last", "ntk") for n in _NETS),
+        "sweep.seed": (0, 1, 2),
+        "sweep.width": (20, 50, 100, 200, 500, 1000),
+        "sweep.exact": tuple((net, "last_exact") for net in _NETS),
+        "sweep.exact_width": (200,),
+        "sweep.limits": tuple(
+            (n, k) for k in ("ntk_infinite", "conjugate_infinite") for n in _NETS
+        ),
+    },
+    small=_SMALL,
+    quick=QUICK
+    | {
+        "epochs": 4,
+        "fall_epoch": 2,
+        "search.kernel_learning_rates": (0.01,),
+        "search.kernel_weight_decays": (0.001,),
+        "sweep.seed": (0, 1),
+        "sweep.width": (200,),
+        "sweep.series": (("3resnet", "hidden"),),
+        "sweep.baselines": (("2layer", "hidden"),),
+        "sweep.exact": (),
+        "sweep.limits": (("2layer", "conjugate_infinite"),),
+    },
+)

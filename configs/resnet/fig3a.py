@@ -8,19 +8,13 @@ is the larger one. It does not give N for this figure: here N is 500, as in figu
 Three seeds, widths to 1,000; ":small" has width 200. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.resnet.hierarchical.settings import figure3
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    return figure3(
-        variant,
-        panel="a",
-        trained="all",
-        num_train=(500, 1000),
-        weight_decays=(0.0005, 0.001, 0.002, 0.005),
-        learning_rates=(0.02, 0.05, 0.1, 0.2),
-        small_rates=(0.05, 0.1),
-    )
+get_config = figure3(
+    panel="a",
+    trained="all",
+    num_train=(500, 1000),
+    weight_decays=(0.0005, 0.001, 0.002, 0.005),
+    learning_rates=(0.02, 0.05, 0.1, 0.2),
+    small_rates=(0.05, 0.1),
+)

@@ -8,19 +8,13 @@ is the larger one. It does not give N for this figure: here N is 1,000, as in fi
 Three seeds, widths to 1,000; ":small" has width 200. Both run on a CPU.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.resnet.hierarchical.settings import figure3
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    return figure3(
-        variant,
-        panel="b",
-        trained="hidden",
-        num_train=(1000,),
-        weight_decays=(0.0002, 0.0005, 0.001, 0.002),
-        learning_rates=(0.1, 0.2, 0.5, 1.0),
-        small_rates=(0.2, 0.5),
-    )
+get_config = figure3(
+    panel="b",
+    trained="hidden",
+    num_train=(1000,),
+    weight_decays=(0.0002, 0.0005, 0.001, 0.002),
+    learning_rates=(0.1, 0.2, 0.5, 1.0),
+    small_rates=(0.2, 0.5),
+)

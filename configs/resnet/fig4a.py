@@ -9,10 +9,8 @@ has that width alone, ten times; ":small" has widths 200 and 500 and 8 settings.
 last two are on 20,000 examples; those of networks made by hand are exact, over all inputs.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.resnet.minimal_norm import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.resnet.minimal_norm.settings import QUICK, SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "num_test": 20_000,
@@ -28,23 +26,21 @@ _WIDTH_2000 = {"sweep.width": (200, 500, 1000, 2000)}
 # What SGD finds at one width varies with the seed, as training is chaotic.
 _WIDTH_200 = {"num_test": 20_000, "sweep.width": (200,), "sweep.seed": tuple(range(10))}
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick, width_2000, width_200."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Frobenius norm against error, d = 40, N = 5,000 (figure 4 a)",
-            "d": 40,
-            "num_train": 5000,
-            "batch_size": 50,
-            "epochs": 800,
-            "fall_epoch": 400,
-            "search.learning_rates": (1.0, 2.0, 5.0, 10.0, 20.0),
-            "search.weight_decays": (1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4),
-            "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000),
-        },
-    )
-    variants = {"small": _SMALL, "quick": settings.QUICK}
-    variants |= {"width_2000": _WIDTH_2000, "width_200": _WIDTH_200}
-    return choose(config, variant, variants)
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Frobenius norm against error, d = 40, N = 5,000 (figure 4 a)",
+        "d": 40,
+        "num_train": 5000,
+        "batch_size": 50,
+        "epochs": 800,
+        "fall_epoch": 400,
+        "search.learning_rates": (1.0, 2.0, 5.0, 10.0, 20.0),
+        "search.weight_decays": (1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4),
+        "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000),
+    },
+    small=_SMALL,
+    quick=QUICK,
+    width_2000=_WIDTH_2000,
+    width_200=_WIDTH_200,
+)

@@ -8,10 +8,8 @@ do not fit in 400 epochs; ":small" has width 200, with fewer weights than exampl
 the test examples, as networks made by hand come near the paper's errors.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.resnet.minimal_norm import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.resnet.minimal_norm.settings import QUICK, SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "num_test": 20_000,
@@ -24,30 +22,26 @@ _SMALL = {
     "sweep.width": (200,),
 }
 
-_WIDTH_1000 = {
-    "epochs": 400,
-    "fall_epoch": 200,
-    "search.learning_rates": (5.0, 10.0),
-    "search.weight_decays": (1e-6, 1e-5),
-    "sweep.width": (1000,),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick, width_1000."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Frobenius norm against error, d = 100, N = 50,000 (figure 4 b)",
-            "d": 100,
-            "num_train": 50_000,
-            "batch_size": 100,
-            "epochs": 800,
-            "fall_epoch": 400,
-            "search.learning_rates": (1.0, 2.0, 5.0, 10.0, 20.0),
-            "search.weight_decays": (1e-7, 1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5),
-            "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
-        },
-    )
-    variants = {"small": _SMALL, "quick": settings.QUICK, "width_1000": _WIDTH_1000}
-    return choose(config, variant, variants)
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Frobenius norm against error, d = 100, N = 50,000 (figure 4 b)",
+        "d": 100,
+        "num_train": 50_000,
+        "batch_size": 100,
+        "epochs": 800,
+        "fall_epoch": 400,
+        "search.learning_rates": (1.0, 2.0, 5.0, 10.0, 20.0),
+        "search.weight_decays": (1e-7, 1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5),
+        "sweep.width": (200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000),
+    },
+    small=_SMALL,
+    quick=QUICK,
+    width_1000={
+        "epochs": 400,
+        "fall_epoch": 200,
+        "search.learning_rates": (5.0, 10.0),
+        "search.weight_decays": (1e-6, 1e-5),
+        "sweep.width": (1000,),
+    },
+)

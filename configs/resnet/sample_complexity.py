@@ -13,12 +13,10 @@ degrees 2 and 4) kernels need more examples than can be had; with d = 16 they do
 Three seeds; ":small" has one, and fewer N. Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = settings.SMALL_RUNGS | {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.001, 0.005, 0.01),
     "sweep.seed": (0,),
@@ -27,44 +25,41 @@ _SMALL = settings.SMALL_RUNGS | {
     "sweep.limit_num_train": (100, 250, 500, 1000, 2000, 5852),
 }
 
-_QUICK = settings.QUICK | {
-    "ridges": (1e-2,),
-    "bandwidths": (1.0,),
-    "sweep.tasks": ((8, 2, 2), (14, 1, 7, 7)),
-    "sweep.exact_width": (3,),
-    "sweep.num_train": (40,),
-    "sweep.exact_num_train": (40,),
-    "sweep.limit_num_train": (40,),
-    "sweep.limits": (("none", "gaussian"), ("none", "arc_cosine")),
-}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the study in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        settings.RUNGS
-        | {
-            "title": "Test error against the number of examples (theorem 2)",
-            "question": "samples",
-            "search.learning_rates": (0.02, 0.05, 0.1),
-            "search.weight_decays": (0.0005, 0.001, 0.002, 0.005, 0.01),
-            "sweep.tasks": ((30, 1, 8, 8), (16, 1, 4, 4), (30, 2, 4), (16, 2, 2)),
-            "sweep.series": (("3resnet", "all"),),
-            "sweep.exact": (("2layer", "last_exact"), ("3layer", "last_exact")),
-            "sweep.exact_width": (5852,),
-            "sweep.seed": (0, 1, 2),
-            "sweep.width": (200,),
-            "sweep.num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000),
-            "sweep.limits": (
-                ("2layer", "ntk_infinite"),
-                ("3layer", "ntk_infinite"),
-                ("3layer", "conjugate_infinite"),
-                ("none", "gaussian"),
-                ("none", "arc_cosine"),
-            ),
-            "sweep.exact_num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000, 8000),
-            "sweep.limit_num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000, 5852, 8000),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full=RUNGS
+    | {
+        "title": "Test error against the number of examples (theorem 2)",
+        "question": "samples",
+        "search.learning_rates": (0.02, 0.05, 0.1),
+        "search.weight_decays": (0.0005, 0.001, 0.002, 0.005, 0.01),
+        "sweep.tasks": ((30, 1, 8, 8), (16, 1, 4, 4), (30, 2, 4), (16, 2, 2)),
+        "sweep.series": (("3resnet", "all"),),
+        "sweep.exact": (("2layer", "last_exact"), ("3layer", "last_exact")),
+        "sweep.exact_width": (5852,),
+        "sweep.seed": (0, 1, 2),
+        "sweep.width": (200,),
+        "sweep.num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000),
+        "sweep.limits": (
+            ("2layer", "ntk_infinite"),
+            ("3layer", "ntk_infinite"),
+            ("3layer", "conjugate_infinite"),
+            ("none", "gaussian"),
+            ("none", "arc_cosine"),
+        ),
+        "sweep.exact_num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000, 8000),
+        "sweep.limit_num_train": (100, 200, 350, 500, 750, 1000, 2000, 4000, 5852, 8000),
+    },
+    small=_SMALL,
+    quick=QUICK
+    | {
+        "ridges": (1e-2,),
+        "bandwidths": (1.0,),
+        "sweep.tasks": ((8, 2, 2), (14, 1, 7, 7)),
+        "sweep.exact_width": (3,),
+        "sweep.num_train": (40,),
+        "sweep.exact_num_train": (40,),
+        "sweep.limit_num_train": (40,),
+        "sweep.limits": (("none", "gaussian"), ("none", "arc_cosine")),
+    },
+)

@@ -11,35 +11,29 @@ error, of 0 where that is what is missed of F, or the end of training.
 Five seeds, six alphas; ":small" has three of each, and fewer candidates. Both run on a CPU.
 """
 
-import ml_collections
+from lsa_jax.experiments.resnet.hierarchical.settings import QUICK, RUNGS, SETTINGS, SMALL_RUNGS
+from lsa_jax.sweep.variants import configurations
 
-from lsa_jax.experiments.resnet.hierarchical import settings
-from lsa_jax.sweep.variants import choose, set_fields
-
-_SMALL = settings.SMALL_RUNGS | {
+_SMALL = SMALL_RUNGS | {
     "search.learning_rates": (0.05, 0.1),
     "search.weight_decays": (0.0001, 0.0005, 0.002),
     "sweep.alpha": (0.15, 0.3, 0.6),
     "sweep.seed": (0, 1, 2),
 }
 
-_QUICK = settings.QUICK | {"sweep.alpha": (0.2, 0.4), "sweep.num_train": (40,)}
-
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the study in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        settings.RUNGS
-        | {
-            "title": "Test error against alpha (theorem 1)",
-            "question": "alpha",
-            "search.learning_rates": (0.02, 0.05, 0.1, 0.2),
-            "search.weight_decays": (0.0001, 0.0005, 0.001, 0.002),
-            "sweep.series": (("3resnet", "all"),),
-            "sweep.alpha": (0.1, 0.15, 0.2, 0.3, 0.45, 0.6),
-            "sweep.num_train": (1000, 4000),
-            "sweep.seed": (0, 1, 2, 3, 4),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full=RUNGS
+    | {
+        "title": "Test error against alpha (theorem 1)",
+        "question": "alpha",
+        "search.learning_rates": (0.02, 0.05, 0.1, 0.2),
+        "search.weight_decays": (0.0001, 0.0005, 0.001, 0.002),
+        "sweep.series": (("3resnet", "all"),),
+        "sweep.alpha": (0.1, 0.15, 0.2, 0.3, 0.45, 0.6),
+        "sweep.num_train": (1000, 4000),
+        "sweep.seed": (0, 1, 2, 3, 4),
+    },
+    small=_SMALL,
+    quick=QUICK | {"sweep.alpha": (0.2, 0.4), "sweep.num_train": (40,)},
+)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 
 from lsa_jax.reporting import files
 
@@ -42,6 +42,14 @@ class Outcomes(NamedTuple):
         else:
             values = arrays["errors"]
         return cls(values, str(arrays["test"]))
+
+
+def of_errors(
+    squares: Float[np.ndarray, " examples"], targets: Float[np.ndarray, "examples c"]
+) -> Outcomes:
+    """Returns outcomes of a regression, from squared distances of its outputs from the targets."""
+    errors = np.sqrt(squares / np.var(targets, axis=0).sum())
+    return Outcomes(np.minimum(errors, np.finfo(np.float16).max).astype(np.float16))
 
 
 def write(workdir: Path, run_id: str, outcomes: Outcomes) -> None:

@@ -81,7 +81,7 @@ def accuracy(
             equal=own.equal_seeds(),
             bounds=(0.0, unit),
         )
-        return _with_outcomes(sample, own) if column == "test_accuracy" else sample
+        return with_outcomes(sample, own) if column == "test_accuracy" else sample
 
     return statistic
 
@@ -263,8 +263,16 @@ def _paired(
     return combine(one.examples[first], other.examples[second])
 
 
-def _with_outcomes(sample: Sample, runs: Runs) -> Sample:
-    """Adds the outcomes of runs where every seed has kept as many."""
+def with_outcomes(
+    sample: Sample, runs: Runs, score: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> Sample:
+    """Adds the outcomes of runs where every seed has kept as many.
+
+    Args:
+        sample: of the runs, one a seed.
+        runs: with their outcomes.
+        score: from a run's outcomes to numbers whose mean, times the unit, is the sample's value.
+    """
     rows = runs.finished
     if not runs.outcomes or rows["seed"].duplicated().any():
         return sample
@@ -274,7 +282,7 @@ def _with_outcomes(sample: Sample, runs: Runs) -> Sample:
         return sample
     tests = tuple(one.test for one in kept)
     return sample._replace(
-        examples=sample.unit * np.stack([one.values for one in kept]).astype(float),
+        examples=sample.unit * np.stack([score(one.values) for one in kept]).astype(float),
         shared=len(set(tests)) == 1,
         tests=tests,
         count=len(kept[0].values),

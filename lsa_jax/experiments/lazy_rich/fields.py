@@ -1,10 +1,11 @@
-"""Settings that this room's experiments on digits share: the data, the network, its training."""
+"""Settings shared by the experiments on digits: the data, the network, its training."""
 
 from lsa_jax.checks import integer, number, one_of, optional, tuple_of
 from lsa_jax.sweep.fields import Field
 
-PARAMETERIZATIONS = ("ntk", "standard", "mup")
-PARAMETERIZATION = one_of(*PARAMETERIZATIONS)
+# Parameterisations, as reports name them.
+LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
+PARAMETERIZATION = one_of(*LABELS)
 
 DATA: dict[str, Field] = {
     "data.dataset": Field("digits", one_of("digits", "mnist"), "source of the images"),
@@ -12,7 +13,7 @@ DATA: dict[str, Field] = {
     "data.num_test": Field(None, optional(integer(1)), "test images; None takes all"),
     "data.test_copies": Field(1, integer(1), "backgrounds on which each test image is placed"),
     "data.image_size": Field(8, integer(1), "side of the image, in pixels"),
-    "data.background_size": Field(8, integer(1), "side of the background it is in a corner of"),
+    "data.background_size": Field(8, integer(1), "side of the background, in pixels"),
     "data.noise": Field(0.0, number(0), "standard deviation of the background"),
 }
 
@@ -30,7 +31,7 @@ TRAINING: dict[str, Field] = {
     "optimizer": Field("momentum", one_of("sgd", "momentum", "adam"), "update rule"),
     "epochs": Field(40, integer(1), "passes over the training examples"),
     "schedule": Field("cosine", one_of("constant", "cosine"), "course of the rate"),
-    "warmup_epochs": Field(0.0, number(0), "how long the rate rises to its course"),
+    "warmup_epochs": Field(0.0, number(0), "epochs of warm-up"),
     "momentum": Field(0.9, number(0, 1), "mass of the momentum optimiser"),
     "max_replicas": Field(64, integer(1), "runs in one compiled program"),
 }

@@ -1,4 +1,4 @@
-"""The network of this room's experiments on digits, and how points that differ in numbers train."""
+"""The network of the experiments on digits, and the training of points as replicas."""
 
 import functools
 from collections.abc import Callable
@@ -16,6 +16,9 @@ from lsa_jax.experiments.lazy_rich import tasks
 from lsa_jax.experiments.lazy_rich.streams import Digits
 from lsa_jax.experiments.lazy_rich.tasks import TEST, TRAIN, DigitsTask
 from lsa_jax.models.model import Model
+from lsa_jax.models.scaled import FROZEN, network_params
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Outcome, with_last_measures, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.programs import init_key, split
 
@@ -24,10 +27,9 @@ NUM_CLASSES = 10
 
 def build(config: ml_collections.ConfigDict) -> Model:
     """Returns a point's network; the same one for equal settings, so that programs are shared."""
-    name = config.model.name
-    size = {"cnn": "channels", "mlp": "widths"}[name]
+    size = {"cnn": "channels", "mlp": "widths"}[config.model.name]
     own = {size: config.model[size], "parameterization": config.parameterization}
-    return _build(name, config.width_factor, **own)
+    return _build(config.model.name, config.width_factor, **own)
 
 
 @functools.cache
@@ -62,7 +64,7 @@ def optimizer_of(
 
     Args:
         config: the point's.
-        model: what is trained.
+        model: the trained one.
         task: its data.
         rate: at the end of the warm-up; may be traced.
         frozen: parts of the model's parameters that are not trained.
@@ -76,73 +78,71 @@ def optimizer_of(
     )
     name, factors = config.optimizer, model.rate_factors
     found = factors and split(factors(input_shape(config, task), name), frozen)[0]
-    return training.make_optimizer(
-        name,
-        schedule,
-        momentum=config.momentum,
-        rate_factors=found,
-    )
+    return training.make_optimizer(name, schedule, momentum=config.momentum, rate_factors=found)
 
 
 def train(
     group: list[Point],
     task: DigitsTask,
-    model: Model,
     rates: list[float],
-    loss: Callable,
     directory: Path,
     progress: Callable[[float], None],
-    frozen: tuple[str, ...] = (),
-    measuring: training.Measuring | None = None,
-) -> tuple[Any, training.History]:
-    """Trains a model at every point of a group at once.
+    *,
+    output_scale: float | None,
+    measures: tuple[str, ...],
+) -> list[Outcome]:
+    """Trains the network of a group at every point at once, and measures it.
 
     Args:
         group: points that differ in seed and rate alone.
         task: both splits.
-        model: of all.
         rates: one a point.
-        loss: `(outputs, targets) -> [n]`.
-        directory: where checkpoints go.
+        directory: of checkpoints.
         progress: called with the fraction done.
-        frozen: parts of the model's parameters that are not trained.
-        measuring: as `training.train` takes it; None measures nothing.
+        output_scale: alpha, which trains alpha (f - f_0), see `models.scaled`; infinite for the
+            linearisation, None trains f.
+        measures: of the network, see `training.measures`.
 
     Returns:
-        The trained parameters and the course of training, with an axis of points.
+        An outcome a point; failed where a loss was not finite.
     """
     config = group[0].config
+    model, frozen = (network := build(config)), ()
+    measuring = training.Measuring(measures, config.measured_examples, network.apply)
+    if output_scale is not None:
+        model, frozen = models.scaled(network, output_scale), FROZEN
+        own = functools.partial(network_params, output_scale=output_scale)
+        measuring = measuring._replace(network=own)
     replicas = {
         "data_key": jnp.stack([tasks.data_key(point.config) for point in group]),
         "rate": jnp.asarray(rates, jnp.float32),
     }
     test = tasks.source(config, TEST, task.test)
-    return training.train(
+    _, history = training.train(
         jnp.stack([run_key(point.config) for point in group]),
         model,
         tasks.source(config, TRAIN, task.train),
-        loss,
+        training.softmax_cross_entropy,
         lambda replica: optimizer_of(config, model, task, replica["rate"], frozen),
         epochs=config.epochs,
         batch_size=config.batch_size,
-        evaluation=training.Evaluation(
-            test, None, config.epochs, measuring=measuring or training.Measuring()
-        ),
+        evaluation=training.Evaluation(test, None, config.epochs, measuring=measuring),
         replicas=replicas,
         frozen=frozen,
         checkpoints=training.Checkpoints(directory, max(1, config.epochs // 4)),
         progress=progress,
     )
+    return with_test([outcome_of(history, replica) for replica in range(len(group))], task.test)
 
 
-def rows_of(history: training.History, replica: int) -> list[dict[str, Any]]:
-    """Returns the course of one replica, a row an epoch at which something was measured."""
-    return [
+def outcome_of(history: training.History, replica: int) -> Outcome:
+    """Returns the course of one replica with its losses, accuracies and measures at the end."""
+    rows = [
         {name: v[replica].item() if np.ndim(v) else v for name, v in row.items()}
         for row in history.rows
     ]
-
-
-def at_end(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Returns the losses and accuracies at the end of a course."""
-    return {n: value for n, value in rows[-1].items() if n.endswith(("_loss", "_accuracy"))}
+    if replica in history.failures:
+        return Outcome({}, rows, "failed", history.failures[replica])
+    metrics = {n: value for n, value in rows[-1].items() if n.endswith(("_loss", "_accuracy"))}
+    kept = None if history.outcomes is None else Outcomes(history.outcomes[replica])
+    return with_last_measures(Outcome(metrics, rows, outcomes=kept), history.measured)

@@ -1,28 +1,30 @@
-"""A search over what varies between replicas (learning rate, weight decay), pruned on the way.
+"""A search over learning rates and weight decays, pruned on the way.
 
-All candidates start from the same parameters and see the same batches. They are trained from rung
-to rung; at each, those that cannot win any more are dropped:
+All candidates start from the same parameters and see the same batches. SGD with momentum trains
+them from rung to rung. A rung drops
 
 * candidates whose loss was not finite at some step, or whose test error is not finite or above
   `hopeless`;
 * of the others, all but the `keep` with the least test error.
 
-The winner has the least test error of those that are finite at the last epoch. A search is a
-function of its arguments alone; it goes on from the last rung after a kill, and ends with the same
-bits.
+The winner has the least test error of the candidates that are finite at the last epoch. A search is
+a function of its arguments alone. After a kill it continues from the last rung and ends with the
+same bits.
 """
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 import optax
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
@@ -40,6 +42,9 @@ from lsa_jax.training.programs import (
 )
 from lsa_jax.training.segments import Checkpoints, run_segments
 
+# Learning rates and weight decays of all candidates, by name.
+Grid = dict[str, Float[np.ndarray, " c"]]
+
 
 class Rung(NamedTuple):
     """After so many epochs, at most `keep` candidates go on."""
@@ -52,18 +57,40 @@ class Plan(NamedTuple):
     """How candidates are trained and when they are compared.
 
     Attributes:
+        num_train: training examples.
+        num_test: test examples.
         epochs: passes over the training examples.
         batch_size: examples a step.
+        momentum: of SGD.
+        fall_epoch: epochs after which the learning rate is divided by 10.
         eval_every: epochs between evaluations; rungs and the last epoch are evaluated too.
         rungs: where candidates are dropped, epochs increasing.
-        hopeless: at a rung, a test error above it is as bad as one that is not finite.
+        hopeless: a rung drops candidates with a test error above it.
     """
 
+    num_train: int
+    num_test: int
     epochs: int
     batch_size: int
+    momentum: float
+    fall_epoch: int
     eval_every: int
     rungs: tuple[Rung, ...]
     hopeless: float
+
+    @classmethod
+    def of(
+        cls, config: ml_collections.ConfigDict, rungs: tuple[Rung, ...], hopeless: float
+    ) -> "Plan":
+        """Returns the plan of an experiment's settings, which have the other fields' names."""
+        settings = {name: config[name] for name in cls._fields if name not in ("rungs", "hopeless")}
+        settings["batch_size"] = min(config.batch_size, config.num_train)
+        return cls(**settings, rungs=rungs, hopeless=hopeless)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches an epoch; the last one may be smaller."""
+        return -(-self.num_train // self.batch_size)
 
     def evaluations(self) -> list[int]:
         """Returns the epochs, increasing, after which candidates are evaluated."""
@@ -72,7 +99,7 @@ class Plan(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """What a search found.
+    """Result of a search.
 
     Attributes:
         best: the winner's place among the candidates; None where none reached the end.
@@ -81,8 +108,8 @@ class SearchResult(NamedTuple):
         train_error: [e, candidates]; NaN from where a candidate was dropped.
         test_error: [e, candidates].
         trained: [candidates], epochs that each was trained for, to its last finite loss.
-        measured: of the winner, a row an epoch at which measures were taken.
-        cost: what measuring all candidates took; None where nothing was measured.
+        measured: measures of the winner, one row for each epoch at which they were taken.
+        cost: of measuring all candidates; None where nothing was measured.
     """
 
     best: int | None
@@ -96,10 +123,34 @@ class SearchResult(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """All candidates between two rungs, and which of them are still in the race."""
+    """All candidates between two rungs; `alive` marks the ones that are not dropped."""
 
     state: ReplicaState
     alive: Bool[np.ndarray, " c"]
+
+
+def make_grid(rates: Sequence[float], decays: Sequence[float]) -> Grid:
+    """Returns every learning rate with every weight decay."""
+    grid = np.array(list(itertools.product(rates, decays)))
+    return {"learning_rate": grid[:, 0], "weight_decay": grid[:, 1]}
+
+
+def momentum_with_decay(
+    learning_rate: Float[ArrayLike, ""],
+    weight_decay: Float[ArrayLike, ""],
+    *,
+    momentum: float,
+    fall_step: int,
+) -> optax.GradientTransformation:
+    """Returns SGD with momentum and weight decay, whose rate falls to a tenth after a step.
+
+    v <- momentum v + g + weight_decay theta and theta <- theta - rate v, both rates may be traced.
+    """
+    fall = optax.piecewise_constant_schedule(1.0, {fall_step: 0.1})
+    return optax.chain(
+        optax.add_decayed_weights(weight_decay),
+        optax.sgd(lambda step: learning_rate * fall(step), momentum=momentum),
+    )
 
 
 def squared_distance(
@@ -112,7 +163,7 @@ def squared_distance(
 def survivors(
     errors: Float[np.ndarray, " c"], finite: Bool[np.ndarray, " c"], keep: int, hopeless: float
 ) -> Bool[np.ndarray, " c"]:
-    """Returns who goes on from a rung; see the module. Ties go to the earlier candidate."""
+    """Returns which candidates pass a rung, see the module. Ties go to the earlier candidate."""
     fine = finite & np.isfinite(errors) & (np.nan_to_num(errors, nan=np.inf) <= hopeless)
     order = np.argsort(np.where(fine, errors, np.inf), kind="stable")[:keep]
     chosen = np.zeros(len(errors), bool)
@@ -121,16 +172,13 @@ def survivors(
 
 
 class Search:
-    """The compiled programs of one search; serves every start and data set of the same shapes."""
+    """Compiled programs of one search, for all starts and data sets of the same shapes."""
 
     def __init__(
         self,
         apply: Callable[[PyTree, Any], Array],
-        optimizer: Callable[[PyTree], optax.GradientTransformation],
         plan: Plan,
         *,
-        num_train: int,
-        num_test: int,
         frozen: tuple[str, ...] = (),
         fetch: Callable | None = None,
     ) -> None:
@@ -138,24 +186,16 @@ class Search:
 
         Args:
             apply: `(params, inputs) -> outputs [n, k]`, trained by the squared error.
-            optimizer: makes an optax transformation from one candidate's values.
-            plan: how long, and who is dropped when.
-            num_train: training examples.
-            num_test: test examples.
+            plan: how long, and when candidates are dropped.
             frozen: top-level entries of the parameters that stay.
-            fetch: as in `training.Source`; default: rows of a `Dataset`.
+            fetch: as in `training.Source`; None takes rows of a `Dataset`.
         """
-        self._plan = plan
-        self._optimizer = optimizer
-        self._frozen = frozen
+        self._apply, self._plan, self._frozen = apply, plan, frozen
         options = {} if fetch is None else {"fetch": fetch}
-        self._sources = {
-            "train": Source(None, num_train, **options),
-            "test": Source(None, num_test, **options),
-        }
-        self._apply = apply
-        self._steps_per_epoch = -(-num_train // plan.batch_size)
+        self._train = Source(None, plan.num_train, **options)
+        self._test = Source(None, plan.num_test, **options)
         self._programs: dict[int, tuple[ReplicaLayout, Callable]] = {}
+        self._distances = jax.jit(self._distances_of)
 
     def run(
         self,
@@ -163,7 +203,7 @@ class Search:
         start: PyTree,
         data: PyTree,
         test: PyTree,
-        candidates: dict[str, Float[np.ndarray, " c"]],
+        candidates: Grid,
         *,
         checkpoint_dir: Path | None = None,
         progress: Callable[[float], None] | None = None,
@@ -175,25 +215,22 @@ class Search:
         Args:
             key: draws the order of the examples, the same for all candidates.
             start: parameters that all candidates start from.
-            data: what `fetch` takes training batches from.
+            data: the arrays from which `fetch` takes training batches.
             test: the same for testing.
-            candidates: values by name, handed to `optimizer` one candidate at a time.
+            candidates: learning rates and weight decays.
             checkpoint_dir: where rungs are saved; None keeps nothing.
             progress: called with the fraction done.
             observe: called with the epoch and the parameters [candidates, ...] at each evaluation
-                of this call, not of those before a kill; copy what is to be kept, as the arrays
-                are written into.
+                of this call, not of those before a kill. The arrays are written into later: copy
+                them to keep them.
             measuring: how lazy or rich the candidates are, measured at evaluations.
-
-        Returns:
-            The winner and what was measured on the way.
         """
         plan, epochs = self._plan, self._plan.evaluations()
         keep = {rung.epoch: rung.keep for rung in plan.rungs}
         # Saved after each rung and at the end, by the number of the evaluation.
         marks = [i for i, e in enumerate(epochs, start=1) if e in keep or e == plan.epochs]
-        errors = np.full((2, len(epochs), len(next(iter(candidates.values())))), np.nan)
         begin, seconds = self._begin(start, candidates), []
+        errors = np.full((2, len(epochs), len(begin.alive)), np.nan)
         course = self._course(measuring, begin.state.params, data)
 
         def advance(now: _Candidates, segment: int) -> _Candidates:
@@ -218,31 +255,44 @@ class Search:
         now, _ = run_segments(begin, table, marks, advance, kept=Checkpoints(checkpoint_dir))
         final = np.where(now.alive, errors[1, -1], np.inf)
         best = int(np.argmin(final)) if now.alive.any() else None
-        trained = now.state.step // self._steps_per_epoch
+        trained = now.state.step // plan.steps_per_epoch
         measured = course.rows_of(best, "epoch") if course and best is not None else []
         cost = course and course.cost(seconds, len(epochs))
         return SearchResult(best, now.state.params, epochs, *errors, trained, measured, cost)
 
+    def distances(self, found: SearchResult, candidate: int, test: PyTree) -> Array:
+        """Returns a candidate's squared distance from the targets of each test example, [n]."""
+        return self._distances(jax.tree.map(lambda a: a[candidate], found.params), test)
+
+    def _distances_of(self, params: PyTree, test: PyTree) -> Array:
+        every = jnp.arange(self._plan.num_test)
+        inputs, targets = self._test.fetch(test, None, every, jnp.int32(0))
+        return squared_distance(self._apply(params, inputs), targets)
+
     def _course(self, measuring: Measuring, starts: PyTree, data: PyTree) -> Course | None:
-        """Returns what is measured of all candidates, on the same training examples."""
-        source, epochs = self._sources["train"], self._plan.epochs
+        """Returns the measures of all candidates, taken on the same training examples."""
+        plan = self._plan
 
         def fetch(replica: int, index: Array) -> Dataset:
-            return source.fetch(data, None, index, jnp.int32(0))
+            return self._train.fetch(data, None, index, jnp.int32(0))
 
-        marks, count = [0, *self._plan.evaluations()], source.num_examples
-        return course_of(measuring, self._apply, starts, fetch, count, marks, epochs * count)
+        marks, count = [0, *plan.evaluations()], plan.num_train
+        return course_of(measuring, self._apply, starts, fetch, count, marks, plan.epochs * count)
 
     def _prune(
         self, now: _Candidates, test_error: np.ndarray, epoch: int, keep: int | None
     ) -> _Candidates:
-        """Drops those that do not go on from a rung, or at the end those that are not finite."""
-        finite = now.alive & (now.state.step == epoch * self._steps_per_epoch)
+        """Drops candidates at a rung, and at the end the ones that are not finite."""
+        finite = now.alive & (now.state.step == epoch * self._plan.steps_per_epoch)
         limits = (len(finite), np.inf) if keep is None else (keep, self._plan.hopeless)
         return now._replace(alive=survivors(test_error, finite, *limits))
 
-    def _begin(self, start: PyTree, candidates: dict[str, np.ndarray]) -> _Candidates:
-        size = len(next(iter(candidates.values())))
+    def _optimizer(self, candidate: PyTree) -> optax.GradientTransformation:
+        fall_step = self._plan.fall_epoch * self._plan.steps_per_epoch
+        return momentum_with_decay(**candidate, momentum=self._plan.momentum, fall_step=fall_step)
+
+    def _begin(self, start: PyTree, candidates: Grid) -> _Candidates:
+        size = len(candidates["learning_rate"])
         one = {name: values[0] for name, values in candidates.items()}
         trained, _ = split(start, self._frozen)
         state = ReplicaState(start, self._optimizer(one).init(trained), jnp.int32(0), jnp.int32(0))
@@ -250,15 +300,15 @@ class Search:
         return _Candidates(stacked, np.ones(size, bool))
 
     def _advance(
-        self, now: _Candidates, errors: np.ndarray, candidates: dict[str, np.ndarray], given: PyTree
+        self, now: _Candidates, errors: np.ndarray, candidates: Grid, given: PyTree
     ) -> None:
-        """Trains and evaluates those that are alive, some at a time.
+        """Trains and evaluates the candidates that are alive, some at a time.
 
         Args:
             now: is written into.
             errors: [train and test, candidates], written into.
-            candidates: their values.
-            given: what all share: both data sets, how many epochs, the key of the order.
+            candidates: their learning rates and weight decays.
+            given: shared by all: both data sets, how many epochs, the key of the order.
         """
         alive = np.flatnonzero(now.alive)
         count = replicas_at_once(len(alive))
@@ -273,7 +323,7 @@ class Search:
                 jax.tree.leaves(now.state), jax.tree.leaves(state), strict=True
             ):
                 target[chosen] = values[: len(chosen)]
-            errors[:, chosen] = np.stack([row["train"], row["test"]])[:, : len(chosen)]
+            errors[:, chosen] = np.stack(row)[:, : len(chosen)]
 
     def _program(self, count: int) -> tuple[ReplicaLayout, Callable]:
         """Returns the program that advances so many candidates."""
@@ -285,12 +335,12 @@ class Search:
                 self._optimizer,
                 {"error": squared_distance},
                 self._plan.batch_size,
-                self._sources["test"].num_examples,
+                self._plan.num_test,
                 self._frozen,
                 layout,
             )
-            train_epoch = make_epoch(recipe, self._sources["train"])
-            measure = {n: make_evaluate(recipe, source) for n, source in self._sources.items()}
+            train_epoch = make_epoch(recipe, self._train)
+            on_train, on_test = (make_evaluate(recipe, of) for of in (self._train, self._test))
 
             def advance(
                 state: ReplicaState,
@@ -299,15 +349,12 @@ class Search:
                 test: PyTree,
                 num_epochs: Array,
                 key: Array,
-            ) -> tuple[ReplicaState, dict[str, Array]]:
+            ) -> tuple[ReplicaState, tuple[Array, Array]]:
                 state = lax.fori_loop(
                     0, num_epochs, lambda _, s: train_epoch(s, key, candidate, data)[0], state
                 )
-                errors = {
-                    "train": measure["train"](state, candidate, data)[0]["error"],
-                    "test": measure["test"](state, candidate, test)[0]["error"],
-                }
-                return state, errors
+                train_error = on_train(state, candidate, data)[0]["error"]
+                return state, (train_error, on_test(state, candidate, test)[0]["error"])
 
             self._programs[count] = (layout, layout.map(advance, 2))
         return self._programs[count]

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import scipy.stats
 
+from lsa_jax.reporting import files
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.samples import Sample, Statistic, ends, half_length, variance
 
@@ -15,14 +17,27 @@ from lsa_jax.reporting.samples import Sample, Statistic, ends, half_length, vari
 _LEAST = 1e-30
 
 
+def histories(workdir: Path, runs: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Returns the rows of all runs' histories, after some columns of the runs themselves."""
+    parts = [
+        pd.DataFrame(files.read_metrics(workdir, run["id"])).assign(**{n: run[n] for n in columns})
+        for run in runs.to_dict("records")
+    ]
+    if not parts:
+        return pd.DataFrame()
+    rows = pd.concat(parts, ignore_index=True)
+    return rows[[*columns, *rows.columns.drop(list(columns))]]
+
+
 def of_seeds(own: Runs, column: str, error: Callable[[int], float]) -> Sample:
-    """Returns a column by seed, for one seed with the error that its test examples give it."""
+    """Returns a column by seed, for one seed with the error due to its test examples."""
     counts = own.finished["num_test"]
+    count = int(counts.min()) if len(counts) else None
     return Sample(
         own.by_seed(column),
         shared=False,
-        error=error(int(counts.min())) if len(counts) else 0.0,
-        count=int(counts.min()) if len(counts) else None,
+        error=error(count) if count else 0.0,
+        count=count,
         lost=own.lost(column),
         equal=own.equal_seeds(),
     )
@@ -33,20 +48,21 @@ def by_cell(
 ) -> dict[tuple, Sample]:
     """Returns errors at several settings, on a logarithmic scale.
 
-    One seed has the error of its test examples: the mean square of n normal numbers varies by
-    sqrt(2 / n) of itself. Several seeds have Student's interval.
+    One seed has the error due to its test examples, several seeds have Student's interval.
 
     Args:
         own: the runs.
         by: columns of the settings, such as the width.
         column: of the errors.
-        best: whether each may be the best of all by luck, for which Bonferroni's correction allows.
+        best: whether the best of all settings is of interest: Bonferroni's correction allows for
+            the choice.
         chosen: candidates; each seed uses the one with its least test error.
     """
     groups, samples = list(own.finished.groupby(list(by), dropna=False)), {}
     tries = len(groups) if best else 1
     for key, rows in groups:
-        cell = of_seeds(own._replace(finished=rows), column, lambda count: (2 / count) ** 0.5)
+        runs = own._replace(finished=rows)
+        cell = of_seeds(runs, column, lambda count, r=runs: _relative_error(r, column, count))
         cell = cell._replace(values=np.log(cell.values.clip(lower=_LEAST)), scale="log")
         if len(cell.values):
             samples[key] = _corrected(cell, tries, chosen) if tries * chosen > 1 else cell
@@ -60,17 +76,16 @@ def decisive(
     *,
     column: str = "test_error",
     chosen: int = 1,
-    **settings: object,
+    **settings: Any,
 ) -> Statistic:
     """Returns the error that decides a claim about the errors at several settings.
 
-    That is one whose whole interval is on the side where it decides by itself, such as below a
-    bound that all are to be above; else one whose interval contains the bound; else the one that
-    comes nearest to it.
+    The first that exists of: an error whose whole interval decides by itself, such as below a bound
+    that all are claimed to be above; an error whose interval contains the bound; the nearest error.
 
     Args:
         by: as in `by_cell`; likewise `column` and `chosen`.
-        claim: about all errors, or about one or more, which may be the best by luck.
+        claim: about all errors, or about the best of them.
         bound: of the claim.
         column: see `by`.
         chosen: see `by`.
@@ -92,8 +107,24 @@ def decisive(
     return statistic
 
 
+def _relative_error(runs: Runs, column: str, count: int) -> float:
+    """Returns the standard error of a mean squared error of so many test examples, over itself.
+
+    That of the kept errors; without them, sqrt(2 / n) as for squares of n normal numbers. The best
+    epoch's errors are not kept.
+    """
+    rows = runs.finished
+    ids = rows["id"] if "id" in rows and column != "least_error" else []
+    kept = [
+        np.square(runs.outcomes[one].values, dtype=float) for one in ids if one in runs.outcomes
+    ]
+    if not kept or len(kept) < len(rows):
+        return (2 / count) ** 0.5
+    return float(np.mean([own.std() / max(own.mean(), _LEAST) / len(own) ** 0.5 for own in kept]))
+
+
 def _corrected(sample: Sample, tries: int, chosen: int) -> Sample:
-    """Returns one of several samples, whose seeds each chose a candidate, with a wider interval.
+    """Widens the interval of one of several samples, whose seeds each chose a candidate.
 
     The choice makes the error of every seed too small, so its allowance does not shrink with seeds.
     """

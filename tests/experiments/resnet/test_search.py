@@ -1,33 +1,25 @@
-"""A search trains as its parts would alone, drops by its rule, and survives a kill."""
+"""A search trains as plain momentum would, drops by its rule, and survives a kill."""
 
 import itertools
 from types import SimpleNamespace
 
 import jax
+import ml_collections
 import numpy as np
 import pytest
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet import search as search_module
-from lsa_jax.experiments.resnet.momentum import momentum_with_decay
-from lsa_jax.experiments.resnet.search import (
-    Plan,
-    Rung,
-    Search,
-    survivors,
-)
+from lsa_jax.experiments.resnet.search import Plan, Rung, Search, make_grid, survivors
 from lsa_jax.training import Measuring, checkpoints, measures
 from lsa_jax.training import measuring as measuring_module
 
-PLAN = Plan(epochs=6, batch_size=8, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)
+SIZES = {"num_train": 8, "num_test": 8, "batch_size": 8, "momentum": 0.9, "fall_epoch": 4}
+PLAN = Plan(**SIZES, epochs=6, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)
 GRID = {
-    "learning_rate": np.array([0.01, 0.05, 0.1, 1e6], np.float32),
-    "weight_decay": np.array([0.5, 0.1, 0.0, 0.0], np.float32),
+    "learning_rate": np.array([0.01, 0.05, 0.1, 1e6]),
+    "weight_decay": np.array([0.5, 0.1, 0.0, 0.0]),
 }
-
-
-def linear(params, inputs):
-    return inputs @ params["w"]
 
 
 def examples(seed):
@@ -38,15 +30,12 @@ def examples(seed):
 
 @pytest.fixture(scope="module")
 def search():
-    def rule(candidate):
-        return momentum_with_decay(**candidate, momentum=0.9, fall_step=4, fall_factor=0.1)
-
-    return Search(linear, rule, PLAN, num_train=8, num_test=8)
+    return Search(lambda params, inputs: inputs @ params["w"], PLAN)
 
 
-def run(search, **options):
+def run(search, grid=GRID, **options):
     start = {"w": np.zeros((3, 1), np.float32)}
-    return search.run(jax.random.key(0), start, examples(0), examples(1), GRID, **options)
+    return search.run(jax.random.key(0), start, examples(0), examples(1), grid, **options)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +43,26 @@ def found(search):
     return run(search)
 
 
-def test_survivors_are_the_best_of_those_that_are_fine():
+@pytest.fixture
+def killed(monkeypatch):
+    """Returns a function that kills a call after its first checkpoint."""
+
+    def kill(call):
+        save = checkpoints.save
+
+        def save_and_die(*arguments):
+            save(*arguments)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(checkpoints, "save", save_and_die)
+            with pytest.raises(KeyboardInterrupt):
+                call()
+
+    return kill
+
+
+def test_survivors_are_the_best_of_the_finite_ones():
     errors = np.array([3.0, np.nan, 1.0, 2.0, 0.5, 1.0])
     finite = np.array([True, True, True, True, False, True])
     assert survivors(errors, finite, 2, 10.0).tolist() == [False, False, True, False, False, True]
@@ -62,7 +70,18 @@ def test_survivors_are_the_best_of_those_that_are_fine():
     assert not survivors(errors, np.zeros(6, bool), 2, 10.0).any()
 
 
-def test_candidates_take_the_steps_of_momentum_with_decay(found):
+def test_every_rate_is_tried_with_every_decay():
+    grid = make_grid((0.5, 0.25), (0.0, 0.125, 0.0625))
+    pairs = zip(grid["learning_rate"], grid["weight_decay"], strict=True)
+    assert list(pairs) == list(itertools.product((0.5, 0.25), (0.0, 0.125, 0.0625)))
+
+
+def test_a_plan_has_the_settings_of_its_experiment_and_no_batch_beyond_the_examples():
+    config = ml_collections.ConfigDict(PLAN._asdict() | {"batch_size": 64})
+    assert Plan.of(config, PLAN.rungs, PLAN.hopeless) == PLAN
+
+
+def test_candidates_take_the_steps_of_momentum_with_decay(search, found):
     x, y = examples(0)
     for place in np.flatnonzero(found.trained == 6):
         w, v = np.zeros((3, 1)), np.zeros((3, 1))
@@ -71,8 +90,14 @@ def test_candidates_take_the_steps_of_momentum_with_decay(found):
             v = 0.9 * v + x.T @ (x @ w - y) / 8 + GRID["weight_decay"][place] * w
             w = w - rate * v
         np.testing.assert_allclose(found.params["w"][place], w, rtol=1e-4, atol=1e-5)
-        error = np.mean(np.sum((x @ w - y) ** 2, axis=1))
-        np.testing.assert_allclose(found.train_error[-1, place], error, rtol=1e-3)
+        for errors, (own_x, own_y) in (
+            (found.train_error, (x, y)),
+            (found.test_error, examples(1)),
+        ):
+            squares = np.sum((own_x @ w - own_y) ** 2, axis=1)
+            np.testing.assert_allclose(errors[-1, place], squares.mean(), rtol=1e-3)
+        distances = search.distances(found, int(place), examples(1))
+        np.testing.assert_allclose(distances, squares, rtol=1e-3, atol=1e-6)
 
 
 def test_losers_and_diverged_candidates_are_dropped_at_the_rung(found):
@@ -82,22 +107,75 @@ def test_losers_and_diverged_candidates_are_dropped_at_the_rung(found):
     assert found.best == np.nanargmin(found.test_error[-1])
 
 
-def test_a_candidate_that_diverged_counts_no_epochs_after_that(search):
-    plan = PLAN._replace(rungs=())
-
-    def rule(candidate):
-        return momentum_with_decay(**candidate, momentum=0.9, fall_step=4, fall_factor=0.1)
-
-    grid = GRID | {"learning_rate": np.array([0.01, 0.05, 0.1, 1e30], np.float32)}
-    start = {"w": np.zeros((3, 1), np.float32)}
-    search = Search(linear, rule, plan, num_train=8, num_test=8)
-    found = search.run(jax.random.key(0), start, examples(0), examples(1), grid)
+def test_a_candidate_that_diverged_counts_no_epochs_after_that():
+    grid = GRID | {"learning_rate": np.array([0.01, 0.05, 0.1, 1e30])}
+    found = run(Search(lambda p, x: x @ p["w"], PLAN._replace(rungs=())), grid)
     assert found.trained[:3].tolist() == [6, 6, 6] and found.trained[3] < 3
 
 
-def test_measures_are_of_the_winner_and_change_nothing(search, found, tmp_path, monkeypatch):
-    names = ("weight_movement", "kernel_distance", "target_alignment")
-    measuring = Measuring(names, 8)
+def affine(grid, plan, targets=(1.0, 1.0), **options):
+    """Returns a search from w = b = 0 on equal examples: any batch has the same gradient."""
+    search = Search(lambda p, x: x @ p["w"] + p["b"], plan, **options)
+    data, test = (
+        Dataset(np.ones((n, 1), np.float32), np.full((n, 1), target, np.float32))
+        for n, target in zip((plan.num_train, plan.num_test), targets, strict=True)
+    )
+    columns = dict(zip(GRID, np.array(grid).T, strict=True))
+    start = {name: np.zeros((1, 1), np.float32) for name in "wb"}
+    return search.run(jax.random.key(0), start, data, test, columns)
+
+
+@pytest.mark.parametrize(("num_train", "steps"), [(10, 3), (8, 2)])
+def test_the_rate_falls_to_a_tenth_after_so_many_whole_epochs(num_train, steps):
+    """An epoch of 10 examples in batches of 4 has three steps, the last of which is smaller."""
+    plan = PLAN._replace(num_train=num_train, batch_size=4, momentum=0.5, fall_epoch=2, epochs=4)
+    plan, grid = plan._replace(eval_every=1, rungs=()), [(0.3, 0.0), (0.1, 0.5)]
+    found = affine(grid, plan, frozen=("b",))
+    for place, (rate, decay) in enumerate(grid):
+        w, v, errors = 0.0, 0.0, []
+        for step in range(4 * steps):
+            v = 0.5 * v + (w - 1) + decay * w
+            w -= (rate if step < 2 * steps else rate / 10) * v
+            errors.append((w - 1) ** 2)
+        expected = errors[steps - 1 :: steps]
+        np.testing.assert_allclose(found.test_error[:, place], expected, rtol=1e-3, atol=1e-7)
+        np.testing.assert_allclose(found.params["w"][place], [[w]], rtol=1e-4)
+
+
+def test_frozen_parameters_stay_and_batches_are_fetched():
+    plan = PLAN._replace(epochs=1, eval_every=1, rungs=())
+
+    def doubled(data, replica, index, epoch):
+        return Dataset(2 * data.inputs[index], data.targets[index])
+
+    for options, moved in (
+        ({"frozen": ("b",)}, (0.1, 0.0)),
+        ({}, (0.1, 0.1)),
+        ({"fetch": doubled}, (0.2, 0.1)),
+    ):
+        params = affine([(0.1, 0.0)], plan, **options).params
+        assert (params["w"].item(), params["b"].item()) == pytest.approx(moved)
+
+
+def test_rungs_and_the_winner_are_decided_by_the_test_error_of_their_epoch():
+    """w after t steps is 1 - (1 - rate)^t; 1/2 is best on test examples, 1 on training examples."""
+    rates = np.array([0.05, 0.12, 0.3, 0.9])
+    plan = PLAN._replace(momentum=0.0, fall_epoch=100)
+    found = affine([(rate, 0.0) for rate in rates], plan, targets=(1.0, 0.5), frozen=("b",))
+    after = {t: 1 - (1 - rates) ** t for t in (2, 3, 6)}
+    distance = {t: np.abs(w - 0.5) for t, w in after.items()}
+    assert [int(np.argmin(distance[t])) for t in (2, 3, 6)] == [2, 2, 1]
+    assert found.trained.tolist() == [2, 6, 6, 2] and found.best == 1
+    for place, t in enumerate((2, 3, 6)):
+        np.testing.assert_allclose(found.test_error[place, 1:3], distance[t][1:3] ** 2, atol=1e-5)
+        expected = (after[t][1:3] - 1) ** 2
+        np.testing.assert_allclose(found.train_error[place, 1:3], expected, atol=1e-5)
+
+
+def test_measures_are_of_the_winner_and_change_nothing(
+    search, found, tmp_path, killed, monkeypatch
+):
+    measuring = Measuring(("weight_movement", "kernel_distance", "target_alignment"), 8)
     again = run(search, measuring=measuring)
     for name in ("train_error", "test_error", "trained"):
         np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
@@ -111,48 +189,24 @@ def test_measures_are_of_the_winner_and_change_nothing(search, found, tmp_path, 
     for row in again.measured:
         assert row["kernel_distance"] == pytest.approx(0, abs=1e-6)
         assert row["target_alignment"] == pytest.approx(float(alignment), rel=1e-4)
-    # Dropped candidates are not measured any more, and a killed search has all measures.
-    save, killed = checkpoints.save, []
-
-    def save_and_die(*arguments):
-        save(*arguments)
-        killed.append(arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoints, "save", save_and_die)
-    with pytest.raises(KeyboardInterrupt):
-        run(search, measuring=measuring, checkpoint_dir=tmp_path)
-    monkeypatch.undo()
-    seen = []
-    measure = measures.measure
+    # Dropped candidates are no longer measured, and a killed search has all measures.
+    killed(lambda: run(search, measuring=measuring, checkpoint_dir=tmp_path))
+    seen, measure = [], measures.measure
     monkeypatch.setattr(measures, "measure", lambda *a: seen.append(a) or measure(*a))
     resumed = run(search, measuring=measuring, checkpoint_dir=tmp_path)
-    assert resumed.measured == again.measured and len(killed) == 1
-    assert len(seen) == 2  # of the two that go on to the end
+    assert resumed.measured == again.measured and len(seen) == 2
 
 
 def test_measures_cost_their_share_of_the_time_of_training(search, monkeypatch):
     ticks = itertools.count(1000.0)
-    clock = SimpleNamespace(monotonic=lambda: next(ticks))
-    monkeypatch.setattr(search_module, "time", clock)
-    monkeypatch.setattr(measuring_module, "time", clock)
+    for module in (search_module, measuring_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     cost = run(search, measuring=Measuring(("weight_movement",), 8)).cost
     assert cost.share == 1  # one tick each: three measurements, three stretches of training
 
 
-def test_a_search_that_was_killed_after_a_rung_ends_with_the_same_bits(
-    search, found, tmp_path, monkeypatch
-):
-    save = checkpoints.save
-
-    def save_and_die(*arguments):
-        save(*arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(checkpoints, "save", save_and_die)
-    with pytest.raises(KeyboardInterrupt):
-        run(search, checkpoint_dir=tmp_path)
-    monkeypatch.undo()
+def test_a_search_killed_after_a_rung_ends_with_the_same_bits(search, found, tmp_path, killed):
+    killed(lambda: run(search, checkpoint_dir=tmp_path))
     again = run(search, checkpoint_dir=tmp_path)
     assert again.best == found.best
     np.testing.assert_array_equal(again.test_error, found.test_error)

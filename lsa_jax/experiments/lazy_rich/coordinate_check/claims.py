@@ -7,6 +7,7 @@ grows with it; in the NTK parameterisation SGD moves features the less the wider
 from collections.abc import Sequence
 
 import ml_collections
+import pandas as pd
 
 from lsa_jax.reporting.claims import Claim
 from lsa_jax.reporting.conditions import enough, shown
@@ -21,47 +22,46 @@ _ITEM = "slope of log change against log width"
 _WIDTHS = enough("width_factor", 3, "three widths or more")
 
 
+def layers(table: pd.DataFrame) -> list[str]:
+    """Returns the columns of changes, the outputs' last."""
+    found = [name for name in table if name.startswith("change/")]
+    return sorted(found, key=lambda name: name == "change/outputs")
+
+
 def make_claims(config: ml_collections.ConfigDict, layers: Sequence[str]) -> list[Claim]:
-    """Returns the claims of each update rule.
+    """Returns the claims of each update rule, about the changes of `layers`."""
+    return [claim for rule in config.sweep.optimizer for claim in _claims_of(rule, layers)]
 
-    Args:
-        config: of the sweep.
-        layers: columns of the layers' changes, the outputs' last.
-    """
-    claims = []
-    for rule in config.sweep.optimizer:
 
-        def slope_of(layer: str, name: str, rule: str = rule) -> Statistic:
-            return slope(layer, "width_factor", optimizer=rule, parameterization=name)
+def _claims_of(rule: str, layers: Sequence[str]) -> list[Claim]:
+    def slope_of(layer: str, name: str) -> Statistic:
+        return slope(layer, "width_factor", optimizer=rule, parameterization=name)
 
-        control = Claim(
-            item=f"{_ITEM}, standard, {rule}, outputs",
-            statistic=slope_of(layers[-1], "standard"),
-            above=STEEP,
-            conditions=(_WIDTHS,),
+    control = Claim(
+        item=f"{_ITEM}, standard, {rule}, outputs",
+        statistic=slope_of(layers[-1], "standard"),
+        above=STEEP,
+        conditions=(_WIDTHS,),
+    )
+    # Where all parameterisations are alike, it is not muP that makes the slope flat.
+    conditions = (_WIDTHS, shown(control, "the standard parameterisation is not flat"))
+    flat = [
+        Claim(
+            item=f"{_ITEM}, muP, {rule}, {layer.removeprefix('change/')}, within {FLAT:g}",
+            statistic=slope_of(layer, "mup"),
+            paper=0.0,
+            within=FLAT,
+            seed_sd=0.05,
+            conditions=conditions,
         )
-        # Where all parameterisations are alike, it is not muP that makes the slope flat.
-        conditions = (_WIDTHS, shown(control, "the standard parameterisation is not flat"))
-        claims.append(control)
-        claims += [
-            Claim(
-                item=f"{_ITEM}, muP, {rule}, {layer.removeprefix('change/')}, within {FLAT:g}",
-                statistic=slope_of(layer, "mup"),
-                paper=0.0,
-                within=FLAT,
-                seed_sd=0.05,
-                conditions=conditions,
-            )
-            for layer in layers
-        ]
-        if rule == "sgd":
-            features = [slope_of(layer, "ntk") for layer in layers[:-1]]
-            claims.append(
-                Claim(
-                    item=f"{_ITEM}, NTK, sgd, mean of features",
-                    statistic=mean_of(features),
-                    below=-STEEP,
-                    conditions=conditions,
-                )
-            )
-    return claims
+        for layer in layers
+    ]
+    if rule != "sgd":
+        return [control, *flat]
+    falls = Claim(
+        item=f"{_ITEM}, NTK, sgd, mean of features",
+        statistic=mean_of([slope_of(layer, "ntk") for layer in layers[:-1]]),
+        below=-STEEP,
+        conditions=conditions,
+    )
+    return [control, *flat, falls]

@@ -1,8 +1,8 @@
-"""The coordinate check: how much activations change in a few steps, at growing width.
+"""The coordinate check: change of activations in a few steps, at growing width.
 
-Yang et al., Tensor Programs V (arXiv 2203.03466), appendix D.1: in muP as much at any width. What
-is trained is f - f_0, as everywhere in this room: the outputs at the start fall with the width in
-muP, and narrow networks would differ by what they have to undo.
+Yang et al., Tensor Programs V (arXiv 2203.03466), appendix D.1: in muP as much at any width. The
+trained function is f - f_0: the outputs at the start fall with the width in muP, and narrow
+networks would have more to undo.
 """
 
 from collections.abc import Callable
@@ -27,22 +27,24 @@ from lsa_jax.training.measuring import Course, course_of
 
 
 def rate_of(config: ml_collections.ConfigDict) -> float:
-    """Returns a point's learning rate: of its width it does not know."""
+    """Returns a point's learning rate, independent of its width."""
     rate = config.rates[config.optimizer]
     scaled = config.parameterization == "ntk" and config.optimizer == "sgd"
     return rate * config.ntk_factor if scaled else rate
 
 
 class Check(NamedTuple):
-    """What came out at a point: the change of each layer, and the parameters that it is between."""
+    """The change of each layer at a point, between these two parameters."""
 
     change: dict[str, Array]
     start: Any
     params: Any
 
 
-def _checks(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
-    """Returns the compiled `(run key, data key) -> Check`."""
+def make_check(
+    config: ml_collections.ConfigDict, task: DigitsTask
+) -> Callable[[Array, Array], Check]:
+    """Returns the compiled function of a run key and a data key."""
     model, shape = networks.build(config), networks.input_shape(config, task)
     factors = model.rate_factors and model.rate_factors(shape, config.optimizer)
     optimizer = training.make_optimizer(config.optimizer, rate_of(config), rate_factors=factors)
@@ -77,7 +79,7 @@ def _checks(config: ml_collections.ConfigDict, task: DigitsTask) -> Callable:
 
 
 def _course(group: list[Point], task: DigitsTask, checks: list[Check]) -> Course | None:
-    """Returns what is measured at the start and after the last step; None if nothing."""
+    """Returns the measures at the start and after the last step; None if there are none."""
     config = group[0].config
     if not config.measures:
         return None
@@ -114,7 +116,7 @@ def run(
     """Takes a few steps at every point of a group, one after the other."""
     del directory  # a few steps are taken again
     task, found = tasks.task_of(group[0], data), []
-    check = _checks(group[0].config, task)
+    check = make_check(group[0].config, task)
     for done, point in enumerate(group, start=1):
         found.append(check(networks.run_key(point.config), tasks.data_key(point.config)))
         progress(done / len(group))

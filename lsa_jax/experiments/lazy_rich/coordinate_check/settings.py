@@ -1,10 +1,8 @@
 """Settings: the change of activations in a few steps, by width and parameterisation."""
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
 
 OPTIMIZERS = ("sgd", "adam")
 _OPTIMIZER = one_of(*OPTIMIZERS)
@@ -16,10 +14,10 @@ FIELDS: dict[str, Field] = {
     **DATA,
     **NETWORK,
     "steps": Field(4, integer(1), "updates before activations are compared with the start"),
-    "rates.sgd": Field(0.05, number(0, above=True), "rate at width factor 1"),
-    "rates.adam": Field(0.001, number(0, above=True), "likewise"),
+    "rates.sgd": Field(0.05, number(0, above=True), "rate of SGD at any width"),
+    "rates.adam": Field(0.001, number(0, above=True), "rate of Adam at any width"),
     "ntk_factor": Field(
-        20.0, number(0, above=True), "what SGD's rate is multiplied by in the NTK parameterisation"
+        20.0, number(0, above=True), "factor of SGD's rate in the NTK parameterisation"
     ),
     **measure_fields(),
     # The axes of the sweep.
@@ -31,12 +29,4 @@ FIELDS: dict[str, Field] = {
     "sweep.seed": Field(tuple(range(16)), tuple_of(integer(0)), "seeds"),
 }
 
-
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: update rule x parameterisation x width x seed."""
-    names = ("optimizer", "parameterization", "width_factor", "seed")
-    return product({name: config.sweep[name] for name in names})
-
-
-SETTINGS = Settings(FIELDS, sweep)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, product_of("optimizer", "parameterization", "width_factor", "seed"))

@@ -3,16 +3,15 @@
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
 
-# Who learns: the network; its linearisation at the start, trained likewise; its NTK, exactly.
+# The network; its linearisation at the start, trained likewise; its NTK at the start, exactly.
 LEARNERS = ("network", "linearized", "ntk_finite")
 _ALPHA = number(0, above=True)
 _RATE = "rate at factor 1 and an output scale of 1 or more; see rate_of in the experiment"
 
-# What the report is about; more may be asked for.
+# Measures in the report; a sweep may have more.
 MEASURES = (
     "kernel_distance",
     "target_alignment",
@@ -29,7 +28,7 @@ FIELDS: dict[str, Field] = {
     "title": Field("From lazy to rich", text(), "heading of the report"),
     "learner": Field("network", one_of(*LEARNERS), "who learns"),
     "output_scale": Field(1.0, _ALPHA, "alpha: what is trained is alpha (f - f_0)"),
-    "dial": Field("output_scale", one_of("output_scale", "width"), "which curve a point is of"),
+    "dial": Field("output_scale", one_of("output_scale", "width"), "the curve of a point"),
     **DATA,
     **NETWORK,
     **TRAINING,
@@ -60,35 +59,33 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the points of both curves: network by output scale, and by width; their kernels."""
     axes, points = config.sweep, []
 
-    def add(dial: str, learner: str, parameterization: str, width: int, scale: float) -> None:
-        own = {"dial": dial, "learner": learner, "parameterization": parameterization}
-        sizes = {"width_factor": width, "output_scale": scale}
-        points.extend({**own, **sizes, "seed": seed} for seed in axes.seed)
+    def add(
+        dial: str, learner: str, name: str, widths: tuple = (1,), scales: tuple = (1.0,)
+    ) -> None:
+        own = {"dial": (dial,), "learner": (learner,), "parameterization": (name,)}
+        sizes = {"width_factor": widths, "output_scale": scales}
+        points.extend(product({**own, **sizes, "seed": axes.seed}))
 
-    for parameterization in axes.of_scale:
-        for scale in axes.output_scale:
-            add("output_scale", "network", parameterization, 1, scale)
+    for name in axes.of_scale:
+        add("output_scale", "network", name, scales=axes.output_scale)
         for learner in LEARNERS[1:]:
-            add("output_scale", learner, parameterization, 1, 1.0)
-    for parameterization in axes.of_width:
-        for width in axes.width_factor:
-            add("width", "network", parameterization, width, 1.0)
+            add("output_scale", learner, name)
+    for name in axes.of_width:
+        add("width", "network", name, widths=axes.width_factor)
     return points
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    if not set(MEASURES) <= set(config.measures):
-        raise InputError(
-            f"config.measures is {config.measures!r}; accepted: {MEASURES!r}, which the report is "
-            "about, and more"
-        )
-    if config.data.image_size > config.data.background_size:
-        raise InputError(
-            f"config.data.image_size is {config.data.image_size}; accepted: at most "
-            f"config.data.background_size, which is {config.data.background_size}"
-        )
+RULES = (
+    Rule(
+        "measures",
+        lambda c: set(MEASURES) <= set(c.measures),
+        f"{MEASURES!r}, which the report is about, and more",
+    ),
+    Rule(
+        "data.image_size",
+        lambda c: c.data.image_size <= c.data.background_size,
+        "at most config.data.background_size, which is {c.data.background_size}",
+    ),
+)
 
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, sweep, RULES)

@@ -7,11 +7,8 @@ the least of each seed's points, or of a parabola through three of them, is off 
 on made-up curves, and this by half as much at most. Its error is the jackknife's over seeds.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
 from lsa_jax.reporting.statistics import jackknife
 
@@ -21,7 +18,7 @@ DEGREE, DEPTH = 4, 1.5
 def curve(table: pd.DataFrame, name: str, width: int | np.integer) -> pd.DataFrame:
     """Returns the logarithm of the final training loss: a row a seed, a column log2 of a rate.
 
-    NaN where a run left the finite numbers.
+    NaN where a run diverged.
     """
     own = table[(table["parameterization"] == name) & (table["width_factor"] == width)]
     heights = np.log(np.maximum(own["train_loss"], 1e-12))
@@ -30,20 +27,17 @@ def curve(table: pd.DataFrame, name: str, width: int | np.integer) -> pd.DataFra
     return wide.pivot(index="seed", columns="octaves", values="height").sort_index(axis=1)
 
 
-def best_rate(
-    octaves: Float[np.ndarray, " rates"], heights: Float[np.ndarray, "seeds rates"]
-) -> float:
+def best_rate(heights: pd.DataFrame) -> float:
     """Returns log2 of the rate at which the mean of heights over seeds is least.
 
     Args:
-        octaves: log2 of the rates, increasing.
-        heights: logarithms of the losses; a rate at which one is not finite has no mean.
+        heights: as `curve` returns them; a rate at which one is not finite has no mean.
 
     Returns:
-        Where the fitted polynomial is least, within the rates that it is fitted to; not-a-number
-        where all rates have one loss, or none has a mean.
+        Where the fitted polynomial is least, within the rates that it is fitted to; NaN where all
+        rates have one loss, or none has a mean.
     """
-    means = heights.mean(axis=0)
+    octaves, means = heights.columns.to_numpy(float), heights.to_numpy().mean(axis=0)
     means[~np.isfinite(means)] = np.inf
     finite = means[np.isfinite(means)]
     if not len(finite) or np.ptp(finite) == 0:
@@ -64,17 +58,12 @@ def best_rate(
     return float(fine[np.argmin(np.polyval(fitted, fine - middle))])
 
 
-def best_of(curves: Sequence[pd.DataFrame]) -> Float[np.ndarray, " curves"]:
-    """Returns log2 of the best rate of each curve."""
-    return np.array([best_rate(c.columns.to_numpy(), c.to_numpy()) for c in curves])
-
-
 def best_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Returns `octaves`, log2 of the best rate, and its `error`, by parameterisation and width."""
     keys, rows = ["parameterization", "width_factor"], []
     for key, _ in table.groupby(keys, sort=False):
         own = curve(table, *key)
-        values = jackknife(list(own.index), lambda kept, o=own: best_of([o.loc[kept]])[0])
+        values = jackknife(list(own.index), lambda kept, own=own: best_rate(own.loc[kept]))
         error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-        rows.append({**dict(zip(keys, key, strict=True)), "octaves": values.mean(), "error": error})
+        rows.append((*key, values.mean(), error))
     return pd.DataFrame(rows, columns=[*keys, "octaves", "error"])

@@ -1,10 +1,12 @@
 """Claims on learning rates, stated before any run."""
 
+from collections.abc import Callable
+
 import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lazy_rich.learning_rates.best import best_of, curve
+from lsa_jax.experiments.lazy_rich.learning_rates.best import best_rate, curve
 from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import enough, shown
 from lsa_jax.reporting.runs import Runs
@@ -23,8 +25,14 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     item = f"factors of 2 of the best rate, width factor {widths[0]:g} to {widths[1]:g}"
 
     def conditions(name: str) -> tuple[Condition, ...]:
-        two = enough("width_factor", 2, "two widths", parameterization=name)
-        return (two, _inside(name, widths), _learns(name, widths))
+        at_both = (
+            ("the best rate lies within the swept rates", _at_an_end),
+            ("both widths learn", _learns_nothing),
+        )
+        return (
+            enough("width_factor", 2, "two widths", parameterization=name),
+            *(Condition(words, _of_widths(name, widths, unmet)) for words, unmet in at_both),
+        )
 
     falls = Claim(
         item=f"{item}, standard",
@@ -45,10 +53,6 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     return [falls, stays]
 
 
-def _curves(runs: Runs, name: str, widths: tuple[int, int]) -> list[pd.DataFrame]:
-    return [curve(runs.finished, name, width) for width in dict.fromkeys(widths)]
-
-
 def _shift(name: str, widths: tuple[int, int]) -> Statistic:
     """Returns the statistic of log2 of the best rate, widest minus narrowest, by jackknife."""
 
@@ -58,8 +62,7 @@ def _shift(name: str, widths: tuple[int, int]) -> Statistic:
         seeds = first.index.intersection(last.index)
 
         def moved(kept: list[int]) -> float:
-            start, end = best_of([one.loc[kept] for one in (first, last)])
-            return end - start
+            return best_rate(last.loc[kept]) - best_rate(first.loc[kept])
 
         values = pd.Series(jackknife(list(seeds), moved), seeds, dtype=float)
         # A loss that is not finite is an outcome of a rate that is too large.
@@ -69,32 +72,31 @@ def _shift(name: str, widths: tuple[int, int]) -> Statistic:
     return statistic
 
 
-def _inside(name: str, widths: tuple[int, int]) -> Condition:
-    """Returns the condition that no best rate is at an end of the swept rates."""
+def _of_widths(
+    name: str, widths: tuple[int, int], unmet: Callable[[pd.DataFrame], str]
+) -> Callable[[Runs], str]:
+    """Returns a condition on the runs from one on the curve of a width."""
 
-    def unmet(runs: Runs) -> str:
-        for width, own in zip(widths, _curves(runs, name, widths), strict=False):
-            ends_ = {float(own.columns.min()), float(own.columns.max())} if own.size else set()
-            if own.size and float(best_of([own])[0]) in ends_:
-                return f"width factor {width:g} is best at an end"
+    def of_runs(runs: Runs) -> str:
+        for width in dict.fromkeys(widths):
+            own = curve(runs.finished, name, width)
+            if own.size and (found := unmet(own)):
+                return f"width factor {width:g} {found}"
         return ""
 
-    return Condition("the best rate lies within the swept rates", unmet)
+    return of_runs
 
 
-def _learns(name: str, widths: tuple[int, int]) -> Condition:
-    """Returns the condition that each width's least loss is below that of a guess."""
+def _at_an_end(own: pd.DataFrame) -> str:
+    limits = float(own.columns.min()), float(own.columns.max())
+    return "is best at an end" if best_rate(own) in limits else ""
 
-    def unmet(runs: Runs) -> str:
-        for width, own in zip(widths, _curves(runs, name, widths), strict=False):
-            means = own.mean(skipna=False)
-            if not own.size:
-                continue
-            if means.isna().all():
-                return f"width factor {width:g} has a finite loss at no rate"
-            best = own[means.idxmin()]
-            if len(best) > 1 and ends(Sample(best))[1] >= np.log(np.log(_CLASSES)):
-                return f"width factor {width:g} has the loss of a guess"
-        return ""
 
-    return Condition("both widths learn", unmet)
+def _learns_nothing(own: pd.DataFrame) -> str:
+    """Compares the least loss with that of a guess."""
+    means = own.mean(skipna=False)
+    if means.isna().all():
+        return "has a finite loss at no rate"
+    best = own[means.idxmin()]
+    guesses = len(best) > 1 and ends(Sample(best))[1] >= np.log(np.log(_CLASSES))
+    return "has the loss of a guess" if guesses else ""

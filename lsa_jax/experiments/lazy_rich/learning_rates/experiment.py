@@ -1,18 +1,15 @@
-"""Which learning rate is best, at every width: muP's stays where it is, the standard one falls.
+"""The best learning rate at every width: in muP it stays, in the standard one it falls.
 
 Yang et al., Tensor Programs V (arXiv 2203.03466), figure 1, on digits.
 """
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from lsa_jax import models, training
 from lsa_jax.experiments.lazy_rich import networks, tasks
 from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import DigitsTask, load
-from lsa_jax.models.scaled import FROZEN, network_params
-from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
+from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 
 
@@ -26,27 +23,22 @@ def run(
 
     A loss that is not finite is an outcome like others here: the rate is too large.
     """
-    task, model = tasks.task_of(group[0], data), networks.build(group[0].config)
-    rates = [point.config.learning_rate for point in group]
-    loss = training.softmax_cross_entropy
-    config, trained, frozen = group[0].config, model, ()
-    measuring = training.Measuring(config.measures, config.measured_examples, model.apply)
-    if config.output_scale is not None:
-        trained, frozen = models.scaled(model, config.output_scale), FROZEN
-        own = functools.partial(network_params, output_scale=config.output_scale)
-        measuring = measuring._replace(network=own)
-    _, history = networks.train(
-        group, task, trained, rates, loss, directory, progress, frozen, measuring
+    config = group[0].config
+    outcomes = networks.train(
+        group,
+        tasks.task_of(group[0], data),
+        [point.config.learning_rate for point in group],
+        directory,
+        progress,
+        output_scale=config.output_scale,
+        measures=config.measures,
     )
-    outcomes = []
-    for replica in range(len(group)):
-        rows = networks.rows_of(history, replica)
-        if replica in history.failures:
-            outcomes.append(Outcome({"diverged": True}, rows))
-            continue
-        outcome = Outcome({"diverged": False} | networks.at_end(rows), rows)
-        outcomes.append(with_last_measures(outcome, history.measured))
-    return outcomes
+    return [
+        Outcome({"diverged": True}, one.history)
+        if one.status == "failed"
+        else one._replace(metrics={"diverged": False} | one.metrics)
+        for one in outcomes
+    ]
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""The report on learning rates: losses against the rate at every width, and where the best is."""
+"""The report on learning rates: losses against the rate at every width, and the best rates."""
 
 import functools
 from pathlib import Path
@@ -8,15 +8,14 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
+from lsa_jax.experiments.lazy_rich.fields import LABELS
 from lsa_jax.experiments.lazy_rich.learning_rates.best import DEGREE, DEPTH, best_rates
 from lsa_jax.experiments.lazy_rich.learning_rates.claims import make_claims
-from lsa_jax.experiments.lazy_rich.learning_rates.settings import sweep
+from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
-
-_LABELS = {"ntk": "NTK", "standard": "standard", "mup": "muP"}
 
 
 def _table(table: pd.DataFrame) -> pd.DataFrame:
@@ -30,8 +29,7 @@ def _table(table: pd.DataFrame) -> pd.DataFrame:
         index="parameterization", columns="width_factor", values="cell"
     )
     wide = wide.reindex(best["parameterization"].drop_duplicates())
-    wide.columns = [f"width factor {width:g}" for width in wide.columns]
-    return wide.reset_index()
+    return wide.rename(columns="width factor {:g}".format).reset_index()
 
 
 def draw(table: pd.DataFrame) -> Any:
@@ -49,13 +47,12 @@ def draw(table: pd.DataFrame) -> Any:
         for width, color in zip(widths, colors, strict=True):
             own = table[(table["parameterization"] == name) & (table["width_factor"] == width)]
             # A rate at which a seed fails has no mean.
-            means = own.groupby("learning_rate")["train_loss"].apply(
-                lambda losses: losses.mean(skipna=False)
-            )
+            losses = own.groupby("learning_rate")["train_loss"]
+            means = losses.apply(lambda of_rate: of_rate.mean(skipna=False))
             style = {"color": color, "marker": "o", "markersize": 3, "label": f"{width:g}"}
             axis.plot(means.index, means, **style)
         axis.set_xscale("log", base=2)
-        axis.set(yscale="log", xlabel="learning rate", title=_LABELS[name])
+        axis.set(yscale="log", xlabel="learning rate", title=LABELS[name])
         tidy(axis)
     axes[0, 0].set_ylabel("training loss at the end")
     axes[0, 0].legend(frameon=False, title="width factor", fontsize=8)
@@ -63,7 +60,7 @@ def draw(table: pd.DataFrame) -> Any:
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns where the best rates are, the claims and the figure."""
+    """Returns the best rates, the claims and the figure."""
     del workdir  # everything is in the results
     table = results[results["status"] == "ok"].copy()
     if "train_loss" not in table or table.empty:
@@ -73,7 +70,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         tables=[
             ("log2 of the rate with the least training loss, ± its standard error", _table(table))
         ],
-        claims=decide_all(make_claims(config), Runs.of(sweep(config), results)),
+        claims=decide_all(make_claims(config), Runs.of(SETTINGS.sweep(config), results)),
         figures={"learning_rates": functools.partial(draw, table)},
         notes=[
             f"Training loss after {config.epochs} epochs, {table['seed'].nunique()} seed(s); "

@@ -1,10 +1,8 @@
 """Settings: the best learning rate of a network on digits, by width and parameterisation."""
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, optional, text, tuple_of
 from lsa_jax.experiments.lazy_rich.fields import DATA, NETWORK, PARAMETERIZATION, TRAINING
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
 
 _RATE = number(0, above=True)
 
@@ -32,12 +30,4 @@ FIELDS: dict[str, Field] = {
     "sweep.seed": Field((0, 1, 2), tuple_of(integer(0)), "seeds"),
 }
 
-
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns every point: parameterisation x width x rate x seed."""
-    names = ("parameterization", "width_factor", "learning_rate", "seed")
-    return product({name: config.sweep[name] for name in names})
-
-
-SETTINGS = Settings(FIELDS, sweep)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, product_of("parameterization", "width_factor", "learning_rate", "seed"))

@@ -1,4 +1,4 @@
-"""The report: scores by task and learner, and the part of the gap that learned kernels close."""
+"""The report: scores by task and learner, and the share of the gap that learned kernels close."""
 
 import functools
 from pathlib import Path
@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lazy_rich.papers.claims import best_fixed, gap_item, make_claims
-from lsa_jax.experiments.lazy_rich.papers.settings import LEARNERS, TASKS, sweep
+from lsa_jax.experiments.lazy_rich.papers.settings import LEARNERS, SETTINGS, TASKS
+from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, tidy
 from lsa_jax.reporting.report import Report, Row
@@ -23,7 +24,7 @@ def _scores(own: pd.DataFrame, learner: str) -> pd.Series:
 
 
 def _share(runs: Runs, task: str, learner: str) -> str:
-    """Returns which part of the gap a learned kernel closes, in percent; empty if not run."""
+    """Returns the share of the gap that a learned kernel closes, in percent; empty if not run."""
     own, fixed = runs.finished[runs.finished["task"] == task], best_fixed(runs, task)
     low, high, score = (_scores(own, name).mean() for name in (fixed, "network", learner))
     return f"{100 * (score - low) / (high - low):.0f}" if np.isfinite(score) else ""
@@ -72,9 +73,8 @@ def _draw(fine: pd.DataFrame, tasks: tuple[str, ...]) -> Any:
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns table, claims and figure."""
-    del workdir  # everything is in the results
     fine, tasks = results[results["status"] == "ok"], config.sweep.task
-    runs = Runs.of(sweep(config), results)
+    runs = Runs.of(SETTINGS.sweep(config), results, outcomes.read(workdir, fine["id"]))
     claims = decide_all(make_claims(config), runs)
     return Report(
         title=config.title,
@@ -83,7 +83,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
         figures={"papers": functools.partial(_draw, fine, tasks)},
         notes=[
             f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation. The gap is "
-            "that between the network and the better of the two kernels that do not learn. A "
+            "between the network and the better of the two kernels that do not learn. A "
             "kernel closes it where its score is above midway, by 95 % intervals over seeds and "
             "test examples."
         ],

@@ -1,15 +1,12 @@
-"""Settings: networks beside kernels that learn, on the papers' own data.
+"""Settings: networks and kernels that learn, on the papers' own data.
 
 Sources of the tasks' defaults: Karp et al. (2021), figures 3 and 6 and theorem 2; Shi, Wei and
 Liang (2022), table 1; Allen-Zhu and Li (2019), section 8.1. Numbers of examples are ours.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_ANY
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product_of
 
 TASKS = {
     "figure3": "sparse signal, as in figure 3 (Karp et al.)",
@@ -68,7 +65,7 @@ FIELDS: dict[str, Field] = {
         "over the kernel's mean diagonal; of several, the best on training examples held out "
         "of the regression (kernels that learn have seen their labels)",
     ),
-    "rfm.updates": Field(4, _SIZE, "how often the wide NTK's features are learned anew"),
+    "rfm.updates": Field(4, _SIZE, "updates of the wide NTK's features"),
     "rfm.points": Field(100, _SIZE, "training examples at which gradients are averaged"),
     **measure_fields(),
     # The axes of the sweep.
@@ -77,21 +74,12 @@ FIELDS: dict[str, Field] = {
     "sweep.seed": Field((0, 1, 2), tuple_of(_SEED), "seeds"),
 }
 
+RULES = (
+    Rule(
+        "measures",
+        lambda c: c.task not in ("figure3", "theorem2") or set(c.measures) <= set(OF_ANY),
+        f"{OF_ANY!r} for the task {{c.task!r}}, whose single filter has no layer of features",
+    ),
+)
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: task x seed x learner."""
-    axes = config.sweep
-    return product({"task": axes.task, "seed": axes.seed, "learner": axes.learner})
-
-
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    if config.task in ("figure3", "theorem2") and not set(config.measures) <= set(OF_ANY):
-        raise InputError(
-            f"config.measures is {config.measures!r}; accepted for the task {config.task!r}, whose "
-            f"single filter has no layer of features: {OF_ANY!r}"
-        )
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, product_of("task", "seed", "learner"), RULES)

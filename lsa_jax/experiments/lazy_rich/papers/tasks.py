@@ -1,13 +1,12 @@
 """The papers' data, each with the paper's network and a kernel at large width.
 
-Networks are the papers' own, but that table 1's has ReLUs: kernels of its kind are at hand at
-infinite width then. The wide kernel is the network's own at infinite width; that of the sparse
-signal is of many random filters, where the network has one.
+Networks are the papers' own, except that table 1's has ReLUs, whose kernel exists at infinite
+width. The wide kernel is the network's own at infinite width; for the sparse signal, whose network
+has one filter, it is that of many random filters.
 """
 
-import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Key
 
-from lsa_jax import models, training
+from lsa_jax import kernels, models, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.feature_learning.learning import settings as pattern_settings
 from lsa_jax.experiments.feature_learning.learning.tasks import make_task as draw_patterns
@@ -30,17 +29,15 @@ from lsa_jax.experiments.lsa.sparse_signal import noise_std, sample, sparse_sign
 from lsa_jax.experiments.resnet.hierarchical import settings as hierarchical_settings
 from lsa_jax.experiments.resnet.hierarchical.tasks import make_network
 from lsa_jax.experiments.resnet.hierarchical.tasks import make_task as draw_hierarchy
-from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training.measuring import NOTHING
 
 _BATCH = 50
 
 
 class WideKernel(NamedTuple):
-    """A kernel at large width, as a recursive feature machine takes it.
+    """A kernel at large width, for a recursive feature machine.
 
     Attributes:
         of_transform: `T -> kernel` of inputs whose patches, or rows, are multiplied by T.
@@ -52,7 +49,7 @@ class WideKernel(NamedTuple):
 
 
 class PaperTask(NamedTuple):
-    """One paper's data, and who learns from it.
+    """One paper's data, network and wide kernel.
 
     Attributes:
         train: inputs, and targets [n] signs, [n, c] one-hot or [n, c] numbers.
@@ -60,9 +57,9 @@ class PaperTask(NamedTuple):
         is_regression: whether targets are numbers.
         network: the paper's.
         wide: the kernel at large width.
-        loss: `(outputs, targets) -> [n]`, that the network is trained by.
-        optimizer: likewise; a function of the steps in all.
-        epochs: passes.
+        loss: `(outputs, targets) -> [n]`, of the network's training.
+        optimizer: of the network's training, from its number of steps.
+        epochs: of the network's training.
     """
 
     train: Dataset
@@ -75,23 +72,24 @@ class PaperTask(NamedTuple):
     epochs: int
 
 
-def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
+def stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
+    """Returns one of the streams of a point's seed."""
     return jax.random.fold_in(jax.random.key(config.seed), place)
+
+
+def _on_host(*parts: Any) -> Iterator[Dataset]:
+    return (Dataset(*map(np.asarray, part)) for part in parts)
 
 
 def _of_layers(model: Model, input_shape: tuple[int, ...]) -> WideKernel:
     return WideKernel(model.kernel.transformed, model.kernel.transform_size(input_shape))
 
 
-def _adam(rate: float, steps: int) -> optax.GradientTransformation:
-    return optax.adam(optax.cosine_decay_schedule(rate, steps))
-
-
 # --- the sparse signal --------------------------------------------------------------------------
 
 
 def threshold_filters(filters: int, bias_std: float = 0.5) -> Model:
-    """The one-filter network of the theory with many filters, thresholds and a readout at random.
+    """Returns the theory's one-filter network with many random filters, thresholds and a readout.
 
     f(X) = m^(-1/2) sum_j a_j sum_i (ReLU(<w_j, X_i> + b_j) - ReLU(b_j - <w_j, X_i>)), an odd
     function of X. At the start a_j and the entries of w_j sqrt(d) are N(0, 1), b_j is
@@ -118,35 +116,19 @@ def threshold_filters(filters: int, bias_std: float = 0.5) -> Model:
 def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
     sparse = config.sparse
     law = sparse_signal(sparse.k, d, noise_std(sparse.k, 1.0))
-    train, test = (
-        Dataset(*map(np.asarray, sample(_stream(config, place), count, law)))
-        for place, count in ((Papers.TRAIN, sparse.num_train), (Papers.TEST, sparse.num_test))
+    train, test = _on_host(
+        sample(stream(config, Papers.TRAIN), sparse.num_train, law),
+        sample(stream(config, Papers.TEST), sparse.num_test, law),
     )
     model = threshold_filters(sparse.filters)
-    params = model.init(_stream(config, Papers.FILTERS), train.inputs.shape[1:])
+    params = model.init(stream(config, Papers.FILTERS), train.inputs.shape[1:])
 
-    def of_transform(transform: np.ndarray) -> StagedKernel:
+    def of_transform(transform: np.ndarray) -> Callable[..., Array]:
         seen = jnp.asarray(transform, jnp.float32)
-
-        def of_one(x: Float[Array, "p d"]) -> Array:
-            slope = jax.grad(lambda own: model.apply(own, x[None] @ seen)[0, 0])(params)
-            return jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(slope)])
-
-        def derivatives(x: Float[Array | np.ndarray, "n p d"]) -> Float[Array, "n parameters"]:
-            return jax.vmap(of_one)(jnp.asarray(x))
-
-        @jax.default_matmul_precision("highest")
-        def between(one: Array, other: Array) -> Float[Array, "n1 n2"]:
-            return one @ other.T
-
-        # Derivatives cost far more than their products: once for each example.
-        return StagedKernel(
-            lambda x1, x2: between(derivatives(x1), derivatives(x2)),
-            lambda example: Stages(derivatives, between),
-        )
+        return kernels.finite_kernel(lambda own, x: model.apply(own, x @ seen), params)
 
     def optimizer(steps: int) -> optax.GradientTransformation:
-        """Once the threshold outruns the filter, the signal does not pass and is not learned."""
+        # Once the threshold outruns the filter, the signal does not pass and is not learned.
         course = {"epochs": sparse.epochs, "steps_per_epoch": steps // sparse.epochs}
         warmups = {"w": 0.0, "b": sparse.threshold_warmup_epochs}
         rules = {
@@ -172,8 +154,8 @@ def _sparse(config: ml_collections.ConfigDict, d: int) -> PaperTask:
 # --- the others ---------------------------------------------------------------------------------
 
 
-def noise_config(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Returns figure 6 as noise curves have it, at the size of this sweep."""
+def _noise_point(config: ml_collections.ConfigDict) -> Point:
+    """Returns figure 6 as a point of noise curves, at the size of this sweep."""
     mnist = config.mnist
     fields = {
         "seed": config.seed,
@@ -185,11 +167,7 @@ def noise_config(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict
         "data.num_train": mnist.num_train,
         "data.num_test": mnist.num_test,
     }
-    return set_fields(noise_settings.default_config(), fields)
-
-
-def _noise_point(config: ml_collections.ConfigDict) -> Point:
-    return Point("figure6", {}, noise_config(config))
+    return Point("figure6", {}, set_fields(noise_settings.SETTINGS.default_config(), fields))
 
 
 def load(points: list[Point], data_dir: Path | None) -> Any:
@@ -200,32 +178,27 @@ def load(points: list[Point], data_dir: Path | None) -> Any:
 
 def _figure6(config: ml_collections.ConfigDict, data: Any) -> PaperTask:
     point = _noise_point(config)
-    found = noise_tasks.task_of(point, data)
-    train, test = (
-        noise_tasks.compose(
-            point.config,
-            which,
-            split,
-            noise_tasks.replica_of(point),
-            jnp.arange(len(split.targets)),
-            jnp.int32(0),
+    found, replica = noise_tasks.task_of(point, data), noise_tasks.replica_of(point)
+    train, test = _on_host(
+        *(
+            noise_tasks.compose(
+                point.config, which, split, replica, jnp.arange(len(split.targets)), jnp.int32(0)
+            )
+            for which, split in ((noise_tasks.TRAIN, found.train), (noise_tasks.TEST, found.test))
         )
-        for which, split in ((noise_tasks.TRAIN, found.train), (noise_tasks.TEST, found.test))
     )
-    channels = point.config.model.channels
-    shape = train.inputs.shape[1:]
-    epochs, rate = config.mnist.epochs, 0.1
+    channels, epochs = point.config.model.channels, config.mnist.epochs
 
     def optimizer(steps: int) -> optax.GradientTransformation:
         course = {"epochs": epochs, "steps_per_epoch": steps // epochs, "warmup_epochs": 5.0}
-        return optax.sgd(training.make_schedule("cosine", rate, **course), momentum=0.9)
+        return optax.sgd(training.make_schedule("cosine", 0.1, **course), momentum=0.9)
 
     return PaperTask(
-        Dataset(*map(np.asarray, train)),
-        Dataset(*map(np.asarray, test)),
+        train,
+        test,
         is_regression=False,
         network=models.cnn(channels=channels, parameterization="standard"),
-        wide=_of_layers(models.cnn(channels=channels), shape),
+        wide=_of_layers(models.cnn(channels=channels), train.inputs.shape[1:]),
         loss=training.softmax_cross_entropy,
         optimizer=optimizer,
         epochs=epochs,
@@ -239,7 +212,7 @@ def _table1(config: ml_collections.ConfigDict) -> PaperTask:
         "data.num_train": patterns.num_train,
         "data.num_test": patterns.num_test,
     }
-    drawn = draw_patterns(set_fields(pattern_settings.default_config(), fields))
+    drawn = draw_patterns(set_fields(pattern_settings.SETTINGS.default_config(), fields))
     scale = math.sqrt(drawn.train.inputs.shape[1])  # entries of variance 1, as layers expect them
     train, test = (
         Dataset(scale * np.asarray(part.inputs), np.asarray(part.targets))
@@ -253,7 +226,7 @@ def _table1(config: ml_collections.ConfigDict) -> PaperTask:
         network=network,
         wide=_of_layers(network, train.inputs.shape[1:]),
         loss=training.logistic,
-        optimizer=functools.partial(_adam, 0.01),
+        optimizer=lambda steps: optax.adam(optax.cosine_decay_schedule(0.01, steps)),
         epochs=patterns.epochs,
     )
 
@@ -266,7 +239,7 @@ def _hierarchical(config: ml_collections.ConfigDict) -> PaperTask:
         "num_test": own.num_test,
         "width": own.width,
     }
-    theirs = set_fields(hierarchical_settings.default_config(), fields)
+    theirs = set_fields(hierarchical_settings.SETTINGS.default_config(), fields)
     drawn, network = draw_hierarchy(theirs), make_network(theirs)
 
     def of_transform(transform: np.ndarray) -> Callable[..., Array]:
@@ -274,13 +247,12 @@ def _hierarchical(config: ml_collections.ConfigDict) -> PaperTask:
         return lambda x1, x2=None: network.kernel(x1 @ seen, (x1 if x2 is None else x2) @ seen)
 
     def optimizer(steps: int) -> optax.GradientTransformation:
-        """The rate and the weight decay that figure 2(a)'s search takes at this size."""
+        # Rate and weight decay of figure 2 (a)'s search at this size.
         rate = optax.piecewise_constant_schedule(0.1, {steps // 2: 0.1})
         return optax.chain(optax.add_decayed_weights(0.005), optax.sgd(rate, momentum=0.9))
 
     return PaperTask(
-        Dataset(*map(np.asarray, drawn.train)),
-        Dataset(*map(np.asarray, drawn.test)),
+        *_on_host(drawn.train, drawn.test),
         is_regression=True,
         network=network,
         wide=WideKernel(of_transform, drawn.train.inputs.shape[1]),
@@ -291,7 +263,7 @@ def _hierarchical(config: ml_collections.ConfigDict) -> PaperTask:
 
 
 def make_task(config: ml_collections.ConfigDict, data: Any) -> PaperTask:
-    """Draws a point's data; who learns from it is the same for all learners of a seed."""
+    """Draws a point's data, the same for all learners of a seed."""
     k = config.sparse.k
     makers = {
         "figure3": lambda: _sparse(config, config.sparse.d),
@@ -309,13 +281,9 @@ def steps_of(task: PaperTask) -> int:
 
 
 def train_network(
-    key: Key[Array, ""],
-    task: PaperTask,
-    directory: Path,
-    progress: Callable[[float], None],
-    measuring: training.Measuring = NOTHING,
+    key: Key[Array, ""], task: PaperTask, directory: Path, measuring: training.Measuring
 ) -> tuple[Any, training.History]:
-    """Trains a task's network, from its last checkpoint if there is one, and measures it."""
+    """Trains and measures a task's network, from its last checkpoint if there is one."""
     return training.train(
         key,
         task.network,
@@ -328,5 +296,4 @@ def train_network(
             task.test, {} if task.is_regression else None, task.epochs, measuring=measuring
         ),
         checkpoints=training.Checkpoints(directory, max(1, task.epochs // 4)),
-        progress=progress,
     )

@@ -1,20 +1,28 @@
 """Claims about hierarchical targets beta F + alpha G(F), stated before any run.
 
-Source: Allen-Zhu and Li (NeurIPS 2019): sections 3 and 8.1, figures 2 and 3, theorem 1. Errors are
-compared with k alpha^2, the error of an answer that has all of F and nothing of G(F).
+Source: Allen-Zhu and Li (NeurIPS 2019), sections 3 and 8.1, figures 2 and 3, theorem 1; numbers of
+examples: arXiv 1905.10337, theorems 1 to 3 and corollary 7.1. Errors are compared with k alpha^2,
+the error of an answer that has all of F and nothing of G(F).
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise, product
+from typing import Any
 
 import ml_collections
 
-from lsa_jax.experiments.resnet.hierarchical.settings import SEARCHED
-from lsa_jax.experiments.resnet.statistics import decisive, of_seeds
+from lsa_jax.experiments.resnet.hierarchical.settings import (
+    LEARNERS,
+    NETWORK_LEARNERS,
+    SEARCHED,
+    TASK,
+)
+from lsa_jax.experiments.resnet.statistics import by_cell, decisive, of_seeds
 from lsa_jax.reporting.claims import Claim, Condition, decide
+from lsa_jax.reporting.conditions import shown
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Statistic
+from lsa_jax.reporting.samples import Sample, Statistic, ends
 from lsa_jax.reporting.statistics import minus, slope, value
 
 # Half of a signal is learned: G(F) with less than this share of k alpha^2 left.
@@ -23,8 +31,15 @@ LEARNED = 0.5
 RESNET_WIDTHS = {"all": 50, "hidden": 200}
 # Least constant of theorem 1's bound on the error, constant * alpha^4.
 ALPHA_CONSTANT = 1.0
+# No kernel has a risk below this share of alpha^2 with N to C(d, k) over this (theorem 2).
+RISK, SAMPLES = 1 / 16, 1000
 # Kernel whose claim is primary: that of the ResNet, trained by SGD as in the paper.
 PRIMARY_KERNEL = {"net": "3resnet", "learner": "ntk"}
+
+KERNELS = tuple(name for name in LEARNERS if name not in NETWORK_LEARNERS)
+_FEATURES = "last_exact"
+_LEARNER = ["net", "learner", "width"]
+_CELL = [*_LEARNER, "num_train"]
 
 Config = ml_collections.ConfigDict
 
@@ -34,132 +49,153 @@ def threshold(row: Mapping | Config) -> float:
     return (row["outputs"] or row["d"] // row["base_degree"]) * row["alpha"] ** 2
 
 
-def candidates(config: Config) -> int:
-    """Returns the number of candidates of a network's search."""
-    return len(config.search.learning_rates) * len(config.search.weight_decays)
-
-
 def series_name(net: str, learner: str) -> str:
     """Returns a net and a learner as in the paper's legends."""
     return learner if net == "none" else f"{net}({learner})"
 
 
-def series(config: Config) -> list[dict[str, str]]:
-    """Returns the nets and learners of a sweep."""
+def _candidates(config: Config) -> int:
+    return len(config.search.learning_rates) * len(config.search.weight_decays)
+
+
+def _series(config: Config, resnet: bool | None = None) -> list[dict[str, str]]:
+    """Returns the nets and learners of a sweep: all, the paper's ResNets, or all others."""
     axes = config.sweep
     every = (*axes.series, *axes.baselines, *axes.exact, *axes.limits)
-    return [{"net": net, "learner": learner} for net, learner in every]
+    return [
+        {"net": net, "learner": learner}
+        for net, learner in every
+        if resnet in (None, net == "3resnet" and learner in RESNET_WIDTHS)
+    ]
 
 
-def _is_resnet(net: str, learner: str) -> bool:
-    return net == "3resnet" and learner in RESNET_WIDTHS
-
-
-def _learns(config: Config, item: str, every: bool = False, looks: int = 1, **runs) -> Claim:
-    """Claims that half of G(F) is learned at every width, or at the best one."""
-    bound, kind = LEARNED * threshold(config), "all below" if every else "one below"
-    return Claim(
-        item=item,
-        statistic=decisive(["width"], kind, bound, chosen=candidates(config) * looks, **runs),
-        paper=f"learns: below k alpha^2 / 2 = {bound:g}",
-        below=bound,
-    )
-
-
-def _does_not(config: Config, item: str, **runs) -> Claim:
-    """Claims that nothing of G(F) is learned at any width."""
-    return Claim(
-        item=item,
-        statistic=decisive(["width"], "all above", threshold(config), **runs),
-        paper=f"does not learn: above k alpha^2 = {threshold(config):g}",
-        above=threshold(config),
-    )
-
-
-def _measured(claim: Claim, paper: str) -> Claim:
-    return Claim(item=claim.item, statistic=claim.statistic, paper=paper)
-
-
-def _where(claims: Sequence[Claim], controls: Sequence[Claim]) -> list[Claim]:
-    """Returns claims with the condition that a ResNet learns, as one of the controls shows."""
+def _any_shown(controls: Sequence[Claim]) -> tuple[Condition]:
+    """Returns the condition that a ResNet learns, as one of the controls shows."""
 
     def unmet(runs: Runs) -> str:
         found = [decide(claim, runs).status for claim in controls]
         return "" if any(one.startswith("shown") for one in found) else ", ".join(found) or "no run"
 
-    return [replace(one, conditions=(Condition("the ResNet learns", unmet),)) for one in claims]
+    return (Condition("the ResNet learns", unmet),)
 
 
-def _width_claims(config: Config, ending: str = "", looks: int = 1, **column: str) -> list[Claim]:
-    """Figure 2: the ResNet learns G(F), other nets and kernels do not."""
-    learn, others = [], []
-    for runs in series(config):
-        name, own = series_name(**runs), runs | column
-        if _is_resnet(**runs):
-            first = RESNET_WIDTHS[runs["learner"]]
-            own["width"] = tuple(m for m in config.sweep.width if m >= first)
-            item = f"error of {name} at its worst m from {first}{ending}"
-            claim = _learns(config, item, every=True, looks=looks, **own)
-            learn.append(replace(claim, primary=not ending))
-        elif not column or runs["learner"] in SEARCHED:
-            claim = _does_not(config, f"error at the best m, {name}{ending}", **own)
-            others.append(replace(claim, primary=own == PRIMARY_KERNEL))
-    return learn + _where(others, learn)
+def _decided(
+    kind: str, bound: float, by: Sequence[str] = ("width",), chosen: int = 1, **runs: Any
+) -> dict[str, Any]:
+    """Returns statistic and range of a claim about the errors at several settings."""
+    statistic = decisive(by, kind, bound, chosen=chosen, **runs)
+    return {"statistic": statistic, kind.split()[-1]: bound}
+
+
+def _learns(config: Config, kind: str, looks: int = 1, **runs: Any) -> dict[str, Any]:
+    """Returns a claim's fields: half of G(F) is learned, by the best of so many looks."""
+    bound, chosen = LEARNED * threshold(config), _candidates(config) * looks
+    words = {"paper": f"learns: below k alpha^2 / 2 = {bound:g}"}
+    return words | _decided(kind, bound, chosen=chosen, **runs)
+
+
+def _does_not(config: Config, **runs: Any) -> dict[str, Any]:
+    """Returns a claim's fields: nothing of G(F) is learned at any width."""
+    words = {"paper": f"does not learn: above k alpha^2 = {threshold(config):g}"}
+    return words | _decided("all above", threshold(config), **runs)
+
+
+def _resnet_claims(config: Config, ending: str = "", **options: Any) -> list[Claim]:
+    """Figure 2: the ResNet learns G(F) at every width from the paper's."""
+    claims = []
+    for runs in _series(config, resnet=True):
+        first = RESNET_WIDTHS[runs["learner"]]
+        own = runs | {"width": tuple(m for m in config.sweep.width if m >= first)}
+        claims.append(
+            Claim(
+                item=f"error of {series_name(**runs)} at its worst m from {first}{ending}",
+                primary=not ending,
+                **_learns(config, "all below", **own, **options),
+            )
+        )
+    return claims
 
 
 def width_claims(config: Config) -> list[Claim]:
-    """Figure 2, at the last epoch, and at the evaluated one of the least test error."""
-    looks = 1 + config.epochs // config.eval_every
-    best = _width_claims(config, ", best epoch", looks, column="least_error")
-    return _width_claims(config) + best
+    """Figure 2: the ResNet learns G(F), other nets and kernels do not.
+
+    At the last epoch, and at the evaluated epoch of the least test error, which only searches have.
+    """
+    claims, looks = [], 1 + config.epochs // config.eval_every
+    for ending, column in (("", "test_error"), (", best epoch", "least_error")):
+        learn = _resnet_claims(config, ending, looks=looks if ending else 1, column=column)
+        claims += learn
+        claims += [
+            Claim(
+                item=f"error at the best m, {series_name(**runs)}{ending}",
+                conditions=_any_shown(learn),
+                primary=not ending and runs == PRIMARY_KERNEL,
+                **_does_not(config, column=column, **runs),
+            )
+            for runs in _series(config, resnet=False)
+            if not ending or runs["learner"] in SEARCHED
+        ]
+    return claims
 
 
 def beta_claims(config: Config) -> list[Claim]:
     """Figure 3: G(F) is learned where beta is above alpha, and not below."""
     claims, axes = [], config.sweep
-    for size, own in product(axes.num_train or (config.num_train,), series(config)):
-        above, below = [], []
-        for beta in axes.beta:
-            runs = own | {"num_train": size, "beta": beta}
-            item = f"error at the best m, N = {size:,}, beta = {beta:g}"
-            if beta > config.alpha:
-                above.append(_learns(config, item, **runs))
-            elif beta < config.alpha:
-                below.append(_does_not(config, item, **runs))
-            else:
-                equal = _does_not(config, f"{item} = alpha", **runs)
-                claims.append(_measured(equal, "about where learning ends"))
-        claims += above + _where(below, above)
+    for size, own in product(axes.num_train or (config.num_train,), _series(config)):
+        items = {beta: f"error at the best m, N = {size:,}, beta = {beta:g}" for beta in axes.beta}
+        runs = own | {"num_train": size}
+        learn = [
+            Claim(item=items[beta], **_learns(config, "one below", beta=beta, **runs))
+            for beta in axes.beta
+            if beta > config.alpha
+        ]
+        if config.alpha in axes.beta:
+            item, of_equal = f"{items[config.alpha]} = alpha", {"beta": config.alpha, **runs}
+            statistic = _does_not(config, **of_equal)["statistic"]
+            claims.append(Claim(item=item, paper="about where learning ends", statistic=statistic))
+        claims += learn
+        claims += [
+            Claim(
+                item=items[beta],
+                conditions=_any_shown(learn),
+                **_does_not(config, beta=beta, **runs),
+            )
+            for beta in axes.beta
+            if beta < config.alpha
+        ]
     return claims
 
 
 def net_claims(config: Config) -> list[Claim]:
     """Parts of the ResNet, each by itself: the skip (equation 2.1 has one), the bottleneck."""
-    claims = [one for one in _width_claims(config) if "worst" in one.item]
-    for runs in series(config):
+    claims = _resnet_claims(config)
+    for runs in _series(config):
         item = f"error at the best m, {series_name(**runs)}"
         if runs["net"] == "3resnet_full":
-            claims.append(_learns(config, f"{item}: a skip, no bottleneck", **runs))
+            skip = _learns(config, "one below", **runs)
+            claims.append(Claim(item=f"{item}: a skip, no bottleneck", **skip))
         elif runs["net"] == "3layer_bottleneck":
-            alone = _does_not(config, f"{item}: a bottleneck, no skip", **runs)
-            claims.append(_measured(alone, "not tried"))
+            item, statistic = (
+                f"{item}: a bottleneck, no skip",
+                _does_not(config, **runs)["statistic"],
+            )
+            claims.append(Claim(item=item, paper="not tried", statistic=statistic))
     return claims
 
 
 def alpha_claims(config: Config) -> list[Claim]:
     """Theorem 1: the error is of order alpha^4; exponents between neighbours are measured."""
     claims, axes, alphas = [], config.sweep, sorted(config.sweep.alpha)
+    over = {"by": ["alpha"], "column": "error_over_alpha4", "chosen": _candidates(config)}
     for size, width in product(axes.num_train or (config.num_train,), axes.width):
-        runs = series(config)[0] | {"num_train": size, "width": width}
+        runs = _series(config)[0] | {"num_train": size, "width": width}
         at, listed = f"N = {size:,}, m = {width:,}", ", ".join(f"{a:g}" for a in alphas)
-        over = {"column": "error_over_alpha4", "chosen": candidates(config)}
         claims.append(
             Claim(
                 item=f"error over alpha^4 at the worst of alpha = {listed}, {at}",
-                statistic=decisive(["alpha"], "all below", ALPHA_CONSTANT, **over, **runs),
                 paper=f"below {ALPHA_CONSTANT:g}: of order alpha^4 (theorem 1)",
-                below=ALPHA_CONSTANT,
                 primary=True,
+                **_decided("all below", ALPHA_CONSTANT, **over, **runs),
             )
         )
         claims += [
@@ -176,36 +212,171 @@ def alpha_claims(config: Config) -> list[Claim]:
 
 def epoch_claims(config: Config) -> list[Claim]:
     """Section 3: the base signal is learned before the composite one, which kernels never learn."""
-    learn, later, never = [], [], []
-    # Differences of epochs are off by the rounding of both to the next look, in all seeds.
-    rounding = config.watch_every / 6**0.5
-    for runs in series(config):
-        name, missed = series_name(**runs), "share of the composite signal missed at the end"
-        share = Claim(item=f"{missed}, {name}", statistic=_composite_missed(runs))
-        if _is_resnet(**runs):
-            learn.append(replace(share, below=LEARNED))
-            between = minus(value("composite_epoch", **runs), value("base_epoch", **runs))
-            later.append(
-                Claim(
-                    item=f"epochs from half of the base to half of the composite signal, {name}",
-                    statistic=_with_error(between, rounding),
-                    paper="above 0: base before composite (section 3)",
-                    above=0.0,
-                    digits=1,
-                )
-            )
-        else:
-            never.append(replace(share, paper=f"above {LEARNED:g}: not learned", above=LEARNED))
-    return _where(later + never, learn)
+    resnets = _series(config, resnet=True)
+    learn = [Claim(item="", statistic=_missed(runs), below=LEARNED) for runs in resnets]
+    return [
+        Claim(
+            item=f"epochs from half of the base to half of the composite signal, "
+            f"{series_name(**runs)}",
+            statistic=_epochs_between(runs, config.watch_every),
+            paper="above 0: base before composite (section 3)",
+            above=0.0,
+            conditions=_any_shown(learn),
+            digits=1,
+        )
+        for runs in resnets
+    ] + [
+        Claim(
+            item=f"share of the composite signal missed at the end, {series_name(**runs)}",
+            statistic=_missed(runs),
+            paper=f"above {LEARNED:g}: not learned",
+            above=LEARNED,
+            conditions=_any_shown(learn),
+        )
+        for runs in _series(config, resnet=False)
+    ]
 
 
-def _composite_missed(runs: Mapping[str, str]) -> Statistic:
-    """Returns the share of the composite signal that outputs miss, known by a correlation."""
+def _missed(runs: Mapping[str, str]) -> Statistic:
+    """Returns the share of the composite signal that outputs miss; a correlation's error."""
     return lambda every: of_seeds(every.where(**runs), "composite_error", lambda n: 2 / n**0.5)
 
 
-def _with_error(statistic: Statistic, error: float) -> Statistic:
-    """Returns a statistic with an error that several seeds have in common."""
-    return lambda every: (one := statistic(every))._replace(
-        error=error if len(one.values) > 1 else 0.0
+def _epochs_between(runs: Mapping[str, str], watch_every: int) -> Statistic:
+    """Returns the difference of two epochs, each rounded to the next look in all seeds."""
+    between = minus(value("composite_epoch", **runs), value("base_epoch", **runs))
+    rounding = watch_every / 6**0.5
+    return lambda every: (one := between(every))._replace(
+        error=rounding if len(one.values) > 1 else 0.0
     )
+
+
+def most_samples(d: int, k: int) -> int:
+    """Returns the largest N of theorem 2, and the largest number of features of theorem 3."""
+    return math.comb(d, k) // SAMPLES
+
+
+def sample_claims(config: Config) -> list[Claim]:
+    """Numbers of examples: theorems 2 and 3 on targets that they cover, and the least N of each.
+
+    The theorems are about linear F, G of one product of all of its outputs, and the uniform cube.
+    """
+    claims, own = [], tuple(config[name] for name in TASK)
+    for d, base, composite, *outputs in sorted(config.sweep.tasks or (own,)):
+        k = (outputs or [None])[0] or d // base
+        task = dict(zip(TASK, (d, base, composite, k), strict=True))
+        if base == 1 and composite == k and most_samples(d, k) > 1:
+            claims += _theorem_claims(config, task)
+        claims.append(_fewer(config, task, primary=(d, base, composite) == own[:3]))
+    return claims
+
+
+def _up_to(runs: Runs, column: str, most: float) -> Runs:
+    """Returns the runs with at most so much of a setting."""
+    planned, finished = (
+        rows[rows[column] <= most] if column in rows else rows for rows in runs[:2]
+    )
+    return runs._replace(planned=planned, finished=finished)
+
+
+def _without(runs: Runs, n: float) -> str:
+    """Names the learners that were not run with some N; "" where all were."""
+    groups = runs.finished.groupby(_LEARNER, dropna=False)["num_train"]
+    return ", ".join(f"{net}({of})" for (net, of, _), sizes in groups if n not in set(sizes))
+
+
+def _fewer(config: Config, task: Mapping[str, int], primary: bool) -> Claim:
+    """Claims that kernels are above half of k alpha^2 up to the least N of the ResNet."""
+    bound, chosen = LEARNED * threshold({**task, "alpha": config.alpha}), _candidates(config)
+    nets, kernels = task | {"learner": NETWORK_LEARNERS}, task | {"learner": KERNELS}
+    learns = Claim(item="", **_decided("one below", bound, _CELL, chosen, **nets))
+    above = decisive(_CELL, "all above", bound)
+
+    def least_n(runs: Runs, **options: Any) -> float:
+        cells = by_cell(runs, _CELL, **options).items()
+        found = (n for (*_, n), one in cells if ends(one)[1] < math.log(bound))
+        return min(found, default=math.inf)
+
+    def of_nets(runs: Runs) -> float:
+        return least_n(runs.where(**nets), best=True, chosen=chosen)
+
+    def of_kernels(runs: Runs) -> Sample:
+        return above(_up_to(runs.where(**kernels), "num_train", of_nets(runs)))
+
+    def in_words(runs: Runs) -> str:
+        words = f"{of_nets(runs):,} / {least_n(runs.where(**kernels)):,}".replace("inf", "at no N")
+        return f"{words}; kernels have {math.exp(of_kernels(runs).values.mean()):.3g}"
+
+    def missing(runs: Runs) -> str:
+        return _without(runs.where(**kernels), of_nets(runs))
+
+    return Claim(
+        item="least N with less than half of k alpha^2 left, ResNet / kernels, "
+        "d = {d:g}, degrees {base_degree:g} x {composite_degree:g}".format(**task),
+        statistic=of_kernels,
+        paper=f"kernels' error above {bound:g} at the N of the ResNet (theorems 1 and 2)",
+        above=bound,
+        conditions=(
+            shown(learns, "the ResNet gets there"),
+            Condition("all kernels were run with that N", missing),
+        ),
+        primary=primary,
+        ours=in_words,
+    )
+
+
+def _theorem_claims(config: Config, task: Mapping[str, int]) -> list[Claim]:
+    """Returns the claims of theorems 2 and 3 and of corollary 7.1: a risk above or below a bound.
+
+    They are about all N and numbers of features up to one, which is the hardest. Theorem 3 is about
+    all weights: with fewer examples than features, learned features depend on the examples.
+    """
+    most, risk = most_samples(task["d"], task["outputs"]), RISK * config.alpha**2
+    where, bound = f"linear F, d = {task['d']:g}, degree {task['outputs']:g}", "alpha^2 / 16"
+    nets = {"learner": NETWORK_LEARNERS, **task}
+    below = decisive(_CELL, "one below", risk, chosen=_candidates(config), **nets)
+    above = decisive(_CELL, "all above", risk)
+
+    def kernels(runs: Runs) -> Runs:
+        fixed = tuple(name for name in KERNELS if name != _FEATURES)
+        return _up_to(runs.where(learner=fixed, **task), "num_train", most)
+
+    def features(runs: Runs) -> Runs:
+        return _up_to(runs.where(learner=_FEATURES, **task), "width", most)
+
+    def fewer(runs: Runs) -> str:
+        rows = features(runs).finished
+        return "" if ((rows["width"] == most) & (rows["num_train"] >= most)).any() else "fewer"
+
+    network = Claim(
+        item=f"least error of the ResNet, {where}",
+        statistic=lambda runs: below(_up_to(runs, "num_train", most)),
+        paper=f"below {bound} = {risk:.2g} with N to {most:,} (corollary 7.1)",
+        below=risk,
+    )
+    learns = shown(network, "the ResNet is below")
+    to_most = Condition(f"all have N = {most:,}", lambda runs: _without(kernels(runs), most))
+    enough = Condition(f"{most:,} features were run, with as many examples", fewer)
+    return [
+        Claim(
+            item=f"least error of {learner}, {where}",
+            statistic=lambda runs, own=own: above(own(runs)),
+            paper=f"above {bound} = {risk:.2g} with {limit}",
+            above=risk,
+            conditions=(learns, ran),
+        )
+        for learner, own, limit, ran in (
+            ("a kernel", kernels, f"N to {most:,} (theorem 2)", to_most),
+            ("regression on features", features, f"{most:,} features (theorem 3)", enough),
+        )
+    ] + [network]
+
+
+CLAIMS = {
+    "width": width_claims,
+    "beta": beta_claims,
+    "alpha": alpha_claims,
+    "nets": net_claims,
+    "samples": sample_claims,
+    "epochs": epoch_claims,
+}

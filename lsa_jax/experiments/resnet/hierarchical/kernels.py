@@ -1,6 +1,6 @@
-"""Kernels solved exactly: those of the networks, at finite and infinite width, and of inputs alone.
+"""Kernels solved exactly: of the networks, at finite and infinite width, and of inputs alone.
 
-Ridge and bandwidth are those with the least test error, as the paper chooses every setting.
+Ridge and bandwidth have the least test error, as the paper chooses every setting.
 """
 
 import math
@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax import kernels
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import NumericalError
 from lsa_jax.experiments.resnet.hierarchical.tasks import (
     HierarchicalTask,
@@ -22,10 +23,14 @@ from lsa_jax.experiments.resnet.hierarchical.tasks import (
     make_task,
 )
 from lsa_jax.experiments.resnet.shallow import last_features, relu_duals
-from lsa_jax.sweep.experiment import Outcome
+from lsa_jax.reporting import outcomes
+from lsa_jax.sweep.experiment import Outcome, with_test
 
-# Rows of examples of a full kernel that are computed at a time.
+# Examples whose rows of a full kernel are computed at a time.
 _ROWS = 50
+
+# A fit's row of the history, and the squared errors of its predictions.
+Fit = tuple[dict[str, Any], np.ndarray]
 
 
 def gaussian_kernel(bandwidth: float) -> Callable[[Array, Array], Array]:
@@ -48,27 +53,23 @@ def arc_cosine_kernel(x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]) -> Flo
 
 
 def _kernels(config: ml_collections.ConfigDict) -> Iterator[tuple[float | None, Callable]]:
-    """Yields the kernels [n1, n2] of a learner, one a bandwidth where it has one.
-
-    Those of a network's last layer are of its features, which are computed once.
-    """
-    learner = config.learner
-    if learner == "gaussian":
+    """Yields the kernels [n1, n2] of a learner, one a bandwidth where it has one."""
+    if config.learner == "gaussian":
         for bandwidth in config.bandwidths:
             yield bandwidth, gaussian_kernel(bandwidth)
-    elif learner == "arc_cosine":
+    elif config.learner == "arc_cosine":
         yield None, arc_cosine_kernel
-    elif learner == "last_exact":
+    elif config.learner == "last_exact":  # of features, which are computed once
         yield None, lambda features1, features2: features1 @ features2.T
     else:
         network = make_network(config)
-        yield None, network.kernel if learner == "ntk_infinite" else network.nngp
+        yield None, network.kernel if config.learner == "ntk_infinite" else network.nngp
 
 
 def full_ntk(
     apply: Callable, params: Any, x1: Float[Array, "n1 d"], x2: Float[Array, "n2 d"]
 ) -> Float[np.ndarray, "n1_k n2_k"]:
-    """Returns the finite NTK of every pair of outputs; those of an example are neighbours."""
+    """Returns the finite NTK of every pair of outputs; outputs of an example are neighbours."""
 
     @jax.jit
     def rows(part: Array) -> Array:
@@ -79,68 +80,73 @@ def full_ntk(
     return np.concatenate([np.asarray(rows(part)) for part in parts])
 
 
-def _grams(
-    config: ml_collections.ConfigDict, task: HierarchicalTask
-) -> Iterator[tuple[float | None, np.ndarray, np.ndarray]]:
-    """Yields bandwidth, training and test Gram matrices."""
-    train, test = task.train.inputs, task.test.inputs
-    if config.learner == "last_exact":
-        initial = initial_params(config)
-        train, test = (last_features(config.net, initial, x) for x in (train, test))
-    for bandwidth, kernel in _kernels(config):
-        yield bandwidth, kernels.gram(kernel, train), kernels.gram(kernel, test, train)
-
-
-def _fit(
-    bandwidth: float | None,
-    gram_train: np.ndarray,
+def _solve(
+    gram: np.ndarray,
     targets: np.ndarray,
     gram_test: np.ndarray,
     expected: np.ndarray,
-    ridges: tuple[float, ...],
-) -> list[dict[str, Any]]:
+    config: ml_collections.ConfigDict,
+    bandwidth: float | None = None,
+) -> list[Fit]:
     """Solves with every ridge; the mean squared distance of rows is infinite where it cannot."""
-    rows = []
-    for ridge in ridges:
+    fits = []
+    for ridge in config.ridges:
         try:
-            fit = kernels.regress(gram_train, targets, gram_test, ridge=ridge)
-            error = float(np.sum((fit.predictions - expected) ** 2) / len(expected))
-        except NumericalError:
-            error = math.inf  # the ridge is too small for this kernel; a larger one is in the list
-        rows.append({"ridge": ridge, "bandwidth": bandwidth, "test_error": error})
-    return rows
+            fit = kernels.regress(gram, targets, gram_test, ridge=ridge)
+            squares = (fit.predictions - expected) ** 2
+        except NumericalError:  # too small a ridge for this kernel; a larger one is in the list
+            squares = np.full(expected.shape, np.inf)
+        error = float(np.sum(squares) / len(expected))
+        fits.append(({"ridge": ridge, "bandwidth": bandwidth, "test_error": error}, squares))
+    return fits
 
 
-def _fit_full(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[dict[str, Any]]:
-    """Solves the linearised network: the full kernel, on what its initial outputs leave over."""
+def _fit(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[Fit]:
+    """Solves with every kernel of a learner."""
+    train, test = task.train.inputs, task.test.inputs
+    targets, expected = np.asarray(task.train.targets), np.asarray(task.test.targets)
+    if config.learner == "last_exact":
+        initial = initial_params(config)
+        train, test = (last_features(config.net, initial, x) for x in (train, test))
+    fits = []
+    for bandwidth, kernel in _kernels(config):
+        gram, gram_test = kernels.gram(kernel, train), kernels.gram(kernel, test, train)
+        fits += _solve(gram, targets, gram_test, expected, config, bandwidth)
+    return fits
+
+
+def _fit_full(config: ml_collections.ConfigDict, task: HierarchicalTask) -> list[Fit]:
+    """Solves the linearised network: the full kernel, on targets minus its initial outputs."""
     apply, initial = make_network(config).apply, initial_params(config)
-    x, y = task.train
-    x_test, y_test = (values[: config.num_exact_test] for values in task.test)
+    (x, y), (x_test, y_test) = task.train, task.test
     left, left_test = (
-        (b - apply(initial, a)).reshape(-1, 1) for a, b in ((x, y), (x_test, y_test))
+        np.asarray((b - apply(initial, a)).reshape(-1, 1)) for a, b in ((x, y), (x_test, y_test))
     )
     gram, gram_test = full_ntk(apply, initial, x, x), full_ntk(apply, initial, x_test, x)
     # Rounding leaves a kernel computed in parts not quite symmetric.
-    gram = (gram + gram.T) / 2
-    rows = _fit(None, gram, np.asarray(left), gram_test, np.asarray(left_test), config.ridges)
+    fits = _solve((gram + gram.T) / 2, left, gram_test, left_test, config)
     # A row is one output here; errors are sums over an example's outputs.
-    return [row | {"test_error": row["test_error"] * y.shape[1]} for row in rows]
+    return [
+        (row | {"test_error": row["test_error"] * y.shape[1]}, squares.reshape(y_test.shape))
+        for row, squares in fits
+    ]
 
 
 def run_exact(config: ml_collections.ConfigDict) -> Outcome:
     """Fits a kernel by regression and returns its least test error."""
     task = make_task(config)
     if config.learner == "ntk_exact":
-        rows = _fit_full(config, task)
+        few = Dataset(*(values[: config.num_exact_test] for values in task.test))
+        task = task._replace(test=few)
+        fits = _fit_full(config, task)
     else:
-        targets, expected = np.asarray(task.train.targets), np.asarray(task.test.targets)
-        rows = [
-            row
-            for bandwidth, gram, gram_test in _grams(config, task)
-            for row in _fit(bandwidth, gram, targets, gram_test, expected, config.ridges)
-        ]
-    best = min(rows, key=lambda row: row["test_error"])
+        fits = _fit(config, task)
+    rows = [row for row, _ in fits]
+    best, squares = min(fits, key=lambda fit: fit[0]["test_error"])
     if not math.isfinite(best["test_error"]):
         message = "the kernel matrix is not positive definite with any of config.ridges"
         return Outcome({}, rows, "failed", f"{message}; add a larger one")
-    return Outcome({name: value for name, value in best.items() if value is not None}, rows)
+    kept = outcomes.of_errors(squares.sum(axis=1), np.asarray(task.test.targets))
+    metrics = {name: value for name, value in best.items() if value is not None}
+    (outcome,) = with_test([Outcome(metrics, rows, outcomes=kept)], task.test)
+    return outcome

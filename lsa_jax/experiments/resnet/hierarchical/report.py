@@ -8,32 +8,16 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.resnet.hierarchical.claims import (
-    alpha_claims,
-    beta_claims,
-    epoch_claims,
-    net_claims,
-    series_name,
-    width_claims,
-)
-from lsa_jax.experiments.resnet.hierarchical.sample_claims import TASK, sample_claims
-from lsa_jax.experiments.resnet.hierarchical.settings import sweep
-from lsa_jax.reporting import files
+from lsa_jax.experiments.resnet.hierarchical.claims import CLAIMS, series_name
+from lsa_jax.experiments.resnet.hierarchical.settings import SETTINGS, TASK
+from lsa_jax.experiments.resnet.statistics import histories
+from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, mark_logarithmic, tidy
 from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 
 _STYLES = ("-", "--", ":")
-
-CLAIMS = {
-    "width": width_claims,
-    "beta": beta_claims,
-    "alpha": alpha_claims,
-    "nets": net_claims,
-    "samples": sample_claims,
-    "epochs": epoch_claims,
-}
 
 # Columns of the horizontal axis, and their labels.
 _AXES = {
@@ -50,7 +34,7 @@ _SIGNALS = {
 
 
 def _series_column(runs: pd.DataFrame, question: str) -> list[str]:
-    """Returns the names of the series, with the settings that vary beside the axis."""
+    """Returns the names of the series, with the settings that vary apart from the axis."""
     labels = {"beta": "beta", "num_train": "N", "width": "m"}
     of = {"beta": ("beta", "num_train"), "alpha": ("num_train", "width")}.get(question, ())
     varying = [name for name in of if runs[name].nunique() > 1 or name == "beta"]
@@ -79,44 +63,23 @@ def error_table(fine: pd.DataFrame, axis: str) -> pd.DataFrame:
     return table.reindex(columns=order).reset_index().rename_axis(columns=None)
 
 
-def _winners(fine: pd.DataFrame) -> pd.DataFrame:
-    """Returns what each search chose, and each kernel."""
-    shown = ["series", *TASK, "num_train", "width", "seed", "test_error", "train_error"]
-    shown += ["learning_rate", "weight_decay", "candidates", "candidates_finished"]
-    return fine[[name for name in (*shown, "ridge", "bandwidth") if name in fine]]
-
-
-def _curves(fine: pd.DataFrame, workdir: Path) -> pd.DataFrame:
-    """Returns one row an evaluation of every point."""
-    parts = []
-    for point in fine.to_dict("records"):
-        rows = pd.DataFrame(files.read_metrics(workdir, point["id"]))
-        for place, name in enumerate(("id", "series", "seed")):
-            rows.insert(place, name, point[name])
-        parts.append(rows)
-    return pd.concat(parts, ignore_index=True)
-
-
 def _draw_series(axis: Any, rows: pd.DataFrame, x: str) -> None:
     """Draws medians over seeds and their range, a line a series; a series without x is level.
 
     Seeds of a series with one x are dots. The error of not knowing G, k alpha^2, is dotted.
     """
-    for place, (name, of_series) in enumerate(rows.groupby("series", sort=False)):
-        style = {
-            "color": PALETTE[place % len(PALETTE)],
-            "ls": _STYLES[place // len(PALETTE) % len(_STYLES)],
-            "label": name,
-        }
-        if of_series[x].isna().all():
-            axis.axhline(of_series["test_error"].median(), lw=1, **style)
+    for place, (name, own) in enumerate(rows.groupby("series", sort=False)):
+        color = PALETTE[place % len(PALETTE)]
+        dashes = _STYLES[place // len(PALETTE) % len(_STYLES)]
+        style, fill = {"color": color, "ls": dashes, "label": name}, {"color": color, "lw": 0}
+        if own[x].isna().all():
+            axis.axhline(own["test_error"].median(), lw=1, **style)
             continue
-        errors = of_series.groupby(x)["test_error"].agg(["median", "min", "max"])
+        errors = own.groupby(x)["test_error"].agg(["median", "min", "max"])
         axis.plot(errors.index, errors["median"], marker="o", markersize=3, **style)
-        fill = {"color": style["color"], "lw": 0}
         axis.fill_between(errors.index, errors["min"], errors["max"], alpha=0.15, **fill)
         if len(errors) == 1:
-            axis.scatter(of_series[x], of_series["test_error"], alpha=0.4, s=8, **fill)
+            axis.scatter(own[x], own["test_error"], alpha=0.4, s=8, **fill)
     dotted = {"color": "black", "lw": 0.8, "ls": (0, (1, 3)), "label": "k alpha²"}
     bounds = rows["outputs"] * rows["alpha"] ** 2
     if x == "alpha":
@@ -144,16 +107,16 @@ def _draw(fine: pd.DataFrame, x: str, label: str) -> Any:
 
 
 def _draw_epochs(curves: pd.DataFrame) -> Any:
-    """Draws what is missed of each signal against the epoch, a panel a series, a line a seed."""
+    """Draws the missed share of each signal against the epoch, a panel a series, a line a seed."""
     import matplotlib.pyplot as plt
 
     series = list(curves.groupby("series", sort=False))
     options = {"figsize": (1 + 3.4 * len(series), 3.6), "squeeze": False, "sharey": True}
     figure, axes = plt.subplots(1, len(series), layout="constrained", **options)
     for axis, (name, rows) in zip(axes[0], series, strict=True):
-        for place, (column, label) in enumerate(_SIGNALS.items()):
+        for color, (column, label) in zip(PALETTE, _SIGNALS.items(), strict=False):
             for number, (_, run) in enumerate(rows.groupby("seed")):
-                style = {"color": PALETTE[place], "label": label if number == 0 else None}
+                style = {"color": color, "label": None if number else label}
                 axis.plot(run["epoch"] + 1, run[column], lw=1.2, **style)
         axis.set(xscale="log", yscale="log", xlabel="epoch + 1", title=name)
         tidy(axis)
@@ -179,7 +142,11 @@ def _notes(config: ml_collections.ConfigDict) -> list[str]:
     ]
 
 
-def runs_of(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Runs:
+def runs_of(
+    config: ml_collections.ConfigDict,
+    results: pd.DataFrame,
+    kept: dict[str, outcomes.Outcomes] | None = None,
+) -> Runs:
     """Returns the runs, each with a test set of its seed, and the columns that claims read."""
     whole = results.reindex(columns=list(dict.fromkeys([*results, "width", "test_error"])))
     exact = whole["learner"] == "ntk_exact"
@@ -189,43 +156,49 @@ def runs_of(config: ml_collections.ConfigDict, results: pd.DataFrame) -> Runs:
     )
     points = [  # a task of three numbers has all outputs
         {"outputs": point["d"] // point["base_degree"]} | point if "d" in point else point
-        for point in sweep(config)
+        for point in SETTINGS.sweep(config)
     ]
-    return Runs.of(points, whole, fresh=True)
+    return Runs.of(points, whole, kept, fresh=True)
 
 
-def _tables(
-    config: ml_collections.ConfigDict, fine: pd.DataFrame
-) -> list[tuple[str, pd.DataFrame]]:
-    """Returns the errors of every series, a table a task; of both signals for "epochs"."""
-    if config.question == "epochs":
+def _tables(question: str, fine: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the errors of every series, a table a task, and the choices of the searches."""
+    chosen = ["series", *TASK, "num_train", "width", "seed", "test_error", "train_error"]
+    chosen += ["learning_rate", "weight_decay", "candidates", "candidates_finished"]
+    chosen += ["ridge", "bandwidth"]
+    last = ("The choices of the searches", fine[[name for name in chosen if name in fine]])
+    if question == "epochs":
         shown = ["series", "seed", "base_epoch", "composite_epoch", "first_layer_error"]
         shown += ["base_error", "composite_error", "test_error", "learning_rate", "weight_decay"]
-        return [("Epochs to half of each signal, and the share missed at the end", fine[shown])]
-    (axis, label), tables = _AXES[config.question], []
+        return [
+            ("Epochs to half of each signal, and the share missed at the end", fine[shown]),
+            last,
+        ]
+    (axis, label), tables = _AXES[question], []
     for task, rows in fine.groupby(TASK):
         of = ", (d, base degree, composite degree, outputs) = " + str(tuple(map(int, task)))
-        heading = f"Test error against {label}{of if config.question == 'samples' else ''}"
+        heading = f"Test error against {label}{of if question == 'samples' else ''}"
         tables.append((heading, error_table(rows, axis)))
-    if config.question == "width":
+    if question == "width":
         heading = "The same at the best of the evaluated epochs of all candidates"
         best = fine.assign(test_error=fine["least_error"])
         tables.append((heading, error_table(best, axis)))
-    return tables
+    return [*tables, last]
 
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep, by its question."""
-    question, runs = config.question, runs_of(config, results)
+    question = config.question
+    runs = runs_of(config, results, outcomes.read(workdir, results["id"]))
     fine = runs.finished.assign(series=_series_column(runs.finished, question))
-    curves = _curves(fine, workdir)
+    curves = histories(workdir, fine, ("id", "series", "seed"))
     fine = fine.assign(least_error=fine["id"].map(curves.groupby("id")["test_error"].min()))
     draw = functools.partial(_draw_epochs, curves)
     if question != "epochs":
         draw = functools.partial(_draw, fine, *_AXES[question])
     return Report(
         title=config.title,
-        tables=[*_tables(config, fine), ("The choices of the searches", _winners(fine))],
+        tables=_tables(question, fine),
         claims=decide_all(CLAIMS[question](config), runs._replace(finished=fine)),
         figures={"hierarchical": draw},
         extra_tables={"curves": curves},

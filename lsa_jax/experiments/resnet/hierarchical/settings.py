@@ -3,12 +3,14 @@
 Sources of the defaults: Allen-Zhu and Li (2019), section 8.1.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.variants import configurations
 
 NETS = ("2layer", "3layer", "3layer_bottleneck", "3resnet", "3resnet_full")
 
@@ -29,9 +31,10 @@ NETS_WITH_LIMIT = ("2layer", "3layer", "3resnet", "3resnet_full")
 # A full kernel of more numbers on a side than this is refused.
 MAX_SIDE = 20_000
 
-_TASK = ("d", "base_degree", "composite_degree", "outputs")
+TASK = ["d", "base_degree", "composite_degree", "outputs"]
 _SEED, _WIDTH, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), number(0)
 _SIZE, _ALPHA, _BETA = integer(1), number(0, above=True), number(0)
+_RATES, _DECAYS = (tuple_of(kind, empty=False) for kind in (_RATE, _DECAY))
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -55,7 +58,7 @@ FIELDS: dict[str, Field] = {
     "num_test": Field(2000, _SIZE, "fresh examples that settings are chosen by and reported on"),
     # The network and what of it is trained.
     "net": Field("3resnet", one_of(*NETS, "none"), "see models.shallow; none for input kernels"),
-    "learner": Field("all", one_of(*LEARNERS), "see settings.hierarchical"),
+    "learner": Field("all", one_of(*LEARNERS), "see this module"),
     "width": Field(200, _WIDTH, "m"),
     "init": Field(
         "mixed", one_of("width", "fan_in", "fans", "mixed"), "size of entries; see models.shallow"
@@ -66,10 +69,10 @@ FIELDS: dict[str, Field] = {
     "momentum": Field(0.9, number(0, 0.999), "of SGD"),
     "fall_epoch": Field(400, integer(1), "epochs after which the rate is divided by 10"),
     "eval_every": Field(50, _SIZE, "epochs between evaluations"),
-    "search.learning_rates": Field((0.1,), tuple_of(_RATE), "rates of all and hidden"),
-    "search.weight_decays": Field((0.005,), tuple_of(_DECAY), "decays of all and hidden"),
-    "search.kernel_learning_rates": Field((0.02,), tuple_of(_RATE), "rates of last and ntk"),
-    "search.kernel_weight_decays": Field((0.005,), tuple_of(_DECAY), "decays of last and ntk"),
+    "search.learning_rates": Field((0.1,), _RATES, "rates of all and hidden"),
+    "search.weight_decays": Field((0.005,), _DECAYS, "decays of all and hidden"),
+    "search.kernel_learning_rates": Field((0.02,), _RATES, "rates of last and ntk"),
+    "search.kernel_weight_decays": Field((0.005,), _DECAYS, "decays of last and ntk"),
     "search.rung_epochs": Field((), tuple_of(_SIZE), "when candidates are dropped"),
     "search.rung_keep": Field((), tuple_of(_SIZE), "how many go on from each, all and hidden"),
     "search.kernel_rung_keep": Field((), tuple_of(_SIZE), "how many go on, last and ntk"),
@@ -77,12 +80,8 @@ FIELDS: dict[str, Field] = {
         3.0, number(1.0), "rungs drop candidates above this multiple of the targets' mean square"
     ),
     # Exact kernels.
-    "ridges": Field(
-        (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0), tuple_of(_RATE), "over the kernel's mean diagonal"
-    ),
-    "bandwidths": Field(
-        (0.5, 1.0, 2.0), tuple_of(_RATE), "of the Gaussian kernel, over the inputs' length"
-    ),
+    "ridges": Field((1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0), _RATES, "over the kernel's mean diagonal"),
+    "bandwidths": Field((0.5, 1.0, 2.0), _RATES, "of the Gaussian kernel, over the inputs' length"),
     "num_exact_test": Field(500, _SIZE, "test examples of ntk_exact, whose kernel is large"),
     # Question "epochs": the winner of the search is trained again and looked at in between.
     "watch_every": Field(4, _SIZE, "epochs between two looks"),
@@ -113,140 +112,128 @@ def num_outputs(config: ml_collections.ConfigDict) -> int:
     return config.outputs or config.d // config.base_degree
 
 
-def _series(pairs: tuple[tuple[str, ...], ...], field: str) -> list[dict[str, object]]:
-    for pair in pairs:
-        if len(pair) != 2:
-            raise InputError(f"config.sweep.{field} has {pair!r}; accepted: (net, learner)")
-    return [{"net": net, "learner": learner} for net, learner in pairs]
-
-
-def _times(
-    settings: list[dict[str, object]], axis: str, values: tuple[object, ...]
-) -> list[dict[str, object]]:
-    """Returns every combination; settings as they are where there are no values."""
-    if not values:
-        return settings
-    return [s | {axis: value} for s in settings for value in values]
-
-
-def solved_sizes(config: ml_collections.ConfigDict) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the N that the exactly solved kernels are swept over, and that the limits are."""
-    axes = config.sweep
-    return axes.exact_num_train or axes.num_train, axes.limit_num_train or axes.num_train
-
-
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
     """Returns the swept settings of every point.
 
     Series x widths x seeds, baselines x widths x their seeds, exact kernels x theirs, limits; each
-    with every task, beta, alpha and N.
-
-    Raises:
-        InputError: a series or a task has not as many members as it should.
+    with every task, beta, alpha and N. An axis without values is left out.
     """
     axes = config.sweep
-    exact_sizes, limit_sizes = solved_sizes(config)
+    exact_sizes = axes.exact_num_train or axes.num_train
+    limit_sizes = axes.limit_num_train or axes.num_train
     parts = (
-        (_series(axes.series, "series"), axes.width, axes.seed, axes.num_train),
-        (_series(axes.baselines, "baselines"), axes.width, axes.baseline_seed, axes.num_train),
-        (_series(axes.exact, "exact"), axes.exact_width, axes.baseline_seed, exact_sizes),
-        (_series(axes.limits, "limits"), (), axes.baseline_seed, limit_sizes),
+        (axes.series, axes.width, axes.seed, axes.num_train),
+        (axes.baselines, axes.width, axes.baseline_seed, axes.num_train),
+        (axes.exact, axes.exact_width, axes.baseline_seed, exact_sizes),
+        (axes.limits, (), axes.baseline_seed, limit_sizes),
     )
-    tasks = []
-    for task in axes.tasks:
-        if len(task) not in (3, 4):
-            raise InputError(
-                f"config.sweep.tasks has {task!r}; accepted: (d, base_degree, composite_degree) or "
-                "(d, base_degree, composite_degree, outputs)"
-            )
-        tasks.append(dict(zip(_TASK, task, strict=False)))
     points = []
-    for task in tasks or [{}]:
-        for settings, widths, seeds, sizes in parts:
-            settings = _times([task | s for s in settings], "beta", axes.beta)
-            settings = _times(settings, "alpha", axes.alpha)
-            settings = _times(_times(settings, "num_train", sizes), "width", widths)
-            points += _times(settings, "seed", seeds)
+    for task in axes.tasks or ((),):
+        for series, widths, seeds, sizes in parts:
+            own = {"beta": axes.beta, "alpha": axes.alpha, "num_train": sizes}
+            own |= {"width": widths, "seed": seeds}
+            settings = product({name: values for name, values in own.items() if values})
+            points += [
+                {**dict(zip(TASK, task, strict=False)), "net": net, "learner": learner, **one}
+                for net, learner in series
+                for one in settings
+            ]
     return points
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    most, outputs = config.d // config.base_degree, num_outputs(config)
-    if outputs > most:
-        raise InputError(f"config.outputs is {outputs}; accepted: at most {most}, d / base_degree")
-    if not outputs or config.composite_degree > outputs and config.target == "parity":
-        raise InputError(
-            f"config.composite_degree is {config.composite_degree}; accepted: at most the "
-            f"{outputs} outputs of a base signal of degree {config.base_degree} on d = {config.d}"
-        )
-    _check_learner(config, outputs)
-    search, epochs = config.search, config.search.rung_epochs
-    for name in ("rung_keep", "kernel_rung_keep"):
-        if len(search[name]) != len(epochs):
-            raise InputError(
-                f"config.search.{name} is {search[name]}; accepted: as many numbers as "
-                f"config.search.rung_epochs has, {len(epochs)}"
-            )
-    if list(epochs) != sorted(set(epochs)) or (epochs and epochs[-1] >= config.epochs):
-        raise InputError(
-            f"config.search.rung_epochs is {epochs}; accepted: increasing, below "
-            f"config.epochs = {config.epochs}"
-        )
-    for name in ("learning_rates", "weight_decays"):
-        for field in (name, f"kernel_{name}"):
-            if not search[field]:
-                raise InputError(f"config.search.{field} is (); accepted: one value or more")
-    for name in ("ridges", "bandwidths"):
-        if not config[name]:
-            raise InputError(f"config.{name} is (); accepted: one value or more")
+def _rungs_fit(config: ml_collections.ConfigDict) -> bool:
+    """Returns whether rungs increase and end before the last epoch."""
+    epochs = config.search.rung_epochs
+    return list(epochs) == sorted(set(epochs)) and max(epochs, default=0) < config.epochs
 
 
-def _check_learner(config: ml_collections.ConfigDict, outputs: int) -> None:
-    """Raises where net and learner do not go together."""
-    learner, net = config.learner, config.net
-    if (learner in INPUT_LEARNERS) != (net == "none"):
-        raise InputError(
-            f"config.net is {net!r} while config.learner is {learner!r}; accepted: 'none' with "
-            f"{', '.join(INPUT_LEARNERS)}, a network with all others"
-        )
-    if learner in INFINITE_LEARNERS and (net not in NETS_WITH_LIMIT or config.init == "fan_in"):
-        raise InputError(
-            f"config.net is {net!r} and config.init {config.init!r} while config.learner is "
-            f"{learner!r}; accepted: one of {', '.join(NETS_WITH_LIMIT)} with init not 'fan_in'"
-        )
-    if learner == "ntk_exact" and config.num_train * outputs > MAX_SIDE:
-        raise InputError(
-            f"config.num_train is {config.num_train} while config.learner is 'ntk_exact'; "
-            f"accepted: at most {MAX_SIDE // outputs}, for {MAX_SIDE} rows with {outputs} outputs"
-        )
-    if config.question == "epochs" and learner not in SEARCHED:
-        raise InputError(
-            f"config.learner is {learner!r} while config.question is 'epochs'; accepted: one of "
-            f"{', '.join(SEARCHED)}"
-        )
-    if config.question == "epochs" and config.beta == 0:
-        raise InputError("config.beta is 0.0 while config.question is 'epochs'; accepted: above 0")
+_PAIRS = "pairs of (net, learner)"
+_OF_ONE_LENGTH = "as many numbers as config.search.rung_epochs has, {c.search.rung_epochs}"
 
+RULES = (
+    *(
+        Rule(f"sweep.{name}", lambda c, n=name: all(len(pair) == 2 for pair in c.sweep[n]), _PAIRS)
+        for name in ("series", "baselines", "exact", "limits")
+    ),
+    Rule(
+        "sweep.tasks",
+        lambda c: all(len(task) in (3, 4) for task in c.sweep.tasks),
+        "(d, base_degree, composite_degree) or (d, base_degree, composite_degree, outputs)",
+    ),
+    Rule(
+        "outputs",
+        lambda c: num_outputs(c) <= c.d // c.base_degree,
+        "at most config.d / config.base_degree = {c.d} / {c.base_degree}",
+    ),
+    Rule(
+        "composite_degree",
+        lambda c: num_outputs(c) and (c.target != "parity" or c.composite_degree <= num_outputs(c)),
+        "at most the outputs of a base signal of degree {c.base_degree} on d = {c.d}",
+    ),
+    Rule(
+        "net",
+        lambda c: (c.learner in INPUT_LEARNERS) == (c.net == "none"),
+        f"'none' with the learners {', '.join(INPUT_LEARNERS)}, a network with all others; "
+        "config.learner is {c.learner!r}",
+    ),
+    Rule(
+        "net",
+        lambda c: (
+            c.learner not in INFINITE_LEARNERS or (c.net in NETS_WITH_LIMIT and c.init != "fan_in")
+        ),
+        f"one of {', '.join(NETS_WITH_LIMIT)} with config.init not 'fan_in' where config.learner "
+        "is {c.learner!r}; config.init is {c.init!r}",
+    ),
+    Rule(
+        "num_train",
+        lambda c: c.learner != "ntk_exact" or c.num_train * num_outputs(c) <= MAX_SIDE,
+        f"times the outputs at most {MAX_SIDE} where config.learner is 'ntk_exact'",
+    ),
+    Rule(
+        "learner",
+        lambda c: c.question != "epochs" or c.learner in SEARCHED,
+        f"one of {', '.join(SEARCHED)} where config.question is 'epochs'",
+    ),
+    Rule(
+        "beta",
+        lambda c: c.question != "epochs" or c.beta > 0,
+        "above 0 where config.question is 'epochs'",
+    ),
+    *(
+        Rule(
+            f"search.{name}",
+            lambda c, n=name: len(c.search[n]) == len(c.search.rung_epochs),
+            _OF_ONE_LENGTH,
+        )
+        for name in ("rung_keep", "kernel_rung_keep")
+    ),
+    Rule(
+        "search.rung_epochs",
+        _rungs_fit,
+        "increasing numbers below config.epochs = {c.epochs}",
+    ),
+)
 
-# When a full search drops candidates. Without dropping any, those that were best after 800 epochs
-# had been as low as 17th of 30 after 50 epochs, 6th after 100 and after 400, when the rate falls,
-# and 2nd soon after that.
+SETTINGS = Settings(FIELDS, sweep, RULES)
+
+# Rungs of a full search. Without dropping any, candidates that were best after 800 epochs had been
+# as low as 17th of 30 after 50 epochs, 6th after 100 and after 400, when the rate falls, and 2nd
+# soon after that.
 RUNGS = {
     "search.rung_epochs": (50, 100, 200, 400, 500),
     "search.rung_keep": (20, 16, 9, 7, 3),
     "search.kernel_rung_keep": (8, 4, 2, 1, 1),
 }
 
-# When a search of six candidates does. In figure 2 (a) the one of them that was best after 800
-# epochs had been as low as 5th after 100 epochs and 4th after 200, and 1st after 500.
+# Rungs of a search of six candidates. In figure 2 (a) the one that was best after 800 epochs had
+# been as low as 5th after 100 epochs and 4th after 200, and 1st after 500.
 SMALL_RUNGS = {
     "search.rung_epochs": (200, 500),
     "search.rung_keep": (4, 2),
     "search.kernel_rung_keep": (2, 1),
 }
 
-# What a run on nearly nothing has in common, for tests.
+# Sizes for tests.
 QUICK = {
     "d": 8,
     "num_train": 40,
@@ -266,52 +253,37 @@ QUICK = {
 
 
 def figure3(
-    variant: str,
-    *,
     panel: str,
     trained: str,
     num_train: tuple[int, ...],
-    weight_decays: tuple[float, ...],
     learning_rates: tuple[float, ...],
+    weight_decays: tuple[float, ...],
     small_rates: tuple[float, ...],
-) -> ml_collections.ConfigDict:
-    """Returns one panel: the ResNet's error on beta F + alpha G(F) against beta.
+) -> Callable[[str], ml_collections.ConfigDict]:
+    """Returns `get_config` of a panel: the ResNet's error on beta F + alpha G(F) against beta.
 
     Args:
-        variant: "full", "small" (one width) or "quick" (tests).
         panel: "a" or "b".
-        trained: which layers: "all" or "hidden".
+        trained: layers: "all" or "hidden".
         num_train: N, one or more.
-        weight_decays: that are searched.
-        learning_rates: likewise.
-        small_rates: learning rates that the small variant searches.
-
-    Raises:
-        InputError: there is no such variant.
+        learning_rates: of the search.
+        weight_decays: of the search.
+        small_rates: learning rates of the small variant's search.
     """
-    title = f"Test error on beta F + alpha G(F), {trained} layers trained (figure 3 {panel})"
-    config = set_fields(
-        default_config(),
-        RUNGS
-        | {
-            "title": title,
-            "question": "beta",
-            "sweep.num_train": num_train,
-            "search.learning_rates": learning_rates,
-            "search.weight_decays": weight_decays,
-            "sweep.series": (("3resnet", trained),),
-            "sweep.seed": (0, 1, 2),
-            "sweep.beta": (1.0, 0.5, 0.3, 0.2, 0.0),
-            "sweep.width": (20, 50, 100, 200, 500, 1000),
-        },
-    )
-    small = SMALL_RUNGS | {
-        "search.learning_rates": small_rates,
-        "sweep.width": (200,),
+    full = {
+        "title": f"Test error on beta F + alpha G(F), {trained} layers trained (figure 3 {panel})",
+        "question": "beta",
+        "sweep.num_train": num_train,
+        "search.learning_rates": learning_rates,
+        "search.weight_decays": weight_decays,
+        "sweep.series": (("3resnet", trained),),
+        "sweep.seed": (0, 1, 2),
+        "sweep.beta": (1.0, 0.5, 0.3, 0.2, 0.0),
+        "sweep.width": (20, 50, 100, 200, 500, 1000),
     }
-    quick = QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)}
-    return choose(config, variant, {"small": small, "quick": quick})
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+    return configurations(
+        SETTINGS,
+        full=RUNGS | full,
+        small=SMALL_RUNGS | {"search.learning_rates": small_rates, "sweep.width": (200,)},
+        quick=QUICK | {"sweep.beta": (1.0, 0.0), "sweep.num_train": (40,)},
+    )

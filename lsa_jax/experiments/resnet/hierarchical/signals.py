@@ -1,4 +1,4 @@
-"""How much of the base and of the composite signal a network has learned, while it trains."""
+"""Shares of the base and of the composite signal that a network has learned during training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import ml_collections
-import numpy as np
 from jaxtyping import Array, Float
 
 from lsa_jax.experiments.resnet.hierarchical.tasks import (
@@ -17,7 +16,7 @@ from lsa_jax.experiments.resnet.hierarchical.tasks import (
     order_key,
     trained_function,
 )
-from lsa_jax.experiments.resnet.search import Search
+from lsa_jax.experiments.resnet.search import Grid, Search
 from lsa_jax.experiments.resnet.shallow import first_features
 from lsa_jax.experiments.resnet.signals import signals
 
@@ -27,10 +26,10 @@ _READOUT_RIDGE = 1e-6
 
 
 def share_missed(outputs: Float[Array, "n k"], signal: Float[Array, "n k"]) -> Float[Array, ""]:
-    """Returns how much of a signal is missing from the outputs: 1 of none of it, 0 of all.
+    """Returns the share of a signal that outputs miss: 1 where they have none of it, 0 for all.
 
     With c_i the coefficient of the outputs' projection on signal i, it is the mean of (1 - c_i)^2
-    weighted by the signals' mean squares. What else is in the outputs does not count.
+    weighted by the signals' mean squares. Other parts of the outputs do not count.
     """
     squares = jnp.mean(signal**2, axis=0)
     coefficients = jnp.mean(outputs * signal, axis=0) / squares
@@ -64,8 +63,7 @@ def readout_error(
 def _make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask, test: Any) -> Callable:
     """Returns the compiled measures of one network's parameters."""
     apply, _ = trained_function(config)
-    initial = initial_params(config)
-    probe = draw_probe(config)
+    initial, probe = initial_params(config), draw_probe(config)
     base, composite = signals(task.hierarchy, task.test.inputs)
     probe_base, _ = signals(task.hierarchy, probe.inputs)
     inputs = (initial, task.test.inputs) if config.learner == "ntk" else test.inputs
@@ -75,14 +73,10 @@ def _make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask, tes
         outputs = apply(params, inputs)
         # A kernel's features are those of the initial network.
         moved = params if config.learner in ("all", "hidden") else initial
+        of_probe, of_test = (first_features(moved, x) for x in (probe.inputs, task.test.inputs))
         return {
             "test_error": jnp.mean(jnp.sum((outputs - task.test.targets) ** 2, axis=1)),
-            "first_layer_error": readout_error(
-                first_features(moved, probe.inputs),
-                probe_base,
-                first_features(moved, task.test.inputs),
-                base,
-            ),
+            "first_layer_error": readout_error(of_probe, probe_base, of_test, base),
             "base_error": share_missed(outputs, base),
             "composite_error": share_missed(outputs, composite),
         }
@@ -91,10 +85,7 @@ def _make_measure(config: ml_collections.ConfigDict, task: HierarchicalTask, tes
 
 
 def watch(
-    config: ml_collections.ConfigDict,
-    task: HierarchicalTask,
-    search: Search,
-    candidate: dict[str, Float[np.ndarray, " 1"]],
+    config: ml_collections.ConfigDict, task: HierarchicalTask, search: Search, candidate: Grid
 ) -> list[dict[str, Any]]:
     """Trains one candidate and measures both signals at the start and at every evaluation.
 

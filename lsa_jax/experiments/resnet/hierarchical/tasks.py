@@ -1,4 +1,4 @@
-"""The target, the examples and the network that a point's configuration describes."""
+"""The target, the examples and the network of a point's configuration."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,13 +23,7 @@ from lsa_jax.models.model import Model
 
 
 class HierarchicalTask(NamedTuple):
-    """What a seed draws.
-
-    Attributes:
-        hierarchy: the target.
-        train: [num_train] examples.
-        test: [num_test] examples.
-    """
+    """Draws of a seed: the target, training and test examples."""
 
     hierarchy: Hierarchy
     train: Dataset
@@ -37,27 +31,20 @@ class HierarchicalTask(NamedTuple):
 
 
 class Training(NamedTuple):
-    """What a learner trains, in the form that `resnet.search` takes.
-
-    Attributes:
-        start: parameters at the start.
-        train: what batches are fetched from.
-        test: the same for testing.
-    """
+    """Arguments of a search: parameters at the start, and the arrays of both data sets."""
 
     start: Any
     train: Any
     test: Any
 
 
-def stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
-    """Returns one of the streams of a point's seed."""
+def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:
     return jax.random.fold_in(jax.random.key(config.seed), place)
 
 
 def order_key(config: ml_collections.ConfigDict) -> Key[Array, ""]:
     """Returns the key that draws the order of the training examples."""
-    return stream(config, Hierarchical.ORDER)
+    return _stream(config, Hierarchical.ORDER)
 
 
 def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
@@ -66,30 +53,27 @@ def make_hierarchy(config: ml_collections.ConfigDict) -> Hierarchy:
     weights = (config.alpha, config.beta)
     if config.target == "parity":
         return paper_parities(config.d, *degrees, *weights, num_outputs(config))
-    key = stream(config, Hierarchical.TARGET)
+    key = _stream(config, Hierarchical.TARGET)
     return smooth_hierarchy(key, config.d, num_outputs(config), *degrees, *weights)
 
 
-def _draw(hierarchy: Hierarchy, key: Key[Array, ""], num_examples: int, d: int) -> Dataset:
-    inputs = sample_cube(key, num_examples, d)
-    return Dataset(inputs, sum(signals(hierarchy, inputs)))
+def _draw(config: ml_collections.ConfigDict, place: int, num_examples: int) -> Dataset:
+    inputs = sample_cube(_stream(config, place), num_examples, config.d)
+    return Dataset(inputs, sum(signals(make_hierarchy(config), inputs)))
 
 
 def make_task(config: ml_collections.ConfigDict) -> HierarchicalTask:
     """Draws a point's examples."""
-    hierarchy = make_hierarchy(config)
     return HierarchicalTask(
-        hierarchy,
-        _draw(hierarchy, stream(config, Hierarchical.TRAIN), config.num_train, config.d),
-        _draw(hierarchy, stream(config, Hierarchical.TEST), config.num_test, config.d),
+        make_hierarchy(config),
+        _draw(config, Hierarchical.TRAIN, config.num_train),
+        _draw(config, Hierarchical.TEST, config.num_test),
     )
 
 
 def draw_probe(config: ml_collections.ConfigDict) -> Dataset:
     """Draws the fresh examples on which read-outs are fitted."""
-    return _draw(
-        make_hierarchy(config), stream(config, Hierarchical.PROBE), config.num_probe, config.d
-    )
+    return _draw(config, Hierarchical.PROBE, config.num_probe)
 
 
 def make_network(config: ml_collections.ConfigDict) -> Model:
@@ -99,14 +83,11 @@ def make_network(config: ml_collections.ConfigDict) -> Model:
 
 def initial_params(config: ml_collections.ConfigDict) -> Any:
     """Draws the network's parameters, the same for every learner of this seed."""
-    return make_network(config).init(stream(config, Hierarchical.INIT), (config.d,))
+    return make_network(config).init(_stream(config, Hierarchical.INIT), (config.d,))
 
 
 def trained_function(config: ml_collections.ConfigDict) -> tuple[Callable, tuple[str, ...]]:
-    """Returns what a learner trains, as a function of (params, inputs), and what stays fixed of it.
-
-    Its params and inputs are those of `make_training`.
-    """
+    """Returns a learner's function of (params, inputs), see `make_training`, and its fixed part."""
     apply = make_network(config).apply
     if config.learner == "last":
         return (lambda params, features: features @ params["a"]), ()
@@ -132,7 +113,7 @@ def make_training(config: ml_collections.ConfigDict, task: HierarchicalTask) -> 
 
     The last layer alone is trained on the features of the initial network, which never change. Of
     the linearised network, weight decay pulls the parameters to 0, not to the initial ones: the
-    paper does not say which, and its optimiser would do so.
+    paper leaves this open, and its optimiser would do so.
     """
     initial = initial_params(config)
     if config.learner == "last":

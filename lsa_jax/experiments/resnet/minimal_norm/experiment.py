@@ -5,7 +5,6 @@ Allen-Zhu and Li (2019), section 8.2, figures 1 and 4: y = d^3 x_1 ... x_6 for x
 """
 
 import functools
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,22 +24,12 @@ from lsa_jax.experiments.resnet.minimal_norm.construction import (
     product_of_six,
 )
 from lsa_jax.experiments.resnet.minimal_norm.report import make_report
-from lsa_jax.experiments.resnet.momentum import momentum_search
-from lsa_jax.experiments.resnet.search import (
-    Plan,
-    Rung,
-    Search,
-    SearchResult,
-)
+from lsa_jax.experiments.resnet.search import Grid, Plan, Rung, Search, SearchResult, make_grid
 from lsa_jax.experiments.resnet.signals import sample_cube
 from lsa_jax.experiments.resnet.streams import MinimalNorm
 from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.sweep.experiment import (
-    SCRATCH,
-    Experiment,
-    Outcome,
-    with_course,
-)
+from lsa_jax.reporting import outcomes
+from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.measuring import Measuring
 
@@ -72,66 +61,64 @@ def _construct(group: list[Point]) -> list[Outcome]:
     spread = layout.spread(jnp.array(penalties))
     key = layout.share(_stream(config, MinimalNorm.HAND))
     small = dict(zip(penalties, layout.gather(program(spread, key)), strict=True))
-    outcomes = []
+    found = []
     for point in group:
         w = enlarge(small[point.config.penalty], config.d, point.config.width)
         metrics = {"relative_norm": relative_norm(w), "test_error": exact_error(w)}
         if np.isfinite(list(metrics.values())).all():
-            outcomes.append(Outcome(metrics, []))
+            found.append(Outcome(metrics, []))
         else:
-            outcomes.append(Outcome({}, [], "failed", "the fit is not finite; lower config.rate"))
-    return outcomes
+            found.append(Outcome({}, [], "failed", "the fit is not finite; lower config.rate"))
+    return found
 
 
 def make_search(config: ml_collections.ConfigDict) -> Search:
-    """Returns the search of a width."""
-    grid_size = len(config.search.learning_rates) * len(config.search.weight_decays)
-    plan = Plan(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        eval_every=config.eval_every,
-        rungs=(Rung(config.search.check_epoch, grid_size),),
-        hopeless=config.search.hopeless,
-    )
-    return momentum_search(network, plan, config)
+    """Returns the search of a width: its one rung drops only candidates that diverged."""
+    size = len(config.search.learning_rates) * len(config.search.weight_decays)
+    rung = Rung(config.search.check_epoch, size)
+    return Search(network, Plan.of(config, (rung,), config.search.hopeless))
 
 
-def _rows(found: SearchResult, grid: np.ndarray, epochs: int) -> list[dict[str, Any]]:
-    """Returns one row a candidate that reached the end."""
-    rows = []
-    for candidate in np.flatnonzero(found.trained == epochs):
-        errors = (e[-1, candidate].item() for e in (found.train_error, found.test_error))
-        names = ("learning_rate", "weight_decay", "train_error", "test_error", "relative_norm")
-        rates = (float(f"{rate:.6g}") for rate in grid[candidate])
-        norm = relative_norm(found.params["w"][candidate])
-        rows.append(dict(zip(names, (*rates, *errors, norm), strict=True)))
-    return [row for row in rows if np.isfinite(list(row.values())).all()]
+def _rows(found: SearchResult, grid: Grid, epochs: int) -> dict[int, dict[str, Any]]:
+    """Returns one row for each candidate that reached the end with finite numbers."""
+    rows = {}
+    for candidate in np.flatnonzero(found.trained == epochs).tolist():
+        row = {name: values[candidate].item() for name, values in grid.items()}
+        row["train_error"] = found.train_error[-1, candidate].item()
+        row["test_error"] = found.test_error[-1, candidate].item()
+        row["relative_norm"] = relative_norm(found.params["w"][candidate])
+        if np.isfinite(list(row.values())).all():
+            rows[candidate] = row
+    return rows
 
 
 def _search(
     config: ml_collections.ConfigDict, directory: Path, progress: Callable[[float], None]
 ) -> Outcome:
     """Trains every learning rate and weight decay, and measures errors and norm of each."""
-    rates, decays = config.search.learning_rates, config.search.weight_decays
-    grid = np.array(list(itertools.product(rates, decays)), np.float32)
-    shape = (config.d, config.width)
-    found = make_search(config).run(
+    search, shape = make_search(config), (config.d, config.width)
+    grid = make_grid(config.search.learning_rates, config.search.weight_decays)
+    test = draw_examples(_stream(config, MinimalNorm.TEST), config.num_test, config.d)
+    found = search.run(
         _stream(config, MinimalNorm.ORDER),
         {"w": config.init_std * jax.random.normal(_stream(config, MinimalNorm.INIT), shape)},
         draw_examples(_stream(config, MinimalNorm.TRAIN), config.num_train, config.d),
-        draw_examples(_stream(config, MinimalNorm.TEST), config.num_test, config.d),
-        {"learning_rate": grid[:, 0], "weight_decay": grid[:, 1]},
+        test,
+        grid,
         checkpoint_dir=directory / SCRATCH,
         progress=progress,
         measuring=Measuring(config.measures, config.measured_examples),
     )
-    rows = _rows(found, grid, config.epochs)
+    rows, count = _rows(found, grid, config.epochs), len(found.trained)
     if not rows:
-        message = f"all {len(grid)} candidates diverged; lower config.search.learning_rates"
+        message = f"all {count} candidates diverged; lower config.search.learning_rates"
         return Outcome({}, [], "failed", message)
-    best = min(rows, key=lambda row: row["test_error"])
-    metrics = {**best, "candidates": len(grid), "candidates_finished": len(rows)}
-    return with_course(Outcome(metrics, rows), found.measured, found.cost)
+    best = min(rows, key=lambda candidate: rows[candidate]["test_error"])
+    metrics = {**rows[best], "candidates": count, "candidates_finished": len(rows)}
+    squares = np.asarray(search.distances(found, best, test))
+    kept = outcomes.of_errors(squares, np.asarray(test.targets))
+    (outcome,) = with_test([Outcome(metrics, [*rows.values()], outcomes=kept)], test)
+    return with_course(outcome, found.measured, found.cost)
 
 
 def run(
@@ -140,10 +127,8 @@ def run(
     """Makes the networks of a group by hand, or searches for one width."""
     del data
     if group[0].config.part == "construction":
-        outcomes = _construct(group)
-    else:
-        outcomes = [_search(group[0].config, directory, progress)]
-    return outcomes
+        return _construct(group)
+    return [_search(group[0].config, directory, progress)]
 
 
 EXPERIMENT = Experiment(

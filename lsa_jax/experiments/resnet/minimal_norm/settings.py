@@ -3,16 +3,18 @@
 Sources of the defaults: Allen-Zhu and Li (2019), section 8.2; what it leaves open is ours.
 """
 
+from typing import Any
+
 import ml_collections
 
-from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.errors import InputError
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.checks import Kind, integer, number, one_of, text, tuple_of
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
 
 # Factors of the target's product, and the inputs on which the small network is built.
 DEGREE = 6
 
 _SEED, _SIZE, _RATE, _DECAY = integer(0), integer(1), number(0, above=True), number(0)
+_WIDTH = Kind(lambda v: integer(2).accepts(v) and v % 2 == 0, "an even number, 2 or more", int)
 
 FIELDS: dict[str, Field] = {
     "experiment": experiment_field(__name__),
@@ -22,9 +24,9 @@ FIELDS: dict[str, Field] = {
     "d": Field(40, integer(DEGREE), "inputs"),
     "num_train": Field(5000, _SIZE, "N"),
     "num_test": Field(5000, _SIZE, "fresh examples"),
-    "width": Field(200, integer(2), "m, even"),
+    "width": Field(200, _WIDTH, "m"),
     # The construction: a network of 6 inputs, padded and duplicated.
-    "small_width": Field(200, integer(2), "m of the network on 6 inputs, even"),
+    "small_width": Field(200, _WIDTH, "m of the network on 6 inputs"),
     "steps": Field(30_000, _SIZE, "of Adam on all 64 inputs"),
     "rate": Field(0.05, _RATE, "of Adam; falls to 0 as a cosine"),
     "penalty": Field(1e-3, _RATE, "lambda of lambda |W|_F^2 / 6, added to the mean squared error"),
@@ -35,8 +37,8 @@ FIELDS: dict[str, Field] = {
     "fall_epoch": Field(400, _SIZE, "epochs after which the rate is divided by 10"),
     "eval_every": Field(100, _SIZE, "epochs between evaluations"),
     "init_std": Field(1.0, _RATE, "standard deviation of the initial weights"),
-    "search.learning_rates": Field((10.0,), tuple_of(_RATE), "learning rates"),
-    "search.weight_decays": Field((2e-5,), tuple_of(_DECAY), "weight decays"),
+    "search.learning_rates": Field((10.0,), tuple_of(_RATE, empty=False), "learning rates"),
+    "search.weight_decays": Field((2e-5,), tuple_of(_DECAY, empty=False), "weight decays"),
     "search.check_epoch": Field(20, _SIZE, "when diverged candidates are dropped"),
     "search.hopeless": Field(10.0, _RATE, "test error above which a candidate has diverged"),
     **measure_fields(),
@@ -44,40 +46,35 @@ FIELDS: dict[str, Field] = {
     "sweep.penalty": Field(
         (2.5e-3, 2.2e-3, 2e-3, 1e-3, 9e-4, 5e-4, 4.5e-4), tuple_of(_RATE), "lambda by hand"
     ),
-    "sweep.hand_width": Field((200, 1000), tuple_of(integer(2)), "m that it is duplicated to"),
-    "sweep.width": Field((200,), tuple_of(integer(2)), "m of the search"),
+    "sweep.hand_width": Field((200, 1000), tuple_of(_WIDTH), "m that it is duplicated to"),
+    "sweep.width": Field((200,), tuple_of(_WIDTH), "m of the search"),
     "sweep.seed": Field((0,), tuple_of(_SEED), "seeds of the search"),
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
     """Returns the swept settings of every point: networks by hand, then searches."""
     axes = config.sweep
     hands = product({"part": ("construction",), "width": axes.hand_width, "penalty": axes.penalty})
     return hands + product({"part": ("search",), "width": axes.width, "seed": axes.seed})
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    for name in ("width", "small_width"):
-        if config[name] % 2:
-            raise InputError(f"config.{name} is {config[name]}; accepted: even numbers")
-    if config.part == "construction" and config.width < config.small_width:
-        raise InputError(
-            f"config.width is {config.width}; accepted: config.small_width = {config.small_width} "
-            "or more, as neurons are duplicated"
-        )
-    if config.search.check_epoch >= config.epochs:
-        raise InputError(
-            f"config.search.check_epoch is {config.search.check_epoch}; accepted: below "
-            f"config.epochs = {config.epochs}"
-        )
-    for name in ("learning_rates", "weight_decays"):
-        if not config.search[name]:
-            raise InputError(f"config.search.{name} is (); accepted: one value or more")
+RULES = (
+    Rule(
+        "width",
+        lambda c: c.part != "construction" or c.width >= c.small_width,
+        "config.small_width = {c.small_width} or more, as neurons are duplicated",
+    ),
+    Rule(
+        "search.check_epoch",
+        lambda c: c.search.check_epoch < c.epochs,
+        "below config.epochs = {c.epochs}",
+    ),
+)
 
+SETTINGS = Settings(FIELDS, sweep, RULES)
 
-# What a run on nearly nothing is, for tests.
+# Sizes for tests.
 QUICK = {
     "d": 8,
     "num_train": 40,
@@ -95,7 +92,3 @@ QUICK = {
     "sweep.hand_width": (20,),
     "sweep.width": (10,),
 }
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate

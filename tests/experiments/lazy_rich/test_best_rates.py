@@ -1,0 +1,223 @@
+"""The best learning rate and its claims, on made-up curves with a known best rate."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from lsa_jax.experiments.lazy_rich.learning_rates.best import best_rate, best_rates, curve
+from lsa_jax.experiments.lazy_rich.learning_rates.report import make_report
+from lsa_jax.experiments.lazy_rich.learning_rates.settings import SETTINGS
+from lsa_jax.sweep.variants import set_fields
+
+OCTAVES = np.arange(-10.0, -1.0, 0.5)
+# Slopes of the log loss to the left and right, and how flat its bottom is: of a narrow network and
+# of a wide one.
+SHARP, FLAT = (0.5, 1.2, 0.5), (0.5, 0.8, 4.0)
+
+
+def best(heights, octaves=OCTAVES):
+    """Returns the best rate of logarithms of losses, [seeds, rates] or [rates]."""
+    return best_rate(pd.DataFrame(np.atleast_2d(heights), columns=octaves))
+
+
+def losses(at, shape, seeds, noise, rng):
+    """Returns made-up logarithms of losses, [seeds, rates], whose mean is least at a place."""
+    left, right, floor = shape
+    x = OCTAVES - at + np.log(left / right) / (left + right)
+    mean = np.log(np.exp(-left * x) + np.exp(right * x) + floor)
+    # Above its best rate a run depends on its seed.
+    spread = noise * (1 + np.maximum(OCTAVES - at, 0) / 2)
+    of_seed = 0.2 * rng.normal(size=(seeds, 1))
+    return mean + of_seed + spread * rng.normal(size=(seeds, len(OCTAVES)))
+
+
+def plain(heights):
+    """Returns the mean over seeds of the least of each one's parabola through three points."""
+    found = []
+    for row in heights:
+        at = np.clip(np.argmin(row), 1, len(row) - 2)
+        square, slope, _ = np.polyfit(OCTAVES[at - 1 : at + 2], row[at - 1 : at + 2], 2)
+        found.append(-slope / (2 * square))
+    return np.mean(found)
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.15, 0.3), (0.3, 0.6)])
+def test_on_flat_bottoms_the_shift_has_half_the_error_of_single_seeds_leasts(noise, most):
+    rng, ours, theirs = np.random.default_rng(0), [], []
+    for _ in range(80):
+        first, moved = -5 + rng.uniform(-0.5, 0.5), rng.choice([0.0, 1.0, -2.0])
+        narrow = losses(first, SHARP, 8, noise, rng)
+        wide = losses(first + moved, FLAT, 8, noise, rng)
+        ours.append(best(wide) - best(narrow) - moved)
+        theirs.append(plain(wide) - plain(narrow) - moved)
+    off, plainly = (np.sqrt(np.mean(np.square(errors))) for errors in (ours, theirs))
+    assert off < most and off < 0.6 * plainly
+    assert abs(np.mean(ours)) < 0.12
+
+
+@pytest.mark.parametrize("least", [-4.0, -9.2, -1.8])
+@pytest.mark.parametrize(("curvature", "skew"), [(0.05, 0.0), (0.05, 0.02), (1.0, 0.1)])
+def test_the_best_rate_is_the_least_of_the_polynomial_through_the_lowest_points(
+    least, curvature, skew
+):
+    away = OCTAVES - least
+    heights = curvature * away**2 + skew * away**2 * np.tanh(away) + 0.1 * np.abs(away) ** 1.5
+    # The curve has one valley: its lowest points are neighbours.
+    count = max(5, int((heights <= heights.min() + 1.5).sum()))
+    own = np.sort(np.argsort(heights)[:count])
+    fitted = np.polynomial.Polynomial.fit(OCTAVES[own], heights[own], 4)
+    ends = OCTAVES[own[0]], OCTAVES[own[-1]]
+    roots = [root.real for root in fitted.deriv().roots() if abs(root.imag) < 1e-9]
+    inside = [root for root in roots if ends[0] <= root <= ends[1]]
+    expected = min([*inside, *ends], key=fitted)
+    assert best(np.stack([heights + 0.5, heights - 0.5])) == pytest.approx(expected, abs=0.003)
+
+
+def test_the_best_rate_of_few_rates_and_of_rates_that_failed():
+    heights = np.full(len(OCTAVES), np.inf)
+    heights[5:8] = 4.0, 1.0, 2.0  # by the differences of the three points
+    expected = OCTAVES[6] + 0.5 * (4 - 2) / (2 * (4 - 2 * 1 + 2))
+    assert best(heights) == pytest.approx(expected, abs=1e-3)
+    for falls, end in ((-1.0, OCTAVES[-1]), (1.0, OCTAVES[0])):
+        assert best(falls * OCTAVES) == end
+    # Behind a rate that failed nothing is fitted: there is another valley, as deep.
+    heights = np.where(OCTAVES < -5, (OCTAVES + 7) ** 2, (OCTAVES + 3) ** 2)
+    heights[OCTAVES == -5] = np.inf
+    assert best(heights) == pytest.approx(-7, abs=0.01)
+    for nothing in (np.ones((2, len(OCTAVES))), np.full((2, len(OCTAVES)), np.nan)):
+        assert np.isnan(best(nothing))
+
+
+def sweep(bests, heights_of):
+    """Returns a sweep's results: name and width -> best rates by seed, from heights of a best."""
+    rows = [
+        {
+            "parameterization": name,
+            "width_factor": width,
+            "seed": seed,
+            "learning_rate": 2.0**octave,
+            "train_loss": np.exp(height),
+            "diverged": False,
+            "status": "ok",
+        }
+        for (name, width), of_seed in bests.items()
+        for seed, at in of_seed.items()
+        for octave, height in zip(OCTAVES, heights_of(at), strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def parabolas(bests, curvature=0.05):
+    return sweep(bests, lambda at: curvature * (OCTAVES - at) ** 2 - 1)
+
+
+def reported(table, tmp_path, **fields):
+    """Returns the report on results, whose sweep is what they have."""
+    axes = {f"sweep.{n}": tuple(sorted(set(table[n].tolist()))) for n in ("seed", "width_factor")}
+    axes["sweep.learning_rate"] = tuple((2.0**OCTAVES).tolist())
+    return make_report(set_fields(SETTINGS.default_config(), axes | fields), table, tmp_path)
+
+
+def test_a_curve_has_a_row_a_seed_and_rates_in_order():
+    table = parabolas({("mup", 1): {3: -4.0, 1: -5.0}, ("mup", 8): {3: 0.0}, ("ntk", 1): {3: 0.0}})
+    table.loc[(table["seed"] == 1) & (table["learning_rate"] == 2.0**-5), "train_loss"] = 0.0
+    found = curve(table, "mup", 1)
+    assert found.index.tolist() == [1, 3] and found.columns.tolist() == OCTAVES.tolist()
+    np.testing.assert_allclose(found.loc[3], 0.05 * (OCTAVES + 4) ** 2 - 1)
+    assert found.loc[1, -5.0] == pytest.approx(np.log(1e-12))
+
+
+def test_parabolas_shift_by_the_mean_of_their_seeds_shifts_with_its_interval(tmp_path):
+    # The mean of parabolas of one curvature is least at the mean of their leasts.
+    first, last = [-4.0, -4.2, -3.7, -4.1], [-6.3, -5.9, -6.1, -5.8]
+    bests = {
+        ("standard", 2): dict(enumerate(first)) | {7: -8.0},  # a seed of one width alone
+        ("standard", 32): dict(enumerate(last)) | {8: -2.0},
+        ("standard", 8): dict.fromkeys(range(4), -2.0),
+        ("mup", 2): dict(enumerate(first)),
+        ("mup", 32): dict(enumerate(np.add(first, 0.3))),
+    }
+    fields = {"sweep.seed": (0, 1, 2, 3), "sweep.width_factor": (2, 32)}
+    falls, stays = reported(parabolas(bests), tmp_path, **fields).claims
+    shifts = np.subtract(last, first)
+    half = scipy.stats.t.ppf(0.975, 3) * shifts.std(ddof=1) / 2
+    assert falls.ours == pytest.approx(shifts.mean(), abs=0.02)
+    assert (falls.low, falls.high) == pytest.approx(
+        (shifts.mean() - half, shifts.mean() + half), abs=0.03
+    )
+    assert stays.ours == pytest.approx(0.3, abs=0.02)
+    assert (falls.status, stays.status) == ("shown", "shown")
+    found = best_rates(parabolas(bests)).set_index(["parameterization", "width_factor"])
+    expected = np.mean(first), np.std(first, ddof=1) / 2
+    assert found.loc[("mup", 2)].tolist() == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("standard", "mup", "statuses"),
+    [
+        (-1.1, 0.9, ("shown", "shown")),
+        (-1.1, -1.1, ("shown", "not shown")),
+        (-0.9, 0.0, ("not shown", "condition not met")),
+        (-9.0, 0.0, ("condition not met", "condition not met")),  # beyond the rates swept
+    ],
+)
+def test_a_rate_falls_or_stays_by_a_factor_of_two(standard, mup, statuses, tmp_path):
+    bests = {
+        (name, width): {seed: -4.0 + shift * (width > 1) + 0.01 * (seed - 1) for seed in range(3)}
+        for name, shift in (("standard", standard), ("mup", mup))
+        for width in (1, 16)
+    }
+    claims = reported(parabolas(bests, 0.5), tmp_path).claims
+    assert tuple(claim.status for claim in claims) == statuses
+
+
+def test_a_width_with_the_loss_of_a_guess_shows_nothing(tmp_path):
+    """log 10 is the loss of a guess among ten classes, whose own logarithm is 0.83."""
+    bests = {
+        (name, w): {s: -4.0 - w / 8 + 0.01 * s for s in range(3)}
+        for name in ("standard", "mup")
+        for w in (1, 16)
+    }
+    for floor, statuses in ((0.7, {"shown", "not shown"}), (0.9, {"condition not met"})):
+        table = sweep(bests, lambda at, floor=floor: 0.5 * (OCTAVES - at) ** 2 + floor)
+        assert {claim.status for claim in reported(table, tmp_path).claims} == statuses
+
+
+def test_intervals_cover_the_shift_of_the_best_rate(tmp_path):
+    rng, covered, errors = np.random.default_rng(1), [], []
+    for _ in range(15):
+        made = {
+            (name, width): losses(-5.0 + shift * (width > 1), shape, 8, 0.2, rng)
+            for name, shift in (("standard", -2.0), ("mup", 0.0))
+            for width, shape in ((1, SHARP), (16, FLAT))
+        }
+        places = {key: {seed: (key, seed) for seed in range(8)} for key in made}
+        table = sweep(places, lambda at: made[at[0]][at[1]] - 2)  # noqa: B023
+        claims = reported(table, tmp_path).claims
+        covered += [c.low < true < c.high for c, true in zip(claims, (-2.0, 0.0), strict=True)]
+        found = best_rates(table)
+        errors.append(found[found["width_factor"] == 16])
+    assert 0.84 <= np.mean(covered) <= 1.0
+    for _, own in pd.concat(errors).groupby("parameterization"):
+        assert own["octaves"].std() == pytest.approx(own["error"].pow(2).mean() ** 0.5, rel=0.4)
+
+
+def test_the_table_of_rates_has_a_cell_a_width_and_the_figure_the_mean_losses(tmp_path):
+    bests = {("standard", 1): {0: -4.0, 1: -5.0}, ("standard", 4): {0: -6.0}, ("mup", 1): {0: -4.0}}
+    table = parabolas(bests)
+    lost = (table["seed"] == 1) & (table["learning_rate"] == 0.25)
+    table.loc[lost, ["train_loss", "diverged"]] = np.nan, True
+    failed = table.assign(status="failed", train_loss=1.0)
+    made = reported(pd.concat([table, failed]).astype({"diverged": bool}), tmp_path, epochs=7)
+    ((_, shown),) = made.tables
+    assert shown["parameterization"].tolist() == ["standard", "mup"]
+    assert shown["width factor 1"].tolist() == ["-4.50 ± 0.50", "-4.00"]
+    assert shown["width factor 4"].tolist()[0] == "-6.00"
+    figure = made.figures["learning_rates"]()
+    lines = {line.get_label(): line for line in figure.axes[0].get_lines()}
+    seen = dict(zip(lines["1"].get_xdata(), lines["1"].get_ydata(), strict=True))
+    assert seen[2.0**-4] == pytest.approx((np.exp(-1) + np.exp(0.05 - 1)) / 2)
+    assert list(lines) == ["1", "4"] and np.isnan(seen[0.25])
+    for nothing in (failed, table.drop(columns="train_loss")):
+        assert reported(nothing, tmp_path).notes == ["No run has finished."]
