@@ -8,8 +8,8 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.activation_sparsity import settings
 from lsa_jax.experiments.lsa.activation_sparsity.claims import MEAN, make_claims
+from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
 from lsa_jax.experiments.lsa.tables import histories
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
@@ -85,7 +85,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
             ("Active neurons (%), first and last report", ends.reset_index()),
             ("Test accuracy (%)", accuracy.reset_index()),
         ],
-        claims=decide_all(claims, Runs.of(settings.sweep(config), runs)),
+        claims=decide_all(claims, Runs.of(SETTINGS.sweep(config), runs)),
         figures={"activation_sparsity": functools.partial(_draw, table)},
         extra_tables={"activity": table},
         notes=[

@@ -33,7 +33,7 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     separation,
 )
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
-from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
+from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS as SIGNAL_SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
 from lsa_jax.reporting.measure_names import EXAMPLES, is_measure
@@ -191,8 +191,8 @@ def network_point(point: Point) -> Point:
         "measured_examples": config.measured_examples,
         **config.network.to_dict(),
     }
-    settings = set_fields(signal_settings.default_config(), fields)
-    signal_settings.validate(settings)
+    settings = set_fields(SIGNAL_SETTINGS.default_config(), fields)
+    SIGNAL_SETTINGS.validate(settings)
     return Point(point.id, point.settings, settings)
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.lsa.kernel_bound import settings
 from lsa_jax.experiments.lsa.kernel_bound.claims import (
     BOUND,
     PROBABILITY,
     count_of,
     make_claims,
 )
+from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
 from lsa_jax.reporting.report import Report, Row
@@ -96,7 +96,7 @@ def _draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep."""
     del workdir
-    runs = Runs.of(settings.sweep(config), results.assign(num_test=config.num_test))
+    runs = Runs.of(SETTINGS.sweep(config), results.assign(num_test=config.num_test))
     fine = results[results["status"] == "ok"]
     kernels, others = fine[fine["learner"] == "kernel"], fine[fine["learner"] != "kernel"]
     network = others[others["learner"] == "network"]

@@ -9,7 +9,7 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lsa.lemmas.claims import SAME_ORDER, make_claims
-from lsa_jax.experiments.lsa.lemmas.settings import sweep
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
 from lsa_jax.experiments.lsa.signal_scaling.fits import reached_from
 from lsa_jax.experiments.lsa.tables import histories, with_settings
 from lsa_jax.reporting.claims import decide_all
@@ -97,7 +97,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[("The gradient along its flow", done[shown].rename(columns=_SHOWN))],
-        claims=decide_all(make_claims(), Runs.of(sweep(config), results)),
+        claims=decide_all(make_claims(), Runs.of(SETTINGS.sweep(config), results)),
         figures={"lemmas": functools.partial(_draw, table)},
         extra_tables={"trajectories": table},
         notes=[note],

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.runs import Runs
 
@@ -76,7 +76,7 @@ def arrangement_name(
 
 def series_of(config: ml_collections.ConfigDict) -> list[Series]:
     """Returns the series of a sweep, in its order."""
-    points = settings.sweep(config)
+    points = SETTINGS.sweep(config)
     pairs = dict.fromkeys((point["learner"], point["width_factor"]) for point in points)
     learners = [learner for learner, _ in pairs]
     return [
@@ -93,7 +93,7 @@ def arrangements(config: ml_collections.ConfigDict) -> list[Arrangement]:
     """Returns the arrangements of a sweep, in its order."""
     axis, levels = config.figure_axis, {}
     names = [name for name in PLACES if name != axis]
-    for point in settings.sweep(config):
+    for point in SETTINGS.sweep(config):
         row = {name: point.get(f"data.{name}", config.data[name]) for name in PLACES} | point
         levels.setdefault(tuple(row[name] for name in names), set()).add(row[axis])
     found = []
@@ -116,7 +116,7 @@ def runs_of(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: P
     known = results.reindex(columns=list(defaults)).astype(float).fillna(defaults)
     kept = outcomes.read(workdir, results["id"])
     counted = results.assign(**known)
-    return Runs.of(settings.sweep(config), counted, kept, fresh=data.dataset == "stars")
+    return Runs.of(SETTINGS.sweep(config), counted, kept, fresh=data.dataset == "stars")
 
 
 def curves(results: pd.DataFrame, config: ml_collections.ConfigDict) -> pd.DataFrame:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.signal.descent import population_trajectory, typical_start
-from lsa_jax.experiments.lsa.signal_dynamics import settings
 from lsa_jax.experiments.lsa.signal_dynamics.claims import TOGETHER, make_claims, numbers_of
+from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.tables import histories, with_settings
 from lsa_jax.reporting.claims import decide_all
@@ -148,7 +148,7 @@ def _part(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Pat
         name: rows[names[:-1]].iloc[0].astype(float).to_dict()
         for name, rows in _series(table).items()
     }
-    runs = Runs.of(settings.sweep(config), numbers_of(table, names))
+    runs = Runs.of(SETTINGS.sweep(config), numbers_of(table, names))
     extra = {"population": on_population} if len(on_population) else {}
     return Report(
         title=config.title,

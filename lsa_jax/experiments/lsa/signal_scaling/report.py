@@ -8,7 +8,6 @@ import ml_collections
 import numpy as np
 import pandas as pd
 
-from lsa_jax.experiments.lsa.signal_scaling import settings
 from lsa_jax.experiments.lsa.signal_scaling.claims import (
     LARGEST_EXPONENT,
     PAST_K0,
@@ -18,6 +17,7 @@ from lsa_jax.experiments.lsa.signal_scaling.claims import (
     name_of,
 )
 from lsa_jax.experiments.lsa.signal_scaling.fits import LEAST_POINTS
+from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
 from lsa_jax.experiments.lsa.tables import with_settings
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE
@@ -102,7 +102,7 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     del workdir
     done = results[results["status"] == "ok"]
     done = with_settings(done, config, ["learner", "noise_scale", "k", "seed"])
-    series, runs = series_of(done), Runs.of(settings.sweep(config), done)
+    series, runs = series_of(done), Runs.of(SETTINGS.sweep(config), done)
     claims = [claim for key in series for claim in make_claims(*key, config.eval_every)]
     note = _NOTE.format(
         target=config.target_error,
