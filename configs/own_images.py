@@ -12,10 +12,8 @@ contains the smaller ones.
 ":small": up to 500 images, one seed.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {"sweep.num_train": (125, 250, 500), "sweep.seed": (0,)}
 
@@ -28,39 +26,37 @@ _QUICK = {
     "sweep.seed": (0,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the curves in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Lazy or rich",
-            "figure_axis": "num_train",
-            "data.dataset": "folder",
-            "data.folder": "own_images",
-            "data.image_size": 32,
-            "data.background_size": 32,
-            "data.background": "none",
-            "data.placement": "fixed_corner",
-            "model.name": "cnn",
-            "model.channels": (32, 64),
-            "network.epochs": 60,
-            "network.batch_size": 50,
-            "network.learning_rate": 0.05,
-            "network.warmup_epochs": 5.0,
-            "network.schedule": "cosine",
-            "ntk_finite.method": "regression",
-            "ntk_finite.ridge": (1e-3,),
-            "ntk_infinite.ridge": (1e-3,),
-            "ntk_trained.ridge": (1e-3,),
-            "rfm.updates": 3,
-            "rfm.points": 50,
-            "rfm.ridge": (1e-3,),
-            "measures": ("kernel_distance", "target_alignment", "effective_rank"),
-            "sweep.learner": ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite"),
-            "sweep.noise": (0.0,),
-            "sweep.num_train": (125, 250, 500, 1000, 2000),
-            "sweep.seed": (0, 1, 2),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Lazy or rich",
+        "figure_axis": "num_train",
+        "data.dataset": "folder",
+        "data.folder": "own_images",
+        "data.image_size": 32,
+        "data.background_size": 32,
+        "data.background": "none",
+        "data.placement": "fixed_corner",
+        "model.name": "cnn",
+        "model.channels": (32, 64),
+        "network.epochs": 60,
+        "network.batch_size": 50,
+        "network.learning_rate": 0.05,
+        "network.warmup_epochs": 5.0,
+        "network.schedule": "cosine",
+        "ntk_finite.method": "regression",
+        "ntk_finite.ridge": (1e-3,),
+        "ntk_infinite.ridge": (1e-3,),
+        "ntk_trained.ridge": (1e-3,),
+        "rfm.updates": 3,
+        "rfm.points": 50,
+        "rfm.ridge": (1e-3,),
+        "measures": ("kernel_distance", "target_alignment", "effective_rank"),
+        "sweep.learner": ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite"),
+        "sweep.noise": (0.0,),
+        "sweep.num_train": (125, 250, 500, 1000, 2000),
+        "sweep.seed": (0, 1, 2),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

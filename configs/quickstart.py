@@ -18,10 +18,8 @@ more at every noise.
 Five seeds; the kernels that learn, which cost the most, have two of them. It runs on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {"sweep.noise": (0.0, 1.0, 2.0), "sweep.seed": (0,), "sweep.learned_seed": ()}
 
@@ -36,40 +34,38 @@ _QUICK = {
     "sweep.learned_seed": (0,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Quickstart: handwritten digits on noisy backgrounds",
-            "data.dataset": "digits",
-            "data.image_size": 8,
-            "data.background_size": 16,
-            "data.placement": "random_corner",
-            "data.background": "gaussian",
-            "data.copies": 1,
-            "data.test_copies": 2,
-            "model.name": "cnn",
-            "model.channels": (32, 64),
-            "network.epochs": 40,
-            "network.batch_size": 64,
-            "network.learning_rate": 0.15,
-            "network.warmup_epochs": 5.0,
-            "network.weight_decay": 0.0,
-            "network.schedule": "cosine",
-            "ntk_finite.epochs": 40,
-            "ntk_finite.batch_size": 64,
-            "ntk_finite.learning_rate": 0.03,
-            "ntk_finite.schedule": "cosine",
-            "ntk_trained.ridge": (1e-3,),
-            "rfm.updates": 4,
-            "rfm.points": 50,
-            "rfm.ridge": (1e-3,),
-            "sweep.noise": (0.0, 0.5, 1.0, 1.5, 2.0),
-            "sweep.learner": ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite"),
-            "sweep.seed": (0, 1, 2, 3, 4),
-            "sweep.learned_seed": (0, 1),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Quickstart: handwritten digits on noisy backgrounds",
+        "data.dataset": "digits",
+        "data.image_size": 8,
+        "data.background_size": 16,
+        "data.placement": "random_corner",
+        "data.background": "gaussian",
+        "data.copies": 1,
+        "data.test_copies": 2,
+        "model.name": "cnn",
+        "model.channels": (32, 64),
+        "network.epochs": 40,
+        "network.batch_size": 64,
+        "network.learning_rate": 0.15,
+        "network.warmup_epochs": 5.0,
+        "network.weight_decay": 0.0,
+        "network.schedule": "cosine",
+        "ntk_finite.epochs": 40,
+        "ntk_finite.batch_size": 64,
+        "ntk_finite.learning_rate": 0.03,
+        "ntk_finite.schedule": "cosine",
+        "ntk_trained.ridge": (1e-3,),
+        "rfm.updates": 4,
+        "rfm.points": 50,
+        "rfm.ridge": (1e-3,),
+        "sweep.noise": (0.0, 0.5, 1.0, 1.5, 2.0),
+        "sweep.learner": ("network", "ntk_trained", "rfm", "ntk_infinite", "ntk_finite"),
+        "sweep.seed": (0, 1, 2, 3, 4),
+        "sweep.learned_seed": (0, 1),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

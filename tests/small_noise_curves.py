@@ -1,6 +1,7 @@
 """Noise curves of a few digits, as their tests make and run them."""
 
-from lsa_jax.experiments.lsa.noise_curves import experiment, settings
+from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.variants import set_fields
 
@@ -17,15 +18,20 @@ SMALL = {
 }
 
 
+def configure(**fields):
+    return set_fields(SETTINGS.default_config(), SMALL | fields)
+
+
 def make_small(sweep, **fields):
-    config = set_fields(settings.default_config(), SMALL | fields)
-    return make_points(config, sweep, settings.validate)
+    return make_points(configure(**fields), sweep, SETTINGS.validate)
 
 
-def run(points, directory):
-    data = experiment.load(points, None)
+def run(points, directory, progress=lambda fraction: None):
+    data = EXPERIMENT.load(points, None)
     outcomes = {}
-    for group in experiment.groups(points):
-        found = experiment.run(group, data, directory / group[0].id, lambda fraction: None)
-        outcomes |= {point.id: outcome for point, outcome in zip(group, found, strict=True)}
+    for group in EXPERIMENT.groups(points):
+        found = EXPERIMENT.run(group, data, directory / group[0].id, progress)
+        for point, outcome in zip(group, found, strict=True):
+            metrics = EXPERIMENT.columns(point.config) | outcome.metrics
+            outcomes[point.id] = outcome._replace(metrics=metrics)
     return outcomes

@@ -14,8 +14,8 @@ alone.
 
 import ml_collections
 
-from lsa_jax.experiments.lsa.signal_dynamics import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 # With three features the signal that one filter can follow is 1/3 in most examples, so the noise is
 # weaker; with separate filters the network is not odd and bears a smaller learning rate.
@@ -38,28 +38,26 @@ _QUICK = {
     "sweep.seed": (0,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Training dynamics beyond the paper's setting",
-            "k": 100,
-            "d": 5,
-            "bias_learning_rate_ratio": 0.02,
-            "batch_size": 500,
-            "steps": 3000,
-            "eval_every": 100,
-            "num_test": 2000,
-            "sampler": "plain",
-            "population": False,
-            "sweep.seed": (0, 1, 2, 3, 4),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Training dynamics beyond the paper's setting",
+        "k": 100,
+        "d": 5,
+        "bias_learning_rate_ratio": 0.02,
+        "batch_size": 500,
+        "steps": 3000,
+        "eval_every": 100,
+        "num_test": 2000,
+        "sampler": "plain",
+        "population": False,
+        "sweep.seed": (0, 1, 2, 3, 4),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)
 
 
 def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns every point: each extension alone, for each seed."""
-    return [{**extension, **point} for extension in _EXTENSIONS for point in settings.sweep(config)]
+    return [{**extension, **point} for extension in _EXTENSIONS for point in SETTINGS.sweep(config)]

@@ -11,10 +11,8 @@ Full: WRN-10-10, 200 epochs, batches of 128; needs a GPU. ":small": WRN-10-1 on 
 were tried before and are too short for activity to fall.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.activation_sparsity import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "width_factor": 1,
@@ -39,23 +37,21 @@ _QUICK = _SMALL | {
     "network.batch_size": 8,
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Active neurons of a WRN on CIFAR-10 (figure 2)",
-            "data.dataset": "cifar10",
-            "data.image_size": 32,
-            "data.background_size": 32,
-            "data.background": "none",
-            "model.name": "wide_resnet",
-            "model.depth": 10,
-            "width_factor": 10,
-            "max_replicas": 1,
-            "network.eval_every": 1,
-            "sweep.seed": (0, 1, 2),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Active neurons of a WRN on CIFAR-10 (figure 2)",
+        "data.dataset": "cifar10",
+        "data.image_size": 32,
+        "data.background_size": 32,
+        "data.background": "none",
+        "model.name": "wide_resnet",
+        "model.depth": 10,
+        "width_factor": 10,
+        "max_replicas": 1,
+        "network.eval_every": 1,
+        "sweep.seed": (0, 1, 2),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

@@ -12,10 +12,8 @@ Three seeds; ":small" takes 3,000 steps with two. Both run on a CPU. `--config.s
 every row instead, with the same law, and takes many times as long.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.signal_dynamics import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {"steps": 3000, "sweep.seed": (0, 1)}
 
@@ -30,22 +28,20 @@ _QUICK = {
     "sweep.seed": (0, 1),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Training dynamics of a one-filter CNN on sparse signals (figure 3)",
-            "k": 1000,
-            "d": 10,
-            "noise_scale": 1.0,
-            "learning_rate": 0.1,
-            "batch_size": 500,
-            "steps": 10_000,
-            "eval_every": 100,
-            "num_test": 5000,
-            "sweep.seed": (0, 1, 2),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Training dynamics of a one-filter CNN on sparse signals (figure 3)",
+        "k": 1000,
+        "d": 10,
+        "noise_scale": 1.0,
+        "learning_rate": 0.1,
+        "batch_size": 500,
+        "steps": 10_000,
+        "eval_every": 100,
+        "num_test": 5000,
+        "sweep.seed": (0, 1, 2),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

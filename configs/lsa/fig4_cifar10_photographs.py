@@ -10,21 +10,15 @@ run on one RTX 2080 Ti. ":small": WRN-10-1 on 5,000 images for 10 epochs, at zer
 noise, one seed, for a CPU; ":medium": on 10,000 images, with three seeds.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.lsa import protocol
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the panel in one of the variants full, small, quick, medium."""
-    return protocol.figure4(
-        variant,
-        {
-            "title": "CIFAR-10 on photographs",
-            "paper_item": "lsa/table1/cifar10_photographs",
-            "data.task": "all",
-            "data.background": "photographs",
-            "data.photographs": "plants",
-            "data.placement": "random_location",
-        },
-    )
+get_config = protocol.figure4(
+    {
+        "title": "CIFAR-10 on photographs",
+        "paper_item": "lsa/table1/cifar10_photographs",
+        "data.task": "all",
+        "data.background": "photographs",
+        "data.photographs": "plants",
+        "data.placement": "random_location",
+    }
+)

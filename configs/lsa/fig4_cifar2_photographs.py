@@ -11,21 +11,15 @@ noise, one seed, for a CPU; ":medium": on 10,000 images, with three seeds. Their
 animals and half vehicles, where all of CIFAR-10 is 60 % animals, and the same in all seeds.
 """
 
-import ml_collections
-
 from lsa_jax.experiments.lsa import protocol
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the panel in one of the variants full, small, quick, medium."""
-    return protocol.figure4(
-        variant,
-        {
-            "title": "CIFAR-2 on photographs",
-            "paper_item": "lsa/table1/cifar2_photographs",
-            "data.task": "cifar2",
-            "data.background": "photographs",
-            "data.photographs": "plants",
-            "data.placement": "random_location",
-        },
-    )
+get_config = protocol.figure4(
+    {
+        "title": "CIFAR-2 on photographs",
+        "paper_item": "lsa/table1/cifar2_photographs",
+        "data.task": "cifar2",
+        "data.background": "photographs",
+        "data.photographs": "plants",
+        "data.placement": "random_location",
+    }
+)

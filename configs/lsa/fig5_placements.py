@@ -9,10 +9,8 @@ picture is examples.png. The paper's figure has intensity 0.75. ":small" shows o
 instead of three, ":quick" handwritten digits, which need no data. All run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.image_examples import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.image_examples.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _QUICK = {
     "data.dataset": "digits",
@@ -23,20 +21,18 @@ _QUICK = {
     "sweep.std": (0.0, 1.0),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the picture in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Images on backgrounds (figure 5)",
-            "data.dataset": "cifar10",
-            "data.num_train": 100,
-            "data.num_test": 10,
-            "data.image_size": 16,
-            "data.background_size": 32,
-            "data.photographs": "plants",
-            "sweep.background": ("gaussian", "photographs", "distractors"),
-        },
-    )
-    return choose(config, variant, {"small": {"num_examples": 1}, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Images on backgrounds (figure 5)",
+        "data.dataset": "cifar10",
+        "data.num_train": 100,
+        "data.num_test": 10,
+        "data.image_size": 16,
+        "data.background_size": 32,
+        "data.photographs": "plants",
+        "sweep.background": ("gaussian", "photographs", "distractors"),
+    },
+    small={"num_examples": 1},
+    quick=_QUICK,
+)

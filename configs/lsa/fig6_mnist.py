@@ -16,10 +16,8 @@ exactly, as 40 epochs of descent leave them below their accuracy without noise; 
 every claim was undecided, where the report said that it takes 3 or 4.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "data.num_train": 3000,
@@ -59,26 +57,25 @@ _QUICK = _SMALL | {
     "sweep.seed": (0,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick, widths, width_1."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "MNIST on Gaussian noise: CNN and NTKs of several widths",
-            "paper_item": "lsa/fig6_mnist",
-            "data.dataset": "mnist",
-            "data.image_size": 28,
-            "data.background_size": 42,
-            "data.placement": "random_location",
-            "data.background": "gaussian",
-            "data.num_train": 20000,
-            "model.name": "cnn",
-            "model.channels": (8, 16),
-            "max_replicas": 5,
-            "sweep.ntk_width_factor": (1, 50, 100),
-            "sweep.noise": (0.0, 0.5, 1.0, 1.5, 2.0),
-        },
-    )
-    variants = {"small": _SMALL, "quick": _QUICK, "widths": _WIDTHS, "width_1": _WIDTH_1}
-    return choose(config, variant, variants)
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "MNIST on Gaussian noise: CNN and NTKs of several widths",
+        "paper_item": "lsa/fig6_mnist",
+        "data.dataset": "mnist",
+        "data.image_size": 28,
+        "data.background_size": 42,
+        "data.placement": "random_location",
+        "data.background": "gaussian",
+        "data.num_train": 20000,
+        "model.name": "cnn",
+        "model.channels": (8, 16),
+        "max_replicas": 5,
+        "sweep.ntk_width_factor": (1, 50, 100),
+        "sweep.noise": (0.0, 0.5, 1.0, 1.5, 2.0),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+    widths=_WIDTHS,
+    width_1=_WIDTH_1,
+)

@@ -11,20 +11,16 @@ still about 0, and with H = 2 C2 (C2 = 64), which the proof needs (thesis, p. 99
 ":small" takes six k, ":quick" three at less noise. All run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.lemmas import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {"sweep.k": tuple(2**power for power in range(8, 19, 2))}
 
 _QUICK = {"noise_scale": 0.35, "target_error": 0.05, "sweep.k": (64, 256, 1024)}
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {"noise_scale": 1.0, "sweep.k": tuple(2**power for power in range(6, 21))},
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={"noise_scale": 1.0, "sweep.k": tuple(2**power for power in range(6, 21))},
+    small=_SMALL,
+    quick=_QUICK,
+)

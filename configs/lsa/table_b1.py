@@ -10,25 +10,42 @@ WRN-10-1 on 2,500 images of 16 x 16 on 32 x 32, in a random and a fixed corner, 
 highest noise, one seed, for a CPU.
 """
 
+from typing import Any
+
 import ml_collections
 
 from lsa_jax.experiments.lsa import protocol
-from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 
-# What memory allowed on the larger inputs (appendix B.3).
+# The largest that fit in memory on the larger inputs (appendix B.3).
 _ON_64 = {"network.batch_size": 50, "network.learning_rate": 0.05}
 
+_FEWER = {
+    "sweep.noise": (0.0, 2.0),
+    "sweep.placement": ("random_corner", "fixed_corner"),
+    "sweep.size": ((16, 32),),
+}
 
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the table in one of the variants full, small, quick."""
-    return protocol.table_b1(variant)
+get_config = protocol.figure4(
+    {
+        "title": "CIFAR-2 on Gaussian noise, by placement and size",
+        "paper_item": "lsa/table_b1",
+        "data.task": "cifar2",
+        "data.background": "gaussian",
+        "sweep.noise": (0.0, 0.5, 1.0, 2.0),
+        "sweep.placement": ("random_location", "random_corner", "fixed_corner"),
+        "sweep.size": ((16, 32), (32, 64)),
+    },
+    small=protocol.SMALLER | _FEWER,
+    quick=protocol.QUICK | _FEWER,
+)
 
 
-def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
+def get_sweep(config: ml_collections.ConfigDict) -> list[dict[str, Any]]:
     """Returns every point: size x placement x learner x noise x seed."""
     return [
         {**point, **_ON_64}
         if point["learner"] == "network" and point["data.background_size"] == 64
         else point
-        for point in settings.sweep(config)
+        for point in SETTINGS.sweep(config)
     ]

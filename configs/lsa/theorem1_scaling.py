@@ -13,10 +13,8 @@ flow for 20 k from 2^4 to 2^20. ":small": minibatches at 0.25, for k to 512, and
 k. Both run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.signal_scaling import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "sweep.seed": (0, 1),
@@ -37,22 +35,20 @@ _QUICK = {
     "sweep.population_noise_scale": (0.25,),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the figure in one of the variants full, small, quick."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Steps to error 0.01 as the number of noise rows grows (theorem 1)",
-            "d": 10,
-            "learning_rate": 0.1,
-            "batch_size": 500,
-            "target_error": 0.01,
-            "sweep.seed": (0, 1, 2),
-            "sweep.k": (128, 256, 512, 1024, 2048),
-            "sweep.noise_scale": (0.25, 0.5),
-            "sweep.population_k": tuple(sorted([*(2**p for p in range(4, 21)), 640, 768, 896])),
-            "sweep.population_noise_scale": (0.25, 0.5, 1.0),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Steps to error 0.01 as the number of noise rows grows (theorem 1)",
+        "d": 10,
+        "learning_rate": 0.1,
+        "batch_size": 500,
+        "target_error": 0.01,
+        "sweep.seed": (0, 1, 2),
+        "sweep.k": (128, 256, 512, 1024, 2048),
+        "sweep.noise_scale": (0.25, 0.5),
+        "sweep.population_k": tuple(sorted([*(2**p for p in range(4, 21)), 640, 768, 896])),
+        "sweep.population_noise_scale": (0.25, 0.5, 1.0),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+)

@@ -14,10 +14,8 @@ Full: k to 10,000 and 20 draws of the filters. ":small": k = 1,000 and 3,000 and
 kernels of more than 5,376 weights; ":k_10000": so at k = 10,000 alone. All run on a CPU.
 """
 
-import ml_collections
-
-from lsa_jax.experiments.lsa.kernel_bound import settings
-from lsa_jax.sweep.variants import choose, set_fields
+from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
+from lsa_jax.sweep.variants import configurations
 
 _SMALL = {
     "network.steps": 4000,
@@ -41,19 +39,18 @@ _QUICK = {
     "sweep.network_seed": (0, 1),
 }
 
-
-def get_config(variant: str = "full") -> ml_collections.ConfigDict:
-    """Returns the comparison in one of the variants full, small, quick, k_10000."""
-    config = set_fields(
-        settings.default_config(),
-        {
-            "title": "Error of the finite CNTK against its number of filters (theorem 2)",
-            "network.learning_rate": 0.05,
-            "network.bias_learning_rate_ratio": 0.03,
-            "network.steps": 20_000,
-            "sweep.k": (1000, 3000, 10_000),
-            "sweep.m": (1, 2, 4, 8, 16, 32, 64, 128, 256),
-            "sweep.seed": tuple(range(20)),
-        },
-    )
-    return choose(config, variant, {"small": _SMALL, "quick": _QUICK, "k_10000": _K_10000})
+get_config = configurations(
+    SETTINGS,
+    full={
+        "title": "Error of the finite CNTK against its number of filters (theorem 2)",
+        "network.learning_rate": 0.05,
+        "network.bias_learning_rate_ratio": 0.03,
+        "network.steps": 20_000,
+        "sweep.k": (1000, 3000, 10_000),
+        "sweep.m": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+        "sweep.seed": tuple(range(20)),
+    },
+    small=_SMALL,
+    quick=_QUICK,
+    k_10000=_K_10000,
+)

@@ -13,12 +13,17 @@ from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 
 
+def soft_threshold(z: Float[Array, "..."], b: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Returns phi_b(z) = ReLU(z + b) - ReLU(-z + b)."""
+    return jax.nn.relu(z + b) - jax.nn.relu(b - z)
+
+
 def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
     """The network f(X) = m^(-1/2) sum_j sum_i phi_{b_j}(<w_j, X_i>) of m filters.
 
-    phi_b(z) = ReLU(z + b) - ReLU(-z + b) is the identity at b = 0 and, for b < 0, sets what lies
-    within [b, -b] to zero. At initialisation b = 0 and w_j ~ N(0, init_scale^2 I). With one filter
-    it is the network that the paper's Algorithm 1 trains, with d + 1 parameters.
+    phi_b(z) = ReLU(z + b) - ReLU(-z + b) is the identity at b = 0 and, for b < 0, zero within
+    [b, -b]. At initialisation b = 0 and w_j ~ N(0, init_scale^2 I). With one filter it is the
+    network that the paper's Algorithm 1 trains, with d + 1 parameters.
 
     Kernels, with S = sum_i X_i. At b = 0 the network is linear, f(X) = m^(-1/2) sum_j <w_j, S>, so
     NNGP(X, X') = init_scale^2 <S, S'>. Its gradients are S / sqrt(m) in w_j and
@@ -53,8 +58,7 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
         params: dict[str, Any], inputs: Float[Array | np.ndarray, "n p d"]
     ) -> Float[Array, "n 1"]:
         z = jnp.tensordot(inputs, params["w"], axes=1)
-        b = jnp.broadcast_to(params["b"], z.shape)
-        thresholded = jax.nn.relu(z + b) - jax.nn.relu(b - z)
+        thresholded = soft_threshold(z, jnp.broadcast_to(params["b"], z.shape))
         return jnp.sum(thresholded, axis=(1, 2))[:, None] / sqrt(filters)
 
     @jax.default_matmul_precision("highest")
@@ -75,6 +79,6 @@ def patch_cnn(filters: int = 1, *, init_scale: float = 1.0) -> Model:
 
 
 def _unit(x: Float[Array | np.ndarray, "n p d"]) -> Float[Array, "n p d"]:
-    """Brings patches to length 1; a patch of zeros stays, and then has no part in the kernel."""
+    """Scales patches to length 1; a patch of zeros stays and adds nothing to the kernel."""
     norm = jnp.linalg.norm(x, axis=-1, keepdims=True)
     return x / jnp.where(norm > 0, norm, 1)

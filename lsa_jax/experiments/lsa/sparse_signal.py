@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from numpy.typing import ArrayLike
 
-from lsa_jax.checks import Kind, integer, number
+from lsa_jax.checks import integer, number, require
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.streams import Sample
@@ -44,12 +44,6 @@ def noise_std(k: int, noise_scale: float | Float[Array, ""]) -> float | Float[Ar
     Source: Karp et al. (2021), section 3. The sigma = 1 in the caption of figure 3 is this scale.
     """
     return noise_scale * (math.log(k) / math.sqrt(k))
-
-
-def _require(kind: Kind, **values: object) -> None:
-    for name, value in values.items():
-        if not kind.accepts(value):
-            raise InputError(f"{name} is {value!r}; accepted: {kind.accepted}")
 
 
 def _checked_features(features: ArrayLike | None, d: int) -> np.ndarray:
@@ -91,9 +85,10 @@ def sparse_signal(
     Raises:
         InputError: an argument is not accepted.
     """
-    _require(integer(1), k=k, d=d)
+    require("k", k, integer(1))
+    require("d", d, integer(1))
     if isinstance(sigma, int | float):
-        _require(number(0), sigma=sigma)
+        require("sigma", sigma, number(0))
     if signal_row is not None and not (integer(0).accepts(signal_row) and signal_row <= k):
         raise InputError(
             f"signal_row is {signal_row!r}; accepted: None, or a whole number, 0 to k = {k}"
@@ -127,7 +122,7 @@ def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -
     Args:
         key: a function of it and the other arguments alone.
         num_examples: n, 1 or more.
-        distribution: what `sparse_signal` returned.
+        distribution: made by `sparse_signal`.
 
     Returns:
         Inputs [n, k + 1, d] and targets [n], -1.0 or 1.0.
@@ -137,7 +132,7 @@ def sample(key: Key[Array, ""], num_examples: int, distribution: SparseSignal) -
 
     Source: Karp et al. (2021), section 3, and the remark there for several features.
     """
-    _require(integer(1), num_examples=num_examples)
+    require("num_examples", num_examples, integer(1))
     k, sigma, features, signal_row = distribution
     m, d = features.shape
     alpha = _coefficients(key, num_examples, m)
@@ -167,7 +162,7 @@ def sample_unaligned(
     Args:
         key: a function of it and the other arguments alone.
         num_examples: n, 1 or more.
-        distribution: what `sparse_signal` returned, with one feature and no fixed signal row.
+        distribution: made by `sparse_signal`, with one feature and no fixed signal row.
         stride: from 1 to d.
 
     Returns:
@@ -178,7 +173,8 @@ def sample_unaligned(
 
     Source: Karp et al. (2021), section 7, names the question; the distribution is ours.
     """
-    _require(integer(1), num_examples=num_examples, stride=stride)
+    require("num_examples", num_examples, integer(1))
+    require("stride", stride, integer(1))
     k, sigma, features, signal_row = distribution
     m, d = features.shape
     if m > 1 or signal_row is not None:

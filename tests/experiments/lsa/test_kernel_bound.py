@@ -1,14 +1,27 @@
+"""Theorem 2: fits of fixed filters against closed forms and scikit-learn, and decisions."""
+
 import json
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 from sklearn.linear_model import LogisticRegression
 from small_sweeps import maker
 
-from lsa_jax.experiments.lsa.kernel_bound import experiment, settings
+from lsa_jax.experiments.lsa.kernel_bound import experiment
+from lsa_jax.experiments.lsa.kernel_bound.claims import make_claims
 from lsa_jax.experiments.lsa.kernel_bound.experiment import EXPERIMENT, fit_logistic
+from lsa_jax.experiments.lsa.kernel_bound.report import make_report
+from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS, row_length
+from lsa_jax.experiments.lsa.kernel_bound.thresholds import Design, discriminant
+from lsa_jax.experiments.lsa.signal_dynamics import experiment as dynamics
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
+from lsa_jax.experiments.lsa.streams import KernelBound
+from lsa_jax.reporting import outcomes as kept
+from lsa_jax.reporting.claims import decide_all
+from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.run import run_sweep
 
@@ -19,14 +32,13 @@ TINY = {
     "pass_fractions": (0.1,),
     "penalties": (1.0, 0.1),
     "sweep.k": (20,),
-    "sweep.m": (1, 3),
+    "sweep.m": (3, 1),
     "sweep.seed": (0, 1),
     "sweep.network_seed": (),
     "sweep.linear_seed": (),
 }
 
-
-make = maker(settings, TINY)
+make = maker(SETTINGS, TINY)
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +48,21 @@ def finished(tmp_path_factory):
     return directory, run_sweep(config, points, directory, data_dir=None, command=["test"])
 
 
-def test_a_sweep_measures_the_kernels(finished):
+def test_a_sweep_measures_the_kernels_and_keeps_their_outcomes(finished):
     directory, kernels = finished
     assert (kernels["status"] == "ok").all() and len(kernels) == 2 * 2
-    assert kernels["test_error"].between(0, 1).all()
     assert (kernels["least_test_error"] <= kernels["test_error"]).all()
     assert (kernels["least_test_error"] <= kernels["discriminant_error"]).all()
-    for name in ("kernel_bound.png", "kernel_bound.svg", "report.md"):
-        assert (directory / name).stat().st_size > 0
+    found = kept.read(directory, kernels["id"])
+    for row in kernels.itertuples():
+        assert row.test_error == pytest.approx(1 - found[row.id].values.mean())
+    tests = {(row.seed, found[row.id].test) for row in kernels.itertuples()}
+    assert len(tests) == 2  # a test set a seed, which its kernels share
+    assert (directory / "kernel_bound.svg").stat().st_size > 0
     assert len(json.loads((directory / "report.json").read_text())) == 6
 
 
-def test_the_discriminant_errs_as_often_as_it_should(finished):
+def test_the_discriminant_errs_as_often_as_it_should_and_less_with_more_filters(finished):
     kernels = finished[1]
     away = (kernels["discriminant_error"] - kernels["predicted_error"]).abs()
     # 400 examples, and an output that is not quite normal.
@@ -55,22 +70,17 @@ def test_the_discriminant_errs_as_often_as_it_should(finished):
     # With all rows passing, which every search tries, w* alone errs as often as this; d = 2.
     linear = scipy.stats.norm.cdf(-1 / np.sqrt(20 / 2))
     assert (kernels["predicted_error"] <= linear + 1e-6).all()
-
-
-def test_more_filters_are_predicted_to_err_less(finished):
-    errors = finished[1].pivot(index="seed", columns="m")
-    predicted = errors["predicted_error"]
+    predicted = kernels.pivot(index="seed", columns="m")["predicted_error"]
     assert (predicted[3] <= predicted[1] + 1e-9).all()
 
 
 def test_a_kernel_does_not_depend_on_the_other_seeds(finished, tmp_path):
     _, points = make(sweep__seed=(1,))
-    outcomes = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    wanted = finished[1].query("seed == 1")
-    assert [o.metrics["test_error"] for o in outcomes] == list(wanted["test_error"])
-    assert all(EXPERIMENT.on_host(point.config) for point in points)
-    networks = make(sweep__seed=(), sweep__network_seed=(0,))[1]
-    assert [EXPERIMENT.on_host(point.config) for point in networks] == [False]
+    fractions = []
+    found = EXPERIMENT.run(points, None, tmp_path, fractions.append)
+    wanted = finished[1].query("seed == 1")["test_error"].tolist()
+    assert [outcome.metrics["test_error"] for outcome in found] == wanted
+    assert (np.diff(fractions) > 0).all() and 0 < fractions[0] and fractions[-1] < 1
 
 
 def test_the_fit_that_errs_least_on_validation_is_tested_and_pulled_by_the_noise_s_covariance(
@@ -78,7 +88,7 @@ def test_the_fit_that_errs_least_on_validation_is_tested_and_pulled_by_the_noise
 ):
     """Two filters without thresholds: a noise row's features are (x, x), so are k rows' sums."""
     _, points = make(penalties=(2.0, 0.5), sweep__m=(2,), sweep__seed=(0,))
-    config, given = points[0].config, []
+    given = []
 
     def fit(features, start, covariance, penalties):
         given.append((start, covariance, penalties))
@@ -86,9 +96,8 @@ def test_the_fit_that_errs_least_on_validation_is_tested_and_pulled_by_the_noise
 
     monkeypatch.setattr(experiment, "fit_logistic", fit)
     angle = np.array([0.3, 1.2])
-    directions = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    design = experiment.Design(directions, np.zeros(2))
-    start = experiment.discriminant(design, 2**-0.5, 20)
+    design = Design(np.stack([np.cos(angle), np.sin(angle)], axis=1), np.zeros(2))
+    start = discriminant(design, 2**-0.5, 20)
     # Of ten examples of each stream: how many the discriminant and either fit get wrong.
     wrong = {"TRAIN": (1, 2, 3), "VALIDATION": (4, 5, 3), "TEST": (6, 2, 7)}
 
@@ -99,84 +108,48 @@ def test_the_fit_that_errs_least_on_validation_is_tested_and_pulled_by_the_noise
         rows[:discriminant, 0] -= 2 / start[0]
         return rows
 
-    features = {
-        getattr(experiment.KernelBound, stream): examples(*counts)
-        for stream, counts in wrong.items()
-    }
-    outcome = experiment.fit_kernel(config, design, features)
+    features = {getattr(KernelBound, name): examples(*counts) for name, counts in wrong.items()}
+    outcome = experiment.fit_kernel(points[0].config, design, features)
     assert [row["penalty"] for row in outcome.history] == [np.inf, 2.0, 0.5]
     for stream, counts in wrong.items():
         found = [10 * row[f"{stream.lower()}_error"] for row in outcome.history]
         assert found == pytest.approx(counts)
     names = ("test_error", "least_test_error", "discriminant_error")
     assert [outcome.metrics[name] for name in names] == pytest.approx([0.7, 0.2, 0.6])
+    assert outcome.outcomes.values.tolist() == [True] * 3 + [False] * 7
     ((pulled_to, covariance, penalties),) = given
     assert tuple(penalties) == (2.0, 0.5) and np.array_equal(pulled_to, start)
-    rows = np.random.default_rng(0).normal(size=(4000, 20, 2)) * 2**-0.5  # d = 2
-    sums = np.concatenate([rows.sum(axis=1)] * 2, axis=1)
-    np.testing.assert_allclose(covariance, np.cov(sums.T), atol=1.0)
     np.testing.assert_allclose(covariance, 10 * np.kron(np.ones((2, 2)), np.eye(2)), atol=1e-4)
-
-
-def test_kernels_of_a_seed_have_each_its_own_part_of_examples_that_are_drawn_once(
-    monkeypatch, tmp_path
-):
-    """Whatever their order; smaller kernels come first among what is drawn."""
-    drawn, fitted, fractions = [], [], []
-
-    def draw(key, *, designs, sigma, k, num_examples):
-        assert (sigma, k) == (2**-0.5, 20)  # d = 2
-        drawn.append((key, designs))
-        return [(design, num_examples) for design in designs]
-
-    def fit(config, design, features):
-        fitted.append((config.m, design, features))
-        return Outcome({"test_error": config.m}, [])
-
-    monkeypatch.setattr(experiment, "choose_designs", lambda group: [p.config.m for p in group])
-    monkeypatch.setattr(experiment, "draw_features", draw)
-    monkeypatch.setattr(experiment, "fit_kernel", fit)
-    _, points = make(sweep__m=(3, 1, 2), sweep__seed=(0,))
-    outcomes = EXPERIMENT.run(points, None, tmp_path, fractions.append)
-    assert [outcome.metrics["test_error"] for outcome in outcomes] == [3, 1, 2]
-    assert [designs for _, designs in drawn] == [[1, 2, 3]] * 3
-    assert len({str(key) for key, _ in drawn}) == 3
-    stream = experiment.KernelBound
-    sizes = {stream.TRAIN: 200, stream.VALIDATION: 100, stream.TEST: 400}
-    parts = {m: {place: (m, size) for place, size in sizes.items()} for m in (1, 2, 3)}
-    assert sorted(fitted, key=lambda of: of[0]) == [(m, m, parts[m]) for m in (1, 2, 3)]
-    assert 0 < fractions[0] and fractions[-1] < 1 and (np.diff(fractions) > 0).all()
 
 
 def test_kernels_of_a_seed_share_a_group_and_so_do_the_networks():
     _, points = make(sweep__k=(20, 30), sweep__network_seed=(0, 1))
-    names = [[p.id for p in group] for group in EXPERIMENT.groups(points)]
+    groups = EXPERIMENT.groups(points)
+    names = [[p.id for p in group] for group in groups]
     assert names[0] == ["network-k=20-seed=0", "network-k=20-seed=1"]
-    assert names[1] == ["kernel-k=20-m=1-seed=0", "kernel-k=20-m=3-seed=0"]
+    assert names[1] == ["kernel-k=20-m=3-seed=0", "kernel-k=20-m=1-seed=0"]
     assert len(names) == 2 * (1 + 2)
+    assert [EXPERIMENT.on_host(group[0].config) for group in groups[:2]] == [False, True]
 
 
-def test_the_network_is_trained_on_the_kernels_distribution():
-    _, points = make(sweep__k=(3000,), sweep__network_seed=(0,))
-    config = experiment.network_point(points[0]).config
-    assert config.d == settings.row_length(points[0].config)
-    assert noise_std(3000, config.noise_scale) == pytest.approx(config.d**-0.5)
-
-
-def test_the_networks_error_is_what_its_accuracy_leaves(monkeypatch, tmp_path):
+def test_the_network_is_trained_on_the_kernels_distribution_and_errs_where_it_is_not_right(
+    monkeypatch, tmp_path
+):
     seen = []
 
     def fake(group, data, directory, progress):
-        seen.append((directory, [point.config.seed for point in group]))
+        seen.extend(point.config for point in group)
         metrics = {"test_accuracy": 0.75, "w_dot_wstar": 2.0, "ratio": 0.4, "b": -0.8}
         return [Outcome(metrics, []), Outcome({}, [], "failed", "no")]
 
-    monkeypatch.setattr(experiment.experiment, "run", fake)
-    _, points = make(sweep__network_seed=(3, 4), sweep__m=())
-    fine, failed = EXPERIMENT.run(points, None, tmp_path, lambda fraction: None)
-    assert seen == [(tmp_path, [3, 4])]
-    assert fine.metrics["test_error"] == 0.25 and fine.metrics["w_dot_wstar"] == 2.0
+    monkeypatch.setattr(dynamics, "run", fake)
+    _, points = make(sweep__k=(3000,), sweep__network_seed=(3, 4), sweep__m=())
+    fine, failed = EXPERIMENT.run(points, None, tmp_path, float)
+    assert fine.metrics == {"test_error": 0.25, "w_dot_wstar": 2.0, "ratio": 0.4}
     assert (failed.status, failed.message) == ("failed", "no")
+    assert [config.seed for config in seen] == [3, 4]
+    assert seen[0].d == row_length(points[0].config) == 47
+    assert noise_std(3000, seen[0].noise_scale) == pytest.approx(47**-0.5)
 
 
 def test_the_fit_is_that_of_sklearn_where_the_start_is_zero():
@@ -202,19 +175,92 @@ def test_the_fit_balances_loss_and_distance_from_the_start():
 
 def test_the_linear_classifier_errs_as_often_as_noise_of_log_k_makes_it(monkeypatch, tmp_path):
     monkeypatch.setattr(experiment, "_DRAWN", 20_000)
-    fields = {"sweep__k": (20, 60), "sweep__m": (), "sweep__linear_seed": (0, 1)}
-    _, points = make(num_test=4000, **fields)
-    (first, other, *_) = points
-    outcomes = EXPERIMENT.run(points[:2], None, tmp_path, float)
-    assert [o.metrics["test_error"] for o in outcomes] == [
-        experiment.linear_error(point.config) for point in (first, other)
+    _, points = make(num_test=4000, sweep__k=(20, 60), sweep__m=(), sweep__linear_seed=(0, 1))
+    errors = [EXPERIMENT.run([p], None, tmp_path, float)[0].metrics["test_error"] for p in points]
+    assert errors[0] != errors[1]
+    for point, error in zip(points, errors, strict=True):
+        wanted = scipy.stats.norm.cdf(-np.sqrt(row_length(point.config) / point.config.k))
+        assert error == pytest.approx(wanted, abs=4 * 0.5 / 4000**0.5)
+
+
+# Kernels of many filters, without which few would say nothing of their number.
+MANY = {64: [0.001, 0.002]}
+
+
+def table(kernel_errors, network_errors, linear_errors=()):
+    learners = [("kernel", m, errors) for m, errors in kernel_errors.items()]
+    learners += [("network", 1, network_errors), ("linear", 1, linear_errors)]
+    rows = [
+        {"learner": learner, "k": 9, "d": 3, "m": m, "seed": s, "test_error": e, "status": "ok"}
+        for learner, m, errors in learners
+        for s, e in enumerate(errors)
     ]
-    assert outcomes[0].metrics["test_error"] != outcomes[1].metrics["test_error"]
-    for point in points:
-        d = round(point.config.k / np.log(point.config.k) ** 2)
-        wanted = scipy.stats.norm.cdf(-np.sqrt(d / point.config.k))
-        assert experiment.linear_error(point.config) == pytest.approx(
-            wanted, abs=4 * 0.5 / 4000**0.5
-        )
-    # Where the report says that the paper's number is reached.
-    assert scipy.stats.norm.cdf(-1 / 39.9) == pytest.approx(0.49, abs=1e-5)
+    return pd.DataFrame(rows)
+
+
+def decided(results, num_test):
+    """Returns the decided claims: of the kernels' share, of the network, of the linear one."""
+    filters = sorted(map(int, results.loc[results["learner"] == "kernel", "m"].unique()))
+    rows = decide_all(make_claims(9, filters), Runs.of([], results.assign(num_test=num_test)))
+    words = ("share", "the network", "error of the linear")
+    found = {word: row for row in rows[::-1] for word in words if row.item.startswith(word)}
+    return [found.get(word) for word in words]
+
+
+@pytest.mark.parametrize(
+    ("errors", "num_test", "status"),
+    [
+        (0.3 + 1e-6 * np.arange(20), 3000, "undecided"),  # too few for a probability of 0.999
+        ([0.3, 0.05], 3000, "not shown"),  # one draw is surely below the bound
+        ([0.3, 0.09], 3000, "undecided"),  # 9 % of 3,000 examples are no sure exception
+        (0.3 + 1e-6 * np.arange(3688), 10**6, "shown"),  # 0.999^3688 is below 2.5 %
+        (0.3 + 1e-6 * np.arange(3687), 10**6, "undecided"),
+    ],
+)
+def test_the_share_of_draws_is_decided_by_the_exact_binomial_interval(errors, num_test, status):
+    share, network, _ = decided(table({1: errors, **MANY}, [0.001, 0.003]), num_test)
+    assert (share.status, network.status) == (status, "shown")
+
+
+def test_kernels_that_fail_show_nothing_where_nothing_could_be_learned():
+    share, network, _ = decided(table({1: [0.3, 0.31], **MANY}, [0.1, 0.2]), 3000)
+    assert share.status == "condition not met" and network.status == "not shown"
+    no_search = decided(table({1: [0.3, 0.31]}, [0.001, 0.003]), 3000)
+    assert no_search[0].status == "condition not met"
+
+
+@pytest.mark.parametrize(
+    ("errors", "status"),
+    [
+        ([0.001, 0.002], "shown"),
+        ([0.001], "shown of one seed"),
+        ([0.001, 0.0095], "undecided"),
+        ([0.001, 0.02], "not shown"),
+    ],
+)
+def test_the_network_errs_on_next_to_nothing_for_every_seed(errors, status):
+    _, network, linear = decided(table({}, errors, [0.4, 0.5]), 10_000)
+    assert network.status == status
+    assert linear.ours == pytest.approx(scipy.stats.norm.sf(3**-0.5), abs=1e-4)
+    assert (linear.status, linear.low) == ("not shown", None)
+
+
+def test_a_report_has_errors_and_how_many_reach_the_bound_by_m(tmp_path):
+    fine = table({1: [0.25, 0.05], 3: [0.1, 0.2]}, [0.001, 0.003], [0.5, 0.5])
+    columns = dict.fromkeys(("least_test_error", "discriminant_error", "predicted_error"), 0.5)
+    failed = fine.iloc[:1].assign(test_error=0.9, status="failed")
+    results = pd.concat([fine, failed]).assign(**columns)
+    report = make_report(SETTINGS.default_config(), results, tmp_path)
+    errors, shares, fits = (frame for _, frame in report.tables)
+    assert list(errors) == ["k", "m = 1", "m = 3", "network", "linear"]
+    of_kernels = "0.150 ± 0.141", "0.150 ± 0.071"
+    assert errors.iloc[0].tolist() == [9, *of_kernels, "0.002 ± 0.001", "0.500 ± 0.000"]
+    assert shares.iloc[0].tolist() == [9, "1 of 2", "2 of 2", "0 of 2", "2 of 2"]
+    assert fits["predicted error"].tolist() == ["0.500 ± 0.000"] * 2
+    figure = report.figures["kernel_bound"]()
+    lines = {line.get_label(): line.get_data() for line in figure.axes[0].lines}
+    np.testing.assert_allclose(lines["k = 9"], [[1, 3], [0.15, 0.15]])
+    np.testing.assert_allclose(lines["network, k = 9"][1], [0.002, 0.002])
+    plt.close(figure)
+    network = results[results["learner"] == "network"]
+    assert make_report(SETTINGS.default_config(), network, tmp_path).tables == []

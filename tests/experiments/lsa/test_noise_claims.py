@@ -8,20 +8,24 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.lsa import numbers, protocol
-from lsa_jax.experiments.lsa.noise_curves import settings
+from lsa_jax.experiments.lsa import numbers
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.report import make_report
 from lsa_jax.experiments.lsa.noise_curves.series import curves
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
+from lsa_jax.sweep import config_files
 from lsa_jax.sweep.variants import set_fields
 
 ITEM, FIGURE6 = "lsa/table1/cifar2_gaussian", "lsa/fig6_mnist"
 
 
+CONFIGS = Path(__file__).parents[3] / "configs" / "lsa"
+
+
 def configure(**fields):
     given = {"sweep.learner": ("network", "ntk_finite"), "sweep.noise": (0.0, 2.0)}
     given |= {"sweep.seed": (0, 1, 2)}
-    return set_fields(settings.default_config(), given | fields)
+    return set_fields(SETTINGS.default_config(), given | fields)
 
 
 def results(config, accuracy, *, spread=1e-4, **columns):
@@ -30,7 +34,7 @@ def results(config, accuracy, *, spread=1e-4, **columns):
     Seeds differ by the spread.
     """
     rows = []
-    for number, point in enumerate(settings.sweep(config)):
+    for number, point in enumerate(SETTINGS.sweep(config)):
         point = {name.split(".")[-1]: value for name, value in point.items()}
         row = {n: config.data[n] for n in ("placement", "image_size", "background_size")} | point
         row |= {"id": f"{number}", "status": "ok", "num_test": 10**6, "num_classes": 2}
@@ -188,7 +192,7 @@ def test_without_a_network_accuracies_are_measured():
     assert (row.ours, row.status) == (98.0, "measured")
     exact = scipy.stats.binomtest(9_800, 10_000).proportion_ci()
     np.testing.assert_allclose([row.low, row.high], [100 * end for end in exact], atol=0.03)
-    # Records of before runs counted their test sets.
+    # Results that lack the sizes of their test sets.
     early = one.drop(columns=["num_test", "num_classes"])
     config = set_fields(config, {"data.dataset": "mnist", "sweep.learner": ("ntk_infinite",)})
     assert rows_of(config, early)[0] == row
@@ -211,7 +215,7 @@ def test_one_seed_is_decided_by_its_test_images():
 
 
 def test_the_paper_s_own_table_is_shown_cell_by_cell():
-    config = protocol.table_b1("full")
+    config = config_files.load(CONFIGS / "table_b1.py").get_config()
     config.sweep.seed, config.sweep.noise = (0, 1, 2, 3, 4), (0.0, 2.0)
     cells = numbers.TEST_ACCURACY_PERCENT["lsa/table_b1"]
 
@@ -230,7 +234,7 @@ def test_the_paper_s_own_table_is_shown_cell_by_cell():
 
 
 def test_growing_backgrounds_are_compared_with_the_bare_image():
-    config = protocol.growing_background("full")
+    config = config_files.load(CONFIGS / "growing_background.py").get_config()
     config.sweep.seed = (0, 1)
 
     def accuracy(learner, background_size, **point):
@@ -260,32 +264,3 @@ def test_widths_are_named_where_there_are_two_and_series_stay_in_order():
     assert f"3 seed(s) ({names[1]} 2)" in found.notes[0]
     failed = make_report(config, table.assign(status="failed"), Path())
     assert {row.status for row in failed.claims} == {"not run"}
-
-
-@pytest.mark.parametrize(
-    ("background", "power", "label"),
-    [
-        ("gaussian", 1, "standard deviation of the background"),
-        ("gaussian", 2, "square root of the background's standard deviation"),
-        ("photographs", 2, "intensity of the background"),
-    ],
-)
-def test_the_axis_is_labelled_by_its_quantity(background, power, label):
-    config = configure(**{"data.background": background, "data.std_power": power})
-    figure = make_report(config, results(config, PARTED), Path()).figures["noise_curves"]()
-    assert {axis.get_xlabel() for axis in figure.axes} == {label}
-    plt.close(figure)
-
-
-def test_solvers_by_iterations_have_a_table_of_their_runs():
-    config = configure()
-    table = results(config, PARTED)
-    kernels = table["learner"] == "ntk_finite"
-    for name, value in (("ridge", 0.5), ("residual", 1e-4), ("iterations", 7)):
-        table.loc[kernels, name] = value
-    table["kernel_gigabytes"] = 2.5
-    tables = dict(make_report(config, table, Path()).tables)
-    solved = tables["What was solved by iterations"]
-    assert solved["level"].tolist() == [0.0] * 3 + [2.0] * 3
-    assert solved.iloc[0].tolist()[3:] == [0.5, 1e-4, 7, 2.5]
-    assert not any("on centres" in title for title in tables)

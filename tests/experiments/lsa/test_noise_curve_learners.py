@@ -6,73 +6,73 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from small_noise_curves import make_small, run
 
-from lsa_jax import models
-from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.noise_curves import experiment, learners
+from lsa_jax import kernels, models, training
+from lsa_jax.experiments.lsa.noise_curves import experiment, learners, tasks
+from lsa_jax.experiments.lsa.noise_curves.experiment import EXPERIMENT
+from lsa_jax.experiments.lsa.streams import NoiseCurves
 
 
-def _of_learners(*names, **fields):
+def points_of(*names, **fields):
     sweep = [{"learner": name, "noise": noise, "seed": 1} for name in names for noise in (0.5, 1.0)]
     return make_small(sweep, **fields)
 
 
 class Followed(NamedTuple):
-    """A network at two noises and what follows it; the same network alone; what was passed on."""
+    """A network at two noises with its follower; the network alone; matrices that were solved."""
 
     points: list
     outcomes: dict
     matrices: list
     alone: dict
     directory: Path
-    rate_factors: list
 
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-    directory, matrices, rate_factors = tmp_path_factory.mktemp("followed"), [], []
-    solve, make = experiment.kernels.regress, experiment.training.make_optimizer
+    directory, matrices, solve = tmp_path_factory.mktemp("followed"), [], kernels.regress
 
-    def watched(gram_train, targets, gram_test, *, ridge):
+    def watched(gram_train, *given, **options):
         matrices.append(np.array(gram_train))
-        return solve(gram_train, targets, gram_test, ridge=ridge)
+        return solve(gram_train, *given, **options)
 
-    def watched_optimizer(*given, **options):
-        rate_factors.append(options["rate_factors"])
-        return make(*given, **options)
-
-    points = _of_learners("network", "ntk_trained")
+    points = points_of("network", "ntk_trained")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment.kernels, "regress", watched)
-        patch.setattr(experiment.training, "make_optimizer", watched_optimizer)
+        patch.setattr(kernels, "regress", watched)
         outcomes = run(points, directory / "both")
-        alone = run(_of_learners("network"), directory / "alone")
-    return Followed(points, outcomes, matrices, alone, directory / "alone", rate_factors)
+        alone = run(points_of("network"), directory / "alone")
+    return Followed(points, outcomes, matrices, alone, directory / "alone")
 
 
 def test_the_kernel_after_training_is_that_of_the_networks_own_run(followed):
     """Against the network trained alone, its kernel by Jacobians and a plain solution."""
-    points, found, seen = followed.points, followed.outcomes, followed.matrices
-    alone = _of_learners("network")
-    task = experiment.tasks.task_of(alone[0], experiment.load(alone, None))
+    alone = points_of("network")
+    task = tasks.task_of(alone[0], EXPERIMENT.load(alone, None))
     model = experiment.build_model(alone[0].config, "network", 10)
-    trained = learners.Trained(model)
-    # What it ended with, from its last checkpoint.
+    # Its last parameters, from its last checkpoint.
     directory = followed.directory / alone[0].id
+    trained = learners.Trained(model)
     params, _ = experiment.train_group(alone, task, trained, directory, lambda f: None)
     for place, point in enumerate(alone):
-        of = experiment.tasks
-        replica = of.replica_of(point)
-        images = of.compose(point.config, of.TRAIN, task.train, replica, jnp.arange(24), 0).inputs
+        images = tasks.composed(point, task, tasks.TRAIN, np.arange(24)).inputs
         own = jax.tree.map(lambda leaf, place=place: leaf[place], params)
-        ntk = experiment.kernels.empirical_ntk(model.apply, own, images, method="jacobian")
-        np.testing.assert_allclose(seen[place], ntk, rtol=1e-3, atol=1e-5 * np.abs(ntk).max())
-    assert {o.status for o in found.values()} == {"ok"}
-    trained = [found[p.id].metrics for p in points if p.config.learner == "ntk_trained"]
-    assert [row["learner"] for row in trained] == ["ntk_trained"] * 2
-    assert all(row["train_accuracy"] == 1 for row in trained)  # with hardly any ridge
+        ntk = kernels.empirical_ntk(model.apply, own, images, method="jacobian")
+        seen = followed.matrices[place]
+        np.testing.assert_allclose(seen, ntk, rtol=1e-3, atol=1e-5 * np.abs(ntk).max())
+    found = [followed.outcomes[point.id] for point in followed.points]
+    assert {outcome.status for outcome in found} == {"ok"}
+    assert [o.metrics["learner"] for o in found] == ["network"] * 2 + ["ntk_trained"] * 2
+    assert all(o.metrics["train_accuracy"] == 1 for o in found[2:])  # with hardly any ridge
+
+
+def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(followed, tmp_path):
+    for point_id, outcome in followed.alone.items():
+        assert outcome.metrics == followed.outcomes[point_id].metrics
+    for point_id, outcome in run(points_of("ntk_trained"), tmp_path).items():
+        assert outcome.metrics == followed.outcomes[point_id].metrics
 
 
 def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
@@ -89,7 +89,7 @@ def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
     sweep = [{"learner": n, "noise": 0.5} for n in ("network", "ntk_trained", "ntk_finite")]
     points = make_small(sweep, **fields)
     lazy, after, before = (outcome.metrics for outcome in run(points, tmp_path).values())
-    task = experiment.tasks.task_of(points[0], experiment.load(points, None))
+    task = tasks.task_of(points[0], EXPERIMENT.load(points, None))
     model = experiment.build_model(points[0].config, "network", 10)
     linear = learners.Trained(models.scaled(model, np.inf), ("initial",))
     _, history = experiment.train_group(points[:1], task, linear, tmp_path / "l", lambda f: None)
@@ -100,58 +100,46 @@ def test_at_a_large_output_scale_the_network_is_its_linearisation(tmp_path):
     assert after["test_accuracy"] == before["test_accuracy"]
 
 
-class _Seen(Exception):
-    """What is watched for has been seen: the rest is not run."""
-
-
 def test_mup_is_standard_at_width_factor_one_and_has_its_rates_at_another(
     followed, tmp_path, monkeypatch
 ):
-    mup = run(_of_learners("network", **{"network.parameterization": "mup"}), tmp_path)
+    mup = run(points_of("network", **{"network.parameterization": "mup"}), tmp_path)
     for point_id, outcome in mup.items():
         assert outcome.metrics == followed.alone[point_id].metrics
-    assert followed.rate_factors == [None, None]  # of the standard parameterisation
-
-    def watched(*given, rate_factors, **options):
-        raise _Seen(rate_factors)
-
-    monkeypatch.setattr(experiment.training, "make_optimizer", watched)
     fields = {"network.parameterization": "mup", "network.output_scale": 2.0, "width_factor": 4}
-    with pytest.raises(_Seen) as seen:
-        run(make_small([{"noise": 0.5}], **fields), tmp_path / "wide")
-    (factors,) = seen.value.args
+    (point,) = make_small([{"noise": 0.5}], **fields)
+    model = experiment.build_model(point.config, "network", 10)
+    trained = learners.trained_network(model, point.config.network)
+    given = {}
+
+    def make(*_, **options):
+        given.update(options)
+        return optax.identity()
+
+    monkeypatch.setattr(training, "make_optimizer", make)
+    experiment.make_optimizer(point.config.network, 1, trained, (16, 16, 1))
+    factors = given["rate_factors"]
     assert set(factors) == {"moved"}  # what is frozen has no rate
     rates = {layer: float(factor["weight"]) for layer, factor in factors["moved"].items()}
     assert rates == {"Conv_0": 4, "Conv_1": 1, "Dense_0": 1 / 4}
-    with pytest.raises(InputError, match="config.network.weight_decay is 0.0005; muP"):
-        make_small([{}], **fields, **{"network.optimizer": "adam"})
-
-
-def test_a_network_has_the_same_bits_whether_it_is_followed_or_not(followed, tmp_path):
-    both = followed.outcomes
-    for point_id, outcome in followed.alone.items():
-        assert outcome.metrics == both[point_id].metrics
-    for point_id, outcome in run(_of_learners("ntk_trained"), tmp_path).items():
-        assert outcome.metrics == both[point_id].metrics
 
 
 def test_a_recursive_feature_machine_learns_from_the_points_own_images(tmp_path):
-    """Its last kernel and its accuracies against the same by hand; killed, it goes on."""
-    settings_of = {"rfm.updates": 2, "rfm.points": 9, "rfm.every_update": True}
-    (point,) = points = _of_learners("rfm", **settings_of)[:1]
-    found = run(points, tmp_path)[point.id].metrics
-    task = experiment.tasks.task_of(point, experiment.load(points, None))
-    of = experiment.tasks
-    train, test = (
-        of.compose(point.config, which, split, of.replica_of(point), jnp.arange(count), 0)
-        for which, split, count in ((of.TRAIN, task.train, 24), (of.TEST, task.test, 12))
-    )
+    """Its kernels and accuracies against the same by hand; killed, it goes on."""
+    fields = {"rfm.updates": 2, "rfm.points": 9, "rfm.every_update": True}
+    (point,) = points = points_of("rfm", **fields)[:1]
+    fractions = []
+    outcome = run(points, tmp_path, fractions.append)[point.id]
+    assert (np.diff(fractions) >= 0).all() and fractions[-1] == 1
+    task = tasks.task_of(point, EXPERIMENT.load(points, None))
+    train = tasks.composed(point, task, tasks.TRAIN, np.arange(24))
+    test = tasks.composed(point, task, tasks.TEST, np.arange(12))
     kernel = experiment.build_model(point.config, "rfm", 10).kernel
-    machine = experiment.kernels.recursive_feature_machine(
+    machine = kernels.recursive_feature_machine(
         kernel.transformed,
         train.inputs,
         train.targets,
-        key=jax.random.fold_in(jax.random.key(1), experiment.NoiseCurves.POINTS),
+        key=jax.random.fold_in(jax.random.key(1), NoiseCurves.POINTS),
         size=9,
         updates=2,
         points=9,
@@ -159,66 +147,26 @@ def test_a_recursive_feature_machine_learns_from_the_points_own_images(tmp_path)
     )
     for update, transform in enumerate(machine.transforms):
         after = kernel.transformed(transform)
-        fit = experiment.kernels.regress(
-            np.asarray(after(train.inputs)),
-            train.targets,
-            np.asarray(after(test.inputs, train.inputs)),
-            ridge=1e-5,
-        )
-        accuracy = experiment.training.is_correct(fit.predictions, test.targets).mean()
-        assert found[f"test_accuracy_update_{update}"] == pytest.approx(float(accuracy))
-    assert found["test_accuracy"] == found["test_accuracy_update_2"]
-    kept = tmp_path / point.id / "scratch" / "learned"
-    # No matrix is computed twice: that of an update is the one that its kernel is judged by.
+        matrices = (np.asarray(after(*x)) for x in ((train.inputs,), (test.inputs, train.inputs)))
+        gram_train, gram_test = matrices
+        fit = kernels.regress(gram_train, train.targets, gram_test, ridge=1e-5)
+        accuracy = float(jnp.mean(training.is_correct(fit.predictions, test.targets)))
+        assert outcome.metrics[f"test_accuracy_update_{update}"] == pytest.approx(accuracy)
+        assert outcome.history[update]["test_accuracy"] == pytest.approx(accuracy)
+    assert outcome.metrics["test_accuracy"] == outcome.metrics["test_accuracy_update_2"]
+    # No matrix is computed twice: an update's is also the one of its kernel's regression.
+    names = {path.name for path in (tmp_path / point.id / "scratch" / "learned").glob("*.npy")}
     matrices = {f"gram_{update}.npy" for update in (1, 2, 3)}
-    names = {path.name for path in kept.glob("*.npy")}
     assert names == matrices | {"transform_1.npy", "transform_2.npy"}
-    assert run(points, tmp_path)[point.id].metrics == found
+    assert run(points, tmp_path)[point.id].metrics == outcome.metrics
+    assert run(points_of("rfm", **fields | {"rfm.every_update": False})[:1], tmp_path / "last")[
+        point.id
+    ].metrics["test_accuracy"] == pytest.approx(outcome.metrics["test_accuracy"])
 
 
 def test_without_updates_a_recursive_feature_machine_is_the_infinite_ntk(tmp_path):
     same = {"rfm.updates": 0, "rfm.ridge": (1e-3,), "ntk_infinite.ridge": (1e-3,)}
-    points = make_small(
-        [{"learner": name, "noise": 0.5} for name in ("rfm", "ntk_infinite")], **same
-    )
-    machine, fixed = (o.metrics | {"learner": ""} for o in run(points, tmp_path).values())
+    sweep = [{"learner": name, "noise": 0.5} for name in ("rfm", "ntk_infinite")]
+    found = run(make_small(sweep, **same), tmp_path).values()
+    machine, fixed = (outcome.metrics | {"learner": ""} for outcome in found)
     assert machine == fixed
-
-
-def test_what_follows_a_network_is_refused_where_it_has_no_kernel_of_pairs():
-    wide = {"model.name": "wide_resnet", "model.depth": 10, "model.norm": "batch"}
-    with pytest.raises(InputError, match="batch normalisation couples"):
-        _of_learners("ntk_trained", **wide)
-    with pytest.raises(InputError, match=r"config.network.decay_epochs is \(\)"):
-        _of_learners("ntk_trained", **{"network.schedule": "steps", "network.decay_epochs": ()})
-
-
-@pytest.mark.parametrize(
-    ("learner", "name", "accepted", "refused"),
-    [
-        ("network", "momentum", (0.0, 0.9, 1.0), (-0.1, 1.1)),
-        ("network", "decay_factor", (0.01, 1.0), (0.0, 1.1)),
-        ("network", "learning_rate", (0.01,), (0.0,)),
-        ("network", "weight_decay", (0.0, 0.1), (-0.1,)),
-        ("network", "decay_epochs", ((), (0.5, 2.0)), ((0.0,),)),
-        ("network", "warmup_epochs", (0.0, 0.5), (-0.5,)),
-        ("network", "output_scale", (None, 0.1), (0.0,)),
-        *(
-            ("network", name, (1,), (0,))
-            for name in ("epochs", "batch_size", "eval_every", "checkpoint_every")
-        ),
-        ("ntk_infinite", "ridge", ((0.0,), (0.1, 1.0)), ((-0.1,),)),
-        ("ntk_infinite", "tolerance", (0.01, 1.0), (0.0, 1.1)),
-        ("ntk_infinite", "centres", (1,), (0,)),
-        ("ntk_infinite", "centre_noise", (None, 0.0), (-0.1,)),
-        ("rfm", "updates", (0, 1), (-1,)),
-        ("rfm", "points", (1,), (0,)),
-        ("rfm", "power", (0.1,), (0.0,)),
-    ],
-)
-def test_a_setting_is_accepted_up_to_where_it_stops_to_mean_anything(
-    learner, name, accepted, refused
-):
-    """Nothing decays, pulls or repeats a negative number of times; a rate of 0 learns nothing."""
-    accepts = learners.LEARNERS[learner].fields[name].kind.accepts
-    assert all(map(accepts, accepted)) and not any(map(accepts, refused))

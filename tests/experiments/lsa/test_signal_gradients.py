@@ -1,84 +1,75 @@
+"""Samplers and networks of Algorithm 1 against formulas in float64 and against each other."""
+
 import functools
 import math
 
 import jax
 import jax.numpy as jnp
+import ml_collections
 import numpy as np
 import pytest
-import scipy.integrate
 import scipy.stats
 
-from lsa_jax.experiments.lsa.signal import gradients
-from lsa_jax.experiments.lsa.signal.gradients import (
-    SAMPLERS,
-    Params,
-    plain_gradient,
-    soft_threshold,
-    soft_threshold_slopes,
+from lsa_jax.experiments.lsa.patch_cnn import soft_threshold
+from lsa_jax.experiments.lsa.signal.gradients import Params, soft_threshold_slopes
+from lsa_jax.experiments.lsa.signal.networks import (
+    ONE_FILTER,
+    TWO_FILTERS,
+    TwoFilters,
+    draw_examples,
+    make_sampler,
+    signal_vector,
+    spread_features,
+    two_filters,
 )
-from lsa_jax.experiments.lsa.sparse_signal import sample, sparse_signal
 
 # A test that draws with a fixed key fails by chance alone with this probability at most.
 RARE = 1e-4
 # Means are compared in standard errors; a few dozen of them are, so 4.5 fails by chance at 1e-4.
 MANY = 4.5
+SAMPLERS = ("shortcut", "plain")
 
 
-def params(w, b):
-    return Params(jnp.array(w, jnp.float32), jnp.float32(b))
+def configure(**fields):
+    given = {"k": 12, "d": 4, "batch_size": 6, "sampler": "plain", "num_features": 1}
+    given |= {"separate_filters": False, "stride": None}
+    return ml_collections.ConfigDict(given | fields)
 
 
-def reference(w, b, inputs, targets):
-    """Loss and gradient of a batch in float64 from indicators, without ReLU or autodiff."""
-    w, inputs, targets = (np.asarray(a, np.float64) for a in (w, inputs, targets))
-    z = inputs @ w
-    rising, falling = z > -b, z < b
-    phi = rising * (z + b) - falling * (b - z)
-    margin = targets * phi.sum(axis=1)
-    residual = -targets / (1 + np.exp(margin))
-    slope = 1.0 * rising + falling
-    gradient_w = np.mean(residual[:, None] * np.einsum("np,npd->nd", slope, inputs), axis=0)
-    gradient_b = np.mean(residual * (1.0 * rising - falling).sum(axis=1))
-    return np.mean(np.log1p(np.exp(-margin))), gradient_w, gradient_b
+def to_float32(tree):
+    return jax.tree.map(lambda array: jnp.asarray(array, jnp.float32), tree)
 
 
-@pytest.mark.parametrize("b", [-0.3, 0.0, 0.4])
-def test_slopes_are_the_derivatives_of_the_soft_threshold(b):
-    z, b = jnp.linspace(-1.0, 1.0, 41) + 0.013, jnp.float32(b)
-    by_z = jax.vmap(jax.grad(soft_threshold), (0, None))(z, b)
-    by_b = jax.vmap(jax.grad(soft_threshold, argnums=1), (0, None))(z, b)
-    np.testing.assert_array_equal(soft_threshold_slopes(z, b), (by_z, by_b))
+def test_slopes_are_the_derivatives_of_the_soft_threshold():
+    z = jnp.linspace(-1.0, 1.0, 41) + 0.013
+    for b in map(jnp.float32, (-0.3, 0.0, 0.4)):
+        by_z = jax.vmap(jax.grad(soft_threshold), (0, None))(z, b)
+        by_b = jax.vmap(jax.grad(soft_threshold, argnums=1), (0, None))(z, b)
+        np.testing.assert_array_equal(soft_threshold_slopes(z, b), (by_z, by_b))
 
 
-def test_plain_gradient_is_the_formula_on_its_examples(key):
-    k, d, n, sigma, w = 6, 3, 5, 0.8, [0.7, -0.4, 0.2]
-    data = jax.jit(lambda key: sample(key, n, sparse_signal(k, d, sigma)))(key)
-    gradient = jax.jit(functools.partial(plain_gradient, k=k, num_examples=n))
+def test_the_plain_gradient_is_the_formula_on_its_examples(key):
+    """In float64 from indicators, without ReLU or derivatives."""
+    config, w = configure(k=6, d=3, batch_size=5), np.array([0.7, -0.4, 0.2])
+    x, y = (np.asarray(part, float) for part in draw_examples(config, key, jnp.float32(0.8)))
+    gradient = jax.jit(make_sampler(config).gradient)
     for b in (-0.2, 0.0, 0.3):
-        wanted = reference(w, b, data.inputs, data.targets)
-        loss, found = gradient(key, params(w, b), sigma)
-        np.testing.assert_allclose(loss, wanted[0], rtol=1e-5)
-        np.testing.assert_allclose(found.w, wanted[1], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found.b, wanted[2], rtol=1e-5, atol=1e-6)
+        z = x @ w
+        rising, falling = z > -b, z < b
+        margin = y * (rising * (z + b) - falling * (b - z)).sum(axis=1)
+        residual = -y / (1 + np.exp(margin))
+        by_w = residual[:, None] * np.einsum("np,npd->nd", 1.0 * rising + falling, x)
+        by_b = residual * (1.0 * rising - falling).sum(axis=1)
+        loss, found = gradient(key, to_float32(Params(w, b)), jnp.float32(0.8))
+        assert loss == pytest.approx(np.log1p(np.exp(-margin)).mean(), rel=1e-5)
+        np.testing.assert_allclose(found.w, by_w.mean(axis=0), rtol=1e-5, atol=1e-6)
+        assert found.b == pytest.approx(by_b.mean(), rel=1e-5, abs=1e-6)
 
 
 @functools.cache
-def compiled_gradients(sampler, k, n):
-    gradient = functools.partial(SAMPLERS[sampler].gradient, k=k, num_examples=n)
-    return jax.jit(jax.vmap(gradient, (0, None, None)))
-
-
-@functools.cache
-def compiled_margins(sampler, k, n):
-    return jax.jit(functools.partial(SAMPLERS[sampler].margins, k=k, num_examples=n))
-
-
-def draw_gradients(key, sampler, at, sigma, k, n, count):
-    """Draws (loss, gradient in w, gradient in b) of many minibatches, as rows."""
-    keys = jax.random.split(key, count)
-    loss, found = compiled_gradients(sampler, k, n)(keys, at, sigma)
-    columns = (loss[:, None], found.w, found.b[:, None])
-    return np.concatenate(columns, axis=1).astype(np.float64)
+def compiled(sampler, k, n):
+    made = make_sampler(configure(sampler=sampler, k=k, d=3, batch_size=n))
+    return jax.jit(jax.vmap(made.gradient, (0, None, None))), jax.jit(made.margins)
 
 
 def assert_equal_means(first, second):
@@ -89,13 +80,11 @@ def assert_equal_means(first, second):
 
 POINTS = {
     "b far below zero": ([0.9, 0.3, -0.2], -0.6),
-    "b just below zero": ([0.9, 0.3, -0.2], -0.01),
     "b above zero": ([0.5, 0.3, -0.2], 0.3),
     "b zero": ([0.5, -0.3, 0.2], 0.0),
     "w against w*": ([-0.5, 0.2, 0.0], -0.1),
     "signal below the threshold": ([0.1, 0.5, 0.3], -0.3),
     "few rows pass, and they decide": ([30.0, 20.0, -20.0], -41.0),
-    "w of the initial size": ([1e-6, -2e-6, 1e-6], 0.0),
     "w zero, b above zero": ([0.0, 0.0, 0.0], 0.3),
 }
 
@@ -103,141 +92,110 @@ POINTS = {
 @pytest.mark.parametrize(("w", "b"), POINTS.values(), ids=POINTS)
 def test_shortcut_and_plain_agree_in_distribution(key, w, b):
     k, n, sigma, count = 7, 3, 0.5, 5000
-    keys = dict(zip(SAMPLERS, jax.random.split(key), strict=True))
-    drawn = {
-        sampler: draw_gradients(keys[sampler], sampler, params(w, b), sigma, k, n, count)
-        for sampler in SAMPLERS
-    }
-    shortcut, plain = drawn["shortcut"], drawn["plain"]
+    drawn = []
+    for sampler, own in zip(SAMPLERS, jax.random.split(key), strict=True):
+        at, keys = to_float32(Params(np.array(w), b)), jax.random.split(own, count)
+        loss, found = compiled(sampler, k, n)[0](keys, at, jnp.float32(sigma))
+        columns = (loss[:, None], found.w, found.b[:, None])
+        drawn.append(np.concatenate(columns, axis=1).astype(np.float64))
+    shortcut, plain = drawn
     assert_equal_means(shortcut, plain)
     # Second moments about a common centre: means are equal, so covariances are compared.
     scale = plain.std(axis=0) + 1e-12
-    products = [
-        np.einsum("ni,nj->nij", centred, centred).reshape(count, -1)
-        for centred in ((values - plain.mean(axis=0)) / scale for values in (shortcut, plain))
-    ]
-    assert_equal_means(*products)
+    centred = [(values - plain.mean(axis=0)) / scale for values in drawn]
+    assert_equal_means(*(np.einsum("ni,nj->nij", c, c).reshape(count, -1) for c in centred))
     for first, second in zip(shortcut.T, plain.T, strict=True):
         if second.std() > 1e-6 * np.abs(second).max():  # else constant to rounding
             assert scipy.stats.ks_2samp(first, second).pvalue > RARE
 
 
-@pytest.mark.parametrize("b", [-0.2, 0.0])
-def test_no_gradient_at_w_zero_without_a_positive_threshold(key, b):
-    for sampler in SAMPLERS:
-        drawn = draw_gradients(key, sampler, params([0.0, 0.0, 0.0], b), 0.5, 7, 3, 5000)
-        np.testing.assert_allclose(drawn[:, 0], math.log(2), rtol=1e-6)
-        np.testing.assert_array_equal(drawn[:, 1:], 0)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_there_is_no_gradient_at_w_zero_without_a_positive_threshold(key, sampler):
+    at = to_float32(Params(np.zeros(3), -0.2))
+    loss, found = compiled(sampler, 7, 3)[0](key[None], at, jnp.float32(0.5))
+    np.testing.assert_allclose(loss, math.log(2), rtol=1e-6)
+    np.testing.assert_array_equal(np.concatenate([found.w[0], found.b]), 0)
 
 
-@pytest.mark.parametrize("b", [-0.2, -0.05, 0.02])
+@pytest.mark.parametrize("b", [-0.2, 0.02])
 def test_margins_agree_with_the_plain_ones_at_the_size_of_the_figure(key, b):
-    k, n, sigma = 1000, 2000, 0.218
-    at = params([0.4, 0.03, -0.02], b)
-    keys = jax.random.split(key)
+    at = to_float32(Params(np.array([0.4, 0.03, -0.02]), b))
     shortcut, plain = (
-        compiled_margins(sampler, k, n)(key, at, sigma)
-        for sampler, key in zip(SAMPLERS, keys, strict=True)
+        np.asarray(compiled(sampler, 1000, 2000)[1](own, at, jnp.float32(0.218)))
+        for sampler, own in zip(SAMPLERS, jax.random.split(key), strict=True)
     )
     assert scipy.stats.ks_2samp(shortcut, plain).pvalue > RARE
-    assert_equal_means(np.asarray(shortcut)[:, None], np.asarray(plain)[:, None])
-
-
-@pytest.mark.parametrize("probability", [1.0, 0.5, 0.04, 1e-3])
-def test_passing_normals_follow_the_normal_law_beyond_the_threshold(key, probability):
-    u = np.asarray(gradients._passing_normals(key, jnp.float32(probability), (20_000,)))
-    assert np.isfinite(u).all()
-    beyond = scipy.stats.norm.sf(np.abs(u)) * 2 / probability
-    assert scipy.stats.kstest(beyond, "uniform").pvalue > RARE
-    assert scipy.stats.binomtest(int((u > 0).sum()), len(u)).pvalue > RARE
-
-
-def test_rows_as_rare_as_they_come_are_finite_and_end_where_float32_does(key):
-    u = np.abs(gradients._passing_normals(key, jnp.float32(1e-9), (1000,)))
-    largest = scipy.stats.norm.isf((1 - float(np.nextafter(np.float32(1), 0))) / 2)
-    np.testing.assert_allclose(u, largest, rtol=1e-4)
-
-
-@pytest.mark.parametrize("k", [1, 1000])
-def test_the_number_of_passing_rows_is_binomial(key, k):
-    b, scale, n = jnp.float32(-0.1), jnp.float32(0.1), 4000
-    sums = jax.jit(functools.partial(gradients._sum_noise_rows, k=k, num_examples=n))(key, scale, b)
-    count = np.asarray(sums.slope_squared)  # the slope of a row that passes is 1
-    law = scipy.stats.binom(k, 2 * scipy.stats.norm.sf(1.0))
-    edges = np.unique(law.ppf(np.linspace(0.1, 1, 10)))
-    expected = n * np.diff(law.cdf(edges), prepend=0)
-    observed = np.histogram(count, np.append(-0.5, edges + 0.5))[0]
-    assert observed.sum() == n
-    assert scipy.stats.chisquare(observed, expected).pvalue > RARE
-
-
-def test_every_row_counts_where_the_threshold_is_not_negative(key):
-    k = 100
-    sum_rows = jax.jit(functools.partial(gradients._sum_noise_rows, k=k, num_examples=3))
-    for b, slope in ((0.0, 1.0), (100.0, 2.0)):
-        sums = sum_rows(key, jnp.float32(1.0), jnp.float32(b))
-        np.testing.assert_array_equal(sums.slope_squared, k * slope**2)
+    assert_equal_means(shortcut[:, None], plain[:, None])
 
 
 @pytest.mark.parametrize("b", [-0.3, 0.0])
 def test_accuracy_with_one_noise_row_is_the_closed_form(key, b):
     # The margin is phi_b(c) + phi_b(z): positive for c > -b just where z > -c.
-    w, sigma, n = [0.5, 0.4], 1.2, 200_000
-    margins = compiled_margins("shortcut", 1, n)(key, params(w, b), sigma)
+    w, sigma, n = np.array([0.5, 0.4, 0.0]), 1.2, 200_000
+    margins = compiled("shortcut", 1, n)[1](key, to_float32(Params(w, b)), jnp.float32(sigma))
     wanted = scipy.stats.norm.cdf(0.5 / (sigma * np.linalg.norm(w)))
-    found = float(jnp.mean(margins > 0))
-    assert abs(found - wanted) < 4 * math.sqrt(wanted * (1 - wanted) / n)
+    error = math.sqrt(wanted * (1 - wanted) / n)
+    assert abs(float(jnp.mean(margins > 0)) - wanted) < 4 * error
 
 
-def population_gradient(w, b, sigma):
-    """Integrates loss and gradient over one noise row's z; orthogonal to w it has mean zero."""
-    c, norm = w[0], np.linalg.norm(w)
-
-    def phi(z):
-        return max(z + b, 0) - max(b - z, 0)
-
-    def slope(z):
-        return float(z + b > 0) + float(b - z > 0)
-
-    def bias_slope(z):
-        return float(z + b > 0) - float(b - z > 0)
-
-    def mean(function):
-        def integrand(z):
-            margin = phi(c) + phi(z)
-            return function(z, margin) * scipy.stats.norm.pdf(z, scale=sigma * norm)
-
-        edges = [-10 * sigma * norm, *sorted({-abs(b), 0.0, abs(b)}), 10 * sigma * norm]
-        return sum(
-            scipy.integrate.quad(integrand, low, high, epsabs=1e-10)[0]
-            for low, high in zip(edges, edges[1:], strict=False)
-        )
-
-    def residual(margin):
-        return -1 / (1 + math.exp(margin))
-
-    loss = mean(lambda z, m: math.log1p(math.exp(-m)))
-    along = mean(lambda z, m: residual(m) * slope(z) * z / norm**2)
-    signal = mean(lambda z, m: residual(m) * slope(c))
-    gradient_w = signal * np.eye(len(w))[0] + along * np.asarray(w)
-    gradient_b = mean(lambda z, m: residual(m) * (bias_slope(c) + bias_slope(z)))
-    return np.array([loss, *gradient_w, gradient_b])
+def test_two_filters_are_the_formula_and_with_equal_ones_the_one_filter():
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(5, 7, 3))
+    w, b, a = generator.normal(size=(2, 3)), np.array([-0.4, 0.3]), np.array([1.5, 0.7])
+    rising = np.maximum(inputs @ w[0] + b[0], 0).sum(axis=1)
+    falling = np.maximum(-(inputs @ w[1]) + b[1], 0).sum(axis=1)
+    found = two_filters(to_float32(TwoFilters(w, b, a)), to_float32(inputs))
+    np.testing.assert_allclose(found[:, 0], a[0] * rising - a[1] * falling, rtol=1e-5)
+    both = to_float32(TwoFilters(np.stack([w[0]] * 2), np.full(2, -0.3), np.ones(2)))
+    one = ONE_FILTER.apply(TWO_FILTERS.summary(both), to_float32(inputs))
+    two = TWO_FILTERS.apply(both, to_float32(inputs))
+    np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-@pytest.mark.parametrize("b", [-0.4, 0.25])
-def test_mean_gradient_is_the_integral_over_the_noise(key, sampler, b):
-    w, sigma, n, count = [0.6, 0.5, -0.3], 0.9, 100, 400
-    drawn = draw_gradients(key, sampler, params(w, b), sigma, 1, n, count)
-    error = drawn.std(axis=0, ddof=1) / math.sqrt(count)
-    assert (np.abs(drawn.mean(axis=0) - population_gradient(w, b, sigma)) < MANY * error).all()
+def test_the_measures_of_two_filters_name_each():
+    w, b, a = np.array([[1, 2], [3, 6]]), np.array([-1, -2]), np.array([5, 7])
+    params = to_float32(TwoFilters(w, b, a))
+    details = TWO_FILTERS.details(params, jnp.array([0.0, 1.0]))
+    assert {name: float(value) for name, value in details.items()} == {
+        "w1_dot_wstar": 2, "w2_dot_wstar": 6, "b1": -1, "b2": -2, "a1": 5, "a2": 7,
+    }  # fmt: skip
+    w, b = TWO_FILTERS.summary(params)
+    assert (w.tolist(), float(b)) == ([2.0, 4.0], -1.5)
 
 
-def test_the_same_key_gives_the_same_gradient(key):
-    at = params([0.5, 0.2, 0.0], -0.1)
-    first, again, other = (
-        draw_gradients(key, "shortcut", at, 0.4, 7, 3, 5000)
-        for key in (key, key, jax.random.fold_in(key, 1))
-    )
-    np.testing.assert_array_equal(first, again)
-    assert not (first[:, 1:] == other[:, 1:]).any()
+@pytest.mark.parametrize("num_features", [1, 2, 5])
+def test_features_are_orthonormal_and_add_up_to_the_first_basis_vector(num_features):
+    features = spread_features(num_features, 5)
+    np.testing.assert_allclose(features @ features.T, np.eye(num_features), atol=1e-12)
+    total = features.sum(axis=0) / num_features**0.5
+    np.testing.assert_allclose(total, np.eye(5)[0], atol=1e-12)
+
+
+def test_with_several_features_the_label_is_the_sign_along_the_first_basis_vector(key):
+    examples = draw_examples(configure(num_features=3, batch_size=50), key, jnp.float32(1e-6))
+    signal_rows = examples.inputs.sum(axis=1)
+    np.testing.assert_array_equal(np.sign(signal_rows[:, 0]), examples.targets)
+    np.testing.assert_allclose(np.linalg.norm(signal_rows, axis=1), 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_an_unaligned_signal_is_one_stretch_of_the_vector_seen_through_windows(key, stride):
+    config = configure(stride=stride, batch_size=40)
+    k, d, signal = config.k, config.d, signal_vector(config)
+    np.testing.assert_allclose(signal, np.full(4, 1 / 2), rtol=1e-6)
+    quiet = jax.tree.map(np.asarray, draw_examples(config, key, jnp.float32(0.0)))
+    assert quiet.inputs.shape == (40, k * d // stride + 1, d)
+    places = stride * np.arange(quiet.inputs.shape[1])[:, None] + np.arange(d)
+    starts = []
+    for windows, target in zip(quiet.inputs, quiet.targets, strict=True):
+        vector = np.zeros((k + 1) * d)
+        vector[places] = windows
+        np.testing.assert_array_equal(vector[places], windows)  # they overlap, and agree
+        (entries,) = np.nonzero(vector)
+        np.testing.assert_array_equal(entries, entries[0] + np.arange(len(entries)))
+        np.testing.assert_allclose(vector[entries], target * signal[: len(entries)])
+        assert len(entries) == d or entries[-1] >= k * d  # what no window reaches
+        starts.append(entries[0])
+    assert len(set(np.mod(starts, d))) == d  # not aligned with rows
+    loud = np.asarray(draw_examples(config, key, jnp.float32(0.3)).inputs)
+    assert loud[quiet.inputs == 0].std() == pytest.approx(0.3, rel=0.05)

@@ -1,8 +1,9 @@
+"""Loss, gradient and error of the population against quadrature, sampling and closed forms."""
+
 import math
 
 import ml_collections
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.special import expit
@@ -19,9 +20,7 @@ from lsa_jax.experiments.lsa.signal.descent import (
     typical_start,
 )
 from lsa_jax.experiments.lsa.signal.population import misclassification, population_gradient
-from lsa_jax.experiments.lsa.signal_dynamics import report, settings
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
-from lsa_jax.sweep.variants import set_fields
 
 # (c, o, b, sigma, k): thresholds of both signs, few and many rows, an output that is often 0.
 STATES = [
@@ -51,28 +50,6 @@ def expect(function, scale, kinks=()):
         limit=500,
         epsabs=1e-13,
     )[0]
-
-
-@pytest.mark.parametrize("threshold", [-1.3, 0.0, 0.7, 2.5])
-def test_expectations_over_a_row_are_those_of_quadrature(threshold):
-    b, tau = -threshold, 1.7
-    row = population._row(np.array([tau]), threshold)
-    wanted = (
-        expect(lambda u: math.cos(tau * phi(u, b)), 1.0, (b, -b)),
-        expect(
-            lambda u: math.sin(tau * phi(u, b)) * u * (float(u + b > 0) + float(b - u > 0)),
-            1.0,
-            (b, -b),
-        ),
-        expect(
-            lambda u: math.sin(tau * phi(u, b)) * (float(u + b > 0) - float(b - u > 0)),
-            1.0,
-            (b, -b),
-        ),
-    )
-    np.testing.assert_allclose(np.concatenate(row), wanted, atol=1e-11)
-    variance = expect(lambda u: phi(u, b) ** 2, 1.0, (b, -b))
-    assert population._row_variance(threshold) == pytest.approx(variance, rel=1e-10)
 
 
 @pytest.mark.parametrize("b", [-0.2, 0.1])
@@ -151,78 +128,12 @@ def test_finer_grids_change_nothing(state, monkeypatch):
     assert misclassification(*state) == pytest.approx(error, abs=1e-7)
 
 
-@pytest.mark.parametrize("state", [(0.3, 0.1, 0.1, 0.9, 2), (0.05, 0.5, 0.3, 1.0, 2)])
-def test_how_many_frequencies_are_summed_at_once_changes_nothing(state, monkeypatch):
-    """Not for two rows either, whose high frequencies count the most."""
-    error = misclassification(*state)
-    monkeypatch.setattr(population, "_BLOCK", 64)
-    assert misclassification(*state) == pytest.approx(error, abs=1e-7)
-
-
 def test_without_noise_only_the_signal_row_counts():
     found = population_gradient(0.5, 0.1, -0.2, 0.0, 10)
     residual = -1 / (1 + math.exp(0.3))
     assert found == pytest.approx((math.log1p(math.exp(-0.3)), residual, 0.0, residual), abs=1e-12)
     assert misclassification(0.5, 0.1, -0.2, 0.0, 10) == 0.0
     assert misclassification(0.1, 0.1, -0.2, 0.0, 10) == 1.0
-
-
-def sampled_gradients(rng, w, b, sigma, k, count):
-    """Losses and gradients in (w, b) of single examples, row by row, label -1 or 1."""
-    y = rng.choice([-1.0, 1.0], count)
-    rows = sigma * rng.standard_normal((count, k + 1, len(w)))
-    rows[:, 0] = y[:, None] * np.eye(len(w))[0]
-    z = rows @ w
-    rising, falling = (z + b > 0).astype(float), (b - z > 0).astype(float)
-    margin = y * phi(z, b).sum(axis=1)
-    residual = -y * expit(-margin)
-    gradient_w = residual[:, None] * np.einsum("nk,nkd->nd", rising + falling, rows)
-    return np.logaddexp(0, -margin), gradient_w, residual * (rising - falling).sum(axis=1)
-
-
-def test_sampled_gradients_scatter_around_the_population_gradient():
-    c, o, b, sigma, k = 0.4, 0.3, -0.1, 0.4, 20
-    rng = np.random.default_rng(0)
-    losses, in_w, in_b = sampled_gradients(rng, np.array([c, 0.0, o]), b, sigma, k, 40_000)
-    found = population_gradient(c, o, b, sigma, k)
-    # Orthogonal to both w* and w_perp there is nothing.
-    wanted = (found.loss, found.w_dot_wstar, found.w_perp, found.b, 0.0)
-    columns = (losses, in_w[:, 0], in_w[:, 2], in_b, in_w[:, 1])
-    for values, exact in zip(columns, wanted, strict=True):
-        assert abs(values.mean() - exact) < 4.5 * values.std() / math.sqrt(len(values))
-
-
-def test_algorithm_1_on_large_minibatches_follows_the_population():
-    sigma, k = noise_std(20, 1.0), 20
-    w, b = np.array([0.6, 0.2, -0.3, 0.1]), 0.05
-    rates, steps = (0.1, 0.1 / k), [10, 20, 30, 40]
-    start = PopulationState(w[0], float(np.linalg.norm(w[1:])), b)
-    rows = population_trajectory(start, rates, sigma, k, steps=steps)
-    rng = np.random.default_rng(1)
-    for step in range(40):
-        losses, in_w, in_b = sampled_gradients(rng, w, b, sigma, k, 5000)
-        w, b = w - rates[0] * in_w.mean(axis=0), b - rates[1] * in_b.mean()
-        if step + 1 in steps:
-            row = rows[steps.index(step + 1)]
-            # The scatter of 40 steps' gradients adds up to about 0.003 in w and 0.001 in b.
-            assert row["w_dot_wstar"] == pytest.approx(w[0], abs=0.01)
-            assert row["w_perp_norm"] == pytest.approx(np.linalg.norm(w[1:]), abs=0.01)
-            assert row["b"] == pytest.approx(b, abs=0.004)
-    assert w[0] < 0.4 and row["w_perp_norm"] < 0.1 and b < 0.01  # far from the start
-    assert row["train_loss"] == pytest.approx(losses.mean(), abs=0.02)
-
-
-def test_the_report_adds_the_population_at_the_settings_and_steps_of_the_runs():
-    config = set_fields(settings.default_config(), {"k": 20, "steps": 30, "eval_every": 20})
-    runs = pd.DataFrame({"seed": [0, 1, 0], "noise_scale": [0.5, 0.5, 1.0], "status": "ok"})
-    table = report.population(config, runs)
-    assert table["step"].tolist() == [0, 20, 30] * 2
-    assert table["noise_scale"].tolist() == [0.5] * 3 + [1.0] * 3
-    start, rates = typical_start(config.init_scale, config.d), (0.1, 0.1 / 20)
-    (_, last) = population_trajectory(start, rates, noise_std(20, 1.0), 20, steps=[0, 30])
-    assert table.iloc[-1]["w_dot_wstar"] == pytest.approx(last["w_dot_wstar"], rel=1e-12)
-    off = set_fields(config, {"population": False})
-    assert report.population(off, runs).empty
 
 
 def test_a_step_along_w_perp_turns_it_round_and_never_underflows():

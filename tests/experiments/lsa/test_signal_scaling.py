@@ -1,25 +1,32 @@
+"""Theorem 1: where runs end, power laws and growths, and decisions on made-up steps."""
+
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from small_sweeps import maker
 
 from lsa_jax.experiments.lsa.signal.descent import flow_to_target
 from lsa_jax.experiments.lsa.signal.population import misclassification
-from lsa_jax.experiments.lsa.signal_scaling import experiment, settings
 from lsa_jax.experiments.lsa.signal_scaling.claims import make_claims
 from lsa_jax.experiments.lsa.signal_scaling.experiment import EXPERIMENT
-from lsa_jax.experiments.lsa.signal_scaling.report import make_report, series
+from lsa_jax.experiments.lsa.signal_scaling.fits import (
+    describe,
+    fit_power_law,
+    growths_of,
+    reached_from,
+)
+from lsa_jax.experiments.lsa.signal_scaling.report import make_report
+from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training.segments import Evaluations
 
 TINY = {
     "d": 2,
@@ -39,27 +46,22 @@ TINY = {
     "sweep.population_noise_scale": (0.3,),
 }
 
-
-make = maker(settings, TINY)
+make = maker(SETTINGS, TINY)
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("scaling")
+    directory = tmp_path_factory.mktemp("scaling") / "out"
     config, points = make()
-    results = run_sweep(config, points, directory / "out", data_dir=None, command=["test"])
-    return results, points, directory / "out"
+    results = run_sweep(config, points, directory, data_dir=None, command=["test"])
+    return results, points, directory
 
 
-def test_every_learner_has_its_points_and_seeds_run_together():
-    _, points = make()
-    groups = [[point.id for point in group] for group in EXPERIMENT.groups(points)]
-    assert groups == [
-        ["population-noise_scale=0.3-k=12"],
-        ["population-noise_scale=0.3-k=48"],
-        [f"sgd-noise_scale=0.3-k=12-seed={seed}" for seed in (0, 1)],
-    ]
-    assert [EXPERIMENT.on_host(point.config) for point in points] == [True, True, False, False]
+def test_flows_run_alone_on_the_host_and_seeds_of_minibatches_together():
+    _, points = make(sweep__noise_scale=(0.3, 0.2))
+    groups = EXPERIMENT.groups(points)
+    assert [len(group) for group in groups] == [1, 1, 2, 2]
+    assert [EXPERIMENT.on_host(group[0].config) for group in groups] == [True, True, False, False]
 
 
 def test_a_run_ends_at_the_first_evaluation_whose_exact_error_is_small_enough(swept):
@@ -79,21 +81,24 @@ def test_a_run_ends_at_the_first_evaluation_whose_exact_error_is_small_enough(sw
         assert row["samples"] == 20 * row["steps_taken"]
 
 
-def test_a_flow_ends_at_the_error_after_about_as_many_steps(swept):
-    results, _, _ = swept
+def test_a_run_that_does_not_reach_the_error_ends_after_its_steps(tmp_path):
+    _, points = make(target_error=1e-6, steps=10)
+    (missed, _) = EXPERIMENT.run(points[-2:], None, tmp_path, float)
+    assert missed.metrics["reached"] is False and missed.metrics["steps_taken"] == 10
+    assert [row["step"] for row in missed.history] == [0, 5, 10]
+
+
+def test_a_flow_ends_at_the_error_after_its_time_over_the_rate(swept):
+    results, points, _ = swept
     flows = results[results["learner"] == "population"]
     assert flows["reached"].all() and flows["samples"].isna().all()
     assert flows["test_error"].tolist() == pytest.approx([0.05, 0.05], abs=1e-5)
     sampled = results.loc[results["learner"] == "sgd", "steps_taken"].mean()
     assert 0.3 < sampled / flows["steps_taken"].iloc[0] < 3
-
-
-def test_the_report_has_table_claims_and_figure(swept):
-    _, _, directory = swept
-    items = [claim["item"] for claim in json.loads((directory / "report.json").read_text())]
-    assert len(items) == 4 and "population, noise scale 0.3" in items[0]
-    for name in ("signal_scaling.png", "signal_scaling.svg", "report.md"):
-        assert (directory / name).stat().st_size > 0
+    for rate in (0.5, 0.125):
+        config = set_fields(points[1].config.copy_and_resolve_references(), {"learning_rate": rate})
+        (outcome,) = EXPERIMENT.run([points[1]._replace(config=config)], None, Path(), float)
+        assert outcome.metrics["steps_taken"] == flow_to_target(config)[0].times[-1] / rate
 
 
 def test_a_group_killed_at_its_end_goes_on_with_the_same_numbers(swept):
@@ -108,29 +113,20 @@ def test_a_group_killed_at_its_end_goes_on_with_the_same_numbers(swept):
 
 def rows(steps, reached=None, learner="sgd", seed=0):
     """Made-up results at k = 16, 64, ..., one row a k."""
-    return pd.DataFrame(
-        {
-            "learner": learner,
-            "noise_scale": 0.5,
-            "k": [16 * 4**i for i in range(len(steps))],
-            "reached": reached or [True] * len(steps),
-            "steps_taken": steps,
-            "seed": seed,
-            "test_error": 1e-3 * (1 + seed),
-            "status": "ok",
-        }
-    )
+    table = {"learner": learner, "noise_scale": 0.5, "k": 16 * 4 ** np.arange(len(steps))}
+    table |= {"reached": reached or [True] * len(steps), "steps_taken": steps, "seed": seed}
+    return pd.DataFrame(table).assign(test_error=1e-3 * (1 + seed), status="ok")
 
 
-def decided(results):
+def decided(results, within=0.0):
     """Returns the decided claims: whether there is a k0, and the growth of the steps."""
-    return decide_all(make_claims(list(series(results)), 0.0), Runs.of([], results))
+    learner = results["learner"].iloc[0]
+    return decide_all(make_claims(learner, 0.5, within), Runs.of([], results))
 
 
 def test_growth_is_decided_between_neighbours_from_k0_on():
-    first, growth = decided(
-        rows([5.0, 100.0, 200.0, 400.0], [False, True, True, True], "population")
-    )
+    steps, reached = [5.0, 100.0, 200.0, 400.0], [False, True, True, True]
+    first, growth = decided(rows(steps, reached, "population"), within=50.0)
     assert (first.ours, first.status) == ("64", "shown")
     assert growth.status == "shown" and growth.ours.startswith("0.500 ± 0.000 (0.50 to 0.50)")
     _, growth = decided(rows([100.0, 100.0, 1000.0], learner="population"))
@@ -176,31 +172,19 @@ def test_too_few_k_show_nothing(steps, reached, statuses):
     assert tuple(claim.status for claim in found) == statuses
 
 
-def test_growth_is_that_of_the_mean_over_seeds_however_many_a_k_has():
-    """Four seeds at 64 and two at each of 16 and 256, of which the steps grow like the root."""
-    some = [rows([100.0, 200.0, 400.0], seed=seed) for seed in (0, 1)]
-    some += [rows([200.0], seed=seed).assign(k=64) for seed in (2, 3)]
-    some = [own.assign(steps_taken=own["steps_taken"] * (1 + 1e-9 * own["seed"])) for own in some]
-    found = decided(pd.concat(some))[1]
-    assert found.low == pytest.approx(0.5) and found.status == "shown"
-
-
 def test_a_table_has_a_row_a_k_of_the_runs_that_reached_the_error():
     config, _ = make()
     columns = {"samples": [100, 300, 40, 80], "test_error": [0.01, 0.03, 0.02, 0.5]}
     columns |= {"w_dot_wstar": [1.0, 2.0, 3.0, 5.0], "b": [-1.0, -2.0, -3.0, -5.0]}
     runs = rows([10.0, 30.0, 4.0, 8.0], [True, True, True, False]).assign(**columns)
-    runs = runs.assign(k=[16, 16, 64, 64], status=["ok", "ok", "ok", "ok"])
+    runs = runs.assign(k=[16, 16, 64, 64])
     failed = runs.iloc[:1].assign(status="failed", steps_taken=1e6)
     report = make_report(config, pd.concat([runs, failed]), Path())
-    ((heading, table),) = report.tables
-    assert heading == "Minibatches, noise scale 0.5"
+    ((_, table),) = report.tables
     assert table["k"].tolist() == [16, 64] and table["reached"].tolist() == ["2 of 2", "1 of 2"]
     assert table["steps"].tolist() == ["20 ± 14", "4"]
     assert table["samples"].tolist() == ["200 ± 1.4e+02", "40"]
     np.testing.assert_allclose(table[["error", "w.w*", "b"]], [[0.02, 1.5, -1.5], [0.26, 4, -4]])
-    for words in ("batches of 20 fresh", "at most 0.05", "rate 0.5", "to within 5 steps"):
-        assert words in report.notes[0]
     figure = report.figures["signal_scaling"]()
     reached, missed, *_ = figure.axes[0].lines
     np.testing.assert_allclose(reached.get_data(), [[16, 16, 64], [10, 30, 4]])
@@ -208,60 +192,63 @@ def test_a_table_has_a_row_a_k_of_the_runs_that_reached_the_error():
     plt.close(figure)
 
 
-def test_a_flow_takes_its_time_over_the_rate_in_steps():
-    _, points = make()
-    for rate in (0.5, 0.125):
-        config = set_fields(points[1].config.copy_and_resolve_references(), {"learning_rate": rate})
-        flow, sigma = flow_to_target(config)
-        (outcome,) = EXPERIMENT.run([points[1]._replace(config=config)], None, Path(), float)
-        found = outcome.metrics
-        assert found["steps_taken"] == outcome.history[0]["step"] == flow.times[-1] / rate
-        error = misclassification(*flow.states[-1], sigma, config.k)
-        assert found["test_error"] == pytest.approx(error, rel=1e-9)
+def test_a_power_law_is_found_exactly_and_a_constant_has_exponent_0():
+    k = np.array([16, 64, 256])
+    fit = fit_power_law(k, 3 * k**1.5)
+    assert (fit.exponent, fit.factor) == pytest.approx((1.5, 3.0))
+    assert fit.error == pytest.approx(0, abs=1e-7) and fit.low <= fit.exponent <= fit.high
+    assert fit_power_law(k, np.full(3, 0.7)) == (0.0, 0.0, 0.0, 0.0, pytest.approx(0.7))
 
 
-def test_errors_are_computed_where_the_state_is_finite():
-    table = {name: np.full((3, 2), 0.5) for name in ("w_dot_wstar", "w_perp_norm")}
-    table |= {"b": np.array([[0.0, 0.0], [0.0, np.nan], [0.0, 0.0]])}
-    table["w_perp_norm"][2, 0] = np.inf
-    _, points = make()
-    group = points[-2:]
+def test_the_interval_of_an_exponent_is_students_of_the_points_less_two():
+    fit = fit_power_law(np.array([1.0, 10, 100]), np.array([1.0, 20, 100]))
+    # The deviations from a straight line in units of log 10 are 1, -2 and 1 times log10(2) / 3.
+    assert fit.error == pytest.approx(np.log10(2) / 3 * (6 / 1 / 2) ** 0.5)
+    reach = 12.7062 * fit.error
+    assert (fit.low, fit.high) == pytest.approx((1 - reach, 1 + reach), rel=1e-4)
+    assert describe(fit) == f"1.000 ± {fit.error:.3f}"
+    two = fit_power_law(np.array([10, 100]), np.array([1, 100]))
+    assert two.exponent == pytest.approx(2) and np.isnan([two.error, two.low, two.high]).all()
+    assert describe(two) == "2.000 (two k)"
+    assert fit_power_law(np.array([10, 10]), np.array([1, 2])) is None
+    assert fit_power_law(np.array([10, 20]), np.array([1, 0])) is None
 
-    runs = Evaluations([0, 5, 10], None, table, 1)
-    errors = experiment._Errors(group)
-    first = errors.of(runs)
-    wanted = misclassification(0.5, 0.5, 0.0, noise_std(12, 0.3), 12)
-    np.testing.assert_allclose(first, [[wanted, wanted], [wanted, np.nan]])
-    np.testing.assert_allclose(errors.of(runs._replace(last=2))[2], [np.nan, wanted])
+
+def test_k0_is_above_the_last_miss():
+    k = np.array([1, 2, 4, 4, 8, 8])
+    assert reached_from(k, np.array([False, True, True, False, True, True])) == 8
+    assert reached_from(k, np.ones(6, bool)) == 1
+    assert reached_from(k, np.arange(6) < 5) is None
 
 
-def test_a_run_ends_where_it_first_reached_the_error_or_else_where_it_stopped(
-    monkeypatch, tmp_path
-):
-    """Of two runs one has the error from the second evaluation on, and the other never has."""
-    near, far = (2.4, 0.0, -1.0), (0.5, 0.5, 0.0)
-    states = np.array([[far, far], [near, far], [near, far]])
-    names = ("w_perp_norm", "ratio", "test_accuracy", "train_loss", "grad_norm")
-    table = dict.fromkeys(names, np.ones((3, 2)))
-    table |= {name: states[:, :, i] for i, name in enumerate(("w_dot_wstar", "w_perp_norm", "b"))}
-    ended = []
+def growths(steps, within=0.0):
+    """Returns the growths of one row a seed, one column at k = 4, 16, ..."""
+    table = pd.DataFrame(steps).stack().rename_axis(["seed", "place"]).reset_index(name="value")
+    return growths_of(4.0 ** (1 + table["place"]), table["seed"], table["value"], within)
 
-    def run_until(finished, group, *given):
-        of = {name: values[:, : len(group)] for name, values in table.items()}
-        taken = SimpleNamespace(step=np.full(len(group), 10))
-        runs = Evaluations([0, 5, 10], taken, of, 2)
-        ended.extend(finished(runs._replace(last=last)) for last in range(3))
-        return runs
 
-    monkeypatch.setattr(experiment.experiment, "run_until", run_until)
-    _, points = make()
-    reached, missed = EXPERIMENT.run(points[-2:], None, tmp_path, float)
-    errors = [misclassification(*state, noise_std(12, 0.3), 12) for state in (far, near)]
-    assert errors[0] > 0.05 > errors[1] and ended == [False] * 3
-    assert [row["test_error"] for row in reached.history] == pytest.approx(errors)
-    assert [row["test_error"] for row in missed.history] == pytest.approx(errors[:1] * 3)
-    told = ("reached", "steps_taken", "samples", "test_error", "w_dot_wstar")
-    assert [reached.metrics[name] for name in told] == [True, 5, 100, errors[1], 2.4]
-    assert [missed.metrics[name] for name in told] == [False, 10, 200, errors[0], 0.5]
-    (alone,) = EXPERIMENT.run(points[-1:], None, tmp_path, float)
-    assert alone.metrics["reached"] and ended[3:] == [False, True, True]
+def ends(growth):
+    mean, reach = growth.values.mean(), growth.reach(0.025)
+    return mean - reach - growth.below, mean + reach + growth.above
+
+
+def test_a_growth_is_that_of_each_seed_with_students_interval():
+    (first, second) = growths([[100.0, 200.0, 1600.0], [100.0, 400.0, np.nan]])
+    reach = scipy.stats.t.ppf(0.975, 1) * 0.5 / 2**0.5 / 2**0.5
+    np.testing.assert_allclose(ends(first), [0.75 - reach, 0.75 + reach])
+    # Only the first seed has the second growth, whose error is not known.
+    assert second.values.mean() == pytest.approx(1.5) and ends(second) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.2])
+def test_growths_cover_the_exponent_of_few_seeds_looked_at_every_so_many_steps(spread):
+    (known,) = growths([[100.0, 400.0], [100.0, 400.0]], 20)
+    np.testing.assert_allclose(ends(known), np.log([380 / 100, 400 / 80]) / np.log(4))
+    (none,) = growths([[20.0, 400.0], [20.0, 400.0]], 20)  # reached before it was looked at
+    assert ends(none)[1] == np.inf and np.isfinite(ends(none)[0])
+    rng, covered = np.random.default_rng(4), 0
+    for _ in range(300):
+        steps = np.array([210.0, 310.0]) * np.exp(spread * rng.normal(size=(2, 2)))
+        low, high = ends(growths(20 * np.ceil(steps / 20), 20)[0])
+        covered += low <= np.log(310 / 210) / np.log(4) <= high
+    assert covered / 300 > 0.93

@@ -1,3 +1,5 @@
+"""The finite CNTK: its features, their covariance, and the search for thresholds."""
+
 import itertools
 import math
 
@@ -7,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from lsa_jax.experiments.lsa.kernel_bound import thresholds
 from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     Design,
     candidates,
@@ -142,20 +143,6 @@ def test_the_search_finds_the_best_thresholds_of_two_filters(seed):
     found = search_thresholds(directions, sigma, k, shares, sweeps=3, starts=8)
     wanted = best_separation(directions, choices, sigma, k)
     assert separation(found, sigma, k) == pytest.approx(wanted, rel=1e-6)
-
-
-def test_it_starts_from_common_thresholds_and_from_a_first_filter_that_every_row_passes(
-    monkeypatch,
-):
-    directions, shares, started = random_design(3, 3).directions, (0.3, 0.05), []
-    monkeypatch.setattr(
-        thresholds, "_search_in_turn", lambda table, picks, sweeps: started.append(picks) or picks
-    )
-    search_thresholds(directions, 0.3, 50, shares, sweeps=1, starts=99)
-    choices = candidates(directions, 0.3, shares)
-    assert (choices[:, 0] == choices.min(axis=1)).all() and choices[0, 0] == 0
-    wanted = {(first, i, i) for i in range(choices.shape[1]) for first in (0, i)}
-    assert len(started) == len(wanted) and set(map(tuple, started)) == wanted
 
 
 def test_more_filters_never_do_worse(key):

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lsa_jax.experiments.lsa.noise_curves import learning_curves, settings, verdict
+from lsa_jax.experiments.lsa.noise_curves import verdict
+from lsa_jax.experiments.lsa.noise_curves.report import make_report
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.sweep.variants import set_fields
 
@@ -36,18 +38,14 @@ def accuracies(network, trained, fixed=0.7):
 @pytest.mark.parametrize(
     ("network", "trained", "word"),
     [
-        (0.9, 0.9, "rich"),
         (0.719, 0.719, "rich"),
-        (0.719, 0.7, "lazy"),
-        (0.721, 0.7, "undecided"),
-        (0.7, 0.719, "lazy"),
-        (0.69, 0.719, "lazy"),
         (0.719, 0.69, "lazy"),
+        (0.721, 0.7, "undecided"),
+        (0.69, 0.719, "lazy"),
         (0.7, 0.721, "rich kernel, no gain"),
         (0.66, 0.721, "rich kernel, no gain"),
         # 20 points below the kernel at the start is not lazy.
         (0.5, 0.5, "undecided"),
-        (0.5, 0.7, "undecided"),
         (0.9, 0.7, "undecided"),
     ],
 )
@@ -57,10 +55,6 @@ def test_verdicts_follow_their_rules(network, trained, word):
     assert [row.ours for row in found.claims] == pytest.approx(
         [100 * (network - 0.7), 100 * (trained - 0.7)]
     )
-
-
-def test_a_network_and_a_kernel_that_lose_20_points_are_not_lazy():
-    assert judged(table_of(accuracies(0.7, 0.7, 0.9), num_test=5000)).word == "undecided"
 
 
 def test_the_kernel_at_the_start_is_taken_at_its_best_ridge():
@@ -145,13 +139,13 @@ def test_the_sentence_has_the_numbers_and_the_kernel_s_movement():
 def test_the_verdict_is_at_the_largest_number_of_examples_of_the_sweep(tmp_path):
     fields = {"figure_axis": "num_train", "sweep.learner": LEARNERS, "sweep.noise": (0.0,)}
     fields |= {"sweep.num_train": (1000, 2000), "sweep.seed": (0, 1, 2)}
-    config = set_fields(settings.default_config(), fields)
+    config = set_fields(SETTINGS.default_config(), fields)
     whole = pd.concat(
         [table_of(accuracies(0.9, 0.9)), table_of(accuracies(0.5, 0.5)).assign(num_train=1000)]
     ).assign(width_factor=1, noise=0.0)
 
     def word(table):
-        return learning_curves.make_report(config, table, tmp_path).claims[0].ours
+        return make_report(config, table, tmp_path).claims[0].ours
 
     largest, fixed = whole["num_train"] == 2000, whole["learner"] == "ntk_infinite"
     assert word(whole) == "rich"

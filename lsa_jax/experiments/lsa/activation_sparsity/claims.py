@@ -15,7 +15,7 @@ def make_claims(noises: Sequence[float], layers: Sequence[str]) -> list[Claim]:
 
     Args:
         noises: of the sweep.
-        layers: names in the column `layer` of the runs, beside `MEAN`.
+        layers: names in the column `layer` of the runs, without `MEAN`.
     """
     return [
         Claim(

@@ -20,7 +20,7 @@ from lsa_jax.experiments.lsa.noise_curves import experiment, tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import Trained, trained_network
 from lsa_jax.experiments.lsa.noise_curves.tasks import ImageTask
 from lsa_jax.models.model import Model, accepted
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
 from lsa_jax.sweep.points import Point
 
 
@@ -30,13 +30,13 @@ def active_fractions(
     inputs: Float[Array, "n ..."],
     counted: Float[Array, " n"] | None = None,
 ) -> tuple[Float[Array, "n c"], dict[str, Float[Array, " n"]]]:
-    """Returns a network's outputs, and what fraction of each ReLU layer an example activates.
+    """Returns a network's outputs, and the fraction of each ReLU layer that an example activates.
 
     Args:
-        model: a network that tells its activations.
+        model: a network with `activations`.
         params: its parameters.
         inputs: examples; with batch normalisation, a batch of them.
-        counted: which of them statistics of the batch are of; see `models.Model`.
+        counted: the examples that count in statistics of the batch; see `models.Model`.
 
     Returns:
         Outputs, and for each layer, from the input to the output, the fraction of its units with an
@@ -62,7 +62,7 @@ def layer_names(model: Model, input_shape: tuple[int, ...]) -> list[str]:
         # Inside the trace, where the order in which layers were computed is still known.
         names.extend(active_fractions(model, params, jnp.zeros((1, *input_shape)))[1])
 
-    # A model of split batches averages over their axis, which must exist; here it has one part.
+    # A model of split batches averages over their axis, which must exist; here of length 1.
     jax.eval_shape(
         jax.vmap(record, axis_name=parallel.BATCH_AXIS), jax.random.split(jax.random.key(0), 1)
     )
@@ -72,9 +72,9 @@ def layer_names(model: Model, input_shape: tuple[int, ...]) -> list[str]:
 
 
 def watched(model: Model, trained: Trained) -> Trained:
-    """Returns what gives a network's fractions as outputs after those trained: [n, c + layers].
+    """Returns a network with its fractions as further outputs: [n, c + layers].
 
-    Losses that look at the first c alone have the gradients that they had before.
+    Losses of the first c outputs have the same gradients as without the fractions.
     """
 
     def apply(
@@ -120,12 +120,10 @@ def run(
         measuring=experiment.measuring(config, model, trained),
         start=True,
     )
-    outcomes = [
-        experiment.training_outcome(history, config, replica) for replica in range(len(group))
-    ]
-    largest = {"chance": best_constant_accuracy(task.test.targets)}
-    outcomes = [outcome._replace(metrics=outcome.metrics | largest) for outcome in outcomes]
-    return outcomes
+    chance = {"chance": best_constant_accuracy(task.test.targets)}
+    found = [experiment.training_outcome(history, config, place) for place in range(len(group))]
+    outcomes = [outcome._replace(metrics=outcome.metrics | chance) for outcome in found]
+    return with_test(outcomes, (task.test.images, task.test.targets))
 
 
 EXPERIMENT = Experiment(

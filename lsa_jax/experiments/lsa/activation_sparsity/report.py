@@ -1,7 +1,6 @@
 """The report on activity: percentage of active neurons by layer and epoch, and whether it falls."""
 
 import functools
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,49 +9,32 @@ import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.activation_sparsity.claims import MEAN, make_claims
-from lsa_jax.experiments.lsa.activation_sparsity.settings import sweep
-from lsa_jax.reporting import files
+from lsa_jax.experiments.lsa.activation_sparsity.settings import SETTINGS
+from lsa_jax.experiments.lsa.tables import histories
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
-from lsa_jax.reporting.report import Report, Row
+from lsa_jax.reporting.report import Report
 from lsa_jax.reporting.runs import Runs
 
 _PREFIX = "test_active_"
 
-# Test images at the least, where the results do not have their number.
+# Least number of test images, for results that lack it.
 _EXAMPLES = 500
 
-Points = Sequence[Mapping[str, object]]
 
-
-def activity(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
-    """Returns one row a finished run, layer and report: `active_percent` on the test images.
+def _activity(done: pd.DataFrame, workdir: Path) -> pd.DataFrame:
+    """Returns one row a run, evaluation and layer: `active_percent` on the test images.
 
     Layers are numbered from the input, `ReLU 1` first; the mean of the layers is a layer too.
     """
-    rows = []
-    for run in results[results["status"] == "ok"].itertuples():
-        for report in files.read_metrics(workdir, run.id):
-            layers = {
-                f"ReLU {name.removeprefix(_PREFIX)}": 100 * value
-                for name, value in report.items()
-                if name.startswith(_PREFIX)
-            }
-            if not layers:  # an epoch at which other things were measured
-                continue
-            layers[MEAN] = float(np.mean(list(layers.values())))
-            rows += [
-                {
-                    "noise": run.noise,
-                    "seed": run.seed,
-                    "epoch": report["epoch"],
-                    "layer": layer,
-                    "active_percent": percent,
-                }
-                for layer, percent in layers.items()
-            ]
-    columns = ["noise", "seed", "epoch", "layer", "active_percent"]
-    return pd.DataFrame(rows, columns=columns)
+    rows = histories(done, workdir, ["noise", "seed"])
+    columns = [name for name in rows if name.startswith(_PREFIX)]
+    percent = 100 * rows[columns].rename(columns=lambda n: f"ReLU {n.removeprefix(_PREFIX)}")
+    percent[MEAN] = percent.mean(axis=1)
+    # Rows without activity are epochs at which only other numbers were measured.
+    stacked = percent.stack(future_stack=True).dropna().rename_axis([None, "layer"])
+    of_run = rows.reindex(columns=["noise", "seed", "epoch"])
+    return of_run.join(stacked.rename("active_percent").reset_index("layer"), how="inner")
 
 
 def _changes(table: pd.DataFrame) -> pd.DataFrame:
@@ -63,24 +45,7 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
     return ends.assign(change=ends["last"] - ends["first"])
 
 
-def decided(table: pd.DataFrame, results: pd.DataFrame, points: Points) -> list[Row]:
-    """Returns the decided claims.
-
-    Args:
-        table: as `activity` returns it.
-        results: a row a run.
-        points: settings of the runs that the sweep asks for.
-    """
-    runs = results[results["status"] == "ok"].drop(columns="id")
-    changes = _changes(table).merge(runs, on=["noise", "seed"])
-    if "num_test" not in changes:
-        changes["num_test"] = _EXAMPLES
-    noises = list(dict.fromkeys(changes["noise"]))
-    layers = [layer for layer in dict.fromkeys(changes["layer"]) if layer != MEAN]
-    return decide_all(make_claims(noises, layers), Runs.of(points, changes))
-
-
-def draw(table: pd.DataFrame) -> Any:
+def _draw(table: pd.DataFrame) -> Any:
     """Draws each layer's mean over seeds against the epoch, one panel a noise level."""
     import matplotlib.pyplot as plt
 
@@ -105,22 +70,26 @@ def draw(table: pd.DataFrame) -> Any:
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the table, the claims and the figure of a sweep over noise and seeds."""
-    table = activity(results, workdir)
-    ends = _changes(table).groupby(["noise", "layer"], sort=False)[["first", "last"]].mean()
-    tables = [("Active neurons (%), first and last report", ends.reset_index())]
     done = results[results["status"] == "ok"]
-    if not done.empty:
-        accuracy = 100 * done.groupby("noise")["test_accuracy"].mean()
-        tables.append(("Test accuracy (%)", accuracy.reset_index()))
-    notes = [
-        "Fractions are of test images; layers are numbered from the input. A fall counts as shown "
-        "when its 95 % interval over seeds is below zero."
-    ]
+    table = _activity(done, workdir)
+    changes = _changes(table)
+    ends = changes.groupby(["noise", "layer"], sort=False)[["first", "last"]].mean()
+    accuracy = 100 * done.groupby("noise")["test_accuracy"].mean()
+    runs = changes.merge(done.drop(columns="id"), on=["noise", "seed"])
+    runs = runs.assign(num_test=runs.get("num_test", _EXAMPLES))
+    layers = [layer for layer in dict.fromkeys(changes["layer"]) if layer != MEAN]
+    claims = make_claims(list(dict.fromkeys(changes["noise"])), layers)
     return Report(
         title=config.title,
-        tables=tables,
-        claims=decided(table, results, sweep(config)),
-        figures={"activation_sparsity": functools.partial(draw, table)},
+        tables=[
+            ("Active neurons (%), first and last report", ends.reset_index()),
+            ("Test accuracy (%)", accuracy.reset_index()),
+        ],
+        claims=decide_all(claims, Runs.of(SETTINGS.sweep(config), runs)),
+        figures={"activation_sparsity": functools.partial(_draw, table)},
         extra_tables={"activity": table},
-        notes=notes,
+        notes=[
+            "Fractions are of test images; layers are numbered from the input. A fall counts as "
+            "shown when its 95 % interval over seeds is below zero."
+        ],
     )

@@ -1,13 +1,11 @@
-"""Settings: those of a network among the noise curves'.
+"""Settings: the noise curves' of data and network.
 
 Source of the defaults: Karp et al. (NeurIPS 2021), figure 2; thesis appendix B.3.
 """
 
-import ml_collections
-
 from lsa_jax.checks import one_of, text
 from lsa_jax.experiments.lsa.noise_curves import settings
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product_of
 
 _SHARED = ("data.", "model.", "network.", "noise", "seed", "width_factor", "parallel")
 
@@ -23,15 +21,4 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: noise x seed."""
-    return product({"noise": config.sweep.noise, "seed": config.sweep.seed})
-
-
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    settings.check_network(config)
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, product_of("noise", "seed"), settings.TRAINING_RULES)

@@ -34,7 +34,8 @@ def run(
     """Composes a point's first training images and keeps them in its folder."""
     (point,) = group
     task = tasks.task_of(point, data)
-    composed = tasks.compose_training(point, task, point.config.num_examples)
+    index = np.arange(point.config.num_examples)
+    composed = np.asarray(tasks.composed(point, task, tasks.TRAIN, index).inputs)
     buffer = io.BytesIO()
     np.save(buffer, composed)
     processes.everyone().on_first(lambda: files.write_bytes(directory / _FILE, buffer.getvalue()))

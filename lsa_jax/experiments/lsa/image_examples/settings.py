@@ -1,4 +1,4 @@
-"""Settings: the images among those of the noise curves."""
+"""Settings: the noise curves' of data, and the images to show."""
 
 import ml_collections
 
@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
 def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     """Returns the swept settings of every point: background x placement x noise.
 
-    Distractors lie beside the vehicles of CIFAR-10, and only in corners.
+    Distractors go with the vehicles of CIFAR-10, and only in corners.
     """
     points: list[dict[str, object]] = []
     for background in config.sweep.background:
@@ -59,10 +59,4 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return points
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    settings.check_data(config)
-
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, sweep, settings.DATA_RULES)

@@ -1,4 +1,4 @@
-"""Claims on theorem 2, theorem 1's network beside it, and section 3's linear classifier.
+"""Claims on theorem 2, on theorem 1's network, and on section 3's linear classifier.
 
 Each draw of the filters and each seed has test examples of its own.
 """
@@ -24,16 +24,8 @@ LINEAR = 0.49
 FEW_FILTERS = 4
 
 
-def make_claims(sizes: Iterable[tuple[int, Iterable[int]]]) -> list[Claim]:
-    """Returns the claims for every k.
-
-    Args:
-        sizes: each k with the numbers of filters of its kernels.
-    """
-    return [claim for k, filters in sizes for claim in _claims_of(k, filters)]
-
-
-def _claims_of(k: int, filters: Iterable[int]) -> list[Claim]:
+def make_claims(k: int, filters: Iterable[int]) -> list[Claim]:
+    """Returns the claims at one k, for kernels of these numbers of filters."""
     network = Claim(
         item=f"the network's test error, k = {k}",
         paper=f"goes to 0: below {NEXT_TO_ZERO:g} for every seed",
@@ -42,7 +34,7 @@ def _claims_of(k: int, filters: Iterable[int]) -> list[Claim]:
         ours=lambda runs: _mean(runs.where(learner="network", k=k)),
         primary=True,
     )
-    learns = shown(network, "the network learns")
+    conditions = (shown(network, "the network learns"), _search_works(k))
     claims = []
     for m in sorted(m for m in filters if m <= FEW_FILTERS):
         own = {"learner": "kernel", "k": k, "m": m}
@@ -57,8 +49,8 @@ def _claims_of(k: int, filters: Iterable[int]) -> list[Claim]:
                 paper=f"{PROBABILITY:g} or more, for large k",
                 statistic=_share(own),
                 above=np.nextafter(PROBABILITY, 0),
-                conditions=(learns, _search_works(k)),
-                ours=lambda runs, own=own: _count(runs.where(**own)),
+                conditions=conditions,
+                ours=lambda runs, own=own: count_of(runs.where(**own).finished["test_error"]),
                 primary=m == FEW_FILTERS,
             ),
         ]
@@ -69,6 +61,11 @@ def _claims_of(k: int, filters: Iterable[int]) -> list[Claim]:
         above=LINEAR,
     )
     return [*claims, network, linear]
+
+
+def count_of(errors: pd.Series) -> str:
+    """Returns how many errors are at least the bound, in words."""
+    return f"{(errors >= BOUND).sum()} of {len(errors)}"
 
 
 def _linear_error(k: int) -> Statistic:
@@ -86,16 +83,10 @@ def _mean(runs: Runs) -> float | str:
     return round(float(errors.mean()), 5) if len(errors) else ""
 
 
-def _count(runs: Runs) -> str:
-    errors = runs.finished["test_error"]
-    return f"{(errors >= BOUND).sum()} of {len(errors)}"
-
-
 def _reach(rows: pd.DataFrame, tail: float) -> pd.Series:
     """Returns how far each run's error may be off, by its test examples."""
-    errors = [
-        binomial_error(e, n) for e, n in zip(rows["test_error"], rows["num_test"], strict=True)
-    ]
+    pairs = zip(rows["test_error"], rows["num_test"], strict=True)
+    errors = [binomial_error(error, count) for error, count in pairs]
     return pd.Series(errors, rows.index, dtype=float) * scipy.stats.norm.isf(tail)
 
 

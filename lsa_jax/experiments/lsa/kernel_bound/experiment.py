@@ -1,4 +1,4 @@
-"""What fixed filters can represent: the finite CNTK's least error beside a filter that is trained.
+"""What fixed filters can represent: the finite CNTK's least error, and a trained filter's.
 
 Karp et al. (NeurIPS 2021), section 5, theorem 2: with sigma^2 = 1 / d and few filters, no weights
 and no thresholds of the kernel in `thresholds` come below an error of 0.1, while Algorithm 1
@@ -8,7 +8,6 @@ Kernel: thresholds from a search on the population, weights from its discriminan
 regression, whichever errs least on validation examples; the error is that on fresh examples.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,15 +33,16 @@ from lsa_jax.experiments.lsa.kernel_bound.thresholds import (
     separation,
 )
 from lsa_jax.experiments.lsa.signal_dynamics import experiment
-from lsa_jax.experiments.lsa.signal_dynamics import settings as signal_settings
+from lsa_jax.experiments.lsa.signal_dynamics.settings import SETTINGS as SIGNAL_SETTINGS
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import KernelBound
 from lsa_jax.reporting.measure_names import EXAMPLES, is_measure
-from lsa_jax.sweep.experiment import Experiment, Outcome
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.sweep.experiment import Experiment, Outcome, with_test
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
 
-# Of what training one filter results in.
+# Results of training one filter that are kept, with its measures.
 _KEPT = ("w_dot_wstar", "ratio", EXAMPLES)
 
 # Entries of noise that are drawn at a time.
@@ -113,11 +113,6 @@ def fit_logistic(
     return scipy.linalg.solve_triangular(factor.T, np.transpose(found), lower=False).T
 
 
-def _errors(features: Float[np.ndarray, "n f"], weights: Float[np.ndarray, "c f"]) -> np.ndarray:
-    """Returns each weights' share of examples that are misclassified; an output of 0 is wrong."""
-    return np.mean(features @ weights.T <= 0, axis=0)
-
-
 def fit_kernel(
     config: ml_collections.ConfigDict, design: Design, features: dict[int, np.ndarray]
 ) -> Outcome:
@@ -135,51 +130,52 @@ def fit_kernel(
     covariance[np.diag_indices_from(covariance)] *= 1 + 1e-6
     fits = fit_logistic(features[KernelBound.TRAIN], start, covariance, config.penalties)
     weights = np.stack([start, *fits])
-    train, validation, test = (
-        _errors(features[s], weights)
-        for s in (KernelBound.TRAIN, KernelBound.VALIDATION, KernelBound.TEST)
-    )
-    penalties = [np.inf, *config.penalties]
-    history = [
-        {"penalty": p, "train_error": a, "validation_error": b, "test_error": c}
-        for p, a, b, c in zip(penalties, train, validation, test, strict=True)
-    ]
+    # An output of 0 is an error.
+    wrong = {stream: rows @ weights.T <= 0 for stream, rows in features.items()}
+    columns = {
+        "penalty": [np.inf, *config.penalties],
+        "train_error": wrong[KernelBound.TRAIN].mean(axis=0),
+        "validation_error": wrong[KernelBound.VALIDATION].mean(axis=0),
+        "test_error": wrong[KernelBound.TEST].mean(axis=0),
+    }
+    chosen, errors = int(np.argmin(columns["validation_error"])), columns["test_error"]
     metrics = {
-        "test_error": float(test[np.argmin(validation)]),
-        "least_test_error": float(test.min()),
-        "discriminant_error": float(test[0]),
+        "test_error": float(errors[chosen]),
+        "least_test_error": float(errors.min()),
+        "discriminant_error": float(errors[0]),
         "predicted_error": float(ndtr(-separation(design, sigma, k))),
     }
-    return Outcome(metrics, history)
+    history = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return Outcome(metrics, history, outcomes=Outcomes(~wrong[KernelBound.TEST][:, chosen]))
+
+
+# Sizes of the samples that kernels of one seed share, by stream.
+_SIZES = {
+    KernelBound.TRAIN: "num_train",
+    KernelBound.VALIDATION: "num_validation",
+    KernelBound.TEST: "num_test",
+}
 
 
 def _run_kernels(group: list[Point], progress: Callable[[float], None]) -> list[Outcome]:
-    config = group[0].config
-    designs = choose_designs(group)
+    config, designs = group[0].config, choose_designs(group)
     progress(0.3)
     # The smaller kernels' filters and coordinates are the first of the largest.
     order = sorted(range(len(group)), key=lambda place: group[place].config.m)
-    key = jax.random.key(config.seed)
-    draw = functools.partial(
-        draw_features,
-        designs=[designs[place] for place in order],
-        sigma=noise_sigma(config),
-        k=config.k,
-    )
-    drawn = {}
-    sizes = {
-        KernelBound.TRAIN: "num_train",
-        KernelBound.VALIDATION: "num_validation",
-        KernelBound.TEST: "num_test",
-    }
-    for done, (stream, size) in enumerate(sizes.items(), start=1):
-        drawn[stream] = draw(jax.random.fold_in(key, stream), num_examples=config[size])
+    ordered, sigma = [designs[place] for place in order], noise_sigma(config)
+    drawn: dict[int, list[np.ndarray]] = {}
+    for done, (stream, size) in enumerate(_SIZES.items(), start=1):
+        key = jax.random.fold_in(jax.random.key(config.seed), stream)
+        drawn[stream] = draw_features(
+            key, designs=ordered, sigma=sigma, k=config.k, num_examples=config[size]
+        )
         progress(0.3 + 0.2 * done)
     outcomes: dict[int, Outcome] = {}
     for rank, place in enumerate(order):
         features = {stream: arrays[rank] for stream, arrays in drawn.items()}
         outcomes[place] = fit_kernel(group[place].config, designs[place], features)
-    return [outcomes[place] for place in range(len(group))]
+    found = [outcomes[place] for place in range(len(group))]
+    return with_test(found, drawn[KernelBound.TEST])
 
 
 def network_point(point: Point) -> Point:
@@ -195,8 +191,8 @@ def network_point(point: Point) -> Point:
         "measured_examples": config.measured_examples,
         **config.network.to_dict(),
     }
-    settings = set_fields(signal_settings.default_config(), fields)
-    signal_settings.validate(settings)
+    settings = set_fields(SIGNAL_SETTINGS.default_config(), fields)
+    SIGNAL_SETTINGS.validate(settings)
     return Point(point.id, point.settings, settings)
 
 
@@ -211,7 +207,7 @@ def _run_networks(
 
 
 def _of_network(outcome: Outcome) -> dict[str, Any]:
-    """Returns what counts here of a trained network, with its measures."""
+    """Returns the results of a trained network that are kept here."""
     found = outcome.metrics
     kept = {n: v for n, v in found.items() if n in _KEPT or is_measure(n)}
     return {"test_error": 1 - found["test_accuracy"]} | kept

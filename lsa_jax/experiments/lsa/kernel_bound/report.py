@@ -7,11 +7,16 @@ from typing import Any
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.lsa.kernel_bound import settings
-from lsa_jax.experiments.lsa.kernel_bound.claims import BOUND, PROBABILITY, make_claims
+from lsa_jax.experiments.lsa.kernel_bound.claims import (
+    BOUND,
+    PROBABILITY,
+    count_of,
+    make_claims,
+)
+from lsa_jax.experiments.lsa.kernel_bound.settings import SETTINGS
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
 
@@ -23,6 +28,18 @@ _SHOWN = {
     "predicted_error": "predicted error",
 }
 
+_NOTE = (
+    "Means over draws of the filters ± their standard deviation. A kernel's test error is that of "
+    "the fit that errs least on validation examples, on fresh examples. The least test error of "
+    "all fits is chosen on the test examples themselves, so it is optimistic. The predicted error "
+    "is the discriminant's, were its output normal. The theorem is about all weights and "
+    "thresholds; the results are the best that the search found. Its probability of "
+    f"{PROBABILITY:g} is decided by how many draws err on {BOUND:g} or more, with the exact "
+    "binomial interval; their mean error is measured. The linear classifier adds up noise of "
+    "standard deviation log(k), so it errs with the normal probability of -1 / log(k): section 3's "
+    "0.49 takes a k of e^39.9 or more."
+)
+
 
 def _by_size(kernels: pd.DataFrame, others: pd.DataFrame, summary: Any) -> pd.DataFrame:
     """Returns one row a k and one column an m, and the others': a summary of the test errors."""
@@ -33,27 +50,30 @@ def _by_size(kernels: pd.DataFrame, others: pd.DataFrame, summary: Any) -> pd.Da
     return cells.fillna("").reset_index()
 
 
-def _share(values: pd.Series) -> str:
-    return f"{(values >= BOUND).sum()} of {len(values)}"
-
-
-def _fits(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Returns one row a kernel: means over seeds ± standard deviation of every error."""
+def _tables(kernels: pd.DataFrame, others: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Returns the errors by number of filters, and means over seeds of every error of the fits."""
+    if kernels.empty:
+        return []
     rows = kernels.groupby(["k", "m"])
-    columns = {name: rows[m].apply(mean_and_spread) for m, name in _SHOWN.items()}
-    return pd.DataFrame(columns).reset_index()
-
-
-def _sizes(runs: Runs) -> list[tuple[int, list[int]]]:
-    """Returns each k with the numbers of filters of its kernels, planned or run."""
-    rows = pd.concat([table[["learner", "k", "m"]] for table in runs[:2]])
+    fits = {heading: rows[name].apply(mean_and_spread) for name, heading in _SHOWN.items()}
     return [
-        (int(k), sorted(map(int, own.loc[own["learner"] == "kernel", "m"].unique())))
-        for k, own in rows.groupby("k", sort=False)
+        ("Test error", _by_size(kernels, others, mean_and_spread)),
+        (f"Runs with a test error of {BOUND:g} or more", _by_size(kernels, others, count_of)),
+        ("Fits of the kernels", pd.DataFrame(fits).reset_index()),
     ]
 
 
-def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
+def _claims(runs: Runs) -> list[Row]:
+    """Returns the decided claims at each k, for the kernels that were planned or run."""
+    rows = pd.concat([table[["learner", "k", "m"]] for table in runs[:2]])
+    claims = []
+    for k, own in rows.groupby("k", sort=False):
+        filters = own.loc[own["learner"] == "kernel", "m"].unique()
+        claims += make_claims(int(k), map(int, filters))
+    return decide_all(claims, runs)
+
+
+def _draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
     """Draws test error against m, one line a k; bands are ± 1 std; the network is dashed."""
     import matplotlib.pyplot as plt
 
@@ -76,32 +96,14 @@ def draw(kernels: pd.DataFrame, network: pd.DataFrame) -> Any:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the tables, the claims and the figure of a sweep."""
     del workdir
-    runs = Runs.of(settings.sweep(config), results.assign(num_test=config.num_test))
+    runs = Runs.of(SETTINGS.sweep(config), results.assign(num_test=config.num_test))
     fine = results[results["status"] == "ok"]
     kernels, others = fine[fine["learner"] == "kernel"], fine[fine["learner"] != "kernel"]
     network = others[others["learner"] == "network"]
-    tables = []
-    if len(kernels):
-        tables = [
-            ("Test error", _by_size(kernels, others, mean_and_spread)),
-            (f"Runs with a test error of {BOUND:g} or more", _by_size(kernels, others, _share)),
-            ("Fits of the kernels", _fits(kernels)),
-        ]
-    notes = [
-        "Means over draws of the filters ± their standard deviation. A kernel's test error is that "
-        "of the fit that errs least on validation examples, on fresh examples. The least test "
-        "error of all fits is chosen on the test examples themselves, so it is optimistic. The "
-        "predicted error is the discriminant's, were its output normal. The theorem is about all "
-        "weights and thresholds; what is shown is the best that the search found. Its probability "
-        f"of {PROBABILITY:g} is decided by how many draws err on {BOUND:g} or more, with the exact "
-        "binomial interval; their mean error is measured. "
-        "The linear classifier adds up noise of standard deviation log(k), so it errs with the "
-        "normal probability of -1 / log(k): section 3's 0.49 takes a k of e^39.9 or more."
-    ]
     return Report(
         title=config.title,
-        tables=tables,
-        claims=decide_all(make_claims(_sizes(runs)), runs),
-        figures={"kernel_bound": functools.partial(draw, kernels, network)},
-        notes=notes,
+        tables=_tables(kernels, others),
+        claims=_claims(runs),
+        figures={"kernel_bound": functools.partial(_draw, kernels, network)},
+        notes=[_NOTE],
     )

@@ -65,9 +65,9 @@ FIELDS: dict[str, Field] = {
 
 
 def row_length(config: ml_collections.ConfigDict) -> int:
-    """Returns d: what is set, or the whole number next to k / log(k)^2.
+    """Returns d: as set, or the whole number next to k / log(k)^2.
 
-    There sigma^2 = 1 / d, which theorem 2 is proved for, is sigma = log(k) / sqrt(k) as well.
+    There theorem 2's sigma^2 = 1 / d is sigma = log(k) / sqrt(k) as well.
 
     Source: Karp et al. (2021), sections 3 and 5.
     """

@@ -6,15 +6,14 @@ in k, fitted on logarithmic scales, is not above 0, and "Omega(1)" one whose exp
 sweep: a k0 chosen to fit the results would assume the conclusion.
 """
 
-import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from lsa_jax.experiments.lsa.signal_scaling.fits import (
     LEAST_POINTS,
+    PowerLaw,
     describe,
     fit_power_law,
     reached_from,
@@ -32,84 +31,62 @@ PROOF_LEAST = (0.0, 0.1, 0.25)
 EXACT = 1e-9
 
 _UPPER = ", upper half of the k"
-_LEMMA1 = "lemma 1, H = 2 C2: "
+_PROOF = "lemma 1, H = 2 C2: "
 
 
 def make_claims() -> list[Claim]:
     """Returns the lemmas' statements."""
-    least, spread, exponent = _least, _spread, _exponent
-    return [
-        _claim("lemma 1: least -grad.w* while w.w* is small", "above 0", least("lemma1_least")),
-        _claim(
-            "lemma 1: largest over least -grad.w*, all k",
-            "Theta(1)",
-            spread("lemma1_least", "lemma1_most"),
-        ),
-        _claim(
-            f"{_LEMMA1}least -grad.w* while w.w* is small{_UPPER}",
-            "above 0",
-            least("lemma1_proof_least", upper=True),
-        ),
-        _claim(
-            f"{_LEMMA1}largest over least -grad.w*{_UPPER}",
-            "Theta(1)",
-            spread("lemma1_proof_least", "lemma1_proof_most", upper=True),
-        ),
-        _claim(
-            "lemma 2: least grad.w_perp / |w_perp|^2",
-            "0 or more",
-            least("lemma2_least", least=-EXACT),
-        ),
-        _claim(
-            "lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
-            "O(1): at most 0",
-            exponent("lemma2_ratio"),
-            below=EXACT,
-        ),
-        _claim(
-            f"lemma 3: least grad_b while w.w* and the error are large{_UPPER}",
-            "above 0",
-            least("lemma3_least", upper=True),
-        ),
-        _claim(
-            f"lemma 3: exponent in k of that least grad_b{_UPPER}",
-            "Omega(1): at least 0",
-            exponent("lemma3_least", upper=True),
-            above=-EXACT,
-        ),
-        _claim(
-            f"exponent in k of log(k)^4 w.w* where b starts to fall{_UPPER}",
-            "O(1): at most 0",
-            exponent("onset_ratio", upper=True),
-            below=EXACT,
-        ),
-        _claim("largest k b / (w.w*)", "at most Theta(1)", _bound("bias_ratio")),
-        *map(_start, PROOF_LEAST),
+    # Item, the paper's statement, statistic with our number, ends of the range.
+    # fmt: off
+    table = [
+        ("lemma 1: least -grad.w* while w.w* is small", "above 0",
+         _number("lemma1_least", np.min), 0.0, np.inf),
+        ("lemma 1: largest over least -grad.w*, all k", "Theta(1)",
+         _spread("lemma1_least", "lemma1_most"), 0.0, SAME_ORDER),
+        (f"{_PROOF}least -grad.w* while w.w* is small{_UPPER}", "above 0",
+         _number("lemma1_proof_least", np.min, upper=True), 0.0, np.inf),
+        (f"{_PROOF}largest over least -grad.w*{_UPPER}", "Theta(1)",
+         _spread("lemma1_proof_least", "lemma1_proof_most", upper=True), 0.0, SAME_ORDER),
+        ("lemma 2: least grad.w_perp / |w_perp|^2", "0 or more",
+         _number("lemma2_least", np.min), -EXACT, np.inf),
+        ("lemma 2: exponent in k of the largest grad.w_perp / (|w_perp|^2 log(k)^3)",
+         "O(1): at most 0", _exponent("lemma2_ratio"), -np.inf, EXACT),
+        (f"lemma 3: least grad_b while w.w* and the error are large{_UPPER}", "above 0",
+         _number("lemma3_least", np.min, upper=True), 0.0, np.inf),
+        (f"lemma 3: exponent in k of that least grad_b{_UPPER}", "Omega(1): at least 0",
+         _exponent("lemma3_least", upper=True), -EXACT, np.inf),
+        (f"exponent in k of log(k)^4 w.w* where b starts to fall{_UPPER}", "O(1): at most 0",
+         _exponent("onset_ratio", upper=True), -np.inf, EXACT),
+        ("largest k b / (w.w*)", "at most Theta(1)",
+         _number("bias_ratio", np.max), -EXACT, SAME_ORDER + EXACT),
     ]
+    # fmt: on
+    claims = [
+        Claim(
+            item=item,
+            paper=paper,
+            statistic=statistic,
+            ours=ours,
+            above=above,
+            below=below,
+            conditions=_CONDITIONS,
+        )
+        for item, paper, (statistic, ours), above, below in table
+    ]
+    return [*claims, *map(_first_k, PROOF_LEAST)]
 
 
-def _claim(
-    item: str, paper: str, parts: tuple[Statistic, Callable[[Runs], Any]], **ends: float
-) -> Claim:
-    statistic, ours = parts
-    return Claim(
-        item=item,
-        paper=paper,
-        statistic=statistic,
-        every=not ends,
-        conditions=(_reached, enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more")),
-        ours=ours,
-        **ends,
-    )
-
-
-def _unmet_error(runs: Runs) -> str:
+def _flow_arrives(runs: Runs) -> str:
     rows = runs.finished
     reached = len(rows) and bool(rows.loc[rows["k"].idxmax(), "reached"])
     return "" if reached else "it does not"
 
 
-_reached = Condition("the flow at the largest k reaches the error", _unmet_error)
+_CONDITIONS = (
+    Condition("the flow at the largest k reaches the error", _flow_arrives),
+    enough("k", LEAST_POINTS, f"{LEAST_POINTS} k or more"),
+)
+_Parts = tuple[Statistic, Callable[[Runs], object]]
 
 
 def _rows(runs: Runs, upper: bool) -> pd.DataFrame:
@@ -119,41 +96,40 @@ def _rows(runs: Runs, upper: bool) -> pd.DataFrame:
     return rows[rows["k"].isin(sizes[len(sizes) // 2 :])] if upper else rows
 
 
-def _holds(
-    column: str, test: Callable[[pd.DataFrame], Any], number: Callable, upper: bool = False
-) -> tuple[Statistic, Callable]:
-    """Returns the statistic of a statement at every k, and our number."""
+def _number(column: str, summary: Callable, *, upper: bool = False) -> _Parts:
+    """Returns the statistic of a column's summary over k, and our number."""
+
+    def ours(runs: Runs) -> float:
+        return float(summary(_rows(runs, upper)[column]))
+
+    return _exact(ours, column), ours
+
+
+def _spread(least: str, most: str, *, upper: bool = False) -> _Parts:
+    """Returns the statistic of the largest number over the least, and our number."""
+
+    def ours(runs: Runs) -> float:
+        rows = _rows(runs, upper)
+        low = rows[least].min()
+        return float(rows[most].max() / low) if low else np.inf
+
+    return _exact(ours, least), ours
+
+
+def _exact(number: Callable[[Runs], float], column: str) -> Statistic:
+    """Returns the statistic of an exact number that is made of a column."""
 
     def statistic(runs: Runs) -> Sample:
-        rows = _rows(runs, upper)
-        holds = pd.Series(np.asarray(test(rows), float) if len(rows) else [], dtype=float)
-        return Sample(holds, exact=True, lost=runs.lost(column))
+        found = [number(runs)] if len(runs.finished) else []
+        return Sample(pd.Series(found, dtype=float), exact=True, lost=runs.lost(column))
 
-    return statistic, lambda runs: number(_rows(runs, upper))
-
-
-def _least(column: str, least: float = 0.0, upper: bool = False) -> tuple[Statistic, Callable]:
-    return _holds(column, lambda rows: rows[column] > least, lambda r: r[column].min(), upper)
+    return statistic
 
 
-def _spread(low: str, high: str, upper: bool = False) -> tuple[Statistic, Callable]:
-    def factor(rows: pd.DataFrame) -> float:
-        least = rows[low].min()
-        return float(rows[high].max() / least) if least else np.inf
+def _exponent(column: str, *, upper: bool = False) -> _Parts:
+    """Returns the statistic of an exponent in k, with the interval of the line's slope."""
 
-    return _holds(low, lambda rows: [0 < factor(rows) < SAME_ORDER], factor, upper)
-
-
-def _bound(column: str) -> tuple[Statistic, Callable]:
-    return _holds(
-        column, lambda rows: rows[column].between(0, SAME_ORDER), lambda rows: rows[column].max()
-    )
-
-
-def _exponent(column: str, upper: bool = False) -> tuple[Statistic, Callable]:
-    """Returns the statistic of an exponent in k, whose interval is that of the line's slope."""
-
-    def fit(runs: Runs, tail: float = 0.025) -> Any:
+    def fit(runs: Runs, tail: float = 0.025) -> PowerLaw | None:
         rows = _rows(runs, upper)
         return fit_power_law(rows["k"], rows[column], tail)
 
@@ -169,20 +145,16 @@ def _exponent(column: str, upper: bool = False) -> tuple[Statistic, Callable]:
     return statistic, lambda runs: describe(fit(runs))
 
 
-def _start(least: float) -> Claim:
+def _first_k(least: float) -> Claim:
     """Returns the first k from which on lemma 1 with the proof's H holds: measured."""
 
-    def first(runs: Runs) -> float | None:
+    def first(runs: Runs) -> float:
         rows = runs.finished
-        return reached_from(rows["k"], rows["lemma1_proof_least"] > least) if len(rows) else None
+        return reached_from(rows["k"], rows["lemma1_proof_least"] > least) or 0.0
 
-    def statistic(runs: Runs) -> Sample:
-        found = [first(runs) or 0.0] if len(runs.finished) else []
-        return Sample(pd.Series(found, dtype=float), exact=True)
-
-    def ours(runs: Runs) -> str | int:
-        found = first(runs)
-        return "none" if found is None else int(found)
-
-    item = f"k from which on lemma 1, H = 2 C2, has -grad.w* above {least:g}"
-    return Claim(item=item, paper="some k0", statistic=statistic, ours=functools.partial(ours))
+    return Claim(
+        item=f"k from which on lemma 1, H = 2 C2, has -grad.w* above {least:g}",
+        paper="some k0",
+        statistic=_exact(first, "lemma1_proof_least"),
+        ours=lambda runs: int(first(runs)) or "none",
+    )

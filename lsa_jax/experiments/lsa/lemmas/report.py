@@ -9,9 +9,9 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lsa.lemmas.claims import SAME_ORDER, make_claims
-from lsa_jax.experiments.lsa.lemmas.settings import sweep
+from lsa_jax.experiments.lsa.lemmas.settings import SETTINGS
 from lsa_jax.experiments.lsa.signal_scaling.fits import reached_from
-from lsa_jax.reporting import files
+from lsa_jax.experiments.lsa.tables import histories, with_settings
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import tidy
 from lsa_jax.reporting.report import Report
@@ -39,7 +39,7 @@ _NOTE = (
     "{target:g}. Columns 1 to 3 belong to the lemmas: -grad.w* while |w.w*| <= H / log(k)^4 with "
     "H = {lemma1:g}, where the bias is still about 0 and it holds by construction, and with the "
     "H = 2 C2 of the proof, which lasts until lemma 3 sets in; rate = grad.w_perp / |w_perp|^2 "
-    "all along; grad_b while w.w* >= C2 / log(k)^4 with C2 = {lemma3:g} (beside it: while w.w* >= "
+    "all along; grad_b while w.w* >= C2 / log(k)^4 with C2 = {lemma3:g} (then while w.w* >= "
     "k^(-1/8)) and the error is {target:g} or more. Onset is w.w* where b starts to fall. The "
     "paper's statements are about k from some k0 on; lemma 3, and lemma 1 with the proof's H, are "
     "judged in the upper half of the k of the sweep{from_k}. An order is shown when the quantity "
@@ -49,17 +49,7 @@ _NOTE = (
 )
 
 
-def courses(results: pd.DataFrame, workdir: Path) -> pd.DataFrame:
-    """Returns one row a time of every k: k and the measures."""
-    parts = []
-    for result in results[results["status"] == "ok"].to_dict("records"):
-        rows = pd.DataFrame(files.read_metrics(workdir, result["id"]))
-        rows.insert(0, "k", result["k"])
-        parts.append(rows)
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"k": []})
-
-
-def draw(table: pd.DataFrame) -> Any:
+def _draw(table: pd.DataFrame) -> Any:
     """Draws the gradient's three components against w.w*, a line for each k."""
     import matplotlib.pyplot as plt
 
@@ -92,11 +82,10 @@ def draw(table: pd.DataFrame) -> Any:
 
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns the lemmas' numbers for every k, the claims and the figure."""
+    results = with_settings(results, config, ["k"])
     done = results[results["status"] == "ok"]
-    if "k" not in done:  # a single point
-        done, results = done.assign(k=config.k), results.assign(k=config.k)
     first = reached_from(done["k"], done["reached"]) if len(done) else None
-    table = courses(results, workdir)
+    table = histories(done, workdir, ["k"])
     shown = [name for name in _SHOWN if name in done]
     note = _NOTE.format(
         target=config.target_error,
@@ -108,8 +97,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     return Report(
         title=config.title,
         tables=[("The gradient along its flow", done[shown].rename(columns=_SHOWN))],
-        claims=decide_all(make_claims(), Runs.of(sweep(config), results)),
-        figures={"lemmas": functools.partial(draw, table)},
+        claims=decide_all(make_claims(), Runs.of(SETTINGS.sweep(config), results)),
+        figures={"lemmas": functools.partial(_draw, table)},
         extra_tables={"trajectories": table},
         notes=[note],
     )

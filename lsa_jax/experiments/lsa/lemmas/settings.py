@@ -1,12 +1,10 @@
-"""Settings: what the paper proves of the gradient, along its flow.
+"""Settings: the paper's lemmas on the gradient, along its flow.
 
 Sources of the defaults: Karp et al. (NeurIPS 2021), section 4; thesis, appendix B.1.3.
 """
 
-import ml_collections
-
 from lsa_jax.checks import integer, number, optional, text, tuple_of
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Field, Settings, experiment_field, product_of
 
 _K = integer(3)
 
@@ -40,10 +38,5 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
-    """Returns the swept settings of every point: k."""
-    return product({"k": config.sweep.k})
-
-
-SETTINGS = Settings(FIELDS, sweep)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, product_of("k"))
+default_config, sweep, validate = SETTINGS.default_config, SETTINGS.sweep, SETTINGS.validate

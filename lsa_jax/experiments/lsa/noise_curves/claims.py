@@ -1,7 +1,8 @@
-"""Claims on noise curves, stated before any run: Karp et al. (NeurIPS 2021), section 6.
+"""Claims on noise curves and on a kernel that learns, stated before any run.
 
-As noise, or the background, grows the network keeps more of its accuracy than an NTK. Percentages
-are corrected for chance where learners are compared, and plain beside the paper's numbers.
+Karp et al. (NeurIPS 2021), section 6: as noise, or the background, grows the network keeps more of
+its accuracy than an NTK. Percentages are corrected for chance where learners are compared, and
+plain where they are compared with the paper's numbers.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from lsa_jax.experiments.lsa.noise_curves.series import (
 from lsa_jax.reporting.claims import Claim, Condition
 from lsa_jax.reporting.conditions import above_chance, fitted, shown
 from lsa_jax.reporting.runs import Runs
-from lsa_jax.reporting.samples import Sample, Statistic
+from lsa_jax.reporting.samples import Sample, Statistic, binomial_error
 from lsa_jax.reporting.statistics import accuracy, minus, retained
 
 # Largest difference from a number of the paper, in points.
@@ -32,8 +33,12 @@ TOLERANCE = 3.0
 SEED_SD = 1.0
 # Figures 4 and 6.
 PRIMARY = (*numbers.RETAINED, "lsa/fig6_mnist")
+# Points by which a learned kernel's accuracy may stay below a published one.
+MARGIN = 2.0
+# Column of the test accuracy after an update, but for the update's number.
+AFTER_UPDATE = "test_accuracy_update_"
 
-_NETWORK = {"learner": "network"}
+_NETWORK, _MACHINE = {"learner": "network"}, {"learner": "rfm"}
 _Conditions = tuple[Condition, ...]
 
 
@@ -46,21 +51,23 @@ def make_claims(config: ml_collections.ConfigDict) -> list[Claim]:
     grows = any(way.levels[-1] > way.start for way in ways)
     if not item and ("network" not in config.sweep.learner or not grows):
         return [_accuracy(own, way, at) for own in series for way in ways for at in way.levels]
+    kernels = [own for own in series if own.learner != "network"]
+    fixed = [own for own in kernels if not LEARNERS[own.learner].is_learned_kernel]
     claims, differ = [], {}
     for way in ways:
-        gaps = [(own, _gap(own, way, item)) for own in series if own.learner != "network"]
-        claims += [gap for _, gap in gaps]
-        fixed = [(own, gap) for own, gap in gaps if gap.conditions]
+        gaps = {own.label: _gap(own, way, item) for own in kernels}
+        claims += gaps.values()
         # Learners that are alike could agree with the paper's numbers, fitted or not.
-        differ[tuple(way.settings.values())] = conditions = tuple(
-            _keeps_more(own, replace(gap, conditions=gap.conditions[:-1])) for own, gap in fixed
+        conditions = tuple(
+            _keeps_more(own, replace(gaps[own.label], conditions=gaps[own.label].conditions[:-1]))
+            for own in fixed
         )
+        differ[tuple(way.settings.values())] = conditions
         if paper := numbers.RETAINED.get(item):
             compared = [own for own in series if own.learner in paper.percent]
             claims += [_percentage(own, way, paper, conditions) for own in compared]
-        if item in numbers.ON_PAR_AT_ZERO_NOISE:
-            margin = numbers.ON_PAR_AT_ZERO_NOISE[item]
-            claims += [_on_par(own, way, margin, _keeps_more(own, gap)) for own, gap in fixed]
+        if margin := numbers.ON_PAR_AT_ZERO_NOISE.get(item):
+            claims += [_on_par(own, way, margin, gaps[own.label]) for own in fixed]
     for key, cells in numbers.TEST_ACCURACY_PERCENT.get(item, {}).items():
         claims += _cells(key, cells, differ.get(key, ()))
     return claims
@@ -112,7 +119,7 @@ def _keeps_more(own: Series, gap: Claim) -> Condition:
     return shown(gap, f"the network keeps more than the {own.label}")
 
 
-def _on_par(own: Series, way: Arrangement, margin: float, differ: Condition) -> Claim:
+def _on_par(own: Series, way: Arrangement, margin: float, gap: Claim) -> Claim:
     start = way.at(way.start)
     return Claim(
         item=f"points of accuracy at zero noise, network minus {own.label}, within {margin:g}"
@@ -121,7 +128,7 @@ def _on_par(own: Series, way: Arrangement, margin: float, differ: Condition) -> 
         paper=0.0,
         within=margin,
         seed_sd=SEED_SD,
-        conditions=(differ,),
+        conditions=(_keeps_more(own, gap),),
         digits=2,
     )
 
@@ -171,3 +178,51 @@ def _agrees(
         conditions=conditions,
         digits=2,
     )
+
+
+def claims_on_updates(config: ml_collections.ConfigDict) -> list[Claim]:
+    """Returns the claims on the feature machine of a sweep that reports every update.
+
+    Published accuracies are of one run on `Published.num_test` test images, which give their error.
+    """
+
+    def after(updates: int) -> Statistic:
+        return accuracy(f"{AFTER_UPDATE}{updates}", optional=True, **_MACHINE)
+
+    gain = Claim(
+        item="points of test accuracy that the updates gain",
+        statistic=minus(after(config.rfm.updates), after(0)),
+        above=0.0,
+        conditions=(above_chance("the machine", **_MACHINE),),
+        digits=2,
+    )
+    published = numbers.PUBLISHED.get(config.paper_item or "")
+    if published is None:
+        return [gain]
+    conditions = (shown(gain, "the updates gain something"), _as_few(published))
+    claims, last = [gain], len(published.percent) - 1
+    for updates, when in ((0, "before any update"), (last, f"after {last} update(s)")):
+        percent = published.percent[updates]
+        least = percent - MARGIN
+        claims.append(
+            Claim(
+                item=f"test accuracy (%) of the recursive feature machine {when}",
+                paper=f"above {least:g}: at most {MARGIN:g} points below the published {percent:g}",
+                statistic=after(updates),
+                above=least,
+                paper_error=100 * binomial_error(percent / 100, published.num_test),
+                conditions=conditions,
+                digits=2,
+            )
+        )
+    return claims
+
+
+def _as_few(published: numbers.Published) -> Condition:
+    """Returns the condition that no more training images are used than in the publication."""
+
+    def unmet(runs: Runs) -> str:
+        most = runs.where(**_MACHINE).finished["num_train"].max()
+        return "" if most <= published.num_train else f"{most:,.0f}"
+
+    return Condition(f"at most {published.num_train:,} training images, as published", unmet)

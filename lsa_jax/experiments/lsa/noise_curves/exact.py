@@ -1,19 +1,25 @@
-"""Learners that solve for their predictions: kernel ridge regression, of kernels that may learn."""
+"""Learners that solve for their predictions: kernel ridge regression, of kernels that may learn.
+
+A kernel's matrices are computed in files, so that a run that was killed goes on with them. Where
+there are more images than can be stored, the regression is on centres: one pass over images that
+are composed batch by batch.
+"""
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
+from jaxtyping import Array
 
 from lsa_jax import kernels, processes, training
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.experiments.lsa.noise_curves import streamed, tasks
+from lsa_jax.experiments.lsa.noise_curves import tasks
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, LearningTask
 from lsa_jax.experiments.lsa.noise_curves.tasks import TEST, TRAIN, ImageTask
 from lsa_jax.experiments.lsa.streams import NoiseCurves
@@ -22,36 +28,35 @@ from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Outcome
 from lsa_jax.sweep.points import Point
 
-# Of a run that solves by iterations, what its matrices take.
+# Share of the work that matrices take in a run that solves by iterations.
 _MATRICES = 0.8
+
+# Images that are composed at a time.
+_BATCH = 4096
+
+_Progress = Callable[[float], None]
+_MakeKernel = Callable[[tuple[int, ...]], Callable]
 
 
 def solve(
-    point: Point,
-    task: ImageTask,
-    make_kernel: Callable[[tuple[int, ...]], Callable],
-    scratch: Path,
-    progress: Callable[[float], None],
+    point: Point, task: ImageTask, make_kernel: _MakeKernel, scratch: Path, progress: _Progress
 ) -> Outcome:
-    """Fits a kernel's ridge regression to one point's data, exactly; before it, the kernel learns.
-
-    The kernel's matrices are computed in files, so that a run that was killed goes on with them.
-    """
-    config, replica, epoch = point.config, tasks.replica_of(point), jnp.int32(0)
-    if config[config.learner].solver == "nystrom":
-        return streamed.solve(point, task, make_kernel, scratch, progress)
+    """Fits a kernel's ridge regression to one point's data; before it, the kernel may learn."""
+    settings = point.config[point.config.learner]
+    if settings.solver == "nystrom":
+        return _on_centres(point, task, make_kernel, scratch, progress)
     train, test = (
-        tasks.compose(config, which, split, replica, jnp.arange(len(split.targets)), epoch)
+        tasks.composed(point, task, which, np.arange(len(split.targets)))
         for which, split in ((TRAIN, task.train), (TEST, task.test))
     )
     kernel = make_kernel(train.inputs.shape[1:])
-    if LEARNERS[config.learner].learn is None:
+    if LEARNERS[point.config.learner].learn is None:
         return _regress(point, kernel, train, test, scratch, scratch / "train.npy", progress)
     # An update takes about the time of the matrices after the last one.
-    updates = config[config.learner].updates
+    updates = settings.updates
     share = updates / (updates + 1)
     learned = _learn(point, kernel, train, scratch / "learned", lambda f: progress(share * f))
-    reported = range(updates + 1) if config[config.learner].every_update else (updates,)
+    reported = range(updates + 1) if settings.every_update else (updates,)
     outcomes = [
         _regress(
             point,
@@ -67,27 +72,19 @@ def solve(
     ]
     if len(outcomes) == 1:
         return outcomes[0]
-    rows = [
-        {"update": update, **outcome.metrics}
-        for update, outcome in zip(reported, outcomes, strict=True)
-    ]
+    rows = [{"update": u, **o.metrics} for u, o in zip(reported, outcomes, strict=True)]
     after = {f"test_accuracy_update_{row['update']}": row["test_accuracy"] for row in rows}
     return outcomes[-1]._replace(metrics={**outcomes[-1].metrics, **after}, history=rows)
 
 
 def _learn(
-    point: Point,
-    kernel: Callable,
-    train: Dataset,
-    directory: Path,
-    progress: Callable[[float], None],
+    point: Point, kernel: Callable, train: Dataset, directory: Path, progress: _Progress
 ) -> list[Callable]:
-    """Returns the kernels that a kernel becomes by learning, from itself on."""
-    config = point.config
+    """Returns the kernel before and after each of its updates."""
+    config, settings = point.config, point.config[point.config.learner]
     learn = LEARNERS[config.learner].learn
     assert learn is not None, config.learner
     key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.POINTS)
-    settings = config[config.learner]
     keep = settings.every_update and settings.solver == "cholesky"
     given = LearningTask(
         key, train.inputs, train.targets, config.kernel_memory, directory, keep, progress
@@ -102,7 +99,7 @@ def _regress(
     test: Dataset,
     scratch: Path,
     matrix: Path,
-    progress: Callable[[float], None],
+    progress: _Progress,
 ) -> Outcome:
     """Fits the regression of one kernel; its matrix of training images is kept at `matrix`."""
     config, settings = point.config, point.config[point.config.learner]
@@ -111,17 +108,14 @@ def _regress(
     both = _MATRICES if iterative else 1.0
     # The symmetric matrix takes half the work of its size.
     share = both * len(train.inputs) / (len(train.inputs) + 2 * len(test.inputs))
-    # Several processes then keep a part each of what a file system of each has room for.
+    # Iterations work on a part of the matrix a process, in the file systems of several.
     gram = functools.partial(
         kernels.gram, kernel, memory_limit=config.kernel_memory, sharded=iterative
     )
     matrix = matrix.with_stem(matrix.stem + "_packed") if iterative else matrix
     begun, start = any(matrix.parent.glob(f"{matrix.stem}.*npy")), time.monotonic()
     gram_train = gram(
-        train.inputs,
-        path=matrix,
-        packed=iterative,
-        progress=lambda f: progress(share * f),
+        train.inputs, path=matrix, packed=iterative, progress=lambda f: progress(share * f)
     )
     seconds = None if begun else round(time.monotonic() - start, 3)
     gram_test = gram(
@@ -141,21 +135,34 @@ def _regress(
         rows = np.concatenate([gram_test, gram_train])
         predictions = kernels.regress(gram_train, targets, rows, ridge=ridge).predictions
         outputs, solved = np.split(predictions, [len(gram_test)]), {"ridge": ridge}
+    if choice.reason:
+        solved |= {"solver": choice.solver, "solver_reason": choice.reason}
+    return _outcome(outputs, (test.targets, train.targets), solved, seconds)
+
+
+def _outcome(
+    predictions: Sequence[np.ndarray],
+    targets: Sequence[Array | np.ndarray],
+    solved: dict[str, object],
+    seconds: float | None,
+) -> Outcome:
+    """Returns accuracies on test and training images, and how the system was solved."""
     right = [
-        np.asarray(training.is_correct(predictions, split.targets)) == 1
-        for predictions, split in zip(outputs, (test, train), strict=True)
+        np.asarray(training.is_correct(found, expected)) == 1
+        for found, expected in zip(predictions, targets, strict=True)
     ]
     names = ("test_accuracy", "train_accuracy")
     accuracies = {name: float(own.mean()) for name, own in zip(names, right, strict=True)}
-    if choice.reason:
-        solved |= {"solver": choice.solver, "solver_reason": choice.reason}
-    timings = {"matrix_seconds": seconds}
-    kept = Outcomes(right[0])
-    return Outcome(accuracies | solved, [solved | accuracies], timings=timings, outcomes=kept)
+    return Outcome(
+        accuracies | solved,
+        [solved | accuracies],
+        timings={"matrix_seconds": seconds},
+        outcomes=Outcomes(right[0]),
+    )
 
 
 def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) -> kernels.Choice:
-    """Returns the solver, with the reason where it was left to choose; the same after a kill."""
+    """Returns the solver, with the reason for an automatic choice; the same after a kill."""
     if settings.solver != "auto":
         return kernels.Choice(settings.solver, "")
     kept = scratch / "solver.json"
@@ -187,7 +194,7 @@ def _iterate(
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
     factor: Path | None,
-    progress: Callable[[float], None],
+    progress: _Progress,
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, float]]:
     """Returns the predictions for test and training examples, and how the system was solved."""
 
@@ -215,3 +222,54 @@ def _iterate(
         "kernel_gigabytes": (gram_train.nbytes + gram_test.nbytes) / 1e9,
     }
     return (fit.predictions, targets - shift * fit.weights), solved
+
+
+def _on_centres(
+    point: Point, task: ImageTask, make_kernel: _MakeKernel, scratch: Path, progress: _Progress
+) -> Outcome:
+    """Fits a kernel's regression on centres; images are placed on their backgrounds batch by batch.
+
+    The centres are drawn from the training images, each at its place there. Their backgrounds may
+    have less noise: a centre's own noise adds nothing useful to an image's features. Accuracy on
+    training images is that on the first of them, as many as there are test images.
+    """
+    config, n = point.config, len(task.train.targets)
+    settings, composed = config[config.learner], functools.partial(tasks.composed, point, task)
+    if settings.centres > n:
+        raise InputError(
+            f"config.{config.learner}.centres is {settings.centres}; accepted: at most the {n} "
+            "training images"
+        )
+
+    def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
+        first = number * _BATCH
+        found = composed(TRAIN, np.arange(first, min(first + _BATCH, n)))
+        return np.asarray(found.inputs), np.asarray(found.targets)
+
+    key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.CENTRES)
+    chosen = np.sort(jax.random.permutation(key, n)[: settings.centres])
+    noise = config.noise if settings.centre_noise is None else settings.centre_noise
+    test = composed(TEST, np.arange(len(task.test.targets)))
+    few = composed(TRAIN, np.arange(min(n, len(test.targets))))
+    checkpoint = scratch / "sums.npz"
+    begun, start = checkpoint.exists(), time.monotonic()
+    fit = kernels.regress_nystrom(
+        make_kernel(test.inputs.shape[1:]),
+        composed(TRAIN, chosen, noise=jnp.float32(noise)).inputs,
+        kernels.Stream(batch, -(-n // _BATCH)),
+        np.concatenate([test.inputs, few.inputs]),
+        ridge=settings.ridge[0],
+        memory_limit=config.kernel_memory,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+    seconds = None if begun else round(time.monotonic() - start, 3)
+    solved = {
+        "ridge": fit.ridge,
+        "centres": fit.rank,
+        "examples": fit.num_examples,
+        "condition": fit.condition,
+        "train_error": fit.train_error,
+    }
+    predictions = np.split(fit.predictions, [len(test.targets)])
+    return _outcome(predictions, (test.targets, few.targets), solved, seconds)

@@ -100,7 +100,7 @@ def _build(name: str, **settings: Any) -> Model:
     return families.function(name)(**settings)
 
 
-def _make_optimizer(
+def make_optimizer(
     settings: ml_collections.ConfigDict,
     steps_per_epoch: int,
     trained: Trained,
@@ -167,7 +167,7 @@ def train_group(
         trained.model,
         tasks.source(config, TRAIN, task.train),
         loss or training.LOSSES[settings.loss],
-        _make_optimizer(settings, steps_per_epoch, trained, tasks.input_shape(config, task)),
+        make_optimizer(settings, steps_per_epoch, trained, tasks.input_shape(config, task)),
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         evaluation=training.Evaluation(

@@ -1,4 +1,4 @@
-"""The report on noise curves: accuracy and percentage retained, against noise, with the claims."""
+"""The report on noise curves: accuracy against noise, size, number of examples, or updates."""
 
 import functools
 import itertools
@@ -9,59 +9,80 @@ import ml_collections
 import pandas as pd
 
 from lsa_jax.experiments.lsa import numbers
-from lsa_jax.experiments.lsa.noise_curves import learning_curves, updates
-from lsa_jax.experiments.lsa.noise_curves.claims import make_claims
+from lsa_jax.experiments.lsa.noise_curves import verdict
+from lsa_jax.experiments.lsa.noise_curves.claims import (
+    AFTER_UPDATE,
+    claims_on_updates,
+    make_claims,
+)
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.experiments.lsa.noise_curves.series import AXES, arrangement_name, curves, runs_of
 from lsa_jax.reporting.claims import decide_all
-from lsa_jax.reporting.curves import draw_mean, tidy
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting.conditions import FITTED
+from lsa_jax.reporting.curves import PALETTE, draw_mean, tidy
+from lsa_jax.reporting.measure_names import is_measure
+from lsa_jax.reporting.report import Report, Row
 from lsa_jax.reporting.write import mean_and_spread
 
-
-def _wide_table(table: pd.DataFrame, column: str, scale: float, unit: str) -> pd.DataFrame:
-    """Returns one row a series and one column a level: mean ± standard deviation."""
-    rows = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
-    cells = (table[column] * scale).groupby([*(table[row] for row in rows), table["level"]])
-    wide = cells.apply(mean_and_spread, ".2f").unstack("level").sort_index(axis=1)
-    order = table[rows].drop_duplicates()
-    wide = wide.reindex(order[rows[0]] if len(rows) == 1 else pd.MultiIndex.from_frame(order))
-    wide.columns = [f"{unit} {level:g}" for level in wide.columns]
-    return wide.fillna("").reset_index()
+_Tables = list[tuple[str, pd.DataFrame]]
+_MARKER = {"marker": "o", "markersize": 4}
 
 
-def _colors(table: pd.DataFrame) -> dict[str, str]:
-    """Returns the colour of each series: those of its learner in turn."""
-    found: dict[str, str] = {}
-    for learner, series in table.groupby("learner")["series"]:
-        found |= dict(zip(series.unique(), itertools.cycle(LEARNERS[learner].colors), strict=False))
-    return found
+def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    """Returns tables, claims and the figure of a sweep, by what accuracy is drawn against."""
+    if config.figure_axis in AXES:
+        return _on_noise(config, results, workdir)
+    fine = results[results["status"] == "ok"].reset_index(drop=True)
+    of_user = config.data.dataset == "folder"
+    title = f"{config.title}: {config.data.folder}" if of_user else config.title
+    if fine.empty:
+        return Report(title, [], [], {}, notes=["No run has finished."])
+    fine = fine.assign(series=[LEARNERS[name].label for name in fine["learner"]])
+    make = _on_examples if config.figure_axis == "num_train" else _on_updates
+    return make(config, results, workdir, fine)._replace(title=title)
 
 
-def draw(table: pd.DataFrame, label: str) -> Any:
-    """Draws test accuracy and percentage retained against the level, one row an arrangement.
+def _wide(values: pd.Series, rows: pd.DataFrame, columns: pd.Series, heading: str) -> pd.DataFrame:
+    """Returns a table of means ± standard deviation over seeds.
 
-    Bands are ± 1 standard deviation over seeds.
+    Args:
+        values: one a run.
+        rows: of each run, the cells that name its row; rows keep their order.
+        columns: of each run, the level of its column.
+        heading: a format of the level.
     """
-    import matplotlib.pyplot as plt
+    names = [rows[name] for name in rows]
+    cells = values.groupby([*names, columns]).apply(mean_and_spread, ".2f").unstack()
+    found = rows.drop_duplicates()
+    own = found.iloc[:, 0] if len(names) == 1 else pd.MultiIndex.from_frame(found)
+    cells = cells.sort_index(axis=1).reindex(own)
+    cells.columns = [heading.format(level) for level in cells.columns]
+    return cells.fillna("").reset_index()
 
-    names, colors = list(table["arrangement"].unique()), _colors(table)
-    size = (9, 3.6 * len(names) + 0.4)
-    figure, grid = plt.subplots(len(names), 2, figsize=size, layout="constrained", squeeze=False)
-    panels = (("test_accuracy", 100.0, "test accuracy (%)"), ("retained", 1.0, "% retained"))
-    handles: dict[str, Any] = {}
-    for name, axes in zip(names, grid, strict=True):
-        for axis, (column, scale, quantity) in zip(axes, panels, strict=True):
-            of_name = table[table["arrangement"] == name]
-            for series, rows in of_name.groupby("series", sort=False):
-                style = {"color": colors[series], "label": series, "marker": "o", "markersize": 4}
-                draw_mean(axis, scale * rows[column], rows["level"], **style)
-            axis.set(xlabel=label, ylabel=quantity, ylim=(0, 103), title=name)
-            tidy(axis)
-            handles |= {line.get_label(): line for line in axis.get_lines()}
-    place = {"loc": "outside lower center", "ncols": min(len(handles), 4), "frameon": False}
-    figure.legend(handles=list(handles.values()), **place)
-    return figure
+
+# Against noise, or the size of backgrounds.
+
+
+def _on_noise(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
+    table, axis, label = curves(results, config), AXES[config.figure_axis], _axis_label(config)
+    names = ["arrangement", "series"] if table["arrangement"].any() else ["series"]
+    heading = f"{axis.unit} {{:g}}"
+    accuracy, kept = (
+        _wide(values, table[names], table["level"], heading)
+        for values in (100 * table["test_accuracy"], table["retained"])
+    )
+    return Report(
+        title=config.title,
+        tables=[
+            (f"Test accuracy (%) against {label}", accuracy),
+            *_paper_table(config.paper_item),
+            (f"Percentage of {axis.start} accuracy retained", kept),
+            *_solved_tables(table),
+        ],
+        claims=decide_all(make_claims(config), runs_of(config, results, workdir)),
+        figures={"noise_curves": functools.partial(_draw_curves, table, label)},
+        notes=[f"Means over {_seeds(table)}, ± their standard deviation."],
+    )
 
 
 def _axis_label(config: ml_collections.ConfigDict) -> str:
@@ -73,7 +94,7 @@ def _axis_label(config: ml_collections.ConfigDict) -> str:
     return "standard deviation of the background" if gaussian else "intensity of the background"
 
 
-def _paper_table(paper_item: str | None) -> list[tuple[str, pd.DataFrame]]:
+def _paper_table(paper_item: str | None) -> _Tables:
     """Returns the test accuracies that the paper prints, laid out as ours; none if it has none."""
     cells = numbers.TEST_ACCURACY_PERCENT.get(paper_item, {})
     rows = [
@@ -85,15 +106,7 @@ def _paper_table(paper_item: str | None) -> list[tuple[str, pd.DataFrame]]:
     return [("Test accuracy (%) in the paper", pd.DataFrame(rows))] if rows else []
 
 
-def _seeds(table: pd.DataFrame) -> str:
-    """Says how many seeds there are, and which series have fewer."""
-    counts = table.groupby("series", sort=False)["seed"].nunique()
-    most = int(counts.max()) if len(counts) else 0
-    fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
-    return f"{most} seed(s)" + (f" ({fewer})" if fewer else "")
-
-
-def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def _solved_tables(table: pd.DataFrame) -> _Tables:
     """Returns how systems were solved by iterations, and on centres; none if none was."""
     point = ["series", "level", "seed", "ridge"]
     ways = {
@@ -102,34 +115,176 @@ def _solved_table(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
         "on centres": ["centres", "examples", "condition", "train_error"],
     }
     return [
-        (f"What was solved {way}", table.loc[table[columns[0]].notna(), point + columns])
+        (f"Systems solved {way}", table.loc[table[columns[0]].notna(), point + columns])
         for way, columns in ways.items()
         if columns[0] in table
     ]
 
 
-def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
-    """Returns tables, claims and the figure of a sweep over learners, noise or size, and seeds."""
-    if config.figure_axis == "num_train":
-        return learning_curves.make_report(config, results, workdir)
-    if config.figure_axis == "update":
-        return updates.make_report(config, results, workdir)
-    table, axis, label = curves(results, config), AXES[config.figure_axis], _axis_label(config)
+def _seeds(table: pd.DataFrame) -> str:
+    """Returns the number of seeds, and the series that have fewer."""
+    counts = table.groupby("series", sort=False)["seed"].nunique()
+    most = int(counts.max()) if len(counts) else 0
+    fewer = ", ".join(f"{name} {count}" for name, count in counts.items() if count < most)
+    return f"{most} seed(s)" + (f" ({fewer})" if fewer else "")
+
+
+def _draw_curves(table: pd.DataFrame, label: str) -> Any:
+    """Draws test accuracy and percentage retained against the level, one row an arrangement.
+
+    Bands are ± 1 standard deviation over seeds.
+    """
+    import matplotlib.pyplot as plt
+
+    colors: dict[str, str] = {}
+    for learner, series in table.groupby("learner")["series"]:
+        own = itertools.cycle(LEARNERS[learner].colors)
+        colors |= dict(zip(series.unique(), own, strict=False))
+    names = list(table["arrangement"].unique())
+    size = (9, 3.6 * len(names) + 0.4)
+    figure, grid = plt.subplots(len(names), 2, figsize=size, layout="constrained", squeeze=False)
+    panels = (("test_accuracy", 100.0, "test accuracy (%)"), ("retained", 1.0, "% retained"))
+    handles: dict[str, Any] = {}
+    for name, axes in zip(names, grid, strict=True):
+        of_name = table[table["arrangement"] == name]
+        for axis, (column, scale, quantity) in zip(axes, panels, strict=True):
+            for series, rows in of_name.groupby("series", sort=False):
+                style = {"color": colors[series], "label": series, **_MARKER}
+                draw_mean(axis, scale * rows[column], rows["level"], **style)
+            axis.set(xlabel=label, ylabel=quantity, ylim=(0, 103), title=name)
+            tidy(axis)
+            handles |= {line.get_label(): line for line in axis.get_lines()}
+    place = {"loc": "outside lower center", "ncols": min(len(handles), 4), "frameon": False}
+    figure.legend(handles=list(handles.values()), **place)
+    return figure
+
+
+# Against the number of training examples.
+
+_FITS = {
+    "crop": "cropped to the square at their centre",
+    "pad": "made square by black margins",
+    "squash": "squashed to squares",
+}
+
+
+def _on_examples(
+    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame
+) -> Report:
+    """Returns learning curves, with the verdict at the largest number of examples of the sweep."""
+    counts, headings = fine["num_train"], "{:,.0f} examples"
+    accuracy = _wide(100 * fine["test_accuracy"], fine[["series"]], counts, headings)
+    tables = [("Test accuracy (%)", accuracy)]
+    measures, network = [n for n in fine if is_measure(n)], fine[fine["learner"] == "network"]
+    if measures and len(network):
+        means = network.groupby("num_train")[measures].agg(mean_and_spread).reset_index()
+        tables.append(("The trained network against its start", means))
+    largest = runs_of(config, results, workdir).where(num_train=max(config.sweep.num_train))
+    found, side = verdict.decide(largest), config.data.image_size
+    notes = [
+        f"Pictures that are not square are {_FITS[config.data.fit]} (config.data.fit = "
+        f"{config.data.fit!r}); all are resized to {side} x {side} pixels."
+    ] * (config.data.dataset == "folder")
+    notes += [
+        f"Verdict: {found.sentence}.",
+        f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
+        f"{fine['num_test'].iloc[0]:,.0f} test images of {fine['num_classes'].iloc[0]:.0f} "
+        "classes. Rich: the network above its best fixed kernel, and its kernel after training "
+        f"above that at the start. Lazy: neither by more than {verdict.MARGIN:g} points, above "
+        f"or below, of a network with {100 * FITTED:g} % of its training images right.",
+    ]
+    item = "verdict, at the largest number of examples"
+    return Report(
+        title=config.title,
+        tables=tables,
+        claims=[Row(item, "", found.word, None, "measured", note=found.sentence), *found.claims],
+        figures={"learning_curves": functools.partial(_draw_learning, fine)},
+        notes=notes,
+    )
+
+
+def _draw_learning(fine: pd.DataFrame) -> Any:
+    """Draws test accuracy against the number of examples; bands are ± 1 standard deviation."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    for (learner, series), rows in fine.groupby(["learner", "series"], sort=False):
+        style = {"color": LEARNERS[learner].colors[0], "label": series, **_MARKER}
+        draw_mean(axis, 100 * rows["test_accuracy"], rows["num_train"], **style)
+    counts = sorted(fine["num_train"].unique())
+    axis.set(xscale="log", xlabel="training examples", ylabel="test accuracy (%)")
+    axis.set_xticks(counts, [f"{count:,.0f}" for count in counts])
+    axis.minorticks_off()
+    tidy(axis)
+    axis.legend(frameon=False)
+    return figure
+
+
+# Against the updates of a kernel that learns.
+
+
+def _on_updates(
+    config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path, fine: pd.DataFrame
+) -> Report:
+    published, machine = numbers.PUBLISHED.get(config.paper_item or ""), fine["learner"] == "rfm"
+    columns = [name for name in fine if name.startswith(AFTER_UPDATE)]
+    after = fine[machine].melt(["series"], columns, "update", "accuracy").dropna()
+    after["update"] = after["update"].str.removeprefix(AFTER_UPDATE).astype(int)
+    others = fine[~machine].rename(columns={"test_accuracy": "accuracy"}).assign(update=0)
+    both = pd.concat([after, others], ignore_index=True)
+    accuracy = _wide(100 * both["accuracy"], both[["series"]], both["update"], "update {:g}")
+    accuracy = accuracy.rename(columns={"series": "learner"})
+    notes = [
+        f"Means over {fine['seed'].nunique()} seed(s), ± their standard deviation, on "
+        f"{fine['num_train'].iloc[0]:,.0f} training and {fine['num_test'].iloc[0]:,.0f} test "
+        "images."
+    ]
+    if published is not None:
+        cells = {f"update {i}": f"{percent:.1f}" for i, percent in enumerate(published.percent)}
+        row = pd.DataFrame([{"learner": "published", **cells}])
+        accuracy = pd.concat([accuracy, row]).fillna("")
+        notes.append(f"Published: {published.source}.")
     return Report(
         title=config.title,
         tables=[
-            (
-                f"Test accuracy (%) against {label}",
-                _wide_table(table, "test_accuracy", 100.0, axis.unit),
-            ),
-            *_paper_table(config.paper_item),
-            (
-                f"Percentage of {axis.start} accuracy retained",
-                _wide_table(table, "retained", 1.0, axis.unit),
-            ),
-            *_solved_table(table),
+            ("Test accuracy (%) after each update", accuracy),
+            *_times(fine[machine], published),
         ],
-        claims=decide_all(make_claims(config), runs_of(config, results, workdir)),
-        figures={"noise_curves": functools.partial(draw, table, label)},
-        notes=[f"Means over {_seeds(table)}, ± their standard deviation."],
+        claims=decide_all(claims_on_updates(config), runs_of(config, results, workdir)),
+        figures={"updates": functools.partial(_draw_updates, after, others, published)},
+        notes=notes,
     )
+
+
+def _times(machine: pd.DataFrame, published: numbers.Published | None) -> _Tables:
+    """Returns the time of a kernel matrix of the training images; none where none was timed."""
+    if "matrix_seconds" not in machine or machine["matrix_seconds"].isna().all():
+        return []
+    count = int(machine["num_train"].iloc[0])
+    rows = [{"of": "ours", "images": count, "seconds": f"{machine['matrix_seconds'].median():.1f}"}]
+    if published is not None and published.matrix_seconds is not None:
+        theirs = f"{published.matrix_seconds:.1f} (a GPU that is not named)"
+        rows.append({"of": "published", "images": published.num_train, "seconds": theirs})
+    return [("Kernel matrix of the training images", pd.DataFrame(rows))]
+
+
+def _draw_updates(
+    after: pd.DataFrame, others: pd.DataFrame, published: numbers.Published | None
+) -> Any:
+    """Draws test accuracy against the number of updates; bands are ± 1 standard deviation."""
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+    for learner, own in others.groupby("learner", sort=False):
+        color, label = LEARNERS[learner].colors[0], LEARNERS[learner].label
+        axis.axhline(100 * own["accuracy"].mean(), color=color, label=label, ls="--")
+    style = {"color": LEARNERS["rfm"].colors[0], "label": LEARNERS["rfm"].label, **_MARKER}
+    draw_mean(axis, 100 * after["accuracy"], after["update"], **style)
+    if published is not None:
+        theirs = {"color": PALETTE[6], "label": "published", "ls": ":", "marker": "s"}
+        axis.plot(range(len(published.percent)), published.percent, markersize=4, **theirs)
+    ticks = sorted(after["update"].unique())
+    axis.set(xlabel="updates", ylabel="test accuracy (%)", xticks=ticks)
+    tidy(axis)
+    axis.legend(frameon=False)
+    return figure

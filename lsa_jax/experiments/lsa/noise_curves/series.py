@@ -6,14 +6,14 @@ from typing import NamedTuple
 import ml_collections
 import pandas as pd
 
-from lsa_jax.experiments.lsa.noise_curves import settings
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
+from lsa_jax.experiments.lsa.noise_curves.settings import SETTINGS
 from lsa_jax.reporting import outcomes
 from lsa_jax.reporting.runs import Runs
 
 PLACES = ("placement", "image_size", "background_size")
 
-# Results of before runs recorded the sizes of their test set are of these.
+# For results that lack the size of their test set and its number of classes.
 _CLASSES, _TEST_IMAGES = {"cifar2": 2, "vehicles": 4}, 10_000
 
 
@@ -32,13 +32,7 @@ AXES = {
 
 
 class Series(NamedTuple):
-    """A curve of the figure.
-
-    Attributes:
-        learner: key of `LEARNERS`.
-        label: name in tables and figures.
-        settings: of its runs.
-    """
+    """A curve of the figure: key of `LEARNERS`, name, and the settings of its runs."""
 
     learner: str
     label: str
@@ -64,7 +58,7 @@ class Arrangement(NamedTuple):
 
     @property
     def suffix(self) -> str:
-        """Returns the name in brackets, to end the item of a claim; empty without a name."""
+        """Returns the end of a claim's item: the name in brackets, empty without a name."""
         return f" ({self.name})" if self.name else ""
 
     def at(self, *levels: float) -> dict[str, object]:
@@ -82,7 +76,7 @@ def arrangement_name(
 
 def series_of(config: ml_collections.ConfigDict) -> list[Series]:
     """Returns the series of a sweep, in its order."""
-    points = settings.sweep(config)
+    points = SETTINGS.sweep(config)
     pairs = dict.fromkeys((point["learner"], point["width_factor"]) for point in points)
     learners = [learner for learner, _ in pairs]
     return [
@@ -99,13 +93,13 @@ def arrangements(config: ml_collections.ConfigDict) -> list[Arrangement]:
     """Returns the arrangements of a sweep, in its order."""
     axis, levels = config.figure_axis, {}
     names = [name for name in PLACES if name != axis]
-    for point in settings.sweep(config):
+    for point in SETTINGS.sweep(config):
         row = {name: point.get(f"data.{name}", config.data[name]) for name in PLACES} | point
         levels.setdefault(tuple(row[name] for name in names), set()).add(row[axis])
-    several, found = len(levels) > 1, []
+    found = []
     for values, own in levels.items():
         where = dict(zip(names, values, strict=True))
-        name = arrangement_name(**where) if several else ""
+        name = arrangement_name(**where) if len(levels) > 1 else ""
         start = 0.0 if axis == "noise" else where["image_size"]
         found.append(Arrangement(name, where, axis, start, sorted(own)))
     return found
@@ -116,26 +110,26 @@ def runs_of(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: P
 
     Images of a test set are the same for all seeds; stars are drawn for each seed.
     """
-    known = results.reindex(columns=["num_test", "num_classes"]).astype(float)
     data = config.data
     classes = len(data.classes) or _CLASSES.get(data.task, 10)
-    counted = results.assign(
-        num_test=known["num_test"].fillna(data.num_test or _TEST_IMAGES),
-        num_classes=known["num_classes"].fillna(classes),
-    )
+    defaults = {"num_test": data.num_test or _TEST_IMAGES, "num_classes": classes}
+    known = results.reindex(columns=list(defaults)).astype(float).fillna(defaults)
     kept = outcomes.read(workdir, results["id"])
-    return Runs.of(settings.sweep(config), counted, kept, fresh=data.dataset == "stars")
+    counted = results.assign(**known)
+    return Runs.of(SETTINGS.sweep(config), counted, kept, fresh=data.dataset == "stars")
 
 
 def curves(results: pd.DataFrame, config: ml_collections.ConfigDict) -> pd.DataFrame:
     """Returns the finished results with the columns that tables and figures need.
 
-    These are `series`, `arrangement`, `level` and `retained`: test accuracy in percent of that of
-    the same series, arrangement and seed at the start of the axis, missing where it was not run.
+    These are `series`, `arrangement`, `level` and `retained`: test accuracy in percent of the
+    accuracy of the same series, arrangement and seed at the start of the axis, missing where that
+    was not run.
     """
     table, axis = results[results["status"] == "ok"].copy(), config.figure_axis
     labels = {tuple(own.settings.values()): own.label for own in series_of(config)}
-    table["series"] = [labels[row.learner, row.width_factor] for row in table.itertuples()]
+    pairs = table[["learner", "width_factor"]].itertuples(index=False, name=None)
+    table["series"] = [labels[pair] for pair in pairs]
     ways = arrangements(config)
     names = {tuple(own.settings.values()): own.name for own in ways}
     placed = table[list(ways[0].settings)].itertuples(index=False, name=None)

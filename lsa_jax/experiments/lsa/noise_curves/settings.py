@@ -6,11 +6,10 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 6; thesis appendix 
 import ml_collections
 
 from lsa_jax.checks import Kind, boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.noise_curves.families import FAMILIES
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS, is_exact
 from lsa_jax.experiments.lsa.numbers import PAPER_ITEMS
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields
 
 _LEARNER, _NOISE, _SEED = one_of(*LEARNERS), number(0), integer(0)
 _PLACEMENT = one_of("random_location", "random_corner", "fixed_corner")
@@ -194,149 +193,148 @@ def _arrangements(axes: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return [{**place, **size, **count} for count in counts for size in sizes for place in places]
 
 
-def _refuse(config: ml_collections.ConfigDict, name: str, why: str) -> InputError:
-    value = config
-    for part in name.split("."):
-        value = value[part]
-    return InputError(f"config.{name} is {value!r}; {why}")
+def _distracts(config: ml_collections.ConfigDict) -> bool:
+    return config.data.background == "distractors"
 
 
-def check_data(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields of data and the noise fit together.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    data = config.data
-    if data.image_size > data.background_size:
-        raise _refuse(
-            config,
-            "data.image_size",
-            f"accepted: at most config.data.background_size, which is {data.background_size}",
-        )
-    if data.background == "distractors":
-        if data.background_size != 2 * data.image_size:
-            raise _refuse(
-                config,
-                "data.background_size",
-                f"distractors fill a grid of 2 x 2 images; accepted: {2 * data.image_size}",
-            )
-        if data.placement == "random_location":
-            why = "distractors fill the other corners; accepted: 'random_corner', 'fixed_corner'"
-            raise _refuse(config, "data.placement", why)
-        if data.task != "vehicles":
-            why = "distractors are drawn from the classes left out; accepted: 'vehicles'"
-            raise _refuse(config, "data.task", why)
-    if data.task != "all" and data.dataset != "cifar10":
-        raise _refuse(config, "data.task", f"on {data.dataset}; accepted: 'all'")
-    if data.background == "photographs" and data.photographs is None:
-        raise _refuse(config, "data.photographs", "accepted: a folder below the data folder")
-    tile = data.photograph_size
-    if tile is not None and (data.background != "photographs" or data.background_size % tile):
-        why = f"on {data.background!r} of side {data.background_size}; accepted: None"
-        if data.background == "photographs":
-            why += ", or a divisor of the side"
-        raise _refuse(config, "data.photograph_size", why)
-    if data.background == "photographs" and data.dataset in _GREY:
-        why = "photographs have colours; accepted: a data set in colours, or another background"
-        raise _refuse(config, "data.dataset", why)
-    if data.synset is not None and data.background != "photographs":
-        why = f"on background {data.background!r}; accepted: None"
-        raise _refuse(config, "data.synset", why)
-    if data.dataset == "folder" and data.folder is None:
-        raise _refuse(config, "data.folder", "accepted: a folder below the data folder")
-    if data.dataset != "folder" and data.folder is not None:
-        why = f"with data set {data.dataset!r}; accepted: None, or config.data.dataset = 'folder'"
-        raise _refuse(config, "data.folder", why)
-    if data.dataset != "folder" and data.fit != "crop":
-        why = f"with data set {data.dataset!r}, whose images are square; accepted: 'crop'"
-        raise _refuse(config, "data.fit", why)
-    if data.fresh_backgrounds and data.copies > 1:
-        raise _refuse(config, "data.copies", "backgrounds are fresh every epoch; accepted: 1")
-    if data.background in ("photographs", "distractors") and config.noise > 1:
-        raise _refuse(config, "noise", "an intensity; accepted: 0 to 1")
-    if data.background == "none" and config.noise > 0:
-        raise _refuse(config, "noise", "without a background; accepted: 0")
+def _shows_photographs(config: ml_collections.ConfigDict) -> bool:
+    return config.data.background == "photographs"
 
 
-def _check_learner(config: ml_collections.ConfigDict) -> None:
-    follows = LEARNERS[config.learner].follows
-    exact = is_exact(config) or follows is not None
-    if exact and config.model.name == "wide_resnet" and config.model.norm == "batch":
-        why = "batch normalisation couples the examples of a batch, so there is no kernel of pairs"
-        raise _refuse(config, "learner", f"{why}; accepted: config.model.norm = 'none'")
-    if exact and config.data.fresh_backgrounds:
-        why = "kernel regression needs a fixed training set"
-        raise _refuse(config, "data.fresh_backgrounds", f"{why}; accepted: False, with data.copies")
-    if exact and not config[config.learner].ridge:
-        raise _refuse(config, f"{config.learner}.ridge", "accepted: at least one number")
-    solver = config[config.learner].solver if exact else "cholesky"
-    one_ridge = solver in ("cholesky_on_disk", "conjugate_gradients", "nystrom")
-    if one_ridge and len(config[config.learner].ridge) > 1:
-        why = f"{solver} takes one ridge, as choosing among several factorises"
-        raise _refuse(config, f"{config.learner}.ridge", f"{why}; accepted: one number")
-    if solver == "nystrom" and LEARNERS[config.learner].learn is not None:
-        why = "the kernel learns from all images at once"
-        accepted = "'cholesky', 'cholesky_on_disk', 'conjugate_gradients'"
-        raise _refuse(config, f"{config.learner}.solver", f"{why}; accepted: {accepted}")
-    trained = follows or config.learner
-    if is_exact(config):
-        return
-    own = config[trained]
-    if own.schedule == "steps" and not own.decay_epochs:
-        why = "the steps schedule needs epochs at which the rate falls; accepted: at least one"
-        raise _refuse(config, f"{trained}.decay_epochs", why)
-    if own.parameterization == "mup" and own.optimizer == "adam" and own.weight_decay:
-        why = "muP's rates leave no penalty's gradient to adam; accepted: 0, or optimizer = 'adamw'"
-        raise _refuse(config, f"{trained}.weight_decay", why)
+def _tiles(config: ml_collections.ConfigDict) -> bool:
+    """Whether photographs of their size tile a background."""
+    return _shows_photographs(config) and (
+        config.data.background_size % config.data.photograph_size == 0
+    )
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    if config.figure_axis != "noise" and len(set(config.sweep.noise)) > 1:
-        why = f"accuracy is drawn against {config.figure_axis}; accepted: one noise level"
-        raise _refuse(config, "sweep.noise", why)
-    if (config.figure_axis == "num_train") != bool(config.sweep.num_train):
-        why = f"accuracy is drawn against {config.figure_axis}"
-        accepted = "one number or more" if config.figure_axis == "num_train" else "()"
-        raise _refuse(config, "sweep.num_train", f"{why}; accepted: {accepted}")
-    if config.figure_axis in ("num_train", "update"):
-        for name in ("placement", "size", "ntk_width_factor"):
-            if len(config.sweep[name]) > 1:
-                why = f"accuracy is drawn against {config.figure_axis}; accepted: one, or ()"
-                raise _refuse(config, f"sweep.{name}", why)
-    if config.figure_axis == "update" and not config.rfm.every_update:
-        raise _refuse(config, "rfm.every_update", "each update is drawn; accepted: True")
-    check_network(config)
+def _is_normalised(config: ml_collections.ConfigDict) -> bool:
+    return config.model.name == "wide_resnet" and config.model.norm == "batch"
 
 
-def check_network(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields of data, model and learner fit together.
-
-    Raises:
-        InputError: one line that names the field, the value and what is accepted.
-    """
-    if (config.model.depth - 4) % 6:
-        raise _refuse(config, "model.depth", "accepted: 6n + 4, such as 10, 16, 22, 28")
-    if config.measures and config.model.name == "wide_resnet" and config.model.norm == "batch":
-        why = (
-            "batch normalisation couples the examples of a batch, which are measured by themselves"
-        )
-        raise _refuse(config, "measures", f"{why}; accepted: (), or config.model.norm = 'none'")
-    # Two of a wide ResNet's groups halve the sides, rounded up.
-    least, window = -(-config.data.background_size // 4), config.model.pool_window
-    if config.model.name == "wide_resnet" and window is not None and window > least:
-        why = f"after a wide ResNet's groups a side is {least} pixels; accepted: None, or at most"
-        raise _refuse(config, "model.pool_window", f"{why} {least}")
-    if not config.model.channels:
-        raise _refuse(config, "model.channels", "accepted: a number for each convolution")
-    check_data(config)
-    if config.data.photographs is not None and config.data.background != "photographs":
-        # Not of image examples, whose points have backgrounds with and without photographs.
-        why = f"on background {config.data.background!r}; accepted: None"
-        raise _refuse(config, "data.photographs", why)
-    _check_learner(config)
+def _least_side(config: ml_collections.ConfigDict) -> int:
+    """Returns a side after a wide ResNet's groups, two of which halve it, rounded up."""
+    return -(-config.data.background_size // 4)
 
 
-SETTINGS = Settings(FIELDS, sweep, check=_check)
+def _solves(config: ml_collections.ConfigDict) -> bool:
+    return is_exact(config) or LEARNERS[config.learner].follows is not None
+
+
+# Rules: the field that is refused, the condition, what is accepted.
+# fmt: off
+DATA_RULES = (
+    Rule("data.image_size", lambda c: c.data.image_size <= c.data.background_size,
+         "at most config.data.background_size, which is {c.data.background_size}"),
+    Rule("data.background_size",
+         lambda c: not _distracts(c) or c.data.background_size == 2 * c.data.image_size,
+         "twice config.data.image_size, as distractors fill a grid of 2 x 2 images"),
+    Rule("data.placement", lambda c: not _distracts(c) or c.data.placement != "random_location",
+         "'random_corner', 'fixed_corner', as distractors fill the other corners"),
+    Rule("data.task", lambda c: not _distracts(c) or c.data.task == "vehicles",
+         "'vehicles', as distractors are drawn from the classes left out"),
+    Rule("data.task", lambda c: c.data.task == "all" or c.data.dataset == "cifar10",
+         "'all' on {c.data.dataset}"),
+    Rule("data.photographs", lambda c: not _shows_photographs(c) or c.data.photographs is not None,
+         "a folder below the data folder"),
+    Rule("data.photograph_size", lambda c: c.data.photograph_size is None or _tiles(c),
+         "None, or on photographs a divisor of the side {c.data.background_size}"),
+    Rule("data.dataset", lambda c: not _shows_photographs(c) or c.data.dataset not in _GREY,
+         "a data set in colours, as photographs have colours, or another background"),
+    Rule("data.synset", lambda c: c.data.synset is None or _shows_photographs(c),
+         "None on background {c.data.background!r}"),
+    Rule("data.folder", lambda c: (c.data.dataset == "folder") == (c.data.folder is not None),
+         "a folder below the data folder with config.data.dataset = 'folder', else None"),
+    Rule("data.fit", lambda c: c.data.dataset == "folder" or c.data.fit == "crop",
+         "'crop' with data set {c.data.dataset!r}, whose images are square"),
+    Rule("data.copies", lambda c: not c.data.fresh_backgrounds or c.data.copies == 1,
+         "1, as backgrounds are fresh every epoch"),
+    Rule("noise", lambda c: not (_shows_photographs(c) or _distracts(c)) or c.noise <= 1,
+         "0 to 1, an intensity"),
+    Rule("noise", lambda c: c.data.background != "none" or c.noise == 0, "0 without a background"),
+)
+
+NETWORK_RULES = (
+    Rule("model.depth", lambda c: (c.model.depth - 4) % 6 == 0, "6n + 4, such as 10, 16, 22, 28"),
+    Rule("measures", lambda c: not (c.measures and _is_normalised(c)),
+         "(), or config.model.norm = 'none': batch normalisation couples the examples of a batch, "
+         "which are measured by themselves"),
+    Rule("model.pool_window",
+         lambda c: c.model.name != "wide_resnet" or (c.model.pool_window or 0) <= _least_side(c),
+         "None, or at most the side after a wide ResNet's groups, a quarter of the background's"),
+    Rule("model.channels", lambda c: c.model.channels, "a number for each convolution"),
+    *DATA_RULES,
+    # Not of image examples, whose points have backgrounds with and without photographs.
+    Rule("data.photographs", lambda c: c.data.photographs is None or _shows_photographs(c),
+         "None on background {c.data.background!r}"),
+)
+
+_FIGURE_RULES = (
+    Rule("sweep.noise", lambda c: c.figure_axis == "noise" or len(set(c.sweep.noise)) == 1,
+         "one noise level, as accuracy is drawn against {c.figure_axis}"),
+    Rule("sweep.num_train", lambda c: (c.figure_axis == "num_train") == bool(c.sweep.num_train),
+         "one number or more where accuracy is drawn against num_train, else (); it is drawn "
+         "against {c.figure_axis}"),
+    *(Rule(f"sweep.{name}",
+           lambda c, n=name: c.figure_axis in ("noise", "background_size") or len(c.sweep[n]) <= 1,
+           "one, or (), as accuracy is drawn against {c.figure_axis}")
+      for name in ("placement", "size", "ntk_width_factor")),
+    Rule("rfm.every_update", lambda c: c.figure_axis != "update" or c.rfm.every_update,
+         "True, as each update is drawn"),
+)
+
+
+def _rules_of_solver(name: str) -> tuple[Rule, ...]:
+    """Returns the rules on a ridge regression, where it is the point's learner's."""
+
+    def other(config: ml_collections.ConfigDict) -> bool:
+        return config.learner != name or not _solves(config)
+
+    one_ridge = ("cholesky_on_disk", "conjugate_gradients", "nystrom")
+    learns = LEARNERS[name].learn is not None
+    return (
+        Rule(f"{name}.ridge", lambda c: other(c) or c[name].ridge, "at least one number"),
+        Rule(f"{name}.ridge",
+             lambda c: other(c) or c[name].solver not in one_ridge or len(c[name].ridge) == 1,
+             "one number, or the solver 'cholesky': choosing among several factorises"),
+        Rule(f"{name}.solver", lambda c: other(c) or not learns or c[name].solver != "nystrom",
+             "'cholesky', 'cholesky_on_disk', 'conjugate_gradients', as the kernel learns from "
+             "all images at once"),
+    )
+
+
+def _rules_of_training(name: str) -> tuple[Rule, ...]:
+    """Returns the rules on a learner's training, where the point's learner needs it."""
+
+    def other(config: ml_collections.ConfigDict) -> bool:
+        return is_exact(config) or name not in (config.learner, LEARNERS[config.learner].follows)
+
+    def is_mup(settings: ml_collections.ConfigDict) -> bool:
+        return settings.parameterization == "mup" and settings.optimizer == "adam"
+
+    return (
+        Rule(f"{name}.decay_epochs",
+             lambda c: other(c) or c[name].schedule != "steps" or c[name].decay_epochs,
+             "at least one epoch, at which the rate of the steps schedule falls"),
+        Rule(f"{name}.weight_decay",
+             lambda c: other(c) or not is_mup(c[name]) or c[name].weight_decay == 0,
+             "0, or optimizer = 'adamw': muP's rates leave no penalty's gradient to adam"),
+    )
+
+
+_LEARNER_RULES = (
+    Rule("learner", lambda c: not (_solves(c) and _is_normalised(c)),
+         "a learner without a kernel, or config.model.norm = 'none': batch normalisation couples "
+         "the examples of a batch, so there is no kernel of pairs"),
+    Rule("data.fresh_backgrounds", lambda c: not _solves(c) or not c.data.fresh_backgrounds,
+         "False, with data.copies: kernel regression needs a fixed training set"),
+    *(rule for name, learner in LEARNERS.items() if "ridge" in learner.fields
+      for rule in _rules_of_solver(name)),
+    *(rule for name, learner in LEARNERS.items() if learner.trained
+      for rule in _rules_of_training(name)),
+)
+# fmt: on
+
+TRAINING_RULES = NETWORK_RULES + _rules_of_training("network")
+SETTINGS = Settings(FIELDS, sweep, _FIGURE_RULES + NETWORK_RULES + _LEARNER_RULES)
 default_config, validate = SETTINGS.default_config, SETTINGS.validate

@@ -1,7 +1,7 @@
 """Images on backgrounds as the points of a sweep need them: read once, composed batch by batch.
 
-What is drawn for an example is a function of (seed, split, example) and, for fresh backgrounds, the
-epoch: whoever learns, and at every noise level.
+The draws for an example are a function of (seed, split, example) and, for fresh backgrounds, the
+epoch: the same for every learner and at every noise level.
 """
 
 import functools
@@ -50,7 +50,7 @@ class ImageTask(NamedTuple):
     test: Split
 
 
-# What is done to the images only when batches are composed.
+# Settings that apply only when batches are composed, not when images are read.
 _COMPOSED = ("placement", "std_power", "fresh_backgrounds", "image_noise", "transparent")
 
 
@@ -94,7 +94,7 @@ def _photographs(config: ml_collections.ConfigDict, data_dir: Path | None) -> np
 def _pools(
     config: ml_collections.ConfigDict, task: TaskData, data_dir: Path | None
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Returns what backgrounds are drawn from, for training and for test.
+    """Returns the pools of pictures behind training and test images; None for other backgrounds.
 
     The pools are disjoint, unless one is to be shared: then it is all photographs, or the
     distractors of the training images.
@@ -120,7 +120,7 @@ def _pools(
 
 
 def _view(config: ml_collections.ConfigDict, image_set: ImageSet, section: str) -> TaskData:
-    """Returns the task that the settings make of a data set; errors name the field to change."""
+    """Returns a data set's task by the settings; errors name the field to change."""
     data = config.data
     try:
         return tasks.task_view(
@@ -141,14 +141,11 @@ def _view(config: ml_collections.ConfigDict, image_set: ImageSet, section: str) 
 
 def _load_task(config: ml_collections.ConfigDict, data_dir: Path | None, section: str) -> ImageTask:
     data = config.data
-    from_folder = data.dataset == "folder"
-    task = _view(
-        config,
-        images.load_folder(data.folder, data_dir, size=data.image_size, fit=data.fit)
-        if from_folder
-        else images.load(data.dataset, data_dir),
-        section,
-    )
+    if data.dataset == "folder":
+        found = images.load_folder(data.folder, data_dir, size=data.image_size, fit=data.fit)
+    else:
+        found = images.load(data.dataset, data_dir)
+    task = _view(config, found, section)
 
     def split(dataset: Dataset, copies: int, pool: np.ndarray | None) -> Split:
         small = resize(dataset.inputs, data.image_size)
@@ -166,8 +163,8 @@ def load(points: list[Point], data_dir: Path | None, section: str = "data") -> d
     Args:
         points: of one sweep.
         data_dir: the data folder.
-        section: of the user's configuration, which errors name; experiments that make these points
-            of their own fields have another.
+        section: of the user's configuration, for errors; another where an experiment makes these
+            points from its own fields.
     """
     tasks_by_key: dict[str, ImageTask] = {}
     for point in points:
@@ -178,30 +175,26 @@ def load(points: list[Point], data_dir: Path | None, section: str = "data") -> d
 
 
 def task_of(point: Point, data: dict[str, ImageTask]) -> ImageTask:
-    """Returns the images of a point, of those that `load` read."""
+    """Returns the images of a point that `load` read."""
     return data[_data_key(point.config)]
-
-
-def _composition(config: ml_collections.ConfigDict, *, fresh: bool) -> Composition:
-    data = config.data
-    return Composition(
-        image_size=data.image_size,
-        background_size=data.background_size,
-        placement=data.placement,
-        background=data.background,
-        fresh=fresh,
-        transparent=data.transparent,
-    )
 
 
 def compose(
     config: ml_collections.ConfigDict, which: int, split: Split, replica: dict, index: Array, epoch
 ) -> Dataset:
     """Places examples on their backgrounds: a function of (seed, split, index, epoch) alone."""
-    composition = _composition(config, fresh=config.data.fresh_backgrounds and which == TRAIN)
+    data = config.data
+    composition = Composition(
+        image_size=data.image_size,
+        background_size=data.background_size,
+        placement=data.placement,
+        background=data.background,
+        fresh=data.fresh_backgrounds and which == TRAIN,
+        transparent=data.transparent,
+    )
     key = jax.random.fold_in(replica["data_key"], which)
     shown = index if len(split.images) == len(split.targets) else index % len(split.images)
-    power = config.data.std_power if config.data.background == "gaussian" else 1
+    power = data.std_power if data.background == "gaussian" else 1
     composed = backgrounds.compose(
         composition,
         key,
@@ -209,17 +202,26 @@ def compose(
         index,
         epoch,
         noise=replica["noise"] ** power,
-        image_noise=config.data.image_noise,
+        image_noise=data.image_noise,
         pool=split.pool,
     )
     return Dataset(composed, split.targets[index])
 
 
-def compose_training(point: Point, task: ImageTask, count: int) -> Float[np.ndarray, "n b b c"]:
-    """Returns a point's first training images as its learners see them in the first epoch."""
-    index = jnp.arange(count)
-    composed = compose(point.config, TRAIN, task.train, replica_of(point), index, jnp.int32(0))
-    return np.asarray(composed.inputs)
+def composed(
+    point: Point, task: ImageTask, which: int, index: np.ndarray, **others: Array
+) -> Dataset:
+    """Returns images of a point as its learners see them in the first epoch.
+
+    Args:
+        point: of the sweep.
+        task: both splits.
+        which: `TRAIN` or `TEST`.
+        index: numbers of examples of this split.
+        **others: replace entries of `replica_of`.
+    """
+    split, replica = (task.train, task.test)[which], replica_of(point) | others
+    return compose(point.config, which, split, replica, jnp.asarray(index), jnp.int32(0))
 
 
 def input_shape(config: ml_collections.ConfigDict, task: ImageTask) -> tuple[int, int, int]:
@@ -229,7 +231,7 @@ def input_shape(config: ml_collections.ConfigDict, task: ImageTask) -> tuple[int
 
 
 def replica_of(point: Point) -> dict[str, Any]:
-    """What varies between the points of a group."""
+    """Returns the arrays that vary between the points of a group."""
     key = jax.random.fold_in(jax.random.key(point.config.seed), NoiseCurves.DATA)
     return {"data_key": key, "noise": jnp.float32(point.config.noise)}
 

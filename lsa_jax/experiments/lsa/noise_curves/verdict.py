@@ -5,7 +5,7 @@
 * lazy: neither differs by `MARGIN` points or more, above or below.
 * rich kernel, no gain: the kernel after training is above the one at the start, but the network is
   less than `MARGIN` points above its best fixed kernel.
-* undecided: nothing of that is shown.
+* undecided: none of these is shown.
 
 Lazy and "no gain" need a network that has fitted its training set: one that was stopped too early
 is below its kernels whatever it would have learned. Kernels with several ridges are taken at the
@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from lsa_jax.experiments.lsa.noise_curves.learners import LEARNERS
 from lsa_jax.reporting import claims as engine
@@ -111,15 +112,16 @@ def _is_shown(row: Row) -> bool:
 
 
 def _at_best_ridge(runs: Runs) -> Runs:
-    """Returns the runs with each kernel at the ridge of its best mean accuracy."""
+    """Returns the runs, with kernels of several ridges at the one of best mean accuracy."""
     rows = runs.finished
-    several = rows.duplicated(["learner", "seed"], keep=False)
-    if "ridge" not in rows or not several.any():
+    if "ridge" not in rows or not rows.duplicated(["learner", "seed"]).any():
         return runs
-    means = rows.groupby(["learner", "ridge"], dropna=False)["test_accuracy"].transform("mean")
-    best = means == means.groupby(rows["learner"]).transform("max")
-    kept = rows[best | ~several.groupby(rows["learner"]).transform("any")]
-    return runs._replace(finished=kept.drop_duplicates(["learner", "seed"]))
+    kept = []
+    for _, own in rows.groupby("learner", sort=False):
+        means = own.groupby("ridge", dropna=False)["test_accuracy"].transform("mean")
+        several = own.duplicated(["learner", "seed"]).any()
+        kept.append(own[means == means.max()] if several else own)
+    return runs._replace(finished=pd.concat(kept).drop_duplicates(["learner", "seed"]))
 
 
 def _in_words(row: Row, *, with_status: bool) -> str:

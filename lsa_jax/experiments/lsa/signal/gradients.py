@@ -1,8 +1,8 @@
-"""Loss and gradient of a one-filter network on fresh sparse-signal examples, in two ways.
+"""Loss and gradient of a one-filter network on fresh sparse-signal examples, without their rows.
 
 The network is f(X) = sum_i phi_b(<w, X_i>) with phi_b(z) = ReLU(z + b) - ReLU(-z + b), and w* is
-the first basis vector. `plain` samples every row and differentiates. `shortcut` draws gradients of
-exactly the same law (to the rounding of float32) from far fewer numbers:
+the first basis vector. Gradients of exactly the law of sampled rows (to the rounding of float32)
+are drawn from far fewer numbers:
 
 1. As phi_b is odd, the margin y f(X) and the gradient have the law that they have at y = 1.
 2. A noise row enters the margin, and the gradient along w and in b, only by z = <w, X_i>, which is
@@ -12,13 +12,13 @@ exactly the same law (to the rounding of float32) from far fewer numbers:
 3. For b < 0 a row with |z| <= -b has phi_b = 0 and no gradient. So only how many rows pass is
    drawn, Binomial(k, P(|z| > -b)), and then those rows' z from the normal law beyond the threshold.
 
-So a step costs a number for each row that passes instead of d numbers for each row.
+So a step costs a number for each row that passes instead of d numbers for each row. The sampler
+that draws every row and differentiates is in `networks`.
 
 Source: network and distribution of Karp et al. (2021), section 3; the shortcut is ours.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -26,8 +26,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Key
 
-from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
-from lsa_jax.experiments.lsa.sparse_signal import sample, sparse_signal
+from lsa_jax.experiments.lsa.patch_cnn import soft_threshold
 from lsa_jax.experiments.lsa.streams import SignalGradient
 from lsa_jax.training.losses import logistic
 
@@ -62,11 +61,6 @@ class _RowSums(NamedTuple):
     slope_u: Float[Array, " n"]
     slope_squared: Float[Array, " n"]
     bias_slope: Float[Array, " n"]
-
-
-def soft_threshold(z: Float[Array, "..."], b: Float[Array, ""]) -> Float[Array, "..."]:
-    """Returns phi_b(z) = ReLU(z + b) - ReLU(-z + b)."""
-    return jax.nn.relu(z + b) - jax.nn.relu(b - z)
 
 
 def soft_threshold_slopes(
@@ -150,8 +144,8 @@ def shortcut_gradient(
 ) -> tuple[Float[Array, ""], Params]:
     """Draws the mean logistic loss of a minibatch and its gradient, exactly in distribution.
 
-    At w = 0 (where w has no direction) it is the gradient of `plain` too: the direction then only
-    says which coordinate of the rows is drawn one by one, and any will do.
+    At w = 0 (where w has no direction) the law is the same: the direction then only selects the
+    coordinate of the rows that is drawn one by one, and any will do.
 
     Args:
         key: of this minibatch alone.
@@ -180,49 +174,3 @@ def shortcut_gradient(
     gradient_b = jnp.mean(residual * (signal_bias_slope + noise.bias_slope))
     loss = jnp.mean(logistic(margin[:, None], jnp.ones_like(margin)))
     return loss, Params(gradient_w, gradient_b)
-
-
-def one_filter(params: Params, inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
-    """Returns f(X) = sum_i phi_b(<w, X_i>)."""
-    return patch_cnn().apply({"w": params.w[:, None], "b": params.b[None]}, inputs)
-
-
-def plain_margins(
-    key: Key[Array, ""], params: Params, sigma: Float[Array, ""], *, k: int, num_examples: int
-) -> Float[Array, " n"]:
-    """Draws the margins y f(X) of fresh examples row by row; arguments as in `shortcut_margins`."""
-    data = sample(key, num_examples, sparse_signal(k, len(params.w), sigma))
-    return data.targets * one_filter(params, data.inputs)[:, 0]
-
-
-def plain_gradient(
-    key: Key[Array, ""], params: Params, sigma: Float[Array, ""], *, k: int, num_examples: int
-) -> tuple[Float[Array, ""], Params]:
-    """Draws a minibatch row by row and differentiates its mean logistic loss.
-
-    Arguments and results as in `shortcut_gradient`; O(n k d) time and memory.
-    """
-    data = sample(key, num_examples, sparse_signal(k, len(params.w), sigma))
-
-    def mean_loss(params: Params) -> Float[Array, ""]:
-        return jnp.mean(logistic(one_filter(params, data.inputs), data.targets))
-
-    return jax.value_and_grad(mean_loss)(params)
-
-
-class Sampler(NamedTuple):
-    """One way of drawing what training and testing need.
-
-    Attributes:
-        gradient: `(key, params, sigma, *, k, num_examples) -> (loss, gradient)` of a minibatch.
-        margins: `(key, params, sigma, *, k, num_examples) -> [n]`, y f(X) of fresh examples.
-    """
-
-    gradient: Callable
-    margins: Callable
-
-
-SAMPLERS = {
-    "shortcut": Sampler(shortcut_gradient, shortcut_margins),
-    "plain": Sampler(plain_gradient, plain_margins),
-}

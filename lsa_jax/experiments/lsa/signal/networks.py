@@ -1,8 +1,8 @@
-"""What Algorithm 1 trains, and on what: the paper's one filter, and the extensions that it names.
+"""Networks and distributions of Algorithm 1: the paper's one filter, and extensions it names.
 
 - `num_features`: the signal row is sum_i alpha_i w*_i, the label the sign of sum_i alpha_i. The
-  w*_i are chosen so that sum_i w*_i / sqrt(r), which is what one filter can follow, is the first
-  basis vector; the noise is rotation invariant, so this is no restriction.
+  w*_i are chosen so that sum_i w*_i / sqrt(r), which one filter can follow, is the first basis
+  vector; the noise is rotation invariant, so this is no restriction.
 - `separate_filters`: f(X) = sum_i a_1 ReLU(<w_1, X_i> + b_1) - a_2 ReLU(-<w_2, X_i> + b_2), where
   filters, thresholds and the final layer's weights a are all trained, a from 1.
 - `stride`: the signal lies anywhere in a long vector, and the filter goes over it in small strides.
@@ -25,7 +25,11 @@ from jaxtyping import Array, Float, Key
 
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.patch_cnn import patch_cnn
-from lsa_jax.experiments.lsa.signal.gradients import SAMPLERS, Params, Sampler, one_filter
+from lsa_jax.experiments.lsa.signal.gradients import (
+    Params,
+    shortcut_gradient,
+    shortcut_margins,
+)
 from lsa_jax.experiments.lsa.sparse_signal import sample, sample_unaligned, sparse_signal
 from lsa_jax.training.losses import logistic
 
@@ -44,15 +48,27 @@ class TwoFilters(NamedTuple):
     a: Float[Array, " 2"]
 
 
+class Sampler(NamedTuple):
+    """Draws for training and testing.
+
+    Attributes:
+        gradient: `(key, params, sigma) -> (loss, gradient)` of a minibatch.
+        margins: `(key, params, sigma) -> [n]`, y f(X) of fresh examples.
+    """
+
+    gradient: Callable
+    margins: Callable
+
+
 class Network(NamedTuple):
-    """A network, and how its parameters are trained and measured.
+    """A network, with its learning rates and measures.
 
     Attributes:
         init: `(key, init_scale, d) -> params`.
         apply: `(params, inputs [n, p, d]) -> [n, 1]`.
         rates: `(eta_w, eta_b) -> tree like params`, the learning rate of every parameter.
         summary: `(params) -> Params`, the filter and threshold that are measured; linear, so that
-            it makes sense of gradients as well.
+            it applies to gradients too.
         details: `(params, signal) -> dict` of measures that only this network has.
     """
 
@@ -70,6 +86,11 @@ def _init_one(key: Key[Array, ""], init_scale: float, d: int) -> Params:
 
 def _init_two(key: Key[Array, ""], init_scale: float, d: int) -> TwoFilters:
     return TwoFilters(init_scale * jax.random.normal(key, (2, d)), jnp.zeros(2), jnp.ones(2))
+
+
+def one_filter(params: Params, inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
+    """Returns f(X) = sum_i phi_b(<w, X_i>)."""
+    return patch_cnn().apply({"w": params.w[:, None], "b": params.b[None]}, inputs)
 
 
 def two_filters(params: TwoFilters, inputs: Float[Array, "n p d"]) -> Float[Array, "n 1"]:
@@ -139,10 +160,11 @@ def draw_examples(
 
 
 def make_sampler(config: ml_collections.ConfigDict) -> Sampler:
-    """Returns how the settings say that gradients and margins are drawn: `(key, params, sigma)`."""
+    """Returns the sampler of the settings, of minibatches of their size."""
     if config.sampler == "shortcut":
         sizes = {"k": config.k, "num_examples": config.batch_size}
-        return Sampler(*(functools.partial(draw, **sizes) for draw in SAMPLERS["shortcut"]))
+        draws = (shortcut_gradient, shortcut_margins)
+        return Sampler(*(functools.partial(draw, **sizes) for draw in draws))
     network = make_network(config)
 
     def mean_loss(params: tuple, examples: Dataset) -> Float[Array, ""]:

@@ -22,7 +22,7 @@ from lsa_jax.experiments.lsa.signal.networks import (
     make_sampler,
     signal_vector,
 )
-from lsa_jax.experiments.lsa.signal_dynamics.extensions_report import make_report
+from lsa_jax.experiments.lsa.signal_dynamics.report import make_report
 from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.experiments.lsa.streams import SignalDynamics
 from lsa_jax.parallel import ReplicaLayout

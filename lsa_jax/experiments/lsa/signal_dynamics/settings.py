@@ -6,9 +6,11 @@ Sources of the defaults: Karp et al. (NeurIPS 2021), section 4 and figure 3; the
 import ml_collections
 
 from lsa_jax.checks import boolean, integer, number, one_of, optional, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.reporting.measure_names import OF_ANY
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, measure_fields, product
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, measure_fields, product
+
+# Settings of other networks and distributions than the paper's.
+EXTENSIONS = ("num_features", "separate_filters", "stride")
 
 _SEED, _NOISE_SCALE, _LEARNING_RATE = integer(0), number(0, 1000), number(0, above=True)
 
@@ -33,7 +35,7 @@ FIELDS: dict[str, Field] = {
     "sampler": Field(
         "shortcut",
         one_of("shortcut", "plain"),
-        "draw just what the gradient depends on (same law, much faster), or every row",
+        "draw only the numbers that the gradient depends on (same law, much faster), or every row",
     ),
     # Extensions; each needs sampler "plain" and no population trajectory.
     "num_features": Field(1, integer(1), "orthogonal features that make up the signal"),
@@ -61,25 +63,22 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return product({axis: config.sweep[axis] for axis in axes if config.sweep[axis]})
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    for name in ("num_features", "separate_filters", "stride"):
-        if config[name] == FIELDS[name].default:
-            continue
-        for other, accepted in (("sampler", "plain"), ("population", False)):
-            if config[other] != accepted:
-                raise InputError(
-                    f"config.{other} is {config[other]!r} while config.{name} is {config[name]!r}; "
-                    f"accepted: {accepted!r}"
-                )
-        if name != "separate_filters" and config[name] > config.d:
-            raise InputError(f"config.{name} is {config[name]}; accepted: at most d = {config.d}")
-    if config.num_features > 1 and config.stride is not None:
-        raise InputError(
-            f"config.stride is {config.stride} while config.num_features is {config.num_features}; "
-            "accepted: None"
-        )
+def _is_extended(config: ml_collections.ConfigDict) -> bool:
+    return any(config[name] != FIELDS[name].default for name in EXTENSIONS)
 
 
-SETTINGS = Settings(FIELDS, sweep, check=_check)
+# fmt: off
+_RULES = (
+    Rule("sampler", lambda c: not _is_extended(c) or c.sampler == "plain",
+         "'plain' with num_features, separate_filters or stride"),
+    Rule("population", lambda c: not _is_extended(c) or not c.population,
+         "False with num_features, separate_filters or stride"),
+    Rule("num_features", lambda c: c.num_features <= c.d, "at most d = {c.d}"),
+    Rule("stride", lambda c: c.stride is None or c.stride <= c.d, "at most d = {c.d}"),
+    Rule("stride", lambda c: c.num_features == 1 or c.stride is None,
+         "None with config.num_features = {c.num_features}"),
+)
+# fmt: on
+
+SETTINGS = Settings(FIELDS, sweep, _RULES)
 default_config, validate = SETTINGS.default_config, SETTINGS.validate

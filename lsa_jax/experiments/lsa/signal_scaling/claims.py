@@ -4,8 +4,6 @@
 over at least `LEAST_POINTS` of them.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -15,7 +13,6 @@ from lsa_jax.experiments.lsa.signal_scaling.fits import (
     describe,
     fit_power_law,
     growths_of,
-    local_exponents,
     reached_from,
 )
 from lsa_jax.reporting.claims import Claim, Condition
@@ -31,19 +28,17 @@ PAST_K0 = 16
 _NAMES = {"sgd": "minibatches", "population": "population"}
 
 
-def make_claims(series: Sequence[tuple[str, float]], within: float) -> list[Claim]:
-    """Returns the claims of every series.
+def make_claims(learner: str, noise_scale: float, within: float) -> list[Claim]:
+    """Returns the claims of a learner at a noise scale.
 
     Args:
-        series: learners and noise scales.
-        within: steps between evaluations, to within which those of minibatches are known.
+        learner: "sgd", or "population" for the exact flow.
+        noise_scale: multiplies the noise's standard deviation.
+        within: steps between evaluations, to within which steps on minibatches are known.
     """
-    return [claim for key in series for claim in _claims_of(*key, within)]
-
-
-def _claims_of(learner: str, scale: float, within: float) -> list[Claim]:
-    name = name_of(learner, scale)
-    at = {"learner": learner, "noise_scale": scale}
+    name = name_of(learner, noise_scale)
+    at = {"learner": learner, "noise_scale": noise_scale}
+    reaches, growth = _reaches(at), _growth(at, within)
 
     def unmet(runs: Runs) -> str:
         count = course_of(runs.where(**at).finished)["k"].nunique()
@@ -54,19 +49,19 @@ def _claims_of(learner: str, scale: float, within: float) -> list[Claim]:
         Claim(
             item=f"smallest k from which on the error is reached, {name}",
             paper="some k0",
-            statistic=_reaches(at),
+            statistic=reaches,
             every=True,
-            conditions=(unless_refuted(_reaches(at), enough),),
+            conditions=(unless_refuted(reaches, enough),),
             ours=lambda runs: _first(runs.where(**at).finished),
         ),
         Claim(
             item=f"exponent in k of the steps, {name}",
             paper=f"poly(k): at most {LARGEST_EXPONENT:g}",
-            statistic=_growth(at, within),
+            statistic=growth,
             below=np.nextafter(LARGEST_EXPONENT, np.inf),
             conditions=(enough,),
-            primary=scale == 1.0,
-            ours=lambda runs: _exponents(runs.where(**at).finished, _growth(at, within)(runs)),
+            primary=noise_scale == 1.0,
+            ours=lambda runs: _exponents(runs.where(**at).finished, growth(runs)),
         ),
     ]
 
@@ -85,20 +80,22 @@ def _exponents(rows: pd.DataFrame, growth: Sample) -> str:
     return f"{describe(fit, interval=True)}, between neighbours at most {largest:.2f}"
 
 
-def _equal(runs: Runs, at: dict[str, object]) -> bool:
-    return at["learner"] != "population" and runs.equal_seeds()
+def _own_runs(runs: Runs, at: dict[str, object]) -> tuple[pd.DataFrame, Sample]:
+    """Returns the rows of a series, and a sample without values that describes its runs."""
+    own, exact = runs.where(**at), at["learner"] == "population"
+    rows = own.finished.assign(seed=0) if exact else own.finished
+    equal = not exact and runs.equal_seeds()
+    lost = own.lost("steps_taken")
+    return rows, Sample(pd.Series([], dtype=float), exact=exact, lost=lost, equal=equal)
 
 
 def _reaches(at: dict[str, object]) -> Statistic:
     """Returns the statistic, by seed, of whether the error is reached from some k on."""
 
     def statistic(runs: Runs) -> Sample:
-        own = runs.where(**at)
-        exact = at["learner"] == "population"
-        rows = own.finished.assign(seed=0) if exact else own.finished
+        rows, sample = _own_runs(runs, at)
         found = {seed: float(len(course_of(one)) > 0) for seed, one in rows.groupby("seed")}
-        lost, equal = own.lost("steps_taken"), _equal(own, at)
-        return Sample(pd.Series(found, dtype=float), exact=exact, lost=lost, equal=equal)
+        return sample._replace(values=pd.Series(found, dtype=float))
 
     return statistic
 
@@ -112,16 +109,12 @@ def _growth(at: dict[str, object], within: float) -> Statistic:
     """
 
     def statistic(runs: Runs) -> Sample:
-        own = runs.where(**at)
-        course = course_of(own.finished)
-        lost, equal = own.lost("steps_taken"), _equal(own, at)
+        rows, sample = _own_runs(runs, at)
+        course = course_of(rows)
         if course["k"].nunique() < 2:
-            return Sample(pd.Series([], dtype=float), lost=lost)
-        if at["learner"] == "population":
-            k, steps = (course[name].to_numpy(float) for name in ("k", "steps_taken"))
-            largest = float(local_exponents(k, steps).max())
-            return Sample(pd.Series([largest]), exact=True, lost=lost)
-        growths = growths_of(course["k"], course["seed"], course["steps_taken"], within)
+            return sample
+        known = 0.0 if sample.exact else within
+        growths = growths_of(course["k"], course["seed"], course["steps_taken"], known)
 
         def ends(tail: float) -> tuple[float, float]:
             share = tail / len(growths)
@@ -130,7 +123,7 @@ def _growth(at: dict[str, object], within: float) -> Statistic:
 
         largest = np.nanmax([g.values.mean() for g in growths])
         seeds = int(course["seed"].nunique())
-        return Sample(pd.Series([largest]), ends=ends, units=seeds, lost=lost, equal=equal)
+        return sample._replace(values=pd.Series([largest]), ends=ends, units=seeds)
 
     return statistic
 

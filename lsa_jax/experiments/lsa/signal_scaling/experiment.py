@@ -1,8 +1,8 @@
 """How many steps and samples Algorithm 1 needs to a small error, as the number of rows k grows.
 
 Karp et al. (NeurIPS 2021), theorem 1: polynomially many in k, for k from some k0 on. Runs on fresh
-minibatches end when the exact error of their network (computed by `signal.population`, so without
-test noise) is small enough; the population gradient's flow is the limit of small steps.
+minibatches end when the exact error of their network (from `signal.population`, so without test
+noise) is small enough; the population gradient's flow is the limit of small steps.
 """
 
 from collections.abc import Callable
@@ -19,32 +19,6 @@ from lsa_jax.experiments.lsa.sparse_signal import noise_std
 from lsa_jax.sweep.experiment import Experiment, Outcome
 from lsa_jax.sweep.points import Point
 from lsa_jax.training.segments import Evaluations
-
-
-class _Errors:
-    """The exact errors of a group's networks, each computed once.
-
-    Attributes:
-        table: [evaluations, replicas]; NaN where not computed.
-    """
-
-    def __init__(self, group: list[Point]) -> None:
-        self._configs = [point.config for point in group]
-        self.table = np.zeros((0, len(group)))
-
-    def of(self, runs: Evaluations) -> np.ndarray:
-        """Returns the errors at the evaluations that are done, [evaluations, replicas]."""
-        names = ("w_dot_wstar", "w_perp_norm", "b")
-        for i in range(len(self.table), runs.last + 1):
-            states = np.stack([runs.table[name][i] for name in names], axis=1).tolist()
-            row = [
-                misclassification(*state, noise_std(c.k, c.noise_scale), c.k)
-                if np.isfinite(state).all()
-                else np.nan
-                for state, c in zip(states, self._configs, strict=True)
-            ]
-            self.table = np.vstack([self.table, row])
-        return self.table
 
 
 def _outcome(
@@ -70,17 +44,31 @@ def _outcome(
     return outcome._replace(metrics=results | outcome.metrics, history=history)
 
 
+def _error(state: list[float], config: ml_collections.ConfigDict) -> float:
+    """Returns the exact error at (w.w*, |w_perp|, b); NaN where these are not finite."""
+    sigma = noise_std(config.k, config.noise_scale)
+    return misclassification(*state, sigma, config.k) if np.isfinite(state).all() else np.nan
+
+
 def _run_sgd(
     group: list[Point], directory: Path, progress: Callable[[float], None]
 ) -> list[Outcome]:
-    errors, target = _Errors(group), group[0].config.target_error
+    target, rows = group[0].config.target_error, []
+
+    def errors(runs: Evaluations) -> np.ndarray:
+        """Returns the errors at all evaluations, [evaluations, replicas]; each computed once."""
+        for i in range(len(rows), runs.last + 1):
+            state = [runs.table[name][i] for name in ("w_dot_wstar", "w_perp_norm", "b")]
+            states = np.stack(state, axis=1).tolist()
+            rows.append([_error(s, p.config) for s, p in zip(states, group, strict=True)])
+        return np.array(rows)
 
     def finished(runs: Evaluations) -> bool:
-        reached = (errors.of(runs) <= target).any(axis=0)
+        reached = (errors(runs) <= target).any(axis=0)
         return bool((reached | runs.stopped).all())
 
     runs = experiment.run_until(finished, group, directory, progress)
-    table = errors.of(runs)
+    table = errors(runs)
     return [_outcome(runs, table, replica, p.config) for replica, p in enumerate(group)]
 
 

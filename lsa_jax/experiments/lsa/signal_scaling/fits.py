@@ -5,10 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.stats
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 
 # Nothing is shown of how a quantity grows over fewer k.
 LEAST_POINTS = 3
+
+_Numbers = Shaped[np.ndarray | pd.Series, " n"]
 
 
 class PowerLaw(NamedTuple):
@@ -29,31 +31,23 @@ class PowerLaw(NamedTuple):
     factor: float
 
 
-def fit_power_law(
-    k: Shaped[np.ndarray | pd.Series, " n"],
-    quantity: Shaped[np.ndarray | pd.Series, " n"],
-    tail: float = 0.025,
-) -> PowerLaw | None:
+def fit_power_law(k: _Numbers, quantity: _Numbers, tail: float = 0.025) -> PowerLaw | None:
     """Fits a power law to positive quantities; None for fewer than two different k.
 
-    The standard error counts deviations from a straight line as noise. Where the quantity is exact
-    it says how straight the line is.
+    The standard error counts deviations from a straight line as noise. For an exact quantity it
+    measures how straight the line is.
     """
     k, quantity = np.asarray(k, float), np.asarray(quantity, float)
     if len(np.unique(k)) < 2 or not (quantity > 0).all():
         return None
     fit = scipy.stats.linregress(np.log(k), np.log(quantity))
-    # SciPy knows no error of a line through equal numbers, which is 0.
-    stderr = fit.stderr if np.ptp(quantity) else 0.0
-    error = stderr if len(k) > 2 else np.nan
-    reach = error * scipy.stats.t.isf(tail, len(k) - 2) if len(k) > 2 else np.nan
-    return PowerLaw(
-        float(fit.slope),
-        float(error),
-        float(fit.slope - reach),
-        float(fit.slope + reach),
-        float(np.exp(fit.intercept)),
-    )
+    error = reach = np.nan
+    if len(k) > 2:
+        # SciPy has no error of a line through equal numbers, which is 0.
+        error = fit.stderr if np.ptp(quantity) else 0.0
+        reach = error * scipy.stats.t.isf(tail, len(k) - 2)
+    found = (fit.slope, error, fit.slope - reach, fit.slope + reach, np.exp(fit.intercept))
+    return PowerLaw(*map(float, found))
 
 
 def describe(fit: PowerLaw, interval: bool = False) -> str:
@@ -64,19 +58,12 @@ def describe(fit: PowerLaw, interval: bool = False) -> str:
     return f"{fit.exponent:.3f} ± {fit.error:.3f}{ends}"
 
 
-def local_exponents(
-    k: Shaped[np.ndarray, " n"], quantity: Shaped[np.ndarray, " n"]
-) -> Float[np.ndarray, " m"]:
-    """Returns the slopes between neighbouring k on logarithmic scales; k increasing."""
-    return np.diff(np.log(quantity)) / np.diff(np.log(k))
-
-
 class Growth(NamedTuple):
-    """The exponent between two neighbouring k, of a quantity that is known to within some.
+    """The exponent between two neighbouring k, of a quantity that is known to within a margin.
 
     Attributes:
         values: by seed.
-        below: by how much less their mean may be for that.
+        below: by how much less their mean may be for that margin.
         above: by how much more.
     """
 
@@ -117,15 +104,14 @@ def growths_of(
     return found
 
 
-def reached_from(
-    k: Shaped[np.ndarray | pd.Series, " n"], reached: Shaped[np.ndarray | pd.Series, " n"]
-) -> float | None:
+def reached_from(k: _Numbers, reached: _Numbers) -> float | None:
     """Returns the smallest k from which on all reach the target; None where the largest does not.
 
     Args:
         k: may repeat (seeds); all of one k must have reached it.
         reached: [n], whether each did.
     """
-    missed = np.asarray(k)[~np.asarray(reached, bool)]
-    above = np.asarray(k)[np.asarray(k) > (missed.max() if len(missed) else -np.inf)]
+    k = np.asarray(k, float)
+    missed = k[~np.asarray(reached, bool)]
+    above = k[k > missed.max(initial=-np.inf)]
     return float(above.min()) if len(above) else None

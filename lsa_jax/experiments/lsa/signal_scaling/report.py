@@ -17,7 +17,8 @@ from lsa_jax.experiments.lsa.signal_scaling.claims import (
     name_of,
 )
 from lsa_jax.experiments.lsa.signal_scaling.fits import LEAST_POINTS
-from lsa_jax.experiments.lsa.signal_scaling.settings import sweep
+from lsa_jax.experiments.lsa.signal_scaling.settings import SETTINGS
+from lsa_jax.experiments.lsa.tables import with_settings
 from lsa_jax.reporting.claims import decide_all
 from lsa_jax.reporting.curves import PALETTE
 from lsa_jax.reporting.report import Report
@@ -31,29 +32,22 @@ _NOTE = (
     "steps). k0 is the smallest k from which on every run reaches it; below k0 the flow comes to "
     "rest at a larger error. An exponent is the slope of log steps in log k, ± its standard error, "
     "with the 95% interval, over k from {past} k0 on (from k0 on where those are fewer than "
-    "{points}); the population's steps are exact, and their error only says how straight the line "
-    "is. Samples are steps times the batch size: the same exponent. Polynomial growth counts as "
-    "shown when the error is reached at {points} k or more from k0 on, and steps grow at most like "
-    "k^{largest:g} between neighbouring k: of minibatches, the upper ends of all 95 % intervals "
-    "over seeds (Student's t), each wider by what {every} steps make of it. Refuting it takes a "
-    "lower end above that, of intervals as much wider as there are to choose from (Bonferroni)."
+    "{points}); the population's steps are exact, and their error only measures how straight the "
+    "line is. Samples are steps times the batch size: the same exponent. Polynomial growth counts "
+    "as shown when the error is reached at {points} k or more from k0 on, and steps grow at most "
+    "like k^{largest:g} between neighbouring k: of minibatches, the upper ends of all 95 % "
+    "intervals over seeds (Student's t), each wider by what {every} steps make of it. Refuting it "
+    "takes a lower end above that, of intervals as much wider as there are to choose from "
+    "(Bonferroni)."
 )
 
 
-def _with_defaults(config: ml_collections.ConfigDict, results: pd.DataFrame) -> pd.DataFrame:
-    """Returns the runs that did not fail, with the settings that were not swept (single points)."""
-    done = results[results["status"] == "ok"]
-    missing = [name for name in ("learner", "noise_scale", "k", "seed") if name not in done]
-    return done.assign(**{name: config[name] for name in missing})
-
-
-def series(done: pd.DataFrame) -> dict[tuple[str, float], pd.DataFrame]:
+def series_of(done: pd.DataFrame) -> dict[tuple[str, float], pd.DataFrame]:
     """Returns the runs of every learner and noise scale, k increasing."""
-    groups = done.sort_values("k").groupby(["learner", "noise_scale"], sort=True)
-    return dict(iter(groups))
+    return dict(iter(done.sort_values("k").groupby(["learner", "noise_scale"])))
 
 
-def table(rows: pd.DataFrame) -> pd.DataFrame:
+def _table(rows: pd.DataFrame) -> pd.DataFrame:
     """Returns a row a k: how many runs reached the error, after how many steps and samples."""
     parts = []
     for k, runs in rows.groupby("k"):
@@ -68,7 +62,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(parts)
 
 
-def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
+def _draw(done: pd.DataFrame, samples_per_step: int) -> Any:
     """Draws steps (left) and samples (right axis) against k: lines population, points minibatches.
 
     Crosses at the top are k at which the error is not reached.
@@ -79,7 +73,7 @@ def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
     scales = sorted(done["noise_scale"].unique())
     reached = done[done["reached"].astype(bool)]
     top = 3 * reached["steps_taken"].max() if len(reached) else 1.0
-    for (learner, scale), rows in series(done).items():
+    for (learner, scale), rows in series_of(done).items():
         color = PALETTE[scales.index(scale) % len(PALETTE)]
         course, missed = rows[rows["reached"].astype(bool)], rows[~rows["reached"].astype(bool)]
         label = name_of(learner, scale)
@@ -106,8 +100,10 @@ def draw(done: pd.DataFrame, samples_per_step: int) -> Any:
 def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdir: Path) -> Report:
     """Returns steps and samples for every k, the fits, the claims and the figure."""
     del workdir
-    done = _with_defaults(config, results)
-    runs = Runs.of(sweep(config), done)
+    done = results[results["status"] == "ok"]
+    done = with_settings(done, config, ["learner", "noise_scale", "k", "seed"])
+    series, runs = series_of(done), Runs.of(SETTINGS.sweep(config), done)
+    claims = [claim for key in series for claim in make_claims(*key, config.eval_every)]
     note = _NOTE.format(
         target=config.target_error,
         rate=config.learning_rate,
@@ -119,8 +115,8 @@ def make_report(config: ml_collections.ConfigDict, results: pd.DataFrame, workdi
     )
     return Report(
         title=config.title,
-        tables=[(name_of(*key).capitalize(), table(rows)) for key, rows in series(done).items()],
-        claims=decide_all(make_claims(list(series(done)), config.eval_every), runs),
-        figures={"signal_scaling": functools.partial(draw, done, config.batch_size)},
+        tables=[(name_of(*key).capitalize(), _table(rows)) for key, rows in series.items()],
+        claims=decide_all(claims, runs),
+        figures={"signal_scaling": functools.partial(_draw, done, config.batch_size)},
         notes=[note],
     )

@@ -1,21 +1,17 @@
 """Settings: steps and samples to a small error, as k grows.
 
-Source: Karp et al. (NeurIPS 2021), theorem 1. Training is that of `settings.signal_dynamics`.
+Source: Karp et al. (NeurIPS 2021), theorem 1. Training is that of `lsa/signal_dynamics`.
 """
 
 import ml_collections
 
 from lsa_jax.checks import integer, number, one_of, text, tuple_of
-from lsa_jax.errors import InputError
 from lsa_jax.experiments.lsa.signal_dynamics import settings
-from lsa_jax.sweep.fields import Field, Settings, experiment_field, product
+from lsa_jax.sweep.fields import Field, Rule, Settings, experiment_field, product
 
 _SEED, _K, _NOISE_SCALE = integer(0), integer(3), number(0, 1000, above=True)
 
-# Settings of other networks and distributions than the paper's.
-_EXTENSIONS = ("num_features", "separate_filters", "stride")
-
-# What training itself may be told; its report's setting and its axes are not asked for here.
+# Settings of training alone, without its report's setting and its axes.
 _TRAINING = {
     name: field
     for name, field in settings.FIELDS.items()
@@ -68,15 +64,13 @@ def sweep(config: ml_collections.ConfigDict) -> list[dict[str, object]]:
     return product(flows) + product(runs)
 
 
-def _check(config: ml_collections.ConfigDict) -> None:
-    """Raises unless the fields fit together."""
-    for name in _EXTENSIONS:
-        if config[name] != FIELDS[name].default:
-            raise InputError(
-                f"config.{name} is {config[name]!r}; accepted: {FIELDS[name].default!r}, as the "
-                "exact error is known for the paper's network alone"
-            )
+_RULES = tuple(
+    Rule(
+        name,
+        lambda c, name=name: c[name] == FIELDS[name].default,
+        f"{FIELDS[name].default!r}, as the exact error is known for the paper's network alone",
+    )
+    for name in settings.EXTENSIONS
+)
 
-
-SETTINGS = Settings(FIELDS, sweep, check=_check)
-default_config, validate = SETTINGS.default_config, SETTINGS.validate
+SETTINGS = Settings(FIELDS, sweep, _RULES)
