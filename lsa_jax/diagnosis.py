@@ -26,7 +26,7 @@ from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
-from lsa_jax.training.measure_checks import check_alone
+from lsa_jax.training.measures import check_alone
 
 # Of all, the numbers whose cost does not depend on what layers the network has.
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment", "weight_movement")

@@ -1,6 +1,7 @@
 """Training: the one loop, losses, optimisers and schedules, checkpoints."""
 
-from lsa_jax.training import growth, lag, measures, steps
+from lsa_jax.training import growth, measures, steps
+from lsa_jax.training.course import Measuring
 from lsa_jax.training.loop import Evaluation, History, train
 from lsa_jax.training.losses import (
     LOSSES,
@@ -11,7 +12,6 @@ from lsa_jax.training.losses import (
     softmax_cross_entropy,
     squared_error,
 )
-from lsa_jax.training.measuring import Measuring
 from lsa_jax.training.optimizers import (
     OPTIMIZERS,
     SCHEDULES,
@@ -35,7 +35,6 @@ __all__ = [
     "growth",
     "hinge",
     "is_correct",
-    "lag",
     "logistic",
     "make_optimizer",
     "make_schedule",

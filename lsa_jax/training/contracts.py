@@ -1,25 +1,21 @@
 """Checks that data, network, loss, metrics and optimiser fit together, before training starts."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Key, PyTree
 
 from lsa_jax import backend
-from lsa_jax.arrays import random_key, real_numbers
+from lsa_jax.arrays import random_key
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.parallel import BATCH_AXIS
 from lsa_jax.training import losses
-from lsa_jax.training.optimizers import update
+from lsa_jax.training.optimizers import check_optimizer
 from lsa_jax.training.programs import Recipe, Source, split
-
-if TYPE_CHECKING:
-    from lsa_jax.training.steps import NetworkState, Problem
 
 _CONTRACT = "accepted: (outputs, targets) -> [n], one number for each of n examples"
 
@@ -198,90 +194,3 @@ def _check_examples(called: str, function: Callable, outputs: Any, targets: np.n
             f"of shape {drawn.shape} and targets of shape {few.shape}; {_CONTRACT}; y[:, None] "
             "makes a column of targets y"
         )
-
-
-def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> None:
-    """Raises InputError unless an optimiser can be updated with what training has.
-
-    That is the gradient, parameters, and, for those that take them, `value`, `grad` and `value_fn`.
-
-    Args:
-        optimizer: an optax transformation.
-        params: of the network, arrays or their shapes.
-    """
-
-    def take(params: PyTree) -> PyTree:
-        zero = jnp.float32(0)
-        return update(optimizer, params, optimizer.init(params), params, zero, lambda p: (zero, p))
-
-    try:
-        jax.eval_shape(take, params)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        line = str(error).partition("\n")[0]
-        raise InputError(
-            f"optimizer cannot be updated in training ({type(error).__name__}: {line}); accepted: "
-            "optax transformations that take gradients, state and parameters, and of further "
-            "arguments value, grad and value_fn alone, such as optax.adam(1e-3)"
-        ) from error
-
-
-def optimizers_of(given: Any, replicas: PyTree) -> Callable[[PyTree], optax.GradientTransformation]:
-    """Returns a function that makes the optimiser of a replica's values.
-
-    Args:
-        given: an optimiser, the same for all, or such a function.
-        replicas: values of the replicas.
-
-    Raises:
-        InputError: neither of the two, or a function of optax that has not been called.
-    """
-    if hasattr(given, "update") and hasattr(given, "init"):
-        return lambda _: given
-    # optax.adam(None) would go uphill, without a rate.
-    uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
-    if uncalled or not callable(given):
-        raise InputError(
-            f"optimizer is {given!r:.80}; accepted: an optax transformation, such as "
-            "optax.adam(1e-3), or a function that makes one of a replica's values"
-        )
-    return given
-
-
-def check_problem(problem: "Problem", states: "NetworkState", count: int) -> "NetworkState":
-    """Returns networks as arrays that `steps.train_steps` can train on a problem.
-
-    Args:
-        problem: the problem.
-        states: networks at the start, [replicas, ...].
-        count: number of replicas.
-
-    Raises:
-        InputError: parameters are no floats, or the problem's loss or optimiser does not fit them.
-    """
-
-    def floats(path: Any, leaf: Any) -> Array | np.ndarray:
-        name = f"states.params{jax.tree_util.keystr(path)}"
-        leaf = real_numbers(name, leaf)
-        if leaf.shape[:1] != (count,):
-            raise InputError(f"{name} has shape {leaf.shape}; accepted: [{count}, ...], by replica")
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            raise InputError(f"{name} holds {leaf.dtype}; accepted: floats, to be trained")
-        return leaf
-
-    states = states._replace(params=jax.tree_util.tree_map_with_path(floats, states.params))
-
-    def first(tree: PyTree) -> PyTree:
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), tree)
-
-    one = first(states.params), first(problem.validation)
-    # A model of split batches averages over their axis, which must exist; here it has one part.
-    found = jax.eval_shape(jax.vmap(problem.loss, axis_name=BATCH_AXIS), *one)
-    shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(found)]
-    if shapes != [(1,), (1,)]:
-        raise InputError(
-            f"problem.loss returns {jax.tree.map(lambda a: a.shape[1:], found)}; accepted: "
-            "(params, batch) -> (sum of losses, how many examples), two numbers"
-        )
-    alone = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), one[0])
-    check_optimizer(problem.optimizer, alone)
-    return states

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import ArrayLike, Float
 
@@ -157,26 +158,25 @@ def _by_parameter(
     return make_optimizer(name, learning_rate)
 
 
-def update(
+def descend(
     optimizer: optax.GradientTransformation,
-    gradient: Any,
-    state: Any,
-    params: Any,
-    value: Float[ArrayLike, ""],
     both: Callable[[Any], tuple[Any, Any]],
-) -> tuple[Any, Any]:
-    """Returns an optimiser's updates and its state after them.
+    params: Any,
+    state: Any,
+) -> tuple[Any, Any, Any]:
+    """Takes one step of an optimiser.
 
     Args:
-        optimizer: an optax transformation; of the arguments that some take beside these three
-            (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`) it is given all that it asks
-            for of `value`, `grad` and `value_fn`.
-        gradient: of the loss.
+        optimizer: an optax transformation. Where its update takes `value`, `grad` or `value_fn`
+            (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`), these are passed too.
+        both: `params -> (loss, gradient)` on the step's batch, all parts of it.
+        params: before the step.
         state: of the optimiser.
-        params: that are trained.
-        value: the loss.
-        both: `params -> (loss, gradient)` on the same batch, all parts of it.
+
+    Returns:
+        The loss before the step, and parameters and the optimiser's state after it.
     """
+    value, gradient = both(params)
 
     # Through the sum over the parts of a batch, jax would give each part a gradient of its own.
     @jax.custom_vjp
@@ -185,4 +185,50 @@ def update(
 
     value_fn.defvjp(both, lambda slope, factor: (jax.tree.map(lambda g: factor * g, slope),))
     given = {"value": value, "grad": gradient, "value_fn": value_fn}
-    return optax.with_extra_args_support(optimizer).update(gradient, state, params, **given)
+    update = optax.with_extra_args_support(optimizer).update
+    updates, state = update(gradient, state, params, **given)
+    return value, optax.apply_updates(params, updates), state
+
+
+def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> None:
+    """Raises InputError unless `descend` can update an optimiser.
+
+    Args:
+        optimizer: an optax transformation.
+        params: of the network, arrays or their shapes.
+    """
+
+    def take(params: Any) -> Any:
+        return descend(optimizer, lambda p: (jnp.float32(0), p), params, optimizer.init(params))
+
+    try:
+        jax.eval_shape(take, params)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        line = str(error).partition("\n")[0]
+        raise InputError(
+            f"optimizer cannot be updated in training ({type(error).__name__}: {line}); accepted: "
+            "optax transformations that take gradients, state and parameters, and of further "
+            "arguments value, grad and value_fn alone, such as optax.adam(1e-3)"
+        ) from error
+
+
+def optimizers_of(given: Any, replicas: Any) -> Callable[[Any], optax.GradientTransformation]:
+    """Returns a function that makes the optimiser of a replica's values.
+
+    Args:
+        given: an optimiser, the same for all, or such a function.
+        replicas: values of the replicas.
+
+    Raises:
+        InputError: neither of the two, or a function of optax that has not been called.
+    """
+    if hasattr(given, "update") and hasattr(given, "init"):
+        return lambda _: given
+    # optax.adam(None) would go uphill, without a rate.
+    uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
+    if uncalled or not callable(given):
+        raise InputError(
+            f"optimizer is {given!r:.80}; accepted: an optax transformation, such as "
+            "optax.adam(1e-3), or a function that makes one of a replica's values"
+        )
+    return given

@@ -15,7 +15,7 @@ from jaxtyping import Array, ArrayLike, Int, Key
 from lsa_jax.data.dataset import Dataset, checked_dataset
 from lsa_jax.models.model import ExampleShape, Model, accepted
 from lsa_jax.parallel import Layout
-from lsa_jax.training.optimizers import update
+from lsa_jax.training.optimizers import descend
 from lsa_jax.training.segments import kept_if
 
 PyTree = Any
@@ -201,11 +201,8 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
             def both(trained: PyTree) -> tuple[Array, PyTree]:
                 return layout.total(jax.value_and_grad(mean_loss)(trained))
 
-            value, gradient = both(trained)
-            given = (gradient, state.opt_state, trained, value, both)
-            updates, opt_state = update(optimizer, *given)
-            params = join(optax.apply_updates(trained, updates), fixed)
-            after = ReplicaState(params, opt_state, state.step + 1, epoch)
+            value, trained, opt_state = descend(optimizer, both, trained, state.opt_state)
+            after = ReplicaState(join(trained, fixed), opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
             return kept_if(going, after, state), value
 

@@ -51,12 +51,6 @@ def test_correct_means_the_largest_output_or_the_right_sign():
     np.testing.assert_array_equal(is_correct(outputs, jnp.array([1.0, -1.0, 1.0])), [1, 0, 0])
 
 
-def test_signs_in_a_column_are_compared_as_signs():
-    outputs, column = jnp.array([[0.5], [0.5], [-2.0], [jnp.nan]]), SIGNS[:4, None]
-    np.testing.assert_array_equal(is_correct(outputs, column), is_correct(outputs, SIGNS[:4]))
-    np.testing.assert_array_equal(is_correct(outputs, column), [1, 0, 0, np.nan])
-
-
 def test_outputs_that_are_not_numbers_are_not_counted_as_class_zero():
     outputs = jnp.array([[jnp.nan] * 3, [2.0, jnp.nan, 1.0], [2.0, 0.0, 1.0]])
     found = np.asarray(is_correct(outputs, jnp.eye(3)[jnp.array([0, 0, 0])]))

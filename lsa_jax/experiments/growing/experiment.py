@@ -32,9 +32,8 @@ from lsa_jax.experiments.growing.tasks import (
 )
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_settings
 from lsa_jax.sweep.points import Point, group_points
-from lsa_jax.training.growth import Operator
-from lsa_jax.training.lag import grow_all
-from lsa_jax.training.measuring import Measuring
+from lsa_jax.training.course import Measuring
+from lsa_jax.training.growth import Operator, grow_all
 from lsa_jax.training.steps import NetworkState, Part, train_one, train_parts
 
 # Settings in which the points of a group may differ: they share the shallow network.

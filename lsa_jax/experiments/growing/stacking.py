@@ -17,9 +17,8 @@ from lsa_jax.experiments.growing.tasks import GrowingTask, first_state, fresh_pa
 from lsa_jax.experiments.growing.text import Text
 from lsa_jax.sweep.experiment import Outcome, with_course
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.growth import Operator, search_space, stack_last
-from lsa_jax.training.lag import grow_all, grow_and_select
-from lsa_jax.training.measuring import Cost, Measuring
+from lsa_jax.training.course import Cost, Measuring
+from lsa_jax.training.growth import Operator, grow_all, grow_and_select, search_space, stack_last
 from lsa_jax.training.steps import NetworkState, train_one
 
 

@@ -5,7 +5,6 @@ models of a pair have one start and one order. The pairs of one size are replica
 """
 
 import functools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ from lsa_jax.experiments.stability.settings import LINEAR, report_step
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
 from lsa_jax.sweep.points import Point, group_points, split_groups
-from lsa_jax.training.measuring import Cost, Course, Measuring, course_of_weights
+from lsa_jax.training.course import Cost, Course, Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, placed, run_segments
 
 Tree = Any
@@ -208,20 +207,14 @@ def _train(
     shape = (len(chosen), config.connectivity.num_alphas)
     names = ("train_accuracy", "test_accuracy") if chosen else ()
     paths = {name: np.full(shape, np.nan, np.float32) for name in names}
-    steps, seconds, course = [0, *_boundaries(config)], [], None
+    steps, course = [0, *_boundaries(config)], None
     if config.measures:
         start = run.layout.gather(run.start).params
         course = course_of_weights(Measuring(config.measures, network=_of_s), start, steps)
-    if course is not None:
-        course.take(0, start)
 
     def advance(models: Tree, segment: int) -> Tree:
-        (before, step), begun = steps[segment : segment + 2], time.monotonic()
+        before, step = steps[segment : segment + 2]
         models = run.advance(models, before, step - before)
-        if course is not None and step in course.marks:
-            params = run.layout.gather(models).params  # waits for the devices
-            seconds.append(time.monotonic() - begun)
-            course.take(step, params)
         if step in config.stops:
             row = run.measure(models)
             table[config.stops.index(step)] = [row[name] for name in MEASURES]
@@ -229,17 +222,17 @@ def _train(
             paths.update(run.connect(models))
         return models
 
-    run_segments(
+    found = run_segments(
         run.start,
-        (table, paths) if course is None else (table, paths, course.values),
+        (table, paths),
         steps[1:],
         advance,
         kept=Checkpoints(directory),
         layout=run.layout,
         progress=lambda step: progress(step / steps[-1]),
+        course=course,
     )
-    cost = course and course.cost(seconds, len(steps) - 1)
-    return Trained(table, paths, course, cost)
+    return Trained(table, paths, course, found.cost)
 
 
 def _outcome(

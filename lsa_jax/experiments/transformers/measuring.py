@@ -11,7 +11,7 @@ import ml_collections
 from jaxtyping import Array, Float, Int
 
 from lsa_jax.experiments.transformers.one_layer import logits
-from lsa_jax.training.measuring import Course, Measuring, course_of
+from lsa_jax.training.course import Course, Measuring, course_of
 
 Params = dict[str, Array]
 

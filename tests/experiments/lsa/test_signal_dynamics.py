@@ -20,7 +20,7 @@ from lsa_jax.reporting import files
 from lsa_jax.sweep.points import make_points
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training import measuring
+from lsa_jax.training import course
 
 # As many runs everywhere as in TINY: the same program, compiled once.
 TINY = {
@@ -180,7 +180,7 @@ def test_what_measuring_may_take_goes_by_all_examples_that_are_trained_on(monkey
     def draw(config, key, sigma):
         return Dataset(jnp.zeros((16, 20, 2)), jnp.ones(16))
 
-    monkeypatch.setattr(measuring, "affordable", affordable)
+    monkeypatch.setattr(course, "affordable", affordable)
     monkeypatch.setattr(experiment, "draw_examples", draw)
     fields = {"measures": ("kernel_distance",), "sampler": "plain", "population": False}
     config = configure(**fields)

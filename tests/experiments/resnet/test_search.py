@@ -17,7 +17,7 @@ from lsa_jax.experiments.resnet.search import (
     survivors,
 )
 from lsa_jax.training import Measuring, checkpoints, measures
-from lsa_jax.training import measuring as measuring_module
+from lsa_jax.training import course as measuring_module
 
 PLAN = Plan(epochs=6, batch_size=8, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)
 GRID = {

@@ -10,8 +10,8 @@ from lsa_jax.experiments.transformers import settings
 from lsa_jax.experiments.transformers.measuring import last_logits, make_course
 from lsa_jax.experiments.transformers.one_layer import logits
 from lsa_jax.experiments.transformers.sampler import all_sets, label_sequences, random_lists
+from lsa_jax.training.course import affordable, subsample
 from lsa_jax.training.measures import target_alignment
-from lsa_jax.training.measuring import affordable, subsample
 
 L, N = 7, 3
 

@@ -34,7 +34,7 @@ from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
 from lsa_jax.models.model import Model
 from lsa_jax.sweep.points import Point
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training.measuring import NOTHING
+from lsa_jax.training.course import NOTHING
 
 _BATCH = 50
 

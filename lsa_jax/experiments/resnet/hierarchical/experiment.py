@@ -47,7 +47,7 @@ from lsa_jax.sweep.experiment import (
     with_settings,
 )
 from lsa_jax.sweep.points import Point, group_points
-from lsa_jax.training.measuring import NOTHING, Measuring
+from lsa_jax.training.course import NOTHING, Measuring
 
 
 def groups(points: list[Point]) -> list[list[Point]]:

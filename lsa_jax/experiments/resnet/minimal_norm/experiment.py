@@ -44,7 +44,7 @@ from lsa_jax.sweep.experiment import (
     with_settings,
 )
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.measuring import Measuring
+from lsa_jax.training.course import Measuring
 
 
 def groups(points: list[Point]) -> list[list[Point]]:
