@@ -1,4 +1,4 @@
-"""Training: the one loop, losses, optimisers and schedules, checkpoints."""
+"""Training: the loop, losses, optimisers and schedules, measures, checkpoints."""
 
 from lsa_jax.training import growth, measures, steps
 from lsa_jax.training.course import Measuring
@@ -17,7 +17,6 @@ from lsa_jax.training.optimizers import (
     SCHEDULES,
     make_optimizer,
     make_schedule,
-    scale_by_parameter,
 )
 from lsa_jax.training.programs import Source
 from lsa_jax.training.segments import Checkpoints
@@ -39,7 +38,6 @@ __all__ = [
     "make_optimizer",
     "make_schedule",
     "measures",
-    "scale_by_parameter",
     "softmax_cross_entropy",
     "squared_error",
     "steps",

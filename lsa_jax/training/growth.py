@@ -23,18 +23,18 @@ from lsa_jax.training.steps import EVERYWHERE, NetworkState, Part, Placement, Pr
 
 Tree = TypeVar("Tree")
 
-NEW = -1  # in a layer map: drawn afresh
+NEW = -1  # in a layer map: a newly drawn layer
 LAYERS = "layers"
 SOURCES = ("copy", "random")
 
 
 class Operator(NamedTuple):
-    """A way to grow by k layers: k consecutive ones become 2k.
+    """A way to grow by k layers: k consecutive layers become 2k.
 
     Attributes:
         index: the first of the k layers, from 0.
-        block_size: b; the k layers are cut in k / b blocks, and b new ones follow each block.
-        source: what new layers hold: a "copy" of their block, or "random" values.
+        block_size: b; the k layers are cut in k / b blocks, and b new layers follow each block.
+        source: of new layers: a "copy" of their block, or "random" values.
 
     Source: Karp (thesis, 2024), section 5.2.1, where the index counts from 1 in the text and from 0
     in the experiments.
@@ -46,7 +46,7 @@ class Operator(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How tables and figures call it."""
+        """The name in tables and figures."""
         return f"i={self.index} b={self.block_size} {self.source}"
 
 
@@ -81,7 +81,7 @@ def search_space(
     block_sizes: tuple[int, ...] | None = None,
     sources: tuple[str, ...] = SOURCES,
 ) -> list[Operator]:
-    """Returns every operator with these settings; the default is all that there are.
+    """Returns every operator with these settings; the default is all operators.
 
     Raises:
         InputError: one of them does not fit.
@@ -96,7 +96,7 @@ def search_space(
 
 
 def stack_last(num_layers: int, added: int, source: str = "copy") -> Operator:
-    """Returns the operator that puts a block on top: a copy of the last one, or a random one."""
+    """Returns the operator that adds a copy of the last block, or a random block, on top."""
     return Operator(num_layers - added, added, source)
 
 
@@ -109,12 +109,12 @@ def grow(tree: Tree, fresh: Tree, sources: Int[Array | np.ndarray, " grown"]) ->
 
     Args:
         tree: of the shallow network.
-        fresh: the same of a deep one as it is initialised: what new layers get. (For an optimiser's
-            state that is nought, whereas copies take the moments of their layer with them.)
+        fresh: the same of a deep network at initialisation, for new layers. (An optimiser's state
+            is zero there; copies keep the moments of their layer.)
         sources: the layer map; may be traced, so that one program serves all operators.
 
     Returns:
-        The layers by the map; everything else, an optimiser's step counter too, as it was.
+        The layers by the map; everything else, such as an optimiser's step counter, stays.
 
     Raises:
         InputError: a leaf is no array of numbers, the two trees do not fit, or `sources` is not of
@@ -148,7 +148,7 @@ def grow(tree: Tree, fresh: Tree, sources: Int[Array | np.ndarray, " grown"]) ->
 
 
 def num_layers_of(params: dict[str, Any]) -> int:
-    """Returns how many layers parameters have."""
+    """Returns the number of layers of parameters."""
     return int(np.shape(jax.tree.leaves(params[LAYERS])[0])[0])
 
 
@@ -156,13 +156,13 @@ _grow = jax.jit(grow)  # one program for all operators, where each leaf would ta
 
 
 class Selection(NamedTuple):
-    """What LAG@k chose.
+    """The choice of LAG@k.
 
     Attributes:
-        operator: the one with the lowest loss.
-        state: its network after the k steps, to be trained on from there.
-        scores: by operator, the loss that decided: the mean of the last evaluations.
-        losses: the validation loss after each of the last steps, which are averaged.
+        operator: the one with the lowest score.
+        state: its network after the k steps.
+        scores: by operator, the mean of the losses.
+        losses: the validation loss after each of the last steps.
     """
 
     operator: Operator
@@ -178,10 +178,10 @@ def grow_all(
 
     Args:
         state: of the shallow network.
-        fresh: parameters of the deeper one as it is initialised; random layers get theirs, the same
-            for every operator.
-        optimizer: whose state it is.
-        operators: how to grow.
+        fresh: parameters of the deeper network at initialisation, from which random layers are
+            taken, the same for every operator.
+        optimizer: of the state.
+        operators: the ways to grow.
     """
     old = num_layers_of(state.params)
     added = num_layers_of(fresh) - old
@@ -215,14 +215,14 @@ def grow_and_select(
     Args:
         problem: the loss, the optimiser, the batches and the validation batches.
         state: parameters and optimiser's state of the shallow network.
-        fresh: parameters of the deeper network as it is initialised.
-        operators: the search space, such as `search_space` gives.
-        steps: k; 0 keeps what raises the loss least.
+        fresh: parameters of the deeper network at initialisation.
+        operators: the search space, such as `search_space` returns.
+        steps: k; 0 chooses the operator that raises the loss least.
         first_step: number of the first step in the order of batches.
-        window: after how many of the last steps the loss is measured; their mean decides.
-        placement: how many operators are trained side by side, and on what.
-        checkpoint_every: steps between checkpoints; None saves at the end alone.
-        directory: for checkpoints; None keeps nothing.
+        window: number of last steps after which the loss is measured; their mean decides.
+        placement: number of operators trained side by side, and on which devices.
+        checkpoint_every: steps between checkpoints; None saves only at the end.
+        directory: for checkpoints; None saves nothing.
         progress: called with the fraction done.
 
     Returns:
@@ -253,7 +253,7 @@ def grow_and_select(
 def _lowest(
     parts: Iterator[Part], operators: Sequence[Operator], steps: int, window: int
 ) -> Selection:
-    """Chooses among all parts, of which memory holds one at a time."""
+    """Chooses among all parts; memory holds one part at a time."""
     lowest, chosen, losses = np.inf, None, []
     for part in parts:
         scores = part.trained.losses[-window:].mean(axis=0)

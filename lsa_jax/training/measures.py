@@ -109,9 +109,9 @@ def check_alone(apply: Callable, params: PyTree, inputs: Array | np.ndarray) -> 
 def _target_rows(
     apply: Callable, params: PyTree, inputs: Array | np.ndarray, targets: Any
 ) -> Array | np.ndarray:
-    """Returns targets [n, k] to align kernels with; see `losses.rows_beside`."""
+    """Returns targets [n, k] to align kernels with; see `losses.target_rows`."""
     size = jax.eval_shape(apply, params, inputs).shape[-1]
-    rows = losses.rows_beside(size, targets)
+    rows = losses.target_rows(size, targets)
     if len(rows) != len(inputs):
         raise InputError(
             f"targets has {len(rows)} rows; accepted: as many as inputs, {len(inputs)}"
@@ -176,21 +176,9 @@ def _centred(rows: Float[Array | np.ndarray, "n _"]) -> Float[Array, "n _"]:
 def kernel_distance(apply: Callable, params_0: Params, params_t: Params, inputs: Inputs) -> Number:
     """Returns S = 1 - <K_t, K_0> / (|K_t| |K_0|) of the tangent kernels: 0 in the lazy limit.
 
-    Between two times of training it is the kernel's velocity; see `kernel_velocity`.
-
     Source: Fort et al., 2020 (arXiv 2010.15110), section 3.
     """
     return 1 - cosine(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
-
-
-def kernel_velocity(
-    apply: Callable, params_before: Params, params_t: Params, inputs: Inputs, elapsed: float
-) -> Number:
-    """Returns the distance of the kernel from an earlier one, by the time between the two.
-
-    Source: Fort et al., 2020, section 3; `elapsed` is in epochs there.
-    """
-    return kernel_distance(apply, params_before, params_t, inputs) / elapsed
 
 
 def kernel_alignment(apply: Callable, params_0: Params, params_t: Params, inputs: Inputs) -> Number:
@@ -242,10 +230,10 @@ def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
 def activation_change(
     activations: Callable, params_0: Params, params_t: Params, inputs: Inputs
 ) -> dict[str, Number]:
-    """Returns the root mean square of what each ReLU's output, and the network's, changed by.
+    """Returns the root mean square change of each ReLU's output and of the network's.
 
-    The coordinate check compares it over widths: where features are learned at any width alike, it
-    does not depend on the width; in the lazy limit it falls with it.
+    The coordinate check compares it over widths: it does not depend on the width where features
+    are learned at any width, and falls with the width in the lazy limit.
 
     Args:
         activations: of a `Model`: `(params, x) -> (outputs, {layer: [n, ...]})`.
@@ -254,7 +242,7 @@ def activation_change(
         inputs: the sub-sample.
 
     Returns:
-        Numbers by the layer's path; those of the network's outputs as "outputs".
+        Numbers by the layer's path, and "outputs" for the network's outputs.
 
     Source: Yang et al., Tensor Programs V, 2022 (arXiv 2203.03466), appendix D.1.
     """
@@ -266,15 +254,16 @@ def activation_change(
 
 @_check_arrays
 def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[str, Number]:
-    """Returns how W^T W of each dense layer and its average gradient outer product correlate.
+    """Returns the correlation of W^T W and the average gradient outer product, by layer.
 
-    The neural feature ansatz has them proportional in networks that learned features. Pearson's
-    correlation of the two matrices' entries, by layer; a convolution's inputs are its windows.
+    Pearson's correlation of the two matrices' entries for each dense layer; a convolution's inputs
+    are its windows. By the neural feature ansatz they are proportional in networks that learned
+    features.
 
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), for the
-    ansatz. Their code (github.com/aradha/agop_feature_learning, ansatz_verification) takes the mean
-    out of both matrices, too. For convolutions it compares what is compared here; for dense layers
-    W_t - W_0 in place of W, with the square root of the outer product.
+    ansatz. Their code (github.com/aradha/agop_feature_learning, ansatz_verification) also subtracts
+    the means. It compares the same matrices for convolutions, but for dense layers W_t - W_0 in
+    place of W, with the square root of the outer product.
 
     Raises:
         InputError: no dense layer or convolution is found in the network.
@@ -294,17 +283,16 @@ def _correlation(weight: Float[Array, "k f"], outer_product: Float[Array, "k k"]
 @_check_arrays
 @jax.default_matmul_precision("highest")
 def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
-    """Returns D_LR: how far the last layer's features are from the least that its outputs need.
+    """Returns D_LR, the distance of the last features from the fewest that the outputs need.
 
-    1 - CKA(K, P) with K the kernel of the features that the last dense layer sees, and P the
-    projection onto the span of the centred outputs: 0 where the features are the learned functions
-    and no more, each as large (neural collapse), near 1 in the lazy limit. No comparison with the
-    start.
+    1 - CKA(K, P) with K the kernel of the last dense layer's inputs, and P the projection onto the
+    span of the centred outputs: 0 where the features are exactly the learned functions, all of one
+    size (neural collapse), near 1 in the lazy limit. It is no comparison with the start.
 
     Source: Nam et al., 2024 (arXiv 2410.04264), definition 1: 1 - CKA(T, a 1 1^T + b P), with T the
     operator of the features, P the projection onto the span of the outputs, and a, b > 0; CKA
-    leaves the constant out. Theirs are the outputs as they are, here less their means: the same
-    where the constant lies in their span, or orthogonal to it. Known to us by accounts of it alone.
+    removes the constant. Outputs are centred here and not there: the same where the constant lies
+    in their span, or orthogonal to it. Known to us from secondary accounts only.
     """
     features = losses.floats(kernels.last_layer_inputs(apply, params_t, inputs))
     basis, sizes, _ = jnp.linalg.svd(_centred(apply(params_t, inputs)), full_matrices=False)
@@ -315,7 +303,7 @@ def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Numb
 @_check_arrays
 @jax.default_matmul_precision("highest")
 def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
-    """Returns the effective rank of the centred features that the last dense layer sees.
+    """Returns the effective rank of the last dense layer's centred inputs.
 
     exp(-sum_i p_i log p_i) with p_i the singular values over their sum: from 1 to the number of
     features.
@@ -331,9 +319,8 @@ def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
 def _singular_values(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
     """Returns the singular values of a few long rows.
 
-    Those of the triangle of their modified Gram-Schmidt process, which is as stable as by
-    reflections. LAPACK's threads, which wait for each other at each of the long columns, take a
-    hundred times as long on cores that do other work too.
+    By the triangle of the modified Gram-Schmidt process, as stable as by reflections. LAPACK's
+    threads wait for each other at each column, a hundred times as long on busy cores.
     """
     count = len(rows)
 
@@ -362,7 +349,7 @@ MEASURES: dict[str, Callable] = {
     "effective_rank": lambda apply, p0, pt, x, y: effective_rank(apply, pt, x),
 }
 
-# Those that are functions of the kernels at the start and now, and of the targets.
+# The measures that are functions of the kernels at the start and now, and of the targets.
 OF_KERNELS: dict[str, Callable] = {
     "kernel_distance": lambda k0, kt, y: 1 - cosine(kt, k0),
     "kernel_alignment": lambda k0, kt, y: centred_alignment(kt, k0),
@@ -408,11 +395,11 @@ def measure(
         params_0: at the start.
         params_t: now.
         inputs: the sub-sample.
-        targets: rows [n, ...], the classes' numbers, integers [n], or, of one output, numbers [n].
-        kernels_known: tangent kernels of the sub-sample at the start and now, where they are known.
+        targets: rows [n, ...], class numbers, integers [n], or, of one output, numbers [n].
+        kernels_known: tangent kernels of the sub-sample at the start and now, where known.
 
     Returns:
-        Numbers by name; those of layers as "weight_movement/Conv_0".
+        Numbers by name; a layer's are "weight_movement/Conv_0".
 
     Raises:
         InputError: a name is not one of these, or an array is not accepted.
