@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from lsa_jax import data, models, training
-from lsa_jax.data._image_set import ImageSet
+from lsa_jax.data import ImageSet
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.training import growth, measures, steps

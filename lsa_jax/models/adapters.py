@@ -183,7 +183,7 @@ def from_flax_linen(module: Any) -> Model:
 
     Raises:
         InputError: no instance of a module, or, when drawn or run: the network has collections
-            beside "params", fails on the inputs, or returns no outputs [n, c].
+            other than "params", fails on the inputs, or returns no outputs [n, c].
     """
     linen = _library("flax.linen", "flax")
     accepted = "an instance of a flax.linen module, such as Net(), that turns [n, ...] into [n, c]"
