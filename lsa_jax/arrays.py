@@ -128,8 +128,8 @@ def random_key(name: str, key: Any, axes: str = "") -> Key[Array, "..."]:
     more = f", or jax.random.split of one for [{axes}]"
     accepted = _KEYS + (more if axes not in ("", "...") else "")
     if not isinstance(key, jax.Array | np.ndarray):
-        told = " ".join(repr(key).split())
-        raise InputError(f"{name} is {told:.80}; accepted: {accepted}")
+        shown = " ".join(repr(key).split())
+        raise InputError(f"{name} is {shown:.80}; accepted: {accepted}")
     dtype = key.dtype
     if not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         if dtype != np.uint32 or not key.ndim or key.shape[-1] != 2:
@@ -143,7 +143,7 @@ def random_key(name: str, key: Any, axes: str = "") -> Key[Array, "..."]:
 
 
 def _as_array(name: str, value: Any) -> Array | np.ndarray:
-    """Returns what numpy or jax make of a value."""
+    """Converts a value to a numpy or jax array."""
     if isinstance(value, jax.Array):
         if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
             raise InputError(f"{name} is a key of jax.random; accepted: an array of real numbers")
@@ -281,9 +281,9 @@ def call_errors(function: str, *some: Any) -> Iterator[None]:
         raise  # not of the inputs' form
     except Exception as error:
         forms = " and ".join(f"{x.dtype} of shape {x.shape}" for x in some)
-        told = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise InputError(
-            f"{function} of {forms} raises {type(error).__name__}: {told:.200}; accepted: inputs "
+            f"{function} of {forms} raises {type(error).__name__}: {reason:.200}; accepted: inputs "
             "that it takes"
         ) from error
 

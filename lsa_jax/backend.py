@@ -1,8 +1,8 @@
-"""Which kind of processor programs are built for: the one place that asks JAX for it.
+"""The kind of processor that programs are built for.
 
-What a program looks like may depend on it (a loop that fits a CPU's cache, a batch that fills an
-accelerator), so it is asked while programs are traced and compiled. `built_for` answers with a
-machine that is not there, for programs that are lowered or compiled ahead of time.
+Programs may depend on it (a loop that fits a CPU's cache, a batch that fills an accelerator), so it
+is looked up while they are traced and compiled. `built_for` sets another machine, for programs that
+are lowered or compiled ahead of time.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from jax.sharding import SingleDeviceSharding
 
 from lsa_jax.checks import one_of, require
 
-# As `lax.platform_dependent` names them; JAX's backend of either maker's GPUs is "gpu".
+# Names in `lax.platform_dependent`; JAX's backend of either maker's GPUs is "gpu".
 _NAMES = {"cpu": ("cpu",), "gpu": ("cuda", "rocm"), "tpu": ("tpu",)}
 
 
@@ -31,7 +31,7 @@ class _Machine(NamedTuple):
 # JAX keeps what it has traced for each value of this, so programs of two platforms never mix.
 _BUILT_FOR = jax.make_user_context(None)
 
-# What takes note of programs instead of running them, in a dry run.
+# The recorder that notes programs instead of running them, in a dry run.
 _DRY_RUN: contextvars.ContextVar[Any] = contextvars.ContextVar("dry_run", default=None)
 
 
@@ -44,7 +44,7 @@ def platform() -> str:
 def memory() -> float | None:
     """Returns the bytes of an accelerator that JAX may use; None on CPUs, which share the host's.
 
-    It is what the device has, not what is left of it now: a choice by it is the same in every run.
+    The total, not the free memory, so that choices by it are the same in every run.
     """
     machine = _BUILT_FOR.value
     if machine is not None:
@@ -64,23 +64,23 @@ def is_elsewhere() -> bool:
 
 
 def is_this(names: tuple[str, ...]) -> bool:
-    """Whether these platforms of a `lax.platform_dependent` include the one that is built for."""
+    """Whether these platforms of a `lax.platform_dependent` include the current one."""
     return not {platform(), *_NAMES.get(platform(), ())}.isdisjoint(names)
 
 
 def device_count() -> int:
-    """Returns how many devices there are, those of all processes together."""
+    """Returns the number of devices of all processes together."""
     machine = _BUILT_FOR.value
     return jax.device_count() if machine is None else machine.count
 
 
 def devices() -> list[jax.Device]:
-    """Returns all devices; in a dry run as many CPU devices as the machine has of its own."""
+    """Returns all devices; in a dry run CPU devices in the number of the machine's own."""
     return jax.devices()[: device_count()]
 
 
 def form(array: Any) -> jax.ShapeDtypeStruct:
-    """Returns an array's shape and type, on a device of the machine that programs are built for."""
+    """Returns an array's shape and type, on a device of the current machine."""
     machine = _BUILT_FOR.value
     device = machine and machine.device
     sharding = None if device is None else SingleDeviceSharding(device)
@@ -91,13 +91,13 @@ def form(array: Any) -> jax.ShapeDtypeStruct:
 def built_for(
     name: str, memory: float | None = None, count: int = 1, device: Any = None
 ) -> Iterator[None]:
-    """Has all that is traced within it built for a kind of processor, whatever is there.
+    """Builds everything traced within it for a kind of processor.
 
     Args:
         name: "cpu", "gpu" or "tpu".
-        memory: bytes of one device; None where nothing is to depend on it.
+        memory: bytes of one device; None where nothing may depend on it.
         count: devices.
-        device: for which kernels' tiles are compiled, of a topology; None takes the default one.
+        device: of a topology, for which kernels' tiles are compiled; None takes the default one.
 
     Raises:
         InputError: there is no such kind.
@@ -108,13 +108,13 @@ def built_for(
 
 
 def dry_run() -> Any:
-    """Returns what takes note of programs instead of running them; None where they are run."""
+    """Returns the recorder of a dry run; None where programs are run."""
     return _DRY_RUN.get()
 
 
 @contextlib.contextmanager
 def noted_by(recorder: Any) -> Iterator[None]:
-    """Has mapped functions, kernels' matrices and their solutions noted, and not computed.
+    """Notes mapped functions, kernels' matrices and their solutions instead of computing them.
 
     Args:
         recorder: a `preflight.dry_run.DryRun`.
@@ -127,7 +127,7 @@ def noted_by(recorder: Any) -> Iterator[None]:
 
 
 def shapes_only(make: Callable[[], Any]) -> Any:
-    """Returns what a function makes; in a dry run zeros of the same shapes, without the work."""
+    """Returns a function's result; in a dry run zeros of the same shapes, without the work."""
     if dry_run() is None:
         return make()
     return jax.tree.map(lambda a: np.zeros(a.shape, a.dtype), jax.eval_shape(make))
@@ -138,8 +138,8 @@ def hollow(array: Any, lead: tuple[int, ...] = (), start: int = 0) -> Any:
 
     Args:
         array: or its shape and type, or a number.
-        lead: sizes of axes that come first, in the place of the array's own.
-        start: how many of the array's own axes they take the place of.
+        lead: sizes of the first axes.
+        start: number of the array's own first axes that they replace.
     """
     array = array if hasattr(array, "dtype") else np.asarray(array)
     shape = (*lead, *array.shape[start:])
@@ -149,7 +149,7 @@ def hollow(array: Any, lead: tuple[int, ...] = (), start: int = 0) -> Any:
 
 
 def for_each(make: Callable[[Any], Any], values: Iterable[Any]) -> dict[Any, Any]:
-    """Returns what a function makes of each value; in a dry run the first one's is everyone's.
+    """Returns a function's result for each value; in a dry run the first one's for all.
 
     Args:
         make: of one value, such as a seed, on which no shape depends.
@@ -163,7 +163,7 @@ def for_each(make: Callable[[Any], Any], values: Iterable[Any]) -> dict[Any, Any
 
 
 def each(segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
-    """Returns segments of work one by one; in a dry run those of a length stand for each other."""
+    """Yields segments of work; in a dry run one segment of each length."""
     recorder = dry_run()
     return iter(segments) if recorder is None else recorder.each(segments, lengths)
 
@@ -171,8 +171,8 @@ def each(segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
 def count_flops(function: Callable, *forms: Any) -> float | None:
     """Returns the operations of a function, as XLA counts them before it optimises.
 
-    They are counted on the program for a CPU: the clients of GPUs and TPUs do not count, and so a
-    choice that depends on the count is the same on all of them.
+    Counted on the program for a CPU: the clients of GPUs and TPUs do not count, and choices that
+    depend on the count are the same on all of them.
 
     Args:
         function: of arrays.
@@ -183,7 +183,7 @@ def count_flops(function: Callable, *forms: Any) -> float | None:
     """
     try:
         counting = jax.local_devices(backend="cpu")[0]
-    except RuntimeError:  # JAX's word for a backend that was not asked for
+    except RuntimeError:  # the CPU backend is not available
         return None
     with built_for("cpu"), jax.default_device(counting):
         counted = jax.jit(function).lower(*forms).cost_analysis()
@@ -191,10 +191,10 @@ def count_flops(function: Callable, *forms: Any) -> float | None:
 
 
 def bytes_for_gradient(function: Callable, *forms: Any) -> int:
-    """Returns the bytes that a function keeps for its derivative: an upper bound of what XLA keeps.
+    """Returns the bytes that a function keeps for its derivative, an upper bound for XLA's.
 
     Args:
-        function: of arrays, that can be differentiated in the first one.
+        function: of arrays, differentiable in the first one.
         forms: its arguments, or their shapes.
     """
 
@@ -207,8 +207,7 @@ def bytes_for_gradient(function: Callable, *forms: Any) -> int:
 def bytes_one_by_one(function: Callable, *forms: Any) -> int:
     """Returns the bytes of arrays that live together when a function's operations run one by one.
 
-    That is how a call outside of `jax.jit` goes; what operations take beside their results is not
-    counted.
+    That is a call outside of `jax.jit`; workspace of the operations is not counted.
 
     Args:
         function: of arrays.
@@ -218,7 +217,7 @@ def bytes_one_by_one(function: Callable, *forms: Any) -> int:
 
 
 def _most_alive(program: Any) -> int:
-    """Returns the most bytes of arrays that live together in a program as jax traces it."""
+    """Returns the most bytes of arrays that live together in a traced program."""
     last = {name: at for at, step in enumerate(program.eqns) for name in map(id, step.invars)}
     last |= dict.fromkeys(map(id, program.outvars), len(program.eqns))
     alive = {id(one): size_in_bytes(one.aval) for one in program.invars + program.constvars}
@@ -233,5 +232,5 @@ def _most_alive(program: Any) -> int:
 
 
 def size_in_bytes(tree: Any) -> int:
-    """Returns what a tree of arrays, or of their shapes, takes."""
+    """Returns the bytes of a tree of arrays, or of their shapes."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -1,4 +1,4 @@
-"""What an argument or a setting accepts, and the one line that refuses what it does not.
+"""Checks of arguments and settings: accepted values, and errors of one line.
 
 Nothing here imports jax, so that a mistake in a configuration costs a fraction of a second.
 """
@@ -14,9 +14,10 @@ _LARGEST = 2**31 - 1
 
 
 class Kind(NamedTuple):
-    """What a setting accepts: `accepts(value)` says yes or no, `accepted` says it in words.
+    """The accepted values of a setting.
 
-    `type` is what an override on the command line is read as.
+    `accepts(value)` decides, `accepted` describes them for messages, and `type` parses an override
+    on the command line.
     """
 
     accepts: Callable[[Any], bool]
@@ -81,7 +82,7 @@ def text() -> Kind:
 
 
 def tuple_of(kind: Kind, *, empty: bool = True) -> Kind:
-    """Accepts tuples whose members are all of `kind`; `empty` says whether there may be none."""
+    """Accepts tuples whose members are all of `kind`; the empty one where `empty`."""
 
     def accepts(value: Any) -> bool:
         if not isinstance(value, tuple) or not (value or empty):
@@ -93,7 +94,7 @@ def tuple_of(kind: Kind, *, empty: bool = True) -> Kind:
 
 
 def optional(kind: Kind) -> Kind:
-    """Accepts None beside what `kind` accepts."""
+    """Accepts None, and the values of `kind`."""
     return Kind(lambda v: v is None or kind.accepts(v), f"None or {kind.accepted}", kind.type)
 
 
@@ -101,13 +102,13 @@ def require(name: str, value: Any, kind: Kind) -> None:
     """Raises unless `value` is of this kind.
 
     Raises:
-        InputError: one line with the argument's name, its value and what is accepted.
+        InputError: one line with the argument's name, its value and the accepted values.
     """
     if not kind.accepts(value):
         raise InputError(f"{name} is {_in_a_line(value)}; accepted: {kind.accepted}")
 
 
 def _in_a_line(value: Any) -> str:
-    """Returns what a value is in one line: of an array its shape, not its entries."""
+    """Returns a value in one line; the shape of an array, not its entries."""
     shape = getattr(value, "shape", ())
     return f"an array of shape {shape}" if shape else " ".join(repr(value).split())

@@ -26,9 +26,9 @@ from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.reporting.runs import Runs
 from lsa_jax.reporting.write import mean_and_spread
-from lsa_jax.training.measure_checks import check_alone
+from lsa_jax.training.measures import check_alone
 
-# Of all, the numbers whose cost does not depend on what layers the network has.
+# The measures whose cost does not depend on the kinds of layers.
 MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment", "weight_movement")
 _WARMUP = 0.1  # of all steps
 # A network is trained to the end, on few examples as well.
@@ -36,11 +36,11 @@ _LEAST_STEPS, _LEAST_EPOCHS = 2000, 40
 
 
 class Diagnosis(NamedTuple):
-    """What a network and its kernels reached.
+    """Results of a network and of its kernels.
 
     Attributes:
-        rows: one a learner and seed: `test_accuracy`; of the network also `train_accuracy` and the
-            measures of how far it went from its start.
+        rows: one a learner and seed: `test_accuracy`; for the network also `train_accuracy` and the
+            measures of its distance from its start.
         verdict: lazy or rich, with its numbers.
     """
 
@@ -83,7 +83,7 @@ def diagnose(
     ridge: float = 1e-3,
     measured_examples: int = 128,
 ) -> Diagnosis:
-    """Tells whether a network learns features of some data, or only fits a kernel.
+    """Decides whether a network learns features of some data, or only fits a kernel.
 
     It trains the network, and fits exact ridge regressions with its finite NTK at the start and
     after training, and with its infinite-width kernel where there is one. Kernels take O(n^2 c P)
@@ -95,11 +95,11 @@ def diagnose(
         train: examples with one-hot targets.
         test: likewise.
         key: draws initial parameters and the order of examples; None is `jax.random.key(0)`.
-        params: pairs (at the start, trained) of networks that are there already: nothing is
-            trained, and each pair is a seed.
+        params: pairs (at the start, trained) of existing networks: nothing is trained, and each
+            pair is a seed.
         kernel: `(x1, x2=None) -> [n1, n2]` at infinite width, such as `model.ntk`.
-        seeds: how many networks are trained; of one, test examples alone decide, and the verdict
-            says so.
+        seeds: number of networks to train; with one, only test examples decide, and the verdict
+            mentions it.
         epochs: passes over the training examples; None: as many as 2,000 steps take, and at least
             40. A network that has fewer than 99 % of its training examples right after them is rich
             or undecided.

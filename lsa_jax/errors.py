@@ -1,60 +1,60 @@
-"""What can be wrong with a run, apart from bugs, and how other processes hear of it."""
+"""Errors and warnings of runs, apart from bugs."""
 
-# Exit status of a command that was given what it does not accept.
+# Exit status of a command with bad input.
 BAD_INPUT = 2
 
-# How the line on missing data begins, by which a reproduction tells it from other mistakes.
+# The beginning of the line on missing data, by which a reproduction recognises it.
 MISSING_DATA = "missing data: "
 
 
 class InputError(ValueError):
-    """A mistake in what the user gave: a flag, a setting, a file.
+    """A mistake in the user's input: a flag, a setting, a file.
 
-    The message is one line that names the field or file, the value received and what is accepted.
-    The launch scripts print it and exit with status 2, before anything has been written.
+    The message is one line with the field or file, the value and the accepted values. The launch
+    scripts print it and exit with status 2, before anything has been written.
     """
 
 
 class MissingDataError(InputError):
-    """A data set is not where it was looked for: not there at all, rather than damaged.
+    """A data set is missing, rather than damaged.
 
-    A reproduction of a whole paper leaves out what needs it, and goes on.
+    A reproduction of a whole paper skips the experiments that need it.
     """
 
 
 class StorageError(InputError):
     """A disk is full or failing, or a folder cannot be written.
 
-    What was whole there before still is, and the same command goes on from it.
+    Complete files stay, and the same command continues from them.
     """
 
 
 class DamageWarning(UserWarning):
-    """What is on disk is not what was written there, and the run goes on without it."""
+    """A file on disk is damaged, and the run goes on without it."""
 
 
 class MixedVersionsWarning(UserWarning):
-    """A sweep goes on with other versions of packages than it was begun with."""
+    """A sweep continues with other versions of packages."""
 
 
 class MixedDevicesWarning(UserWarning):
-    """A sweep goes on with devices of another kind than it was begun with."""
+    """A sweep continues with devices of another kind."""
 
 
 class MixedDataWarning(UserWarning):
-    """A sweep goes on with other data than it was begun with."""
+    """A sweep continues with other data."""
 
 
 class NumericalError(ArithmeticError):
-    """A computation left the numbers that it can be trusted on (overflow, singular matrix).
+    """A computation failed numerically (overflow, singular matrix).
 
-    The message says where (step, condition number) and what to change. A sweep records the run as
-    failed and goes on with the others.
+    The message has the place (step, condition number) and advice. A sweep records the run as failed
+    and continues with the others.
     """
 
 
 class ReportedError(InputError):
-    """An `InputError` that all processes of a command have found, and the first of them reports."""
+    """An `InputError` of all processes of a command, which only the first reports."""
 
 
 class ElsewhereError(RuntimeError):

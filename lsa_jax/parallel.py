@@ -1,12 +1,11 @@
-"""Many replicas, or one large batch, on all the devices there are.
+"""Placement of work on devices: many replicas, or one large batch, on all of them.
 
-The only module that knows how a function is mapped over devices (`MAP`). A *layout* says how the
-work of a training loop lies on them: `ReplicaLayout` gives each device its share of independent
-runs, `BatchLayout` gives each its share of every batch of one run. Both offer the same few
-functions, so the loop is written once.
+Functions are mapped over devices only here (`MAP`). A *layout* places the work of a training loop:
+`ReplicaLayout` gives each device a share of independent runs, `BatchLayout` a share of every batch
+of one run. Both have the same methods, so the loop is written once.
 
-Where several processes work together (see `processes`), each of them holds and maps the arrays of
-its own devices, and `gather` brings the same numpy arrays to all of them.
+Where several processes work together (see `processes`), each holds and maps the arrays of its own
+devices, and `gather` returns the same numpy arrays in all of them.
 """
 
 import functools
@@ -44,10 +43,9 @@ def _put(tree: Tree, device: jax.Device) -> Tree:
 
 
 def _copy_to_each(tree: Tree, devices: Sequence[jax.Device]) -> Tree:
-    """Returns the tree with a leading axis of devices, a copy lying on each.
+    """Returns the tree with a leading axis of devices, a copy on each.
 
-    Each goes straight to its device: all of them on the first one, on the way, would take there as
-    many times the data's memory as there are devices.
+    Each copy goes straight to its device, so that the first one never holds all of them.
     """
     if backend.dry_run() is not None:
         return jax.tree.map(lambda a: backend.hollow(a, (len(devices),)), tree)
@@ -64,9 +62,9 @@ def map_devices(
     """Compiles a function of one device's arrays into one of [devices, ...], one entry on each.
 
     Args:
-        function: of trees of arrays, of which it may reduce some over `axis_name`.
+        function: of trees of arrays; may reduce over `axis_name`.
         devices: on which it runs.
-        axis_name: what the function calls them together.
+        axis_name: of the devices, in the function.
         donate: the first argument's memory may be used for the result.
     """
     if (recorder := backend.dry_run()) is not None:
@@ -86,7 +84,7 @@ def map_devices(
         return compiled
 
     def call(*arguments: Any) -> Any:
-        """Takes and returns what lies on this process's devices, as `pmap` does."""
+        """Takes and returns arrays of this process's devices, as `pmap` does."""
         everywhere = multihost_utils.host_local_array_to_global_array(arguments, mesh, spec)
         return multihost_utils.global_array_to_host_local_array(compiled(*everywhere), mesh, spec)
 
@@ -94,9 +92,9 @@ def map_devices(
 
 
 def kept_programs(make: Callable) -> Callable:
-    """Keeps the last 16 results of a function that makes mapped functions, or layouts for them.
+    """Caches the last 16 results of a function that makes mapped functions or layouts.
 
-    None of a dry run, in which mapped functions give zeros, and devices may be of other machines.
+    Not in a dry run, in which mapped functions return zeros and devices may be of other machines.
     """
     kept = functools.lru_cache(maxsize=16)(make)
 
@@ -108,10 +106,7 @@ def kept_programs(make: Callable) -> Callable:
 
 
 def compile_function(function: Callable) -> Callable:
-    """Compiles a function for one device; in a dry run it is noted, and gives zeros.
-
-    For what is heavy and not mapped by a layout.
-    """
+    """Compiles a heavy function for one device; in a dry run it is noted and returns zeros."""
     if backend.dry_run() is None:
         return jax.jit(function)
     mapped = map_devices(function, backend.devices()[:1])
@@ -124,7 +119,7 @@ def compile_function(function: Callable) -> Callable:
 
 
 def split_devices(tree: Tree) -> list[Tree]:
-    """Returns what lies on each device, [1, ...], of [devices, ...] that a mapped function gave."""
+    """Splits a mapped function's result [devices, ...] into each device's part [1, ...]."""
 
     def parts(array: jax.Array) -> list[jax.Array]:
         shards = sorted(array.addressable_shards, key=lambda shard: shard.index[0].start or 0)
@@ -135,7 +130,7 @@ def split_devices(tree: Tree) -> list[Tree]:
 
 
 def join_devices(entries: Sequence[Tree], devices: Sequence[jax.Device]) -> Tree:
-    """Makes [devices, ...] for a mapped function of what lies on each, [1, ...]; nothing moves."""
+    """Joins each device's part [1, ...] to [devices, ...] for a mapped function; nothing moves."""
     sharding = NamedSharding(Mesh(np.array(devices), ("devices",)), PartitionSpec("devices"))
 
     def join(*parts: jax.Array) -> jax.Array:
@@ -146,14 +141,13 @@ def join_devices(entries: Sequence[Tree], devices: Sequence[jax.Device]) -> Tree
 
 
 def in_one_kernel(function: Callable) -> Callable:
-    """Makes a function, called within a larger program, one kernel on CPUs; elsewhere nothing.
+    """Compiles a function within a larger program as one kernel on CPUs; elsewhere unchanged.
 
-    For loops whose steps are a few products of matrices with vectors. XLA's CPU executor hands
-    every operation to whichever thread is free, so that with several devices in a process each step
-    waits for what lies in the caches of other cores. A kernel has one thread, and no products of
-    matrices with matrices.
+    For loops whose steps are a few products of matrices with vectors. XLA's CPU executor gives
+    every operation to any free thread, so that with several devices in a process each step waits
+    for the caches of other cores. A kernel has one thread, and no products of two matrices.
     """
-    # On other processors XLA chooses other kernels for products; there it is not known to work.
+    # On other processors XLA chooses other kernels for products; not known to work there.
     if not backend.is_cpu() or platform.machine() not in ("x86_64", "AMD64"):
         return function
     inner = jax.jit(function)
@@ -165,16 +159,16 @@ def in_one_kernel(function: Callable) -> Callable:
 
 
 def replicas_at_once(num_replicas: int) -> int:
-    """Returns how many replicas to hand to a `ReplicaLayout` where more are waiting.
+    """Returns the number of replicas for one `ReplicaLayout` where more are waiting.
 
-    All of them on an accelerator. On CPUs one a device: replicas run one after the other there, so
-    that more would gain nothing, and a program of one can be used for any number of replicas.
+    All of them on an accelerator. On CPUs one a device: replicas run one after the other there, and
+    a program of one serves any number of replicas.
     """
     return min(num_replicas, backend.device_count()) if backend.is_cpu() else num_replicas
 
 
 class ReplicaLayout:
-    """Independent runs of the same program, dealt out over the devices.
+    """Independent runs of the same program, spread over the devices.
 
     Within a device the replicas run side by side (`vmap`) on an accelerator and one after the other
     on a CPU, where one replica already fills the cores and its working set stays in cache. So on
@@ -184,7 +178,7 @@ class ReplicaLayout:
     num_parts = 1  # of a batch
 
     def __init__(self, num_replicas: int, devices: Sequence[jax.Device] | None = None) -> None:
-        """Lays `num_replicas` out over `devices` (default: all there are), or fewer if few do."""
+        """Spreads `num_replicas` over `devices` (default: all), or fewer where these suffice."""
         self.num_replicas = num_replicas
         devices = list(devices or backend.devices())
         self._group = processes.group_of(devices)
@@ -192,7 +186,7 @@ class ReplicaLayout:
         self._own = processes.own(devices)[: self._share]
         self.device_kinds = [device.device_kind for device in self._own] * self._group.size
         self._per_device = math.ceil(self._share / len(self._own))
-        # None is one by one: a `vmap` over one replica would cost a third of the time.
+        # None is one by one: a `vmap` over one replica takes a third longer.
         self._at_once = None if backend.is_cpu() else self._per_device
 
     def spread(self, tree: Tree) -> Tree:
@@ -209,11 +203,11 @@ class ReplicaLayout:
         return join_devices(shares, self._own)
 
     def share(self, tree: Tree) -> Tree:
-        """Copies what all replicas read (data) to every device."""
+        """Copies arrays that all replicas read (data) to every device."""
         return _copy_to_each(tree, self._own)
 
     def gather(self, tree: Tree) -> Tree:
-        """Turns what `spread` made, or a mapped function returned, into numpy [replicas, ...]."""
+        """Turns results of `spread` or of a mapped function into numpy [replicas, ...]."""
 
         def in_order(found: np.ndarray) -> np.ndarray:
             """Turns [processes, devices, replicas a device, ...] into [replicas, ...]."""
@@ -248,12 +242,12 @@ class ReplicaLayout:
 
 
 class BatchLayout:
-    """One run whose every batch is dealt out over the devices; gradients are added up."""
+    """One run whose batches are split over the devices; gradients are added up."""
 
     num_replicas = 1
 
     def __init__(self, batch_size: int, devices: Sequence[jax.Device] | None = None) -> None:
-        """Splits batches over `devices` (default: all there are).
+        """Splits batches over `devices` (default: all).
 
         Raises:
             InputError: the batch cannot be split evenly.
@@ -273,7 +267,7 @@ class BatchLayout:
         return self.share(jax.tree.map(lambda a: a[0], tree))
 
     def share(self, tree: Tree) -> Tree:
-        """Copies what the run reads (data) to every device."""
+        """Copies arrays that the run reads (data) to every device."""
         return _copy_to_each(tree, processes.own(self._devices))
 
     def gather(self, tree: Tree) -> Tree:

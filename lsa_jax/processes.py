@@ -1,8 +1,8 @@
-"""How the processes of one command (`--distributed`) agree, and exchange arrays.
+"""Agreement and exchange of arrays among the processes of one command (`--distributed`).
 
-All processes run the same program on the same arguments: each takes its share of the work, and what
-they find goes to all of them, so that every one takes the same turns. Only the first, process 0,
-writes and prints. What it alone can know (what is on disk), it tells the others.
+All processes run the same program on the same arguments. Each does its share of the work and gets
+the results of all, so that all take the same branches. Only the first, process 0, writes and
+prints; it sends the others whatever it reads from disk.
 """
 
 import collections
@@ -21,7 +21,7 @@ from lsa_jax.errors import ElsewhereError, InputError, NumericalError, ReportedE
 Tree = TypeVar("Tree")
 Value = TypeVar("Value")
 
-# Messages are filled up to a multiple of this many bytes: every length is compiled once.
+# Messages are padded to a multiple of this many bytes: every length is compiled once.
 _MESSAGE = 4096
 
 
@@ -34,14 +34,14 @@ class _Failure(NamedTuple):
 
 
 class ProcessGroup(NamedTuple):
-    """The processes that work together, as one of them sees it.
+    """Processes that work together, and the number of this one.
 
-    All its methods must be called by all of them, in the same order; in a group of one they do
-    nothing beyond calling the function.
+    All of them must call every method, in the same order; in a group of one, methods only call the
+    function.
 
     Attributes:
-        index: which of them this process is, from 0.
-        size: how many they are.
+        index: of this process, from 0.
+        size: number of processes.
     """
 
     index: int
@@ -53,7 +53,7 @@ class ProcessGroup(NamedTuple):
         return self.index == 0
 
     def gather(self, tree: Tree) -> Tree:
-        """Returns every process's arrays, stacked by process, to all of them.
+        """Returns the arrays of all processes, stacked by process, in each of them.
 
         Args:
             tree: arrays, of the same shapes and types in every process.
@@ -64,7 +64,7 @@ class ProcessGroup(NamedTuple):
         leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, tree))
         if self.size == 1 or not leaves:
             return jax.tree.unflatten(structure, [leaf[None] for leaf in leaves])
-        # As bytes: one exchange for all arrays, and no type is narrowed on the way.
+        # As bytes: one exchange for all arrays, and types stay.
         parts = [np.ascontiguousarray(leaf).reshape(-1).view(np.uint8) for leaf in leaves]
         rows = multihost_utils.process_allgather(np.concatenate(parts))
         stops = np.cumsum([len(part) for part in parts])
@@ -75,13 +75,13 @@ class ProcessGroup(NamedTuple):
         return jax.tree.unflatten(structure, gathered)
 
     def gather_devices(self, tree: Tree) -> Tree:
-        """Returns what lies on the devices of every process, by process, to all of them.
+        """Returns the arrays on the devices of all processes, by process, in each of them.
 
-        Devices exchange it among themselves; it comes to the host once, to stay there.
+        Devices exchange them among themselves; they are copied to the host once.
 
         Args:
-            tree: arrays [devices, ...] as a mapped function returns them, an entry on each of as
-                many devices in every process; numpy arrays of that shape are gathered as such.
+            tree: arrays [devices, ...] as a mapped function returns them, on equally many devices
+                in every process; numpy arrays of that shape are gathered as such.
 
         Returns:
             The same bits as numpy arrays [processes, devices, ...].
@@ -89,7 +89,7 @@ class ProcessGroup(NamedTuple):
         leaves, structure = jax.tree.flatten(tree)
         if self.size == 1 or not all(isinstance(leaf, jax.Array) for leaf in leaves):
             return self.gather(tree)
-        # One after the other: a device holds no more than one of them whole.
+        # One by one, so that a device holds only one of them whole.
         return jax.tree.unflatten(structure, [self._gather_array(leaf) for leaf in leaves])
 
     def _gather_array(self, array: jax.Array) -> np.ndarray:
@@ -103,10 +103,10 @@ class ProcessGroup(NamedTuple):
         return found.reshape(self.size, len(shards), *array.shape[1:])
 
     def add_up(self, array: np.ndarray) -> np.ndarray:
-        """Returns the sum of every process's array of float64, the same bits to all of them.
+        """Returns the sum of the processes' arrays of float64, the same bits in all of them.
 
-        Each adds up one part, in the order of processes; so twice the array's bytes go from and to
-        each, however many they are, and nothing is narrowed to what a device can add.
+        Each process adds up one part on its host, in the order of processes: twice the array's
+        bytes go from and to each, for any number of processes, and sums stay in float64.
         """
         if self.size == 1:
             return array
@@ -134,7 +134,7 @@ class ProcessGroup(NamedTuple):
         """
         value, error = _attempt(function)
         if self.size > 1:
-            # Pickle is for messages among processes of one command; nothing else is ever read so.
+            # Only messages among processes of one command are pickled.
             mine = b"" if error is None else pickle.dumps(_describe(error, self.index))
             if messages := self._exchange(mine):
                 self._raise_first(pickle.loads(messages[0]), error)
@@ -143,18 +143,18 @@ class ProcessGroup(NamedTuple):
         return value
 
     def in_any(self, value: bool) -> bool:
-        """Says whether a value is true in one of the processes."""
+        """Whether a value is true in one of the processes."""
         return bool(self.gather(np.array(value)).any())
 
     def on_first(self, function: Callable[[], Value]) -> Value | None:
-        """Calls a function in the first process alone; the others get None, or its error."""
+        """Calls a function in the first process only; the others get None, or its error."""
         return self.in_each(function if self.is_first else lambda: None)
 
     def from_first(self, function: Callable[[], Value]) -> Value:
-        """Calls a function in the first process alone; all get what it returns, or its error.
+        """Calls a function in the first process only; all get its result, or its error.
 
         Args:
-            function: returns what pickle can take: numbers, numpy arrays, tuples and tables.
+            function: returns an object for pickle: numbers, numpy arrays, tuples and tables.
         """
         value = self.on_first(function)
         if self.size == 1:
@@ -165,7 +165,7 @@ class ProcessGroup(NamedTuple):
         return value if self.is_first else pickle.loads(np.asarray(sent).tobytes())
 
     def _exchange(self, content: bytes) -> list[bytes]:
-        """Returns what processes have to say, if they have, to all of them, filled up with 0s."""
+        """Returns the messages of all processes that have one, padded with zeros, in each."""
         sizes = self.gather(np.int32(-(-len(content) // _MESSAGE)))
         if not sizes.any():
             return []
@@ -173,7 +173,7 @@ class ProcessGroup(NamedTuple):
         return [row.tobytes() for row, size in zip(rows, sizes, strict=True) if size]
 
     def _raise_first(self, first: _Failure, mine: Exception | None) -> NoReturn:
-        """Raises the failure of the first process that failed, in each process as suits it."""
+        """Raises the failure of the first process that failed, in a form for each process."""
         if first.kind is not None:
             reported = issubclass(first.kind, InputError) and not self.is_first
             raise (ReportedError if reported else first.kind)(first.message) from mine
@@ -186,7 +186,7 @@ ALONE = ProcessGroup(0, 1)
 
 
 def _counterparts(devices: Sequence[jax.Device], num_processes: int) -> np.ndarray:
-    """Returns these devices of this process and those in their places in the others, in order."""
+    """Returns these devices of this process and their counterparts in the others, in order."""
     places = [jax.local_devices().index(device) for device in devices]
     local = [
         [device for device in jax.devices() if device.process_index == process]
@@ -197,7 +197,7 @@ def _counterparts(devices: Sequence[jax.Device], num_processes: int) -> np.ndarr
 
 @functools.lru_cache(maxsize=8)
 def _brought(sharding: NamedSharding) -> Callable[[jax.Array], jax.Array]:
-    """Returns what brings an array where it is to lie: one program for each shape."""
+    """Returns a program that moves an array to a sharding, compiled once a shape."""
     return jax.jit(lambda array: array, out_shardings=sharding)
 
 
@@ -225,10 +225,10 @@ def everyone() -> ProcessGroup:
 
 
 def group_of(devices: Sequence[jax.Device]) -> ProcessGroup:
-    """Returns the processes whose devices these are: this one alone, or all.
+    """Returns the processes of these devices: this one, or all.
 
     Raises:
-        InputError: they are of some processes but not of all, or not as many of each.
+        InputError: they are of some processes but not of all, or of unequal numbers.
     """
     counts = collections.Counter(device.process_index for device in devices)
     if set(counts) == {jax.process_index()}:
@@ -242,5 +242,5 @@ def group_of(devices: Sequence[jax.Device]) -> ProcessGroup:
 
 
 def own(devices: Sequence[jax.Device]) -> list[jax.Device]:
-    """Returns those of the devices that belong to this process."""
+    """Returns the devices that belong to this process."""
     return [device for device in devices if device.process_index == jax.process_index()]

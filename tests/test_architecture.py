@@ -104,7 +104,7 @@ def test_no_room_imports_what_is_private_to_another():
 def test_what_is_private_to_another_room_is_named(copy):
     imports = {
         "losses": "from lsa_jax.data import _pictures",
-        "lag": "from lsa_jax.data._pictures import photographs",
+        "steps": "from lsa_jax.data._pictures import photographs",
         "growth": "from lsa_jax.sweep.points import _point_id",
         "loop": "import lsa_jax.data._pictures",
     }

@@ -1,4 +1,4 @@
-"""What networks and kernels learn from: samplers, image data sets, tasks and backgrounds.
+"""Data: image data sets, tasks and backgrounds.
 
 From a published data set to composed training images:
 

@@ -1,18 +1,22 @@
-"""Reads the file formats of the published image data sets, and checks what they hold.
+"""Readers of the published image formats, and the data set made of their files.
 
-Every reader takes the contents of a file, with its path for messages, and returns images as uint8
-[n, height, width, channels] beside integer labels [n].
+Every reader takes the contents of a file, and its path for messages, and returns images as uint8
+[n, height, width, channels] and integer labels [n].
 """
 
 import gzip
+import hashlib
 import io
 import tarfile
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Integer, UInt8
 
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.data.downloads import CONTENTS_MD5
 from lsa_jax.errors import InputError, MissingDataError
 
 CIFAR10_SHAPE = (3, 32, 32)
@@ -21,8 +25,64 @@ _IDX_MAGIC = {1: 0x801, 3: 0x803}  # unsigned bytes in an array of 1 or 3 axes
 _DAMAGE = (tarfile.TarError, EOFError, OSError, zlib.error)
 
 
+class ImageSet(NamedTuple):
+    """An image data set with its training and test examples.
+
+    Attributes:
+        train: inputs float32 [n, height, width, channels] in [0, 1]; targets int32 [n], the class.
+        test: likewise.
+        class_names: one a class; targets count from 0 in this order.
+    """
+
+    train: Dataset
+    test: Dataset
+    class_names: tuple[str, ...]
+
+
+class SourceFile(NamedTuple):
+    """One file of a data set.
+
+    Attributes:
+        path: of the file.
+        as_published: whether its contents, without compression, are the published ones; None
+            without a published checksum.
+    """
+
+    path: Path
+    as_published: bool | None
+
+
+def compare(path: Path, name: str, contents: bytes) -> SourceFile:
+    """Compares a file's contents with those published under a name of `CONTENTS_MD5`."""
+    digest = hashlib.md5(contents, usedforsecurity=False).hexdigest()
+    return SourceFile(path, digest == CONTENTS_MD5[name])
+
+
+def from_bytes(images: UInt8[np.ndarray, "n h w c"], labels: Integer[np.ndarray, " n"]) -> Dataset:
+    """Returns images of bytes as pixels in [0, 1], without further normalisation."""
+    inputs = images.astype(np.float32, order="C")
+    inputs /= 255
+    return Dataset(inputs, labels.astype(np.int32))
+
+
+def split_every_fifth(
+    inputs: np.ndarray, labels: Integer[np.ndarray, " n"]
+) -> tuple[Dataset, Dataset]:
+    """Splits examples without a test set, in the same way on every machine.
+
+    With the examples sorted by class, the first of every five is a test example. So a class gives a
+    fifth of its examples to the test set, to within one.
+
+    Returns:
+        training and test examples, each in their original order.
+    """
+    test = np.zeros(len(labels), bool)
+    test[np.argsort(labels, kind="stable")[::5]] = True
+    return Dataset(inputs[~test], labels[~test]), Dataset(inputs[test], labels[test])
+
+
 def read_bytes(path: Path) -> bytes:
-    """Returns what a file holds.
+    """Returns a file's contents.
 
     Raises:
         MissingDataError: it does not exist.
@@ -37,7 +97,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_unpacked(path: Path) -> bytes:
-    """Returns what a file holds, decompressed where its name ends in .gz.
+    """Returns a file's contents, decompressed where its name ends in .gz.
 
     Raises:
         InputError: it cannot be read, or is not gzip, or ends too early.
@@ -52,7 +112,7 @@ def read_unpacked(path: Path) -> bytes:
 
 
 def read_tar_members(path: Path, names: tuple[str, ...]) -> dict[str, bytes]:
-    """Returns the named files of a tar.gz archive, whichever folder of it they lie in.
+    """Returns the named files of a tar.gz archive, from any folder in it.
 
     Raises:
         InputError: it cannot be read, is damaged, or lacks one of the files.
@@ -94,7 +154,7 @@ def read_idx(contents: bytes, path: Path, *, num_axes: int) -> UInt8[np.ndarray,
     them big-endian 32-bit integers, then the bytes in row-major order.
 
     Args:
-        contents: what the file holds, decompressed.
+        contents: of the file, decompressed.
         path: named in messages.
         num_axes: 3 for images, 1 for labels.
 
@@ -155,7 +215,7 @@ def read_svhn(
         InputError: not a MATLAB file, X or y is missing or of another shape, or a label is not a
             digit.
     """
-    import scipy.io  # here, since it takes as long to import as everything else of this package
+    import scipy.io  # here, because it takes as long to import as the rest of this package
 
     try:
         variables = scipy.io.loadmat(io.BytesIO(contents), variable_names=["X", "y"])

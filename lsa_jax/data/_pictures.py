@@ -1,18 +1,36 @@
-"""Pictures (JPEG, PNG and so on) in folders and archives, decoded upright on several threads."""
+"""Pictures (JPEG, PNG and so on) in folders and archives, decoded upright on several threads.
 
+Photographs for backgrounds, any folder of classes, and tiny ImageNet.
+"""
+
+import contextlib
 import functools
+import hashlib
 import io
+import itertools
+import os
 import warnings
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 from PIL import Image, ImageOps
 
-from lsa_jax.data import resizing
-from lsa_jax.data._file_trees import FileTree, counted, folder_tree
+from lsa_jax.data import downloads, resizing
+from lsa_jax.data._folders import (
+    Classes,
+    FileTree,
+    counted,
+    folder_tree,
+    layout,
+    suffix,
+    suffixes,
+    zip_tree,
+)
+from lsa_jax.data._image_files import ImageSet, SourceFile, compare, read_bytes, split_every_fifth
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
 
 _GREY = ("1", "L", "LA")
@@ -20,7 +38,7 @@ _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
 
 
 class PictureWarning(UserWarning):
-    """Pictures were read, but not from all files, or some are both trained and tested on."""
+    """Files were left out, or some pictures are both trained and tested on."""
 
 
 def warn(directory: Path, remarks: list[str]) -> None:
@@ -40,13 +58,13 @@ def left_out(tree: FileTree) -> list[str]:
 
 
 def once(tree: FileTree, names: list[str]) -> list[str]:
-    """Returns names of pictures without further links to one that came before."""
+    """Returns names of pictures without further links to the same file."""
     first = {tree.numbers.get(name, name): name for name in reversed(names)}
     return [name for name in names if first[tree.numbers.get(name, name)] == name]
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Returns a picture as its EXIF orientation asks for, on white where it is transparent."""
+    """Returns a picture turned by its EXIF orientation, on white where it is transparent."""
     grey = image.mode in _GREY
     image = ImageOps.exif_transpose(image)
     if "transparency" in image.info or image.mode in ("LA", "PA", "RGBA"):
@@ -63,7 +81,7 @@ def _decode(tree: FileTree, name: str, prepare: Callable[[Image.Image], np.ndarr
             mode = image.mode
             pixels = prepare(image) if mode in _GREY + _COLOUR else None
     except Exception as error:  # damaged files raise errors of every kind from inside Pillow
-        reason = type(error).__name__  # Pillow's own words name a buffer in memory
+        reason = type(error).__name__  # Pillow's own message names a buffer in memory
         raise InputError(f"{tree.path(name)} cannot be read as a picture ({reason})") from None
     if pixels is None:
         raise InputError(f"{tree.path(name)} has pixels of kind {mode}; expected 8 bits a channel")
@@ -102,7 +120,7 @@ def decode(
 
     Args:
         tree: where the pictures are.
-        names: which, in order; at least one.
+        names: of the pictures, in order; at least one.
         prepare: turns an opened picture into an array [h, w] or [h, w, c] with pixels to 255.
 
     Raises:
@@ -148,14 +166,14 @@ def photographs(
     """Returns the pictures below a folder as colour squares with pixels in [0, 1].
 
     Each is made upright and square, and resized by a bilinear filter that averages where it
-    shrinks; one that has the size already is not altered. Sorted by path, each file once, whatever
-    links lead to it. Transparent pixels are on white.
+    shrinks; a square of that size is not altered. Sorted by path, each file once, even where
+    several links lead to it. Transparent pixels are on white.
 
     Args:
         directory: folder of pictures, at any depth.
         size: side of the squares, in pixels.
-        synset: WordNet ids (n00017222 and so on); takes just the pictures in folders of these
-            names directly below `directory`, as ImageNet has them. None takes every picture.
+        synset: WordNet ids (n00017222 and so on); takes only the pictures in folders of these
+            names directly below `directory`, as in ImageNet. None takes every picture.
         fit: "crop" takes the largest square at a picture's centre, "pad" adds black on both sides,
             "squash" changes its proportions.
 
@@ -163,7 +181,7 @@ def photographs(
         InputError: no such folder, no picture in it, or one that cannot be read.
 
     Warns:
-        PictureWarning: files were left out that may be pictures, with their number.
+        PictureWarning: files that may be pictures were left out, with their number.
     """
     resizing.check(size, fit)
     tree = folder_tree(Path(directory).expanduser())
@@ -177,8 +195,172 @@ def photographs(
         names = [name for name in names if name.split("/")[0] in synset]
     if not names:
         raise InputError(
-            f"{directory} holds no pictures of the {len(synset)} classes that are wanted; expected "
+            f"{directory} holds no pictures of the {len(synset)} classes of the synset; expected "
             f"folders such as {min(synset)}"
         )
     warn(directory, left_out(tree))
     return decode(tree, once(tree, names), functools.partial(_photograph, size=size, fit=fit))
+
+
+# --- data sets ----------------------------------------------------------------------------------
+
+_TINY = "tiny-imagenet-200"
+_TINY_PER_CLASS = {"train": 500, "val": 50}
+
+
+def _names(classes: Classes) -> list[str]:
+    return list(itertools.chain.from_iterable(classes.values()))
+
+
+def _labels(classes: Classes) -> Integer[np.ndarray, " n"]:
+    counts = [len(names) for names in classes.values()]
+    return np.repeat(np.arange(len(classes), dtype=np.int32), counts)
+
+
+def _tiny_lines(tree: FileTree, name: str) -> list[list[str]]:
+    """Returns the words of each line of one of tiny ImageNet's text files."""
+    if name not in tree.names:
+        raise InputError(f"{tree.path(name)} does not exist; expected in tiny ImageNet")
+    return [line.split() for line in tree.read(name).decode(errors="replace").splitlines()]
+
+
+def _tiny_classes(tree: FileTree) -> tuple[Classes, Classes]:
+    """Returns the training and the validation pictures of tiny ImageNet."""
+    annotations = "val/val_annotations.txt"
+    ids = sorted(words[0] for words in _tiny_lines(tree, "wnids.txt") if words)
+    class_of = {words[0]: words[1] for words in _tiny_lines(tree, annotations) if len(words) > 1}
+    train: Classes = {wnid: [] for wnid in ids}
+    val: Classes = {wnid: [] for wnid in ids}
+    for name in tree.pictures("train"):
+        wnid = name.split("/")[1]
+        if wnid not in train:
+            raise InputError(f"{tree.path(name)} is of a class that wnids.txt does not list")
+        train[wnid].append(name)
+    for name in tree.pictures("val"):
+        wnid = class_of.get(name.rsplit("/", 1)[-1])
+        if wnid not in val:
+            raise InputError(f"{tree.path(name)} has no class of wnids.txt in {annotations}")
+        val[wnid].append(name)
+    # Unpacked archives have no checksum: a count shows whether unpacking was interrupted.
+    for part, classes in (("train", train), ("val", val)):
+        for wnid, names in classes.items():
+            if len(names) != _TINY_PER_CLASS[part]:
+                raise InputError(
+                    f"{tree.path(part)} holds {len(names)} pictures of class {wnid}; "
+                    f"expected {_TINY_PER_CLASS[part]}"
+                )
+    return train, val
+
+
+def read_tiny_imagenet(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
+    """Reads tiny ImageNet from its folder or its zip archive.
+
+    The test set is its validation part, because the labels of its test part are not published.
+    Classes are named, and ordered, by their WordNet numbers.
+
+    Raises:
+        InputError: a file is missing or damaged, or a class has another number of pictures than
+            published.
+    """
+    (place,) = downloads.require("tiny_imagenet", data_dir)
+    if place.is_dir():
+        tree, file = folder_tree(place), SourceFile(place, None)
+    else:
+        contents = read_bytes(place)
+        tree = zip_tree(contents, place, _TINY)
+        file = compare(place, place.name, contents)
+    splits, classes = [], {}
+    for classes in _tiny_classes(tree):
+        names = _names(classes)
+        inputs = decode(tree, names, in_colour)
+        if inputs.shape[1:3] != (64, 64):
+            size = f"{inputs.shape[2]} x {inputs.shape[1]}"
+            raise InputError(f"{tree.path(names[0])} has {size} pixels; expected 64 x 64")
+        splits.append(Dataset(inputs, _labels(classes)))
+    return ImageSet(*splits, tuple(classes)), [file]
+
+
+def _each_once(tree: FileTree, classes: Classes, part: str, owners: dict) -> tuple[Classes, int]:
+    """Returns the pictures of a split, each once, and the number of further links to them.
+
+    Args:
+        tree: where the pictures are.
+        classes: their names by class.
+        part: of the split, for messages.
+        owners: filled with the split, the class and the name of every file.
+
+    Raises:
+        InputError: links in two classes or splits lead to one file.
+    """
+    kept: Classes = {}
+    links = 0
+    for class_name, names in classes.items():
+        kept[class_name] = once(tree, names)
+        links += len(names) - len(kept[class_name])
+        for name in kept[class_name]:
+            place = (part, class_name)
+            owner, first = owners.setdefault(tree.numbers.get(name, name), (place, name))
+            if owner != place:
+                kinds = "splits" if owner[1] == class_name else "classes"
+                raise InputError(
+                    f"{tree.path(first)} and {tree.path(name)} are one file in two {kinds}; "
+                    "accepted: each picture in one"
+                )
+    return kept, links
+
+
+def _copies(train: Dataset, test: Dataset) -> list[str]:
+    """Returns a remark on test pictures with the same pixels as a training picture."""
+    digests = {hashlib.sha1(row.tobytes()).digest() for row in train.inputs}
+    copies = sum(hashlib.sha1(row.tobytes()).digest() in digests for row in test.inputs)
+    of_all = f"{copies} of {len(test.inputs)} test pictures"
+    return [f"{of_all} are copies of training pictures"] if copies else []
+
+
+def read_folder(directory: Path, size: int | None = None, fit: str = "crop") -> ImageSet:
+    """Reads a directory of pictures, one folder a class.
+
+    Divided by `_folders.layout`; `split_every_fifth` takes the test examples where there are no
+    splits. Classes are ordered by name. One channel where all pictures are grey, else three.
+
+    Args:
+        directory: of the pictures.
+        size: side of squares to make of them; None: all pictures must have one size.
+        fit: how pictures become square; see `resizing.resize`.
+
+    Raises:
+        InputError: there are fewer than two classes, they differ between train and test, a picture
+            is in two of them, or cannot be read, or has another size than the first.
+
+    Warns:
+        PictureWarning: one line on files left out, and on test pictures that are copies of
+            training pictures.
+    """
+    tree = folder_tree(directory)
+    found = layout(tree)
+    owners: dict = {}
+    train, links = _each_once(tree, found.train, "train", owners)
+    test, further = _each_once(tree, found.test or {}, "test", owners)
+    names = _names(train) + _names(test)
+    # Together, so that both splits have the same size and channels.
+    inputs = decode(tree, names) if size is None else decode_squares(tree, names, size, fit)
+    labels, count = _labels(train), len(_names(train))
+    if found.test is None:
+        splits = split_every_fifth(inputs, labels)
+    else:
+        splits = Dataset(inputs[:count], labels), Dataset(inputs[count:], _labels(test))
+    remarks = [*left_out(tree), *found.remarks, *_copies(*splits)]
+    if links + further:
+        remarks.append(f"{links + further} further links to the same pictures left out")
+    warn(directory, remarks)
+    return ImageSet(*splits, tuple(train))
+
+
+def holds_classes(directory: Path) -> bool:
+    """Whether two folders in a folder hold pictures, as folders of classes do."""
+    known = suffixes()
+    holding = 0
+    for folder in downloads.folders(directory):
+        with contextlib.suppress(OSError), os.scandir(directory / folder) as entries:
+            holding += any(suffix(entry.name) in known for entry in entries)
+    return holding > 1

@@ -1,9 +1,9 @@
-"""Images on noisy backgrounds: where an image goes, and what lies behind it.
+"""Images pasted at random places on noisy backgrounds.
 
 Karp et al. (NeurIPS 2021), section 6; thesis, appendix B.3. An image of side a is pasted on a
-background of side b. What is drawn for an example is a function of a key and the example's own
-number alone: not of the batch it is in, of its place there, nor of the number of devices. It is
-also the same at every noise level, which only scales what was drawn.
+background of side b. Draws for an example are a function of a key and of the example's own number:
+they depend neither on its batch, nor its place there, nor the number of devices. The noise level
+only scales the draws.
 """
 
 import functools
@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Integer, Key
 
 from lsa_jax.arrays import random_key, real_array
-from lsa_jax.checks import integer, require
+from lsa_jax.checks import integer, one_of, require
 from lsa_jax.data.dataset import in_32_bits
 from lsa_jax.errors import InputError
 
@@ -26,18 +26,18 @@ BACKGROUNDS = ("gaussian", "photographs", "distractors", "none")
 
 @dataclass(frozen=True)
 class Composition:
-    """How images and backgrounds are put together; hashable, so that jit can take it as static.
+    """Settings of images on backgrounds; hashable, so that jit can take it as static.
 
     Attributes:
         image_size: a, side of the image in pixels.
         background_size: b, side of the background.
-        placement: where the image's top left pixel goes. "random_location": uniform over the
+        placement: of the image's top left pixel. "random_location": uniform over the
             (b - a + 1)^2 positions; "random_corner": uniform over the four corners;
             "fixed_corner": the bottom right corner.
         background: "gaussian": independent N(0, noise^2) for each pixel and channel;
             "photographs": one of the pool, times noise; "distractors": a grid of 2 x 2 images of
             the pool, times noise, of which the image takes one corner; "none": black.
-        fresh: whether placement and background (and noise on the image) are drawn anew every
+        fresh: whether placement and background (and noise on the image) are drawn again every
             epoch, or once for each example.
         transparent: whether the background shows where the image is black.
 
@@ -58,12 +58,8 @@ class Composition:
         require("background_size", b, integer(1))
         if b < a:
             raise InputError(f"image_size is {a}; accepted: at most background_size, which is {b}")
-        if self.placement not in PLACEMENTS:
-            raise InputError(f"placement is {self.placement!r}; accepted: {', '.join(PLACEMENTS)}")
-        if self.background not in BACKGROUNDS:
-            raise InputError(
-                f"background is {self.background!r}; accepted: {', '.join(BACKGROUNDS)}"
-            )
+        require("placement", self.placement, one_of(*PLACEMENTS))
+        require("background", self.background, one_of(*BACKGROUNDS))
         if self.background == "distractors" and b != 2 * a:
             raise InputError(
                 f"background_size is {b}; accepted for distractors: {2 * a}, two images of {a}"
@@ -76,7 +72,7 @@ class Composition:
 
     @property
     def pool_size(self) -> int | None:
-        """Side of the images that backgrounds are drawn from; None where there is no pool."""
+        """Side of the images in the pool; None without a pool."""
         return {"photographs": self.background_size, "distractors": self.image_size}.get(
             self.background
         )
@@ -89,7 +85,7 @@ def _paste(
     behind: Float[Array, "b b c"],
     black: Bool[Array, "a a c"],
 ) -> Float[Array, "b b c"]:
-    """Draws the image's place, and puts it there; `black` may let the background through."""
+    """Pastes an image at a drawn place; the background may show through where it is black."""
     span = composition.background_size - composition.image_size
     match composition.placement:
         case "random_location":
@@ -166,7 +162,7 @@ def _check_shapes(
 
 
 def _whole(name: str, value: Any, axes: str) -> Integer[Array | np.ndarray, "..."]:
-    """Returns an argument as whole numbers, which draws are functions of."""
+    """Returns an argument as integers."""
     array = real_array(name, value, axes)
     if not jnp.issubdtype(array.dtype, jnp.integer):
         raise InputError(f"{name} holds {array.dtype}; accepted: whole numbers")
@@ -191,25 +187,25 @@ def compose(
 
     Args:
         composition: sizes, placement, kind of background, fixed or fresh.
-        key: of the data set and split; typed, of the default generator, whose draws do not depend
-            on how examples are batched.
+        key: of the data set and split; of the default generator, whose draws do not depend on how
+            examples are batched.
         images: pixels in [0, 1].
-        index: each example's number in its split; what is drawn for it depends on the key, this
-            number and, if fresh, the epoch alone.
+        index: each example's number in its split; its draws depend only on the key, this number
+            and, if fresh, the epoch.
         epoch: counts passes over the data; matters only to fresh compositions.
         noise: standard deviation of a Gaussian background, or the intensity, in [0, 1], that
             multiplies photographs and distractors.
         image_noise: standard deviation of Gaussian noise added to the image itself. Nothing is
             drawn where it is the number 0.
-        pool: what backgrounds are drawn from, with replacement: photographs [m, b, b, c] or
+        pool: images to draw backgrounds from, with replacement: photographs [m, b, b, c] or
             distractors [m, a, a, c]; None for other backgrounds.
 
     Returns:
         float32 images of side b.
 
     Raises:
-        InputError: images or pool do not have the shape that the composition asks for, another
-            array is not accepted, or the key is of a generator whose draws depend on the batch.
+        InputError: images or pool do not have the composition's shape, another array is not
+            accepted, or the key is of a generator whose draws depend on the batch.
     """
     images = real_array("images", images, "n h w c")
     pool = None if pool is None else real_array("pool", pool, "m h w c")

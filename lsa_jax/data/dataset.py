@@ -1,4 +1,4 @@
-"""The one shape in which data travels: inputs beside targets."""
+"""Data sets as pairs of inputs and targets, and their checks."""
 
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ class Dataset(NamedTuple):
 
     Attributes:
         inputs: [n, ...]; images are [n, height, width, channels] with pixels in [0, 1].
-        targets: [n, classes] one-hot rows, the classes' numbers as integers [n], signs or numbers
-            [n], or [n, outputs].
+        targets: one-hot rows [n, classes], class numbers as integers [n], signs or numbers [n], or
+            [n, outputs].
     """
 
     inputs: Shaped[Array | np.ndarray, "n ..."]
@@ -33,10 +33,10 @@ def checked_dataset(name: str, data: Any) -> Dataset:
         data: inputs and targets.
 
     Raises:
-        InputError: an array is not accepted, has entries that are not finite, or the two are not as
-            many.
+        InputError: an array is not accepted, has entries that are not finite, or the two differ in
+            length.
     """
-    is_real = backend.dry_run() is None  # zeros stand for the data of a dry run
+    is_real = backend.dry_run() is None  # a dry run has zeros in place of data
     if not isinstance(data, Dataset):
         raise InputError(
             f"{name} is a {type(data).__name__}; accepted: data.Dataset(inputs, targets), or a "
@@ -48,7 +48,7 @@ def checked_dataset(name: str, data: Any) -> Dataset:
     )
     if len(inputs) != len(targets):
         raise InputError(
-            f"{name} has {len(inputs)} inputs and {len(targets)} targets; accepted: as many"
+            f"{name} has {len(inputs)} inputs and {len(targets)} targets; accepted: equally many"
         )
     warn_channels_first(f"{name}.inputs", inputs.shape[1:])
     return Dataset(inputs, targets)
@@ -58,8 +58,7 @@ def best_constant_accuracy(targets: Any) -> float:
     """Returns the accuracy of the best constant answer: the share of the largest class.
 
     Args:
-        targets: of the test examples: one-hot rows [n, c], the classes' numbers or signs, [n] or
-            [n, 1].
+        targets: of the test examples: one-hot rows [n, c], class numbers or signs, [n] or [n, 1].
     """
     labels = np.asarray(targets)
     labels = labels.argmax(axis=1) if labels.ndim == 2 and labels.shape[1] > 1 else labels
@@ -67,7 +66,7 @@ def best_constant_accuracy(targets: Any) -> float:
 
 
 def in_32_bits(name: str, array: Shaped[Array | np.ndarray, "..."]) -> Array | np.ndarray:
-    """Returns an array, unless it has whole numbers that jax would cut off without a word."""
+    """Returns an array as 32 bits; raises InputError where jax would silently truncate integers."""
     to = jax.dtypes.canonicalize_dtype(array.dtype)
     if to == array.dtype or backend.dry_run() is not None or not jnp.issubdtype(to, jnp.integer):
         return array

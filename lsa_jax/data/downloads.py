@@ -1,7 +1,7 @@
-"""Where the published data sets come from, where their files lie on disk, and their checksums.
+"""The published data sets: their addresses, places on disk, and checksums.
 
 A data folder holds every data set in its usual layout, so that files fetched by hand or by another
-program are found too. The folder of downloads is laid out in the same way.
+program are found too. The folder of downloads has the same layout.
 """
 
 import difflib
@@ -22,11 +22,11 @@ class Download(NamedTuple):
     """One published file.
 
     Attributes:
-        url: where it is published.
-        checksum: of what `url` serves, as "algorithm:digest".
-        place: where it is put, below the data folder.
-        also: other places below the data folder that hold the same, unpacked or in the layout of
-            other programs; they are looked at first.
+        url: of the published file.
+        checksum: of that file, as "algorithm:digest".
+        place: below the data folder.
+        also: other places below the data folder with the same contents, unpacked or in the layout
+            of other programs; they are searched first.
     """
 
     url: str
@@ -36,7 +36,7 @@ class Download(NamedTuple):
 
 
 def _mnist(name: str, sha256: str) -> Download:
-    # The mirror that the data set's own page names; the page itself no longer serves the files.
+    # The mirror named by the data set's own page, which no longer serves the files.
     return Download(
         f"https://storage.googleapis.com/cvdf-datasets/mnist/{name}.gz",
         f"sha256:{sha256}",
@@ -93,8 +93,7 @@ DOWNLOADS: dict[str, tuple[Download, ...]] = {
     ),
 }
 
-# MD5 of the published contents, without compression: an archive that was packed again is the same
-# data.
+# MD5 of the published contents, without compression: a repacked archive holds the same data.
 CONTENTS_MD5 = {
     "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
     "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
@@ -116,7 +115,7 @@ def find(download: Download, data_dir: Path) -> Path | None:
     """Returns the place in the data folder that holds a published file, or None.
 
     Raises:
-        InputError: whether it is there cannot be read.
+        InputError: a place cannot be read.
     """
     for place in (*download.also, download.place):
         try:
@@ -141,7 +140,7 @@ def folders(directory: Path) -> list[str]:
 
 
 def did_you_mean(name: str, directory: Path) -> str:
-    """Returns which folder was meant by a name that a data folder lacks; "" where none is near."""
+    """Returns a suggestion for a folder that does not exist; "" without a similar one."""
     if (meant := _above(directory, lambda parent: (parent / name).is_dir())) is not None:
         return f"the data folder points into {meant / name}; accepted: --data_dir={meant}"
     known = {folder.casefold(): folder for folder in folders(directory)}
@@ -156,7 +155,7 @@ def _above(directory: Path, holds: Callable[[Path], bool]) -> Path | None:
 
 
 def _instead(name: str, download: Download, data_dir: Path) -> str:
-    """Returns which data folder was meant by one that points into a data set, as a phrase."""
+    """Returns a suggestion where a data folder points into a data set, or ""."""
     if (meant := _above(data_dir, lambda parent: find(download, parent) is not None)) is not None:
         return f"{meant} has it: accepted: --data_dir={meant}; else "
     folder, _, file = download.place.rpartition("/")
@@ -170,7 +169,7 @@ def require(name: str, data_dir: Path) -> list[Path]:
 
     Raises:
         MissingDataError: one is missing; the message names the expected path and how to fetch it.
-        InputError: whether one is there cannot be read.
+        InputError: a place cannot be read.
     """
     places = []
     for download in DOWNLOADS[name]:
@@ -186,14 +185,12 @@ def require(name: str, data_dir: Path) -> list[Path]:
 
 
 def fetch(name: str, data_dir: Path) -> None:
-    """Downloads what is missing of a data set, and checks it, into its usual layout.
+    """Downloads missing files of a data set into its usual layout, and checks them.
 
-    A file appears only when it is complete and has the published checksum; what is there is left
-    alone.
+    A file appears only when it is complete and has the published checksum; existing files stay.
 
     Raises:
-        InputError: the folder cannot be written to, the download fails, or what it brings has
-            another checksum.
+        InputError: the folder cannot be written to, the download fails, or has another checksum.
     """
     for download in DOWNLOADS.get(name, ()):
         if find(download, data_dir) is not None:
@@ -207,7 +204,7 @@ def fetch(name: str, data_dir: Path) -> None:
                 path=target.parent,
                 progressbar=sys.stderr.isatty(),
             )
-            target.chmod(0o644)  # pooch's temporary files are their owner's alone
+            target.chmod(0o644)  # only the owner can read pooch's temporary files
         except (OSError, ValueError) as error:
             # Network errors of requests are OSErrors; a wrong checksum is a ValueError.
             reason = " ".join(str(error).split())
@@ -217,7 +214,7 @@ def fetch(name: str, data_dir: Path) -> None:
 
 
 def default_data_dir() -> Path | None:
-    """Returns the folder that the environment variable LSA_DATA_DIR names, or None."""
+    """Returns the folder named by the environment variable LSA_DATA_DIR, or None."""
     given = os.environ.get(DATA_DIR_VARIABLE)
     return Path(os.path.expandvars(given)).expanduser() if given else None
 

@@ -3,7 +3,7 @@
     image_set = load("mnist", Path("data"))
     image_set.train.inputs  # [60000, 28, 28, 1], pixels in [0, 1]
 
-Where each is looked for below the data folder:
+Places below the data folder:
 
     digits         nowhere: comes with scikit-learn
     stars          nowhere: drawn
@@ -23,9 +23,20 @@ from pathlib import Path
 import numpy as np
 
 from lsa_jax.data import _image_files, downloads, resizing, stand_ins, stars
-from lsa_jax.data._image_set import ImageSet, SourceFile, compare, from_bytes, split_every_fifth
-from lsa_jax.data._picture_sets import holds_classes, read_folder, read_tiny_imagenet
-from lsa_jax.data._pictures import PictureWarning, photographs
+from lsa_jax.data._image_files import (
+    ImageSet,
+    SourceFile,
+    compare,
+    from_bytes,
+    split_every_fifth,
+)
+from lsa_jax.data._pictures import (
+    PictureWarning,
+    holds_classes,
+    photographs,
+    read_folder,
+    read_tiny_imagenet,
+)
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError, MissingDataError
 
@@ -52,7 +63,7 @@ class ChecksumWarning(UserWarning):
 
 def _read_digits(data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
     del data_dir  # they come with scikit-learn
-    from sklearn.datasets import load_digits  # here: a second of import that no other set needs
+    from sklearn.datasets import load_digits  # here: it takes a second to import
 
     bundled = load_digits()
     inputs = (bundled.images[..., None] / 16).astype(np.float32)
@@ -124,14 +135,14 @@ NAMES = tuple(_READERS)
 
 
 def read(name: str, data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
-    """Reads a published data set from a data folder, and says which files are as published.
+    """Reads a published data set from a data folder, and compares checksums of its files.
 
     Args:
         name: one of `NAMES`.
         data_dir: folder of data sets; nothing is downloaded into it.
 
     Raises:
-        InputError: a file is missing or damaged; one line that names it and what was expected.
+        InputError: a file is missing or damaged; one line with its name and the expectation.
     """
     return _READERS[name](Path(data_dir))
 
@@ -139,28 +150,27 @@ def read(name: str, data_dir: Path) -> tuple[ImageSet, list[SourceFile]]:
 def load_folder(
     name: str, data_dir: Path | None = None, *, size: int | None = None, fit: str = "crop"
 ) -> ImageSet:
-    """Loads a folder of classes, whatever its name: `load` takes a published one for that set.
+    """Loads a folder of classes, even if a published data set has the same name.
 
     Recognised are NAME/CLASS/*, NAME/train/CLASS/* with NAME/test/CLASS/*, and NAME/CLASS/train/*
-    with NAME/CLASS/test/*, with splits in other usual spellings too; a validation split is the test
-    set where there is no other, and else left out. Pictures are what Pillow can read, upright by
-    their EXIF orientation, the first frame of an animation, transparent pixels on white; pictures
-    in folders below a class are of that class. Hidden files are left out.
+    with NAME/CLASS/test/*, also with other usual names of splits; a validation split is the test
+    set where there is no other, and else left out. Pictures are all files that Pillow can read,
+    upright by their EXIF orientation, the first frame of an animation, transparent pixels on white;
+    pictures in folders below a class belong to that class. Hidden files are left out.
 
     Args:
         name: of a folder below the data folder.
-        data_dir: the data folder; None means the one that LSA_DATA_DIR names.
-        size: side of the squares that pictures are made, in pixels; None takes pictures as they
-            are, which then have to be of one size.
-        fit: how pictures become square, with `size`: "crop", "pad" or "squash"; see `resize`.
+        data_dir: the data folder; None means LSA_DATA_DIR.
+        size: side of squares to make of the pictures, in pixels; None: all must have one size.
+        fit: way of making squares, with `size`: "crop", "pad" or "squash"; see `resize`.
 
     Raises:
         MissingDataError: there is no such folder.
-        InputError: it is damaged, holds no two classes of images, or one image in two classes.
+        InputError: it is damaged, holds fewer than two classes, or one image in two classes.
 
     Warns:
-        PictureWarning: one line that counts all that was left out, and test images that are copies
-            of training images.
+        PictureWarning: one line that counts files left out, and test images that are copies of
+            training images.
     """
     if size is not None:
         resizing.check(size, fit)
@@ -180,10 +190,10 @@ def _unknown(name: str, missing: str) -> MissingDataError:
 
 
 def _folder(name: str, directory: Path) -> Path:
-    """Returns the folder of a name, which may be written in another Unicode form on the disk.
+    """Returns the folder of a name, which may have another Unicode form on the disk.
 
     Raises:
-        MissingDataError: there is none; names the nearest, or the data folder that was meant.
+        MissingDataError: there is none; suggests the nearest name, or the right data folder.
     """
     if (directory / name).is_dir():
         return directory / name
@@ -209,17 +219,17 @@ def load(name: str, data_dir: Path | None = None) -> ImageSet:
     """Loads an image data set.
 
     Inputs are float32 [n, height, width, channels] in [0, 1], not normalised further; targets are
-    int32 [n], the number of the class. Splits are the published ones, but for those of `digits`
-    (1,437 and 360) and of a folder without train and test, which `split_every_fifth` makes.
+    class numbers, int32 [n]. Splits are the published ones; those of `digits` (1,437 and 360) and
+    of a folder without train and test are made by `split_every_fifth`.
 
     Args:
         name: one of `NAMES`, "stars", or the name of a folder of classes below the data folder.
         data_dir: folder of data sets in their usual layouts; nothing is ever downloaded into it.
-            None means the folder that LSA_DATA_DIR names; where that is not set, the user's cache,
-            into which missing files are downloaded.
+            None means LSA_DATA_DIR; where that is not set, the user's cache, into which missing
+            files are downloaded.
 
     Raises:
-        InputError: a file is missing or damaged; one line that names it and what was expected.
+        InputError: a file is missing or damaged; one line with its name and the expectation.
 
     Warns:
         ChecksumWarning: the files are well-formed, but not the published ones.

@@ -1,4 +1,4 @@
-"""Squares of one size: crops, pads or squashes pictures, and shrinks them by averaging."""
+"""Pictures as squares of one size: cropped, padded or squashed, and shrunk by averaging."""
 
 import functools
 
@@ -37,7 +37,7 @@ def resize_one(image: Float[np.ndarray, "h w c"], size: int) -> Float[np.ndarray
 
 
 def square(images: np.ndarray, fit: str) -> np.ndarray:
-    """Returns images [..., h, w, c] cut or padded to squares; as they are where `fit` squashes.
+    """Returns images [..., h, w, c] cropped or padded to squares; unchanged for "squash".
 
     Args:
         images: one or more, of one size.
@@ -56,10 +56,10 @@ def square(images: np.ndarray, fit: str) -> np.ndarray:
 
 
 def check(size: int, fit: str) -> None:
-    """Raises unless pictures can be brought to this size in this way.
+    """Checks the size and the fit of squares.
 
     Raises:
-        InputError: the size is not positive, or there is no such way.
+        InputError: the size is not positive, or there is no such fit.
     """
     if not integer(1).accepts(size):
         raise InputError(f"size is {size!r}; accepted: 1 pixel or more")
@@ -71,20 +71,20 @@ def resize(
 ) -> Float[Array | np.ndarray, "n size size c"]:
     """Resizes images to squares, by averages over areas where they shrink.
 
-    A pixel of a smaller image is the mean of the area that it covers, with pixels that it covers in
-    part by their parts. Larger images are interpolated bilinearly between the centres of pixels.
+    A pixel of a smaller image is the mean of the area that it covers, weighted by the covered parts
+    of pixels. Larger images are interpolated bilinearly between the centres of pixels.
 
     Args:
         images: of one size.
         size: side of the squares, in pixels.
-        fit: how images that are not square become so: "crop" takes the largest square at their
-            centre, "pad" adds black on both sides, "squash" changes their proportions.
+        fit: way of making squares: "crop" takes the largest square at the centre, "pad" adds black
+            on both sides, "squash" changes the proportions.
 
     Returns:
         float32 images in the host's memory; `images` itself where it has that size already.
 
     Raises:
-        InputError: no images, a size that is not positive, or another word for `fit`.
+        InputError: no images, a size that is not positive, or an unknown `fit`.
     """
     check(size, fit)
     images = real_array("images", images, "n h w c")

@@ -1,4 +1,4 @@
-"""Data of the published shapes and no content, for a dry run on a machine that has none."""
+"""Zeros of the published shapes, for a dry run on a machine without data."""
 
 import numpy as np
 
@@ -13,12 +13,12 @@ SHAPES = {
     "tiny_imagenet": (100_000, 10_000, (64, 64, 3), 200),
 }
 
-# As many as the folders of plants that the papers draw backgrounds from have, about.
+# About the number of plants from which the papers draw backgrounds.
 _PHOTOGRAPHS = 1000
 
 
 def are_wanted() -> bool:
-    """Whether a dry run is to do without data."""
+    """Whether this is a dry run without data."""
     recorder = backend.dry_run()
     return recorder is not None and recorder.without_data
 
@@ -26,7 +26,7 @@ def are_wanted() -> bool:
 def splits(
     name: str, classes: tuple[str, ...] | None = None
 ) -> tuple[Dataset, Dataset, tuple[str, ...]]:
-    """Returns training and test images, all zero, and the classes, which take turns.
+    """Returns training and test images, all zero, of classes that take turns, and the classes.
 
     Args:
         name: one of `SHAPES`.

@@ -1,7 +1,7 @@
-"""Stars to be found in noise: a drawn shape, or nothing, as pictures to be laid on backgrounds.
+"""Stars to be found in noise: a drawn shape, or nothing, as pictures for backgrounds.
 
-Only the shape's pixels are to be pasted (`Composition.transparent`), so that what is learned is the
-shape alone.
+Only the shape's pixels are pasted (`Composition.transparent`), so that a network can learn nothing
+but the shape.
 
 Source: the star data of Beaglehole et al. (2023), Mechanism of feature learning in convolutional
 networks: 32 x 32 x 3, noise of standard deviation 0.3, a star of ones in two of three channels at a
@@ -10,11 +10,10 @@ place of a 18 x 18 grid, or none; 25 training examples of either kind.
 
 import numpy as np
 
-from lsa_jax.data._image_set import ImageSet
+from lsa_jax.data._image_files import ImageSet
 from lsa_jax.data.dataset import Dataset
 
-# Side of a picture. In 32 x 32 pixels it has the places at which the source draws stars, as it
-# leaves as much room around them.
+# Side of a picture: with its margins, in 32 x 32 pixels it has the places of the source's stars.
 SIDE = 15
 
 _SHAPE = ("   #   ", "  ###  ", "#######", " ##### ", "  ###  ", " ##### ", " ## ## ")
@@ -32,10 +31,9 @@ def star() -> np.ndarray:
 
 
 def image_set() -> ImageSet:
-    """Returns 25 + 25 training and 500 + 500 test pictures; what tells them apart is drawn later.
+    """Returns 25 + 25 training and 500 + 500 test pictures.
 
-    Examples of a class are equal until they are composed with a place and a background of their
-    own.
+    Examples of a class are equal until each is composed with a place and a background.
     """
     pictures = np.stack([np.zeros_like(star()), star()])
 

@@ -1,4 +1,4 @@
-"""WordNet's noun synsets by their ImageNet ids: which kinds of thing are plants.
+"""WordNet's noun synsets by their ImageNet ids, such as all kinds of plants.
 
 `launch.synsets` writes the lists that the package ships from WordNet 3.0.
 
@@ -17,7 +17,7 @@ SHIPPED = {"plants": "plants_wordnet30.txt"}
 # offset, file, type, words in base 16, the words with their numbers, pointers in base 10, | gloss
 _NOUN = re.compile(r"\d{8} \d\d n [0-9a-f]{2} ")
 _HYPONYM = ("~", "~i")  # kinds of it, and its instances
-_LICENCE = "  "  # how the lines of the licence at the head of the file begin
+_LICENCE = "  "  # lines of the licence at the head of the file begin with it
 
 
 def _no_synset(line: str) -> InputError:
@@ -73,10 +73,10 @@ def descendants(hyponyms: dict[str, list[str]], root: str) -> list[str]:
 
 
 def format_list(root: str, ids: list[str], lines: Iterable[str]) -> str:
-    """Returns a list of ids as text, headed by what it is and by the licence of `data.noun`.
+    """Returns a list of ids as text, with a title and the licence of `data.noun`.
 
     Args:
-        root: the synset that the list begins from.
+        root: the synset at the root of the list.
         ids: one a line.
         lines: the lines of `data.noun`.
     """
@@ -87,10 +87,10 @@ def format_list(root: str, ids: list[str], lines: Iterable[str]) -> str:
 
 
 def shipped(name: str) -> frozenset[str]:
-    """Returns the ids of a synset and its hyponyms that come with the package.
+    """Returns the ids of a synset and its hyponyms from a list in the package.
 
     Raises:
-        InputError: none of that name comes with it.
+        InputError: the package has no such list.
     """
     if name not in SHIPPED:
         raise InputError(f"synset is {name!r}; accepted: {', '.join(SHIPPED)}")

@@ -1,4 +1,4 @@
-"""What is to be told apart: tasks made of an image data set, as one-hot targets.
+"""Classification tasks made of an image data set, with one-hot targets.
 
 Karp et al. (NeurIPS 2021), section 6: CIFAR-2 (animals against vehicles) and CIFAR-Vehicles (the
 four vehicles, with the animals as distractors).
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 
 from lsa_jax.arrays import check_axes
-from lsa_jax.data._image_set import ImageSet
+from lsa_jax.data._image_files import ImageSet
 from lsa_jax.data.dataset import Dataset, checked_dataset
 from lsa_jax.errors import InputError
 
@@ -21,14 +21,14 @@ TASKS = ("all", "cifar2", "vehicles")
 
 
 class TaskData(NamedTuple):
-    """A task: images, what each is, and what may lie beside them.
+    """A task: examples, their classes, and distractors.
 
     Attributes:
         train: inputs [n, h, w, c], one-hot targets float32 [n, classes].
         test: likewise.
-        class_names: what the targets' columns mean.
-        distractors_train: images [m, h, w, c] of classes that are not of the task, from the
-            training images; None where the task has no such classes.
+        class_names: of the targets' columns.
+        distractors_train: training images [m, h, w, c] of classes outside the task; None without
+            such classes.
         distractors_test: likewise, from the test images.
     """
 
@@ -69,11 +69,11 @@ def _grouping(
 def subset_order(
     labels: Integer[np.ndarray, " n"], seed: tuple[int, ...]
 ) -> Integer[np.ndarray, " n"]:
-    """Returns an order whose every beginning is a class-balanced random subset.
+    """Returns an order in which every prefix is a class-balanced random subset.
 
-    In each round comes one example of every class that has examples left, in random order; which
-    example of its class is random too. So the first n are within one of each other by class until
-    a class is used up, and the subset of a larger n contains that of a smaller one.
+    Each round takes a random example of every class that has examples left, in random order. So
+    counts by class in the first n differ by at most one until a class is used up, and the subset of
+    a larger n contains the subset of a smaller one.
 
     Args:
         labels: class of each example.
@@ -102,7 +102,7 @@ def _take(
     count: int | None,
     seed: tuple[int, ...],
 ) -> Dataset:
-    """Returns the examples of a task, all in their order or a subset as `subset_order` draws it."""
+    """Returns the examples of a task in their order, or a subset drawn by `subset_order`."""
     labels = new_label[dataset.targets]
     index = np.flatnonzero(labels >= 0)
     if count is not None:
@@ -114,15 +114,11 @@ def _take(
     return Dataset(dataset.inputs if everything else dataset.inputs[index], one_hot)
 
 
-def _distractors(dataset: Dataset, new_label: Integer[np.ndarray, " old"]) -> np.ndarray:
-    return dataset.inputs[new_label[dataset.targets] < 0]
-
-
 def _checked(name: str, dataset: Dataset, num_classes: int) -> Dataset:
     """Returns images and the numbers of their classes as numpy arrays.
 
     Raises:
-        InputError: they are not, or not as many.
+        InputError: they are none, or differ in length.
     """
     found = checked_dataset(name, dataset)
     inputs, targets = map(np.asarray, found)
@@ -148,19 +144,18 @@ def task_view(
 
     Args:
         image_set: images with the numbers of their classes.
-        task: "all" keeps the classes as they are; "cifar2" tells CIFAR-10's animals from its
-            vehicles; "vehicles" tells its four vehicles apart, with the animals as distractors.
+        task: "all" keeps the classes; "cifar2" is CIFAR-10's animals against its vehicles;
+            "vehicles" is its four vehicles, with the animals as distractors.
         classes: with task "all", the classes to keep, renumbered in the order given; empty keeps
             all.
         num_train: size of a random class-balanced subset of the task's training examples; None
-            keeps all of them, in their order. The i-th example is the same in every subset that has
-            one, so a larger subset contains a smaller one.
+            keeps all of them, in their order. A larger subset begins with the smaller ones.
         num_test: likewise for the test examples.
         subset_seed: draws both subsets.
 
     Raises:
         InputError: the task does not fit the data set, an array is not accepted, a class is out of
-            range, or more examples are asked for than there are.
+            range, or there are fewer examples than requested.
     """
     class_names, new_label = _grouping(image_set.class_names, task, classes)
     if subset_seed < 0:
@@ -177,11 +172,7 @@ def task_view(
             zip(found, ("num_train", "num_test"), (num_train, num_test), strict=True)
         )
     )
-    if task != "vehicles":
-        return TaskData(train, test, class_names, None, None)
-    return TaskData(
-        train,
-        test,
-        class_names,
-        *(_distractors(part, new_label) for part in found),
-    )
+    others = (None, None)
+    if task == "vehicles":
+        others = (part.inputs[new_label[part.targets] < 0] for part in found)
+    return TaskData(train, test, class_names, *others)

@@ -1,4 +1,4 @@
-"""Networks, each described once: how to draw it, how to run it, its infinite-width kernel.
+"""Networks: initialisation, outputs and infinite-width kernel from one description.
 
 Ready-made are `cnn`, `wide_resnet` and `mlp`, the image classifiers, listed in `MODELS`. Any other
 is a sequence of layers:
@@ -10,7 +10,7 @@ is a sequence of layers:
 """
 
 from lsa_jax.models.adapters import from_equinox, from_flax_linen, from_haiku, from_nnx
-from lsa_jax.models.cnn import cnn
+from lsa_jax.models.classifiers import MODELS, cnn, mlp, wide_resnet
 from lsa_jax.models.layers import (
     ABRelu,
     Abs,
@@ -37,13 +37,9 @@ from lsa_jax.models.layers import (
     Sin,
     SumPool,
 )
-from lsa_jax.models.mlp import mlp
 from lsa_jax.models.model import Model
 from lsa_jax.models.network import network
 from lsa_jax.models.scaled import scaled
-from lsa_jax.models.wide_resnet import wide_resnet
-
-MODELS = {"cnn": cnn, "wide_resnet": wide_resnet, "mlp": mlp}
 
 __all__ = [
     "MODELS",

@@ -1,11 +1,11 @@
 """Networks of flax, equinox and Haiku as `Model`s, for training, finite kernels and measures.
 
 They have no infinite-width kernel. `apply(params, inputs)` evaluates: dropout is off. With a third
-argument, `key`, which `training.train` gives, masks are drawn as in the library's training mode.
-Arguments of a network that are named train, training, is_training, deterministic or inference are
-given accordingly. Networks with state beside their parameters (batch normalisation's running
-statistics) are refused. Inputs keep their type, so that tokens stay whole numbers; booleans and
-floats of 16 bits become float32, as do outputs of 16 bits.
+argument, `key`, which `training.train` passes, masks are drawn as in the library's training mode.
+Arguments of a network named train, training, is_training, deterministic or inference are set
+accordingly. Networks with other state than parameters (batch normalisation's running statistics)
+are refused. Inputs keep their type, so tokens stay integers; booleans and floats of 16 bits become
+float32, as do outputs of 16 bits.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ _NO_KERNEL = NoKernel("its layers are another library's")
 _TRAINED = ("train", "training", "is_training")
 _EVALUATED = ("deterministic", "inference")
 
-# Patterns of the libraries' error messages, and the way out of each.
+# Patterns of the libraries' error messages, and advice for each.
 _WAYS_OUT = (
     (
         r"missing \d+ required|unexpected keyword|takes .* positional argument",
@@ -46,7 +46,7 @@ _WAYS_OUT = (
     ),
     (
         r"(?i)rng|\bkeys?\b|deterministic|fold_in",
-        "draw in training alone: by an argument `train` or `deterministic` of the network, or turn "
+        "draw only in training: by an argument `train` or `deterministic` of the network, or turn "
         "masks off, by deterministic=True (flax) or equinox.nn.inference_mode(network)",
     ),
 )
@@ -61,7 +61,7 @@ def _library(name: str, package: str) -> Any:
 
 @contextlib.contextmanager
 def _in_one_line(doing: str, accepted: str) -> Iterator[None]:
-    """Raises InputError, in one line and with the way out, for an error of another library."""
+    """Raises InputError, in one line and with advice, for an error of another library."""
     try:
         yield
     except (InputError, MemoryError, FloatingPointError, jax.errors.JaxRuntimeError):
@@ -77,7 +77,7 @@ def _in_one_line(doing: str, accepted: str) -> Iterator[None]:
 def _refuse_state(kept: Any) -> None:
     if kept:
         raise InputError(
-            f"the network keeps {', '.join(sorted(map(str, kept)))} beside its parameters; "
+            f"the network has {', '.join(sorted(map(str, kept)))} in addition to parameters; "
             "accepted: networks of parameters alone, so LayerNorm or GroupNorm in place of "
             "BatchNorm, or models.BatchNorm in models.network"
         )
@@ -118,12 +118,12 @@ def _model(
     run: Callable[[Any, Array, Key[Array, ""] | None], Any],
     accepted: str,
 ) -> Model:
-    """Returns a model whose errors cost a line each.
+    """Returns a model whose errors are one line each.
 
     Args:
         draw: `(key, inputs [1, ...]) -> params`.
         run: `(params, inputs [n, ...], key or None) -> outputs [n, c]`.
-        accepted: the networks that are accepted, for messages.
+        accepted: the accepted networks, for messages.
     """
 
     def apply(
@@ -159,7 +159,7 @@ def _mode(network: Callable, key: Key[Array, ""] | None) -> dict[str, bool]:
 
 
 def _make(make: Callable, name: str, value: Any, kind: type) -> Any:
-    """Returns the module that a factory or a class makes of its random numbers."""
+    """Calls a factory, or a class, of modules with its random numbers."""
     accepted = f"a function ({name}) -> module, such as lambda {name}: Net({name}={name})"
     if isinstance(make, kind) or not callable(make):
         raise InputError(
@@ -183,7 +183,7 @@ def from_flax_linen(module: Any) -> Model:
 
     Raises:
         InputError: no instance of a module, or, when drawn or run: the network has collections
-            beside "params", fails on the inputs, or returns no outputs [n, c].
+            other than "params", fails on the inputs, or returns no outputs [n, c].
     """
     linen = _library("flax.linen", "flax")
     accepted = "an instance of a flax.linen module, such as Net(), that turns [n, ...] into [n, c]"
@@ -240,7 +240,7 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
     _refuse_state({type(v).__name__ for v in variables if not isinstance(v, nnx.RngState)})
 
     def streams(key: Key[Array, ""] | None) -> Any:
-        """Returns constants and random streams; of no key, streams that cannot be drawn from."""
+        """Returns constants and random streams; without a key, streams that raise when used."""
         count = itertools.count()
 
         def stream(leaf: Any) -> Any:
@@ -313,7 +313,7 @@ def from_haiku(function: Callable[[Array], Array]) -> Model:
 
     Args:
         function: `(inputs [n, ...]) -> outputs [n, c]`, which makes its modules when called. It may
-            draw (`hk.next_rng_key`) in training alone, by an argument `is_training`.
+            draw (`hk.next_rng_key`) only in training, by an argument `is_training`.
 
     Raises:
         InputError: dm-haiku is not installed, no function, or, when drawn or run: the network has

@@ -1,4 +1,4 @@
-"""A network described once: how to draw it, how to run it, and its infinite-width kernel."""
+"""A network: its initialisation, outputs and infinite-width kernel."""
 
 import functools
 import inspect
@@ -32,7 +32,7 @@ class ExampleShape(tuple):
 
 
 def batch_of_one(input_shape: Any) -> jax.ShapeDtypeStruct:
-    """Returns the shape and type of a batch of one example.
+    """Returns the form of a batch of one example.
 
     Args:
         input_shape: one example's shape, whose entries are float32 unless it is an `ExampleShape`,
@@ -55,7 +55,7 @@ def _getting(kernel: Callable, get: str) -> Callable:
 
 
 class NoKernel:
-    """Stands in for the kernel of a network without an infinite-width limit; it is false.
+    """The kernel of a network without an infinite-width limit: false, and raises when called.
 
     Attributes:
         reason: why there is none.
@@ -82,25 +82,23 @@ class Model(NamedTuple):
     """Pure functions of one network.
 
     Attributes:
-        init: `(key, input_shape) -> params`, where `input_shape` leaves out the batch axis.
-            Networks of layers and those of other libraries also take one example there, an array or
-            a `jax.ShapeDtypeStruct`, with which tokens stay whole numbers.
-        apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers and those of other
-            libraries take `key` too: with it they draw masks, as in training. Networks of layers
-            also take `counted` [n]: 1 for the examples that statistics of the batch are of
-            (`BatchNorm`), 0 for the ones that only fill up the batch. Training passes both to any
-            `apply` that takes them by these names; one whose examples act on one another should
-            take `counted`.
+        init: `(key, input_shape) -> params`, with `input_shape` without the batch axis. Networks of
+            layers and of other libraries also take one example there, an array or a
+            `jax.ShapeDtypeStruct`, so that tokens stay integers.
+        apply: `(params, inputs [n, ...]) -> outputs [n, c]`. Networks of layers and of other
+            libraries also take `key`, to draw masks as in training. Networks of layers also take
+            `counted` [n]: 1 for the examples that count in statistics of the batch (`BatchNorm`), 0
+            for the ones that only fill it up. Training passes both to any `apply` that takes them
+            by these names; an `apply` whose examples act on one another should take `counted`.
         kernel: `(x1 [n1, ...], x2=None, get="ntk" | "nngp") -> [n1, n2]` of the same network at
             infinite width; `x2=None` means x1 against itself. Networks of layers also take
             `method`: see `kernels.infinite_kernel`. Where there is no such limit, a `NoKernel`
             or None, which are false.
         activations: `(params, inputs [n, ...], counted=None) -> (outputs [n, c], {layer: [n,
-            ...]})`, with every ReLU's output by the layer's path in the network. None where it is
-            not known.
-        rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, what the
-            learning rate of each parameter is multiplied by under an optimiser of this name
-            (`training.make_optimizer` takes them). None where it is the same for all.
+            ...]})`, with every ReLU's output by the layer's path in the network, or None.
+        rate_factors: `(input_shape, optimizer) -> numbers in the parameters' structure`, factors
+            on the learning rate of each parameter under an optimiser of this name, for
+            `training.make_optimizer`. None for one rate.
     """
 
     init: Callable
@@ -121,7 +119,7 @@ class Model(NamedTuple):
 
 
 def accepted(apply: Callable, **given: Any) -> dict[str, Any]:
-    """Returns the arguments that a network's `apply` takes by name, those that are None left out.
+    """Returns the arguments that a network's `apply` takes by name and that are not None.
 
     Args:
         apply: of a `Model`.

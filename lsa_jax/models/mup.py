@@ -1,8 +1,8 @@
-"""The maximal update parameterisation (muP): features move as much at any width.
+"""The maximal update parameterisation (muP): features move equally at any width.
 
-It is defined beside a *base*, the same layers at another width, where it is the standard
-parameterisation bit for bit. With r_in and r_out how many times as many inputs and outputs a
-parameter has as in the base (a parameter of one axis has one input):
+It is defined by a *base*, the same layers at another width, where it is the standard
+parameterisation bit for bit. With r_in and r_out the ratios of a parameter's numbers of inputs and
+outputs to those in the base (a parameter of one axis has one input):
 
 | parameter | r_in, r_out | initial std. dev. | rate, SGD | rate, Adam |
 |---|---|---|---|---|
@@ -10,8 +10,8 @@ parameter has as in the base (a parameter of one axis has one input):
 | hidden weights | n, n | 1 | 1 | 1 / n |
 | last weights | n, 1 | 1 / sqrt(n) | 1 / n | 1 / n |
 
-all of them factors on what the standard parameterisation has. What counts is which of the two sizes
-grows, not where a layer stands, so that any network that is a sequence of layers has its factors.
+all of them factors on the standard parameterisation. They depend on the sizes that grow, not on the
+place of a layer, so every network that is a sequence of layers has its factors.
 
 Source: Yang et al., Tensor Programs V, 2022 (arXiv 2203.03466), table 3; in one formula for all
 kinds, Yang, Simon and Bernstein, 2023 (arXiv 2310.17813), condition 1.
@@ -28,12 +28,12 @@ from lsa_jax.errors import InputError
 
 PyTree = Any
 
-# Which rates an update rule takes: one whose step grows with the gradient, or not.
+# The column of rates: "sgd" where an optimiser's step grows with the gradient, "adam" elsewhere.
 RULES = {"sgd": "sgd", "momentum": "sgd", "adam": "adam", "adamw": "adam"}
 
 
 def _ratios(leaf: Any, base: Any) -> tuple[float, float]:
-    """Returns how many times as many inputs, and outputs, a parameter has as in the base."""
+    """Returns a parameter's ratios of inputs and of outputs to the base."""
     if len(leaf.shape) != len(base.shape):
         raise InputError(f"base has a parameter {base.shape} where the network has {leaf.shape}")
     fan_in, base_in = (math.prod(shape[:-1]) for shape in (leaf.shape, base.shape))
@@ -47,7 +47,7 @@ def _by_leaf(of: Any, params: PyTree, base: PyTree) -> PyTree:
 
 
 def initial_factors(params: PyTree, base: PyTree) -> PyTree:
-    """Returns what parameters are multiplied by that were drawn as in "standard".
+    """Returns the factors on initial parameters of the standard parameterisation.
 
     Args:
         params: arrays, or their shapes.
@@ -60,7 +60,7 @@ def initial_factors(params: PyTree, base: PyTree) -> PyTree:
 
 
 def rate_factors(params: PyTree, base: PyTree, optimizer: str) -> PyTree:
-    """Returns what the learning rate is multiplied by, parameter by parameter.
+    """Returns the factors on the learning rate of each parameter.
 
     Args:
         params: arrays, or their shapes.
@@ -77,6 +77,6 @@ def rate_factors(params: PyTree, base: PyTree, optimizer: str) -> PyTree:
 
 
 def scale_initial(params: PyTree, base: PyTree) -> PyTree:
-    """Returns parameters drawn as in "standard" at the scale that muP gives them."""
+    """Returns initial parameters of the standard parameterisation at the scale of muP."""
     factors = initial_factors(params, base)
     return jax.tree.map(lambda leaf, factor: np.float32(factor) * leaf, params, factors)

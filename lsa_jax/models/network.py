@@ -1,4 +1,4 @@
-"""From one description of a network to its finite and its infinite-width form."""
+"""A network of layers at finite and at infinite width, from one description."""
 
 import functools
 import math
@@ -40,27 +40,26 @@ def network(
     dtype: Literal["float32", "bfloat16"] = "float32",
     base: Sequence[Layer] | None = None,
 ) -> Model:
-    """Reads a sequence of layers as a flax network and as an infinite-width kernel.
+    """Returns a sequence of layers as a flax network with its infinite-width kernel.
 
-    Both readings come from the same description, so they cannot drift apart. In the "ntk"
-    parameterisation the kernel is the limit of the finite NTK as all widths grow. In the "standard"
-    one the NTK grows with the widths, and `kernel` is its leading part at the widths given
-    (Sohl-Dickstein et al., 2020). The NNGP is the same in both. In "mup" there is no kernel: in its
-    limit features move.
+    In the "ntk" parameterisation the kernel is the limit of the finite NTK as all widths grow. In
+    the "standard" one the NTK grows with the widths, and `kernel` is its leading part at the given
+    widths (Sohl-Dickstein et al., 2020). The NNGP is the same in both. In "mup" there is no kernel:
+    in its limit features move.
 
     Args:
-        layers: what to compute, in order; outputs must be [n, c].
+        layers: in order; outputs must be [n, c].
         parameterization: "ntk" (parameters are N(0, 1), factors are part of the computation),
-            "standard" (parameters hold the factors) or "mup" (so they do, scaled with the width;
-            it needs the learning rates of `rate_factors` too: see `models.mup`).
-        dtype: what to compute in; parameters and outputs are float32 either way.
-        base: for "mup", which it is defined by: the same layers at the width where "mup" is
-            "standard". The other parameterisations have no use for it.
+            "standard" (parameters hold the factors) or "mup" ("standard" scaled with the width;
+            it also needs the learning rates of `rate_factors`: see `models.mup`).
+        dtype: of the computation; parameters and outputs are float32.
+        base: for "mup": the same layers at the width where "mup" is "standard". Not used by the
+            other parameterisations.
 
     Returns:
-        The network. `init`, `apply` and `activations` raise InputError on inputs that the layers
-        do not fit; `kernel` refuses, and is false, if a layer (BatchNorm) has no infinite-width
-        limit, and in "mup"; `rate_factors` is there in "mup" alone.
+        The network. `init`, `apply` and `activations` raise InputError on inputs that do not fit
+        the layers; `kernel` refuses, and is false, if a layer (BatchNorm) has no infinite-width
+        limit, and in "mup"; `rate_factors` exists only in "mup".
 
     Raises:
         InputError: an argument is not accepted.
@@ -82,20 +81,20 @@ def _read(
     parameterization: Literal["ntk", "standard"],
     dtype: Literal["float32", "bfloat16"],
 ) -> Model:
-    """Returns what a description of layers is as a network and as a kernel."""
+    """Returns the network and the kernel of a description."""
     module = LayerModule(description, parameterization, dtype)
-
-    look_at = _watcher(description)
+    check_shape = _shape_check(description)
 
     def run(params: Any, inputs: Any, counted: Float[Array, " n"] | None, **settings: Any) -> Any:
         x = arrays.inputs("inputs", inputs)
-        look_at(x.shape[1:])
+        check_shape(x.shape[1:])
         given, x = arrays.real_tree("params", params), jnp.asarray(x, dtype)
-        return _run(_counting(module, counted), given, x, settings)
+        own = module if counted is None else module.clone(counted=counted)
+        return _run(own, given, x, settings)
 
     def init(key: Key[Array, ""], input_shape: Any) -> dict[str, Any]:
         key, shape = arrays.random_key("key", key), batch_of_one(input_shape).shape
-        look_at(shape[1:])
+        check_shape(shape[1:])
         example = jax.ShapeDtypeStruct(shape, dtype)
         return module.lazy_init(key, example, method=_run_and_check).get("params", {})
 
@@ -120,7 +119,7 @@ def _read(
             capture_intermediates=lambda layer, _: isinstance(layer.layer, Relu),
             mutable="intermediates",
         )
-        # A path ends with the name of the method, and holds what each of its calls returned.
+        # A path ends with the name of the method, and holds the outputs of each of its calls.
         paths = traverse_util.flatten_dict(captured.get("intermediates", {}))
         return outputs.astype(jnp.float32), {"/".join(p[:-1]): v for p, (v,) in paths.items()}
 
@@ -128,7 +127,7 @@ def _read(
 
 
 def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: Any) -> Any:
-    """Runs a network; parameters that are not of its layers and inputs cost one line."""
+    """Runs a network; raises InputError for parameters that do not fit layers and inputs."""
     try:
         return module.apply({"params": params}, x, **settings)
     except (
@@ -137,42 +136,37 @@ def _run(module: LayerModule, params: Any, x: Float[Array, "n ..."], settings: A
         flax.errors.ScopeCollectionNotFound,
         TypeError,  # of a tree in place of an array
     ) as error:
-        told = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise InputError(
-            f"inputs has shape {x.shape}, and params do not fit it: {told:.200}; accepted: params "
-            f"of init(key, {x.shape[1:]})"
+            f"inputs has shape {x.shape}, and params do not fit it: {reason:.200}; accepted: "
+            f"params of init(key, {x.shape[1:]})"
         ) from error
 
 
-def _watcher(description: Layer) -> Callable[[tuple[int, ...]], None]:
-    """Returns a check of examples' shapes; of convolutions it warns, once a shape."""
+def _shape_check(description: Layer) -> Callable[[tuple[int, ...]], None]:
+    """Returns a check of examples' shapes, which warns once a shape where layers convolve."""
     convolves = any(isinstance(layer, Conv) for layer in _all_layers(description))
 
     @functools.lru_cache(maxsize=16)
-    def look_at(shape: tuple[int, ...]) -> None:
+    def check(shape: tuple[int, ...]) -> None:
         if not math.prod(shape):
             raise InputError(f"inputs has examples of shape {shape}; accepted: sizes 1 or more")
         if convolves:
             arrays.warn_channels_first("inputs", shape)
 
-    return look_at
+    return check
 
 
 def _all_layers(layer: Layer) -> Iterator[Layer]:
-    """Yields a layer and all that it is made of, outer ones first."""
+    """Yields a layer and the layers inside it, outer ones first."""
     yield layer
     for part in jax.tree.leaves(list(getattr(layer, "__dict__", {}).values())):
         if isinstance(part, Layer):
             yield from _all_layers(part)
 
 
-def _counting(module: LayerModule, counted: Float[Array, " n"] | None) -> LayerModule:
-    """Returns a network whose statistics of the batch are of these examples; None means of all."""
-    return module if counted is None else module.clone(counted=counted)
-
-
 def _in_mup(model: Model, base: Model) -> Model:
-    """Returns a network of the standard parameterisation in muP, beside its base."""
+    """Returns a network of the standard parameterisation in muP, given its base."""
 
     def shapes(model: Model, input_shape: Any) -> dict[str, Any]:
         return jax.eval_shape(lambda key: model.init(key, input_shape), jax.random.key(0))
@@ -190,7 +184,7 @@ def _in_mup(model: Model, base: Model) -> Model:
 def _kernel(
     description: Serial, parameterization: Literal["ntk", "standard"], init: Callable
 ) -> StagedKernel | NoKernel:
-    """Returns the infinite-width kernel; it refuses the inputs that the finite network refuses."""
+    """Returns the infinite-width kernel; it checks inputs as the finite network does."""
     limit = description.infinite(parameterization)
     if limit is None:
         *_, innermost = (
@@ -211,6 +205,6 @@ def _run_and_check(module: LayerModule, x: Float[Array, "n ..."]) -> Float[Array
     if outputs.ndim != 2:
         raise InputError(
             f"the layers end in outputs {shape_of(outputs)}; accepted: [n, c], "
-            "as Flatten or GlobalAvgPool followed by Dense gives"
+            "as from Flatten or GlobalAvgPool followed by Dense"
         )
     return outputs

@@ -1,18 +1,17 @@
-"""A network's change, times a number: the dial between lazy and rich.
+"""A network's change times a number alpha, which goes from rich to lazy training.
 
-The function that is trained is alpha (f(theta) - f(theta_0)), with the loss over alpha^2. Large
-alpha is lazy: parameters move by 1 / alpha, and what is learned is the linearisation at the start.
+The trained function is alpha (f(theta) - f(theta_0)), with the loss over alpha^2. Large alpha is
+lazy: parameters move by 1 / alpha, and the network learns its linearisation at the start.
 
-Here the parameter is w = alpha (theta - theta_0), "moved", so that
+The parameter here is w = alpha (theta - theta_0), "moved", so that
 
     F(w) = alpha (f(theta_0 + w / alpha) - f(theta_0)),    F(0) = 0.
 
 Its derivative at any w is that of f at theta, so gradient descent on the plain loss of F is, step
 by step, gradient descent on theta with the loss over alpha^2, at the same learning rate. The
-tangent kernel is f's, without a factor, and so is the speed at which outputs move at the start, at
-any alpha. Below 1 the loss curves as 1 / alpha, so that rates have to fall with alpha. Adam's steps
-are of w: theta moves by rate / alpha. A penalty on the parameters is one on w, the distance from
-the start.
+tangent kernel is f's, without a factor, and so is the initial speed of the outputs, at any alpha.
+Below 1 the loss curves as 1 / alpha, so rates have to fall with alpha. Adam's steps are steps of w:
+theta moves by rate / alpha. A penalty on the parameters penalises w, the distance from the start.
 
 Source: Chizat, Oyallon and Bach, 2019 (arXiv 1812.07956), section 2; Geiger et al., 2020
 (arXiv 1906.08034), for the loss over alpha^2.
@@ -32,7 +31,7 @@ from lsa_jax.models.model import Model, accepted
 
 PyTree = Any
 
-# The entry of the parameters that training leaves as it is; see `frozen` of `training.train`.
+# The entry of the parameters that is not trained; see `frozen` of `training.train`.
 FROZEN = ("initial",)
 
 
@@ -45,9 +44,9 @@ def scaled(model: Model, output_scale: float) -> Model:
         output_scale: alpha; `math.inf` for the limit, <df/dtheta at theta_0, w>.
 
     Returns:
-        A model whose parameters are "initial", theta_0, which has no gradient (and may be named in
-        `frozen` of `training.train`, to have no state of the optimiser either), and "moved", w,
-        which starts at 0. Its kernel is f's, and so are the factors of its learning rates.
+        A model whose parameters are "initial", theta_0, without a gradient (pass `FROZEN` to
+        `training.train`, so that the optimiser has no state for it), and "moved", w, which starts
+        at 0. Its kernel and the factors of its learning rates are f's.
 
     Raises:
         InputError: alpha is not above 0.
@@ -85,7 +84,7 @@ def scaled(model: Model, output_scale: float) -> Model:
 
 
 def network_params(params: dict[str, PyTree], output_scale: float) -> PyTree:
-    """Returns the parameters theta that f has: theta_0 + w / alpha, at `math.inf` theta_0."""
+    """Returns the parameters theta of f: theta_0 + w / alpha, at `math.inf` theta_0."""
     return jax.tree.map(
         lambda start, w: start + w / output_scale, params["initial"], params["moved"]
     )

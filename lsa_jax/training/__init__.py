@@ -1,6 +1,7 @@
-"""Training: the one loop, losses, optimisers and schedules, checkpoints."""
+"""Training: the loop, losses, optimisers and schedules, measures, checkpoints."""
 
-from lsa_jax.training import growth, lag, measures, steps
+from lsa_jax.training import growth, measures, steps
+from lsa_jax.training.course import Measuring
 from lsa_jax.training.loop import Evaluation, History, train
 from lsa_jax.training.losses import (
     LOSSES,
@@ -11,13 +12,11 @@ from lsa_jax.training.losses import (
     softmax_cross_entropy,
     squared_error,
 )
-from lsa_jax.training.measuring import Measuring
 from lsa_jax.training.optimizers import (
     OPTIMIZERS,
     SCHEDULES,
     make_optimizer,
     make_schedule,
-    scale_by_parameter,
 )
 from lsa_jax.training.programs import Source
 from lsa_jax.training.segments import Checkpoints
@@ -35,12 +34,10 @@ __all__ = [
     "growth",
     "hinge",
     "is_correct",
-    "lag",
     "logistic",
     "make_optimizer",
     "make_schedule",
     "measures",
-    "scale_by_parameter",
     "softmax_cross_entropy",
     "squared_error",
     "steps",

@@ -1,25 +1,21 @@
 """Checks that data, network, loss, metrics and optimiser fit together, before training starts."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Key, PyTree
 
 from lsa_jax import backend
-from lsa_jax.arrays import random_key, real_numbers
+from lsa_jax.arrays import random_key
 from lsa_jax.errors import InputError
 from lsa_jax.models.model import ExampleShape, Model
 from lsa_jax.parallel import BATCH_AXIS
 from lsa_jax.training import losses
-from lsa_jax.training.optimizers import update
+from lsa_jax.training.optimizers import check_optimizer
 from lsa_jax.training.programs import Recipe, Source, split
-
-if TYPE_CHECKING:
-    from lsa_jax.training.steps import NetworkState, Problem
 
 _CONTRACT = "accepted: (outputs, targets) -> [n], one number for each of n examples"
 
@@ -27,7 +23,7 @@ _CONTRACT = "accepted: (outputs, targets) -> [n], one number for each of n examp
 def check_keys(
     key: Key[Array, "..."], replicas: PyTree
 ) -> tuple[Key[Array, " replicas"], PyTree, bool]:
-    """Returns keys and values of replicas, and whether there is one run, without that axis.
+    """Returns keys and values of replicas, and whether a single key was given.
 
     Raises:
         InputError: no key or keys of jax.random, or values of another number of replicas.
@@ -49,13 +45,7 @@ def check_keys(
 
 
 class Forms(NamedTuple):
-    """Shapes and types of what a network computes for a few examples.
-
-    Attributes:
-        params: the network's parameters.
-        outputs: [n, ...].
-        targets: [n, ...].
-    """
+    """Shapes and types for a few examples: parameters, outputs [n, ...] and targets [n, ...]."""
 
     params: PyTree
     outputs: PyTree
@@ -83,9 +73,10 @@ def _forms_of(
             raise
         except Exception as error:  # of any library that networks are written with
             line = str(error).strip().partition("\n")[0]
+            shape = f"of shape {source.arrays.inputs.shape}" if source.is_plain else "of its source"
             raise InputError(
-                f"model fails for inputs {_shape_of(source)} ({type(error).__name__}: {line}); "
-                "accepted: inputs that init(key, shape of one) and apply(params, inputs) take"
+                f"model fails for inputs {shape} ({type(error).__name__}: {line}); accepted: "
+                "inputs that init(key, shape of one) and apply(params, inputs) take"
             ) from error
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), found)
 
@@ -101,7 +92,7 @@ def fitted(
     keys: Key[Array, " replicas"],
     replicas: PyTree,
 ) -> Recipe:
-    """Returns a recipe with its metrics, once it is known to fit the examples.
+    """Checks a recipe against the examples and fills in its metrics.
 
     Args:
         recipe: how a replica is trained.
@@ -114,51 +105,31 @@ def fitted(
         InputError: the loss, a metric or the optimiser does not fit.
     """
     forms = {name: _forms_of(recipe.model, s, keys, replicas) for name, s in sources.items()}
+    targets = {name: _known_targets(source) for name, source in sources.items()}
     if metrics is None:
-        metrics = {"accuracy": losses.is_correct} if _has_answers(sources, forms) else {}
+        # One output with targets of zero is a regression, in which nothing is right or wrong.
+        one_output = np.shape(forms["train"].outputs)[1:] == (1,)
+        zeros = any(t is not None and bool((t == 0).any()) for t in targets.values())
+        metrics = {} if one_output and zeros else {"accuracy": losses.is_correct}
     functions = {f"evaluation.metrics[{name!r}]": metric for name, metric in metrics.items()}
     for called, function in ({"loss": recipe.loss} | functions).items():
-        for name, source in sources.items():
+        for name in sources:
             where = "data" if name == "train" else "evaluation.test"
-            _check_function(called, function, forms[name], _targets_of(source), where)
+            _check_function(called, function, forms[name], targets[name], where)
     trained = split(forms["train"].params, recipe.frozen)[0]
     check_optimizer(recipe.optimizer(jax.tree.map(lambda a: a[0], replicas)), trained)
     return recipe._replace(metrics=metrics)
 
 
-def _shape_of(source: Source) -> str:
-    return f"of shape {source.arrays.inputs.shape}" if source.is_plain else "of its source"
-
-
-def _targets_of(source: Source) -> Array | np.ndarray | None:
-    """Returns the targets of a data set that is served as it is; None where they are not known."""
+def _known_targets(source: Source) -> Array | np.ndarray | None:
+    """Returns the targets of a plain data set; None where they are not known."""
     return source.arrays.targets if source.is_plain and backend.dry_run() is None else None
 
 
-def _has_answers(sources: dict[str, Source], forms: dict[str, Forms]) -> bool:
-    """Whether outputs can be right or wrong: one beside numbers, some of them zero, cannot."""
-    if np.shape(forms["train"].outputs)[1:] != (1,):
-        return True
-    known = filter(lambda targets: targets is not None, map(_targets_of, sources.values()))
-    return not any(bool((targets == 0).any()) for targets in known)
-
-
 def _check_function(
-    called: str,
-    function: Callable,
-    forms: Forms,
-    targets: Array | np.ndarray | None,
-    where: str,
+    called: str, function: Callable, forms: Forms, targets: Array | np.ndarray | None, where: str
 ) -> None:
-    """Raises InputError unless a loss or metric gives one number for each example.
-
-    Args:
-        called: its name in messages.
-        function: `(outputs, targets) -> [n]`.
-        forms: of outputs and targets.
-        targets: of a whole data set, if they are known.
-        where: the data set's name in messages.
-    """
+    """Raises InputError unless a loss or metric gives one number for each example."""
     try:
         if targets is not None and len(forms.outputs.shape) == 2:
             if losses.check_all(function, forms.outputs.shape[1], targets):
@@ -181,10 +152,10 @@ def _check_function(
 
 
 def _check_examples(called: str, function: Callable, outputs: Any, targets: np.ndarray) -> None:
-    """Raises InputError where a function of the user's own gives no example its own number.
+    """Raises InputError where an example's number depends on the other examples.
 
-    Three examples are computed together and one by one: a mean over the comparisons of each output
-    with each target has the shape that is asked for.
+    Three examples are computed together and one by one: a mean over comparisons of each output
+    with each target has the right shape, too.
     """
     rows = targets.reshape(len(targets), -1)
     few = targets[np.append(0, np.flatnonzero((rows != rows[:1]).any(axis=1))[:2])]
@@ -194,94 +165,7 @@ def _check_examples(called: str, function: Callable, outputs: Any, targets: np.n
     alone = [function(drawn[i : i + 1], few[i : i + 1]) for i in range(len(few))]
     if not np.allclose(together, np.ravel(alone), rtol=2e-2, atol=1e-3, equal_nan=True):
         raise InputError(
-            f"{called} gives an example another number beside others than by itself, for outputs "
-            f"of shape {drawn.shape} and targets of shape {few.shape}; {_CONTRACT}; y[:, None] "
-            "makes a column of targets y"
+            f"{called} of an example depends on the other examples, for outputs of shape "
+            f"{drawn.shape} and targets of shape {few.shape}; {_CONTRACT}; y[:, None] makes a "
+            "column of targets y"
         )
-
-
-def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> None:
-    """Raises InputError unless an optimiser can be updated with what training has.
-
-    That is the gradient, parameters, and, for those that take them, `value`, `grad` and `value_fn`.
-
-    Args:
-        optimizer: an optax transformation.
-        params: of the network, arrays or their shapes.
-    """
-
-    def take(params: PyTree) -> PyTree:
-        zero = jnp.float32(0)
-        return update(optimizer, params, optimizer.init(params), params, zero, lambda p: (zero, p))
-
-    try:
-        jax.eval_shape(take, params)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        line = str(error).partition("\n")[0]
-        raise InputError(
-            f"optimizer cannot be updated in training ({type(error).__name__}: {line}); accepted: "
-            "optax transformations that take gradients, state and parameters, and of further "
-            "arguments value, grad and value_fn alone, such as optax.adam(1e-3)"
-        ) from error
-
-
-def optimizers_of(given: Any, replicas: PyTree) -> Callable[[PyTree], optax.GradientTransformation]:
-    """Returns a function that makes the optimiser of a replica's values.
-
-    Args:
-        given: an optimiser, the same for all, or such a function.
-        replicas: values of the replicas.
-
-    Raises:
-        InputError: neither of the two, or a function of optax that has not been called.
-    """
-    if hasattr(given, "update") and hasattr(given, "init"):
-        return lambda _: given
-    # optax.adam(None) would go uphill, without a rate.
-    uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
-    if uncalled or not callable(given):
-        raise InputError(
-            f"optimizer is {given!r:.80}; accepted: an optax transformation, such as "
-            "optax.adam(1e-3), or a function that makes one of a replica's values"
-        )
-    return given
-
-
-def check_problem(problem: "Problem", states: "NetworkState", count: int) -> "NetworkState":
-    """Returns networks as arrays that `steps.train_steps` can train on a problem.
-
-    Args:
-        problem: the problem.
-        states: networks at the start, [replicas, ...].
-        count: number of replicas.
-
-    Raises:
-        InputError: parameters are no floats, or the problem's loss or optimiser does not fit them.
-    """
-
-    def floats(path: Any, leaf: Any) -> Array | np.ndarray:
-        name = f"states.params{jax.tree_util.keystr(path)}"
-        leaf = real_numbers(name, leaf)
-        if leaf.shape[:1] != (count,):
-            raise InputError(f"{name} has shape {leaf.shape}; accepted: [{count}, ...], by replica")
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            raise InputError(f"{name} holds {leaf.dtype}; accepted: floats, to be trained")
-        return leaf
-
-    states = states._replace(params=jax.tree_util.tree_map_with_path(floats, states.params))
-
-    def first(tree: PyTree) -> PyTree:
-        return jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), tree)
-
-    one = first(states.params), first(problem.validation)
-    # A model of split batches averages over their axis, which must exist; here it has one part.
-    found = jax.eval_shape(jax.vmap(problem.loss, axis_name=BATCH_AXIS), *one)
-    shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(found)]
-    if shapes != [(1,), (1,)]:
-        raise InputError(
-            f"problem.loss returns {jax.tree.map(lambda a: a.shape[1:], found)}; accepted: "
-            "(params, batch) -> (sum of losses, how many examples), two numbers"
-        )
-    alone = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), one[0])
-    check_optimizer(problem.optimizer, alone)
-    return states

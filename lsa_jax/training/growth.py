@@ -1,34 +1,40 @@
-"""Growing a network in depth: which old layer each new one comes from, and how to move there.
+"""Growing a network in depth: the map from old layers to new ones, and LAG@k, which chooses it.
 
-Works on any network whose parameters are a dictionary with an entry "layers", every leaf of which
-has a leading axis of layers in order; the rest of the parameters stays as it is. The optimiser's
-state has the same entry wherever it holds something for each parameter, and moves the same way.
+Works on any network whose parameters are a dictionary with an entry "layers", in which every leaf
+has a leading axis of layers in order; the other parameters stay. The optimiser's state has the same
+entry wherever it holds a value for each parameter, and grows in the same way.
+
+Source of LAG@k: Karp et al. (2024), Landscape-Aware Growing; Karp (thesis, 2024), section 5.4.
 """
 
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
+from lsa_jax import backend
 from lsa_jax.arrays import real_array, real_numbers
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.training.steps import EVERYWHERE, NetworkState, Part, Placement, Problem, train_parts
 
 Tree = TypeVar("Tree")
 
-NEW = -1  # in a layer map: drawn afresh
+NEW = -1  # in a layer map: a newly drawn layer
 LAYERS = "layers"
 SOURCES = ("copy", "random")
 
 
 class Operator(NamedTuple):
-    """A way to grow by k layers: k consecutive ones become 2k.
+    """A way to grow by k layers: k consecutive layers become 2k.
 
     Attributes:
         index: the first of the k layers, from 0.
-        block_size: b; the k layers are cut in k / b blocks, and b new ones follow each block.
-        source: what new layers hold: a "copy" of their block, or "random" values.
+        block_size: b; the k layers are cut in k / b blocks, and b new layers follow each block.
+        source: of new layers: a "copy" of their block, or "random" values.
 
     Source: Karp (thesis, 2024), section 5.2.1, where the index counts from 1 in the text and from 0
     in the experiments.
@@ -40,7 +46,7 @@ class Operator(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How tables and figures call it."""
+        """The name in tables and figures."""
         return f"i={self.index} b={self.block_size} {self.source}"
 
 
@@ -75,7 +81,7 @@ def search_space(
     block_sizes: tuple[int, ...] | None = None,
     sources: tuple[str, ...] = SOURCES,
 ) -> list[Operator]:
-    """Returns every operator with these settings; the default is all that there are.
+    """Returns every operator with these settings; the default is all operators.
 
     Raises:
         InputError: one of them does not fit.
@@ -90,7 +96,7 @@ def search_space(
 
 
 def stack_last(num_layers: int, added: int, source: str = "copy") -> Operator:
-    """Returns the operator that puts a block on top: a copy of the last one, or a random one."""
+    """Returns the operator that adds a copy of the last block, or a random block, on top."""
     return Operator(num_layers - added, added, source)
 
 
@@ -103,12 +109,12 @@ def grow(tree: Tree, fresh: Tree, sources: Int[Array | np.ndarray, " grown"]) ->
 
     Args:
         tree: of the shallow network.
-        fresh: the same of a deep one as it is initialised: what new layers get. (For an optimiser's
-            state that is nought, whereas copies take the moments of their layer with them.)
+        fresh: the same of a deep network at initialisation, for new layers. (An optimiser's state
+            is zero there; copies keep the moments of their layer.)
         sources: the layer map; may be traced, so that one program serves all operators.
 
     Returns:
-        The layers by the map; everything else, an optimiser's step counter too, as it was.
+        The layers by the map; everything else, such as an optimiser's step counter, stays.
 
     Raises:
         InputError: a leaf is no array of numbers, the two trees do not fit, or `sources` is not of
@@ -142,5 +148,126 @@ def grow(tree: Tree, fresh: Tree, sources: Int[Array | np.ndarray, " grown"]) ->
 
 
 def num_layers_of(params: dict[str, Any]) -> int:
-    """Returns how many layers parameters have."""
+    """Returns the number of layers of parameters."""
     return int(np.shape(jax.tree.leaves(params[LAYERS])[0])[0])
+
+
+_grow = jax.jit(grow)  # one program for all operators, where each leaf would take several
+
+
+class Selection(NamedTuple):
+    """The choice of LAG@k.
+
+    Attributes:
+        operator: the one with the lowest score.
+        state: its network after the k steps.
+        scores: by operator, the mean of the losses.
+        losses: the validation loss after each of the last steps.
+    """
+
+    operator: Operator
+    state: NetworkState
+    scores: dict[Operator, float]
+    losses: Float[np.ndarray, "steps operators"]
+
+
+def grow_all(
+    state: NetworkState, fresh: Any, optimizer: Any, operators: Sequence[Operator]
+) -> NetworkState:
+    """Returns the grown networks [operators, ...], their optimisers' states carried along.
+
+    Args:
+        state: of the shallow network.
+        fresh: parameters of the deeper network at initialisation, from which random layers are
+            taken, the same for every operator.
+        optimizer: of the state.
+        operators: the ways to grow.
+    """
+    old = num_layers_of(state.params)
+    added = num_layers_of(fresh) - old
+    if added < 1:
+        raise InputError(f"fresh has {old + added} layers; accepted: more than {old}, to be grown")
+    maps = np.array([layer_map(old, added, operator) for operator in operators])
+    template = backend.shapes_only(lambda: NetworkState(fresh, optimizer.init(fresh)))
+    if backend.dry_run() is not None:
+        one = jax.eval_shape(_grow, state, template, maps[0])
+        return jax.tree.map(lambda a: backend.hollow(a, (len(maps),)), one)
+    grown = [jax.tree.map(np.asarray, _grow(state, template, sources)) for sources in maps]
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *grown)
+
+
+def grow_and_select(
+    problem: Problem,
+    state: NetworkState,
+    fresh: Any,
+    operators: Sequence[Operator],
+    *,
+    steps: int,
+    first_step: int = 0,
+    window: int = 1,
+    placement: Placement = EVERYWHERE,
+    checkpoint_every: int | None = None,
+    directory: Path | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
+) -> Selection:
+    """LAG@k: grows by every operator, trains each for k steps and keeps the lowest loss.
+
+    Args:
+        problem: the loss, the optimiser, the batches and the validation batches.
+        state: parameters and optimiser's state of the shallow network.
+        fresh: parameters of the deeper network at initialisation.
+        operators: the search space, such as `search_space` returns.
+        steps: k; 0 chooses the operator that raises the loss least.
+        first_step: number of the first step in the order of batches.
+        window: number of last steps after which the loss is measured; their mean decides.
+        placement: number of operators trained side by side, and on which devices.
+        checkpoint_every: steps between checkpoints; None saves only at the end.
+        directory: for checkpoints; None saves nothing.
+        progress: called with the fraction done.
+
+    Returns:
+        The choice, trained for the k steps.
+
+    Raises:
+        InputError: an operator does not fit, or there is none.
+        NumericalError: no operator has a finite loss.
+    """
+    if not operators:
+        raise InputError("operators is empty; accepted: one or more")
+    end = first_step + steps
+    parts = train_parts(
+        problem,
+        lambda start, stop: grow_all(state, fresh, problem.optimizer, operators[start:stop]),
+        len(operators),
+        placement,
+        start=first_step,
+        stop=end,
+        measured=np.arange(max(first_step, end - window + 1), end + 1),
+        segment=checkpoint_every or max(steps, 1),
+        directory=directory,
+        progress=progress,
+    )
+    return _lowest(parts, operators, steps, window)
+
+
+def _lowest(
+    parts: Iterator[Part], operators: Sequence[Operator], steps: int, window: int
+) -> Selection:
+    """Chooses among all parts; memory holds one part at a time."""
+    lowest, chosen, losses = np.inf, None, []
+    for part in parts:
+        scores = part.trained.losses[-window:].mean(axis=0)
+        scores = np.where(np.isfinite(scores), scores, np.inf)
+        best = int(np.argmin(scores))
+        if scores[best] < lowest:
+            lowest = scores[best]
+            winner = jax.tree.map(lambda a, best=best: a[best], part.trained.states)
+            chosen = operators[part.start + best], winner
+        losses.append(part.trained.losses)
+    if chosen is None:
+        raise NumericalError(
+            f"no operator has a finite loss after {steps} steps; lower the learning rate"
+        )
+    table = np.concatenate(losses, axis=1)
+    means = table[-window:].mean(axis=0).tolist()
+    return Selection(*chosen, dict(zip(operators, means, strict=True)), table)

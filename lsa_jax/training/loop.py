@@ -1,14 +1,13 @@
-"""The one training loop. Python comes up between epochs to report, checkpoint and evaluate.
+"""The training loop: control returns to Python after each epoch to report, save and evaluate.
 
-It knows nothing of any paper. What a batch is, comes from a `Source`; what varies between replicas
-(a noise level, a learning rate) is a tree handed to the source and to the optimiser.
+It knows nothing of any paper. Batches come from a `Source`; what varies between replicas (a noise
+level, a learning rate) is a tree that is passed to the source and to the optimiser.
 
 Each epoch visits every example once, in an order drawn from (key, epoch); a partial last batch is
 filled up with examples of weight zero. Everything random is a function of (key, epoch), so a run
-that goes on from a checkpoint ends with the same bits as one that was never stopped.
+that continues from a checkpoint ends with the same bits as one that was never stopped.
 """
 
-import functools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,7 +24,8 @@ from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import Layout, ReplicaLayout
 from lsa_jax.training import contracts, identities
-from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
+from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
+from lsa_jax.training.optimizers import optimizers_of
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
@@ -40,20 +40,20 @@ from lsa_jax.training.throughput import Throughput, measure_throughput
 
 
 class History(NamedTuple):
-    """What was measured on the way.
+    """Values measured along a training run.
 
     Attributes:
-        rows: one dictionary a report: `epoch` and `step` (how many are done), `batch_loss` (mean
-            over the epoch's batches while they were trained on; epoch 0 has none), `train_loss`,
+        rows: a dictionary for each report: `epoch` and `step` (numbers done), `batch_loss` (mean
+            over the epoch's batches as they were trained on; epoch 0 has none), `train_loss`,
             `test_loss`, metrics likewise. Values are [replicas], or numbers for a single run.
         failures: by replica, why it stopped learning. Its parameters are those before the step
             whose loss was not finite.
-        throughput: the pace of this process; None where all epochs were done before.
-        measured: what measuring took; None where nothing was measured. Its rows are those of epochs
-            0, 1, 2, 4, ... and the last, with `Measuring`'s names as columns.
+        throughput: of this process; None where all epochs were done before.
+        measured: cost of measuring; None where nothing was measured. Measures stand in the rows
+            of epochs 0, 1, 2, 4, ... and the last, with `Measuring`'s names as columns.
         outcomes: [replicas, test examples], or [test examples] for a single run: whether the
-            trained network has each test example right; None without a test set or the metric
-            "accuracy".
+            trained network classifies each test example correctly; None without a test set or
+            the metric "accuracy".
     """
 
     rows: list[dict[str, Any]]
@@ -64,17 +64,17 @@ class History(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """How a run is measured on the way.
+    """How a run is measured along the way.
 
     Attributes:
-        test: examples to evaluate on, beside the training examples.
-        metrics: `(outputs, targets) -> [n]` by name, measured beside the loss; None: accuracy,
-            unless there is one output, beside targets of zero: these are numbers, not classes.
+        test: examples to evaluate on, in addition to the training examples.
+        metrics: `(outputs, targets) -> [n]` by name, in addition to the loss; None: accuracy,
+            unless there is one output and a target is zero: then targets are numbers, not classes.
         every: epochs between evaluations; the last epoch is always evaluated.
         batch_size: examples a step; where devices share batches, rounded up to a multiple of their
             number. With batch normalisation, results depend on it.
-        measuring: how lazy or rich the run is, measured from the start on.
-        start: measure before the first epoch too.
+        measuring: measures of lazy and rich, from the start on.
+        start: evaluate before the first epoch too.
     """
 
     test: Dataset | Source | None = None
@@ -89,7 +89,13 @@ BY_EPOCH = Evaluation()
 
 
 class _Run:
-    """One training run's programs, compiled for a layout."""
+    """One training run: programs compiled for a layout, and the table of its reports.
+
+    Attributes:
+        table: the reports, [reports, columns, replicas].
+        seconds: of each epoch that this process trained.
+        outcomes: of the latest evaluation.
+    """
 
     def __init__(
         self,
@@ -97,12 +103,12 @@ class _Run:
         sources: dict[str, Source],
         keys: Key[Array, " replicas"],
         replicas: PyTree,
+        epochs: int,
+        evaluation: Evaluation,
     ) -> None:
         self.layout = layout = recipe.layout
-        self.measures = [f"{s}_{m}" for s in sources for m in ("loss", *recipe.metrics)]
-        self._recipe, self._train = recipe, sources["train"]
+        self._recipe, self._train, self._given = recipe, sources["train"], replicas
         self.steps_per_epoch = -(-sources["train"].num_examples // recipe.batch_size)
-        self._given = replicas
         self._keys, self._replicas = layout.spread((keys, replicas))
         self._arrays = {name: layout.share(source.arrays) for name, source in sources.items()}
         self._epoch = layout.map(make_epoch(recipe, sources["train"]), 3, donate=True)
@@ -111,44 +117,50 @@ class _Run:
         }
         init = layout.map(make_init(recipe, sources["train"]), 2)
         self.start = init(self._keys, self._replicas, self._arrays["train"])
-        self.seconds: list[float] = []  # of each epoch that this process trained
+        self.course = self._course(evaluation.measuring, epochs)
+        self.seconds: list[float] = []
         self.keeps_outcomes = "test" in sources and "accuracy" in recipe.metrics
-        self.outcomes: np.ndarray | None = None  # of the latest evaluation
-        self.course: Course | None = None
+        self.outcomes: np.ndarray | None = None
+        measured = [f"{s}_{m}" for s in sources for m in ("loss", *recipe.metrics)]
+        self._columns = ["batch_loss", *measured]
+        due = range(0 if evaluation.start else 1, epochs + 1)
+        self._reports = [e for e in due if e % evaluation.every == 0 or e == epochs]
+        self.table = np.full((len(self._reports), len(self._columns), layout.num_replicas), np.nan)
 
-    def watch(self, measuring: Measuring, epochs: int) -> None:
-        """Has measures taken along the run, if any are asked for."""
+    def _course(self, measuring: Measuring, epochs: int) -> Course | None:
+        source, given = self._train, self._given
         if not measuring.names:
-            return
-        recipe, source, given = self._recipe, self._train, self._given
-        starts = self.layout.gather(self.start.params)
+            return None
 
         def fetch(replica: int, index: Array) -> Dataset:
             own = jax.tree.map(lambda a: a[replica], given)
             return source.fetch(source.arrays, own, index, jnp.int32(0))
 
-        self.course = course_of(
+        return course_of(
             measuring,
-            recipe.model.apply,
-            starts,
+            self._recipe.model.apply,
+            self.layout.gather(self.start.params),
             fetch,
             source.num_examples,
             range(epochs + 1),
             epochs * source.num_examples,
         )
 
-    def measure(self, state: ReplicaState, epoch: int) -> None:
-        """Takes the measures that are due after an epoch."""
-        if self.course is not None and epoch in self.course.marks:
-            self.course.take(epoch, self.layout.gather(state.params))
-
-    def train_epoch(self, state: ReplicaState) -> tuple[ReplicaState, np.ndarray]:
-        """Trains for an epoch; returns each replica's mean loss over its batches, too."""
-        start = time.monotonic()
+    def advance(self, state: ReplicaState, done: int) -> ReplicaState:
+        """Trains for an epoch and evaluates where that is due."""
+        if done == 0 and 0 in self._reports:
+            self._report(0, state, np.full(self.layout.num_replicas, np.nan))
+        begun = time.monotonic()
         state, loss = self._epoch(state, self._keys, self._replicas, self._arrays["train"])
         loss = self.layout.gather(loss)  # waits for the devices
-        self.seconds.append(time.monotonic() - start)
-        return state, loss
+        self.seconds.append(time.monotonic() - begun)
+        if done + 1 in self._reports:
+            self._report(done + 1, state, loss)
+        return state
+
+    def _report(self, epoch: int, state: ReplicaState, batch_loss: np.ndarray) -> None:
+        row = {"batch_loss": batch_loss, **self.evaluate(state)}
+        self.table[self._reports.index(epoch)] = [row[column] for column in self._columns]
 
     def evaluate(self, state: ReplicaState) -> dict[str, np.ndarray]:
         """Returns each replica's measures on every source, as `<source>_<measure>`."""
@@ -156,15 +168,10 @@ class _Run:
         for name, function in self._evaluate.items():
             found = function(state, self._replicas, self._arrays[name])
             measured, outcomes = self.layout.gather(found)
-            for measure, value in measured.items():
-                row[f"{name}_{measure}"] = value
+            row |= {f"{name}_{measure}": value for measure, value in measured.items()}
             if name == "test" and self.keeps_outcomes:
                 self.outcomes = outcomes == 1
         return row
-
-    def pace(self, state: ReplicaState) -> Throughput | None:
-        """Returns the pace of this process from a state as numpy arrays; None if it did nothing."""
-        return measure_throughput(self._recipe, self._train, state, self._given, self.seconds)
 
     def steps(self, state: ReplicaState) -> np.ndarray:
         """Returns the updates that each replica has done; in a dry run all that were due."""
@@ -173,47 +180,43 @@ class _Run:
             return found
         return np.full_like(found, len(self.seconds) * self.steps_per_epoch)
 
+    def failures(self, state: ReplicaState, done: int) -> dict[int, str]:
+        """Returns why replicas stopped at a loss, or ended with measures, that was not finite."""
+        found = {}
+        for replica, step in enumerate(self.steps(state)):
+            if step < done * self.steps_per_epoch:
+                found[replica] = (
+                    f"the loss was not finite at step {step}; lower the learning rate or check "
+                    "the data"
+                )
+            elif not np.isfinite(self.table[-1][:, replica]).all():
+                found[replica] = f"the outputs were not finite after step {step}, the last"
+        return found
 
-class _Table:
-    """The reports of a run as one array [reports, columns, replicas], so that it can be saved."""
-
-    def __init__(self, run: _Run, epochs: int, evaluation: Evaluation) -> None:
-        self.columns = ["batch_loss", *run.measures]
-        width = run.layout.num_replicas
-        due = range(0 if evaluation.start else 1, epochs + 1)
-        self.epochs = [e for e in due if e % evaluation.every == 0 or e == epochs]
-        self.values = np.full((len(self.epochs), len(self.columns), width), np.nan)
-
-    def add(self, epoch: int, row: dict[str, np.ndarray]) -> None:
-        self.values[self.epochs.index(epoch)] = [row[column] for column in self.columns]
-
-    def rows(self, run: _Run, done: int) -> list[dict[str, Any]]:
-        found = dict(zip(self.epochs, self.values, strict=True))
-        marks = run.course.marks if run.course is not None else []
+    def rows(self, done: int) -> list[dict[str, Any]]:
+        """Returns the reports of the epochs that are done."""
+        found = dict(zip(self._reports, self.table, strict=True))
+        marks = self.course.marks if self.course is not None else []
         rows = []
-        for epoch in sorted({*self.epochs, *marks}):
-            row = {"epoch": epoch, "step": epoch * run.steps_per_epoch}
+        for epoch in sorted({*self._reports, *marks}):
+            row = {"epoch": epoch, "step": epoch * self.steps_per_epoch}
             if epoch in found:
-                row |= dict(zip(self.columns, found[epoch], strict=True))
+                row |= dict(zip(self._columns, found[epoch], strict=True))
             if not epoch:  # before the first batch
                 row.pop("batch_loss", None)
-            if run.course is not None:
-                row |= run.course.row(epoch)
+            if self.course is not None:
+                row |= self.course.row(epoch)
             rows.append(row)
         return [row for row in rows if row["epoch"] <= done]
 
-
-def _find_failures(steps: np.ndarray, due: int, last: np.ndarray) -> dict[int, str]:
-    """Says which replicas stopped at a loss that was not finite, or ended with such measures."""
-    failures = {}
-    for replica, step in enumerate(steps):
-        if step < due:
-            failures[replica] = (
-                f"the loss was not finite at step {step}; lower the learning rate or check the data"
-            )
-        elif not np.isfinite(last[:, replica]).all():
-            failures[replica] = f"the outputs were not finite after step {step}, the last"
-    return failures
+    def history(self, state: ReplicaState, done: int, cost: Cost | None) -> History:
+        """Returns the history of a run that ended in a state."""
+        failures = self.failures(state, done)
+        if self.keeps_outcomes and self.outcomes is None:  # an earlier process did all epochs
+            self.evaluate(state)
+        given = self.layout.gather(state), self._given, self.seconds
+        pace = measure_throughput(self._recipe, self._train, *given)
+        return History(self.rows(done), failures, pace, cost, self.outcomes)
 
 
 def _check_sizes(
@@ -230,53 +233,40 @@ def _check_sizes(
             raise InputError(f"{name} is {value}; accepted: 1 or more")
 
 
-def _sources(data: Dataset | Source, test: Dataset | Source | None) -> dict[str, Source]:
-    found = {"train": Source.of(data)}
-    return found if test is None else found | {"test": Source.of(test, "evaluation.test")}
-
-
-def _go_through(
-    run: _Run,
+def _identity(
+    recipe: Recipe,
+    sources: dict[str, Source],
+    keys: Key[Array, " replicas"],
+    replicas: PyTree,
     epochs: int,
     evaluation: Evaluation,
-    kept: Checkpoints,
-    progress: Callable[[float], None] | None,
-    identity: Callable[[], dict[str, int]],
-) -> tuple[PyTree, History]:
-    """Trains from the last checkpoint to the end."""
-    table = _Table(run, epochs, evaluation)
+) -> dict[str, int]:
+    """Returns hashes of all that decides the bits of a run, by name.
 
-    def advance(state: ReplicaState, done: int) -> ReplicaState:
-        if done == 0:
-            run.measure(state, 0)
-            if evaluation.start:
-                row = run.evaluate(state)
-                table.add(0, {"batch_loss": np.full_like(row["train_loss"], np.nan), **row})
-        state, batch_loss = run.train_epoch(state)
-        run.measure(state, done + 1)
-        if done + 1 in table.epochs:
-            table.add(done + 1, {"batch_loss": batch_loss, **run.evaluate(state)})
-        return state
-
-    tables = table.values if run.course is None else (table.values, run.course.values)
-    state, done = run_segments(
-        run.start,
-        tables,
-        range(1, epochs + 1),
-        advance,
-        kept=kept,
-        layout=run.layout,
-        going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
-        identity=identity,
-        progress=lambda done: progress and progress(done / epochs),
-    )
-    failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
-    if run.keeps_outcomes and run.outcomes is None:  # all epochs were done by an earlier process
-        run.evaluate(state)
-    state = run.layout.gather(state)
-    cost = run.course and run.course.cost(run.seconds, epochs)
-    history = History(table.rows(run, done), failures, run.pace(state), cost, run.outcomes)
-    return state.params, history
+    Of the functions of `evaluation` only the metrics count.
+    """
+    recipe = recipe._replace(layout=ReplicaLayout(1, jax.local_devices()[:1]))
+    train, last = sources["train"], sources.get("test", sources["train"])
+    first = jax.eval_shape(lambda *trees: jax.tree.map(lambda a: a[0], trees), keys, replicas)
+    init = make_init(recipe, train)
+    state = jax.eval_shape(init, *first, train.arrays)
+    evaluate = make_evaluate(recipe, last), state, first[1], last.arrays
+    measuring = evaluation.measuring
+    how = evaluation.every, evaluation.start, measuring.names, measuring.examples
+    return {
+        "keys": identities.of_arrays(keys),
+        "replicas": identities.of_arrays(replicas),
+        "epochs": epochs,
+        "batch size": recipe.batch_size,
+        "frozen parameters": identities.of_text(repr(recipe.frozen)),
+        "training examples": identities.of_arrays(train.arrays),
+        "test examples": identities.of_arrays(sources["test"].arrays if "test" in sources else ()),
+        "initial parameters": identities.of_program(init, *first, train.arrays),
+        "model, loss or optimiser": identities.of_program(
+            make_epoch(recipe, train), state, *first, train.arrays
+        ),
+        "evaluation": identities.of_text(f"{how} {identities.of_program(*evaluate)}"),
+    }
 
 
 def train(
@@ -299,21 +289,21 @@ def train(
 
     Args:
         key: one key for one run, or keys [replicas].
-        model: what is trained; its kernel is not used. Where `apply` takes a `key`, as that of a
-            network with `models.Dropout` does, each step draws with one of its own. One whose
-            examples act on one another takes `counted`: see `models.Model`.
+        model: the network; its kernel is not used. Where `apply` takes a `key`, as with
+            `models.Dropout`, each step draws with a key of its own. A model whose examples act on
+            one another takes `counted`: see `models.Model`.
         data: the training examples.
         loss: `(outputs, targets) -> [n]`, the loss of each example; batches take the mean.
         optimizer: an optax transformation, or a function that makes one from a replica's values.
-            Of further arguments of its update it may ask for `value`, `grad` and `value_fn`.
+            Its update may take `value`, `grad` and `value_fn` as further arguments.
         epochs: passes over the data.
         batch_size: examples a step, over all devices.
-        evaluation: on what it is measured beside the training examples, and how often.
-        replicas: a tree of arrays [replicas, ...]: what varies between replicas. A replica's part
-            is handed to the source's `fetch` and to `optimizer`.
+        evaluation: test examples, metrics, and how often they are computed.
+        replicas: a tree of arrays [replicas, ...] of values that vary between replicas. A
+            replica's part is passed to the source's `fetch` and to `optimizer`.
         frozen: top-level entries of the parameters that stay as they were initialised.
-        layout: how the work lies on the devices; default: replicas spread over all devices.
-        checkpoints: where to save the state and to go on from, and after how many epochs.
+        layout: placement on the devices; default: replicas spread over all devices.
+        checkpoints: where to save the state and continue from, and after how many epochs.
         progress: called with the fraction done after each epoch.
 
     Returns:
@@ -325,11 +315,13 @@ def train(
         NumericalError: the loss of a single run was not finite; of many, see `History.failures`.
     """
     key, replicas, single = contracts.check_keys(key, replicas)
-    sources = _sources(data, evaluation.test)
+    sources = {"train": Source.of(data)}
+    if evaluation.test is not None:
+        sources["test"] = Source.of(evaluation.test, "evaluation.test")
     recipe = Recipe(
         model,
         loss,
-        contracts.optimizers_of(optimizer, replicas),
+        optimizers_of(optimizer, replicas),
         {},
         batch_size,
         evaluation.batch_size,
@@ -338,17 +330,26 @@ def train(
     )
     _check_sizes({"epochs": epochs, "batch_size": batch_size}, evaluation, checkpoints, sources)
     recipe = contracts.fitted(recipe, evaluation.metrics, sources, key, replicas)
-    run = _Run(recipe, sources, key, replicas)
-    run.watch(evaluation.measuring, epochs)
-    identity = functools.partial(
-        identities.of_training, recipe, sources, key, replicas, epochs, evaluation
+    given = recipe, sources, key, replicas, epochs, evaluation
+    run = _Run(*given)
+    state, done, cost = run_segments(
+        run.start,
+        run.table,
+        range(1, epochs + 1),
+        run.advance,
+        kept=checkpoints,
+        layout=run.layout,
+        going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
+        identity=lambda: _identity(*given),
+        progress=lambda done: progress and progress(done / epochs),
+        course=run.course,
     )
-    params, history = _go_through(run, epochs, evaluation, checkpoints, progress, identity)
+    params, history = run.layout.gather(state.params), run.history(state, done, cost)
     return _single(params, history) if single else (params, history)
 
 
 def _single(params: PyTree, history: History) -> tuple[PyTree, History]:
-    """Takes the axis of replicas away from the one run that there is."""
+    """Removes the axis of replicas of a single run."""
     if history.failures:
         raise NumericalError(history.failures[0])
     rows = [

@@ -1,9 +1,9 @@
-"""Losses and accuracy of single examples; means and sums are the training loop's business.
+"""Losses and accuracy of single examples; the training loop takes their means.
 
-Outputs are [n, c]. Targets are rows [n, c]; beside one output, [n] means the same as [n, 1]. The
-cross-entropies and `is_correct` also accept the classes' numbers: whole numbers [n] beside two
-outputs or more. Every other pair of shapes is refused: numpy's rules would compare each output with
-each target. A target that is NaN makes the result of its example NaN.
+Outputs are [n, c]. Targets are rows [n, c]; with one output, [n] means [n, 1]. The cross-entropies
+and `is_correct` also accept class numbers, integers [n], with two outputs or more. Every other pair
+of shapes is refused: numpy would compare each output with each target. Where a target is NaN, the
+result of its example is NaN.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def softmax_cross_entropy(outputs: Outputs, targets: Targets) -> Float[Array, " 
 
     Args:
         outputs: [n, c], two or more.
-        targets: probabilities [n, c], such as one-hot rows, or the classes' numbers, integers [n].
+        targets: probabilities [n, c], such as one-hot rows, or class numbers, integers [n].
 
     Raises:
         InputError: other shapes, or a class outside 0 to c - 1. Traced ones give NaN.
@@ -73,7 +73,7 @@ def logistic(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
 
 
 def hinge(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
-    """Returns max(0, 1 - y f); outputs and targets are those of `logistic`."""
+    """Returns max(0, 1 - y f), with outputs and targets as in `logistic`."""
     outputs, targets = paired(outputs, targets, "signs")
     return jax.nn.relu(1.0 - targets * outputs[:, 0])
 
@@ -98,14 +98,13 @@ _KINDS = {
 def is_correct(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
     """Returns 1 where an example is classified correctly, else 0.
 
-    NaN where an output or a target is NaN: argmax over NaN would return class 0, and the accuracy
-    would read as honest chance.
+    NaN where an output or a target is NaN: argmax over NaN would return class 0.
 
     Args:
         outputs: [n, c].
         targets: of two outputs or more, one-hot rows [n, c], whose largest entry is compared with
-            the largest output, or the classes' numbers, integers [n]; of one output, numbers [n] or
-            [n, 1] whose sign is compared with the output's. An output of zero is no correct sign.
+            the largest output, or class numbers, integers [n]; of one output, numbers [n] or
+            [n, 1] whose sign is compared with the output's. An output of zero is incorrect.
 
     Raises:
         InputError: other shapes, a class outside 0 to c - 1, or a target without a sign. Traced
@@ -125,20 +124,16 @@ def is_correct(outputs: Outputs, targets: Targets) -> Float[Array, " n"]:
 
 
 def _kind_of_answers(shape: tuple[int, ...]) -> str:
-    """Returns the kind of targets that outputs of a shape are right or wrong about."""
     return "sides" if shape[1:] == (1,) else "classes"
 
 
 def check_all(function: Callable, size: int, targets: Targets) -> bool:
-    """Checks a whole data set's targets for a loss, or `is_correct`, of this module.
+    """Checks a data set's targets for a loss or `is_correct`; False for any other function.
 
     Args:
         function: the loss or metric.
         size: number of outputs, c.
         targets: of all examples.
-
-    Returns:
-        Whether the function is one of this module.
 
     Raises:
         InputError: the targets do not fit.
@@ -152,17 +147,17 @@ def check_all(function: Callable, size: int, targets: Targets) -> bool:
 def paired(
     outputs: Outputs, targets: Targets, kind: Literal["classes", "numbers", "signs", "sides"]
 ) -> tuple[Float[Array | np.ndarray, "n c"], Shaped[Array | np.ndarray, "n ..."]]:
-    """Returns outputs beside the targets that a loss or metric compares them with.
+    """Returns outputs and targets in the forms that a loss or metric compares.
 
     Args:
         outputs: [n, c].
         targets: as the user has them.
-        kind: what they are: "classes" (rows [n, c > 1], or whole numbers [n]), "numbers" ([n, c]),
-            "signs" (-1 or +1 beside one output) or "sides" (of zero: any numbers but zero).
+        kind: "classes" (rows [n, c > 1], or integers [n]), "numbers" ([n, c]), "signs" (-1 or +1,
+            one output) or "sides" (any numbers but zero, one output).
 
     Returns:
-        Outputs as floats, and targets: floats of the outputs' shape, int32 [n] of classes' numbers,
-        or floats [n] beside one output that is a sign or a side.
+        Outputs as floats, and targets: floats of the outputs' shape, class numbers int32 [n], or
+        floats [n] of signs and sides.
 
     Raises:
         InputError: the two do not fit, or targets are not of this kind.
@@ -172,20 +167,25 @@ def paired(
     outputs = real_array("outputs", outputs, "n c")
     targets = real_array("targets", targets, "n ...")
     count, size = outputs.shape
+
+    def refused(accepted: str, way_out: str) -> InputError:
+        return InputError(
+            f"targets has shape {targets.shape} ({targets.dtype}) for outputs of shape "
+            f"{outputs.shape}; accepted: {accepted}; {way_out}"
+        )
+
     if targets.shape[0] != count:
-        raise _refusal(outputs, targets, f"[{count}, ...]", "pass as many of both")
-    if kind == "classes":
-        if size == 1:
-            way_out = "training.logistic takes signs beside one output"
-            raise _refusal(outputs, targets, "two outputs or more", way_out)
-        if targets.ndim == 1 and _is_whole(targets):
-            return floats(outputs), _class_numbers(targets, size)
-    elif kind != "numbers" and size > 1:
-        raise _refusal(outputs, targets, "one output", "training.softmax_cross_entropy takes more")
+        raise refused(f"[{count}, ...]", "pass as many of both")
+    if kind == "classes" and size == 1:
+        raise refused("two outputs or more", "training.logistic takes signs and one output")
+    if kind in ("signs", "sides") and size > 1:
+        raise refused("one output", "training.softmax_cross_entropy takes more")
+    if kind == "classes" and targets.ndim == 1 and _is_whole(targets):
+        return floats(outputs), _class_numbers(targets, size)
     if size == 1 and targets.ndim == 1:
         targets = targets[:, None]
     if targets.shape != outputs.shape:
-        raise _refusal(outputs, targets, f"[{count}, {size}]", _way_out(targets, size))
+        raise refused(f"[{count}, {size}]", _way_out(targets, size))
     if kind in ("signs", "sides"):
         _check_signs(targets, kind)
         targets = targets.reshape(-1)
@@ -197,24 +197,17 @@ def _is_whole(array: Array | np.ndarray) -> bool:
 
 
 def floats(array: Array | np.ndarray) -> Float[Array | np.ndarray, "..."]:
-    """Returns floats: differences of whole numbers without a sign wrap around."""
+    """Returns an array as floats: differences of unsigned integers would wrap around."""
     return array.astype(np.float32) if _is_whole(array) else array
 
 
-def _refusal(outputs: Array, targets: Array, accepted: str, way_out: str) -> InputError:
-    return InputError(
-        f"targets has shape {targets.shape} ({targets.dtype}) beside outputs of shape "
-        f"{outputs.shape}; accepted: {accepted}; {way_out}"
-    )
-
-
 def _way_out(targets: Array | np.ndarray, size: int) -> str:
-    """Returns what makes rows of targets of another shape."""
-    column = "y[:, 0]" if targets.ndim == 2 and targets.shape[1] == 1 else "y"
+    """Returns advice on making rows of targets of another shape."""
     if targets.size != len(targets):
         return f"pass one target for each of the {size} outputs"
+    column = "y[:, 0]" if targets.ndim == 2 and targets.shape[1] == 1 else "y"
     whole = column if _is_whole(targets) else f"{column}.astype(int)"
-    return f"jax.nn.one_hot({whole}, {size}) makes rows of classes' numbers y"
+    return f"jax.nn.one_hot({whole}, {size}) makes rows of class numbers y"
 
 
 def _class_numbers(targets: Array | np.ndarray, size: int) -> Array | np.ndarray:
@@ -222,15 +215,14 @@ def _class_numbers(targets: Array | np.ndarray, size: int) -> Array | np.ndarray
         least, most = int(targets.min()), int(targets.max())
         if least < 0 or most >= size:
             raise InputError(
-                f"targets has class {least if least < 0 else most}; accepted beside {size} "
+                f"targets has class {least if least < 0 else most}; accepted for {size} "
                 f"outputs: 0 to {size - 1}"
             )
     return targets.astype(np.int32)
 
 
 def _check_signs(targets: Array | np.ndarray, kind: str) -> None:
-    """Raises InputError unless numbers beside one output have signs, as far as they are known."""
-    accepted = "-1 and +1" if kind == "signs" else "numbers other than 0"
+    """Raises InputError unless numbers have signs, as far as they are known."""
     if jnp.issubdtype(targets.dtype, jnp.unsignedinteger):
         found = f"holds {targets.dtype}, which has no signs"
     elif isinstance(targets, jax.core.Tracer):
@@ -241,37 +233,37 @@ def _check_signs(targets: Array | np.ndarray, kind: str) -> None:
         if not bad.any():
             return
         found = f"has {bad.sum()} entries such as {values[bad][0]:g}"
+    accepted = "-1 and +1" if kind == "signs" else "numbers other than 0"
     raise InputError(
-        f"targets {found}; accepted beside one output: {accepted}; 2.0 * y - 1 makes signs of 0 "
-        "and 1"
+        f"targets {found}; accepted for one output: {accepted}; 2.0 * y - 1 makes signs of 0 and 1"
     )
 
 
 def _rows(targets: Array | np.ndarray, size: int) -> Float[Array | np.ndarray, "n c"]:
-    """Returns one-hot rows of classes' numbers, NaN where there is no such class, or rows as is."""
+    """Returns one-hot rows of class numbers, NaN where there is no such class; rows stay."""
     if targets.ndim == 2:
         return targets
     known = (targets >= 0) & (targets < size)
     return jnp.where(known[:, None], jax.nn.one_hot(targets, size), jnp.nan)
 
 
-def rows_beside(size: int, targets: Targets) -> Float[Array | np.ndarray, "n k"]:
-    """Returns targets as rows, for kernels that are compared with theirs, y y^T.
+def target_rows(size: int, targets: Targets) -> Float[Array | np.ndarray, "n k"]:
+    """Returns targets as rows y, for kernels that are compared with y y^T.
 
     Args:
         size: number of the network's outputs.
-        targets: rows [n, ...] of any length; classes' numbers, integers [n], beside two outputs or
-            more; numbers [n] beside one.
+        targets: rows [n, ...] of any length; class numbers, integers [n], with two outputs or
+            more; numbers [n] with one.
 
     Raises:
-        InputError: numbers [n] that are no classes beside two outputs or more.
+        InputError: numbers [n] that are no classes, with two outputs or more.
     """
     targets = real_array("targets", targets, "n ...")
     if targets.ndim > 1 or size == 1:
         return floats(targets).reshape(len(targets), -1)
     if not _is_whole(targets):
         raise InputError(
-            f"targets has shape {targets.shape} ({targets.dtype}) beside {size} outputs; accepted: "
+            f"targets has shape {targets.shape} ({targets.dtype}) for {size} outputs; accepted: "
             f"rows [n, ...]; {_way_out(targets, size)}"
         )
     return _rows(_class_numbers(targets, size), size)

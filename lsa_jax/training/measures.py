@@ -1,18 +1,19 @@
-"""How far training has gone from the kernel at its start: measures of lazy and rich.
+"""Measures of lazy and rich training: how far a network is from the kernel at its start.
 
-Each is a pure function of a network of any library: `apply(params, inputs [n, ...]) -> [n, c]`, its
-parameters at the start and now, and a sub-sample of inputs, with targets where they count:
+Each is a pure function of a network of any library, `apply(params, inputs [n, ...]) -> [n, c]`, of
+its parameters at the start and now, and of a sub-sample of inputs, some also of targets:
 
     measures.kernel_distance(apply, params_0, params_t, inputs)
     measures.target_alignment(apply, params_0, params_t, inputs, targets)
 
 `MEASURES` holds them by name, all with the same five arguments, and `measure` computes several at
-once with what they share. All numbers are functions of the sub-sample: 64 to 256 examples tell a
-run's course. A tangent kernel takes n^2 c P operations at most for P parameters, in tiles of
-`TILE` x `TILE` examples, whose derivatives are all that is in memory; `apply` is compiled once a
-function, so hand the same one over each time.
+once and shares their kernels. 64 to 256 examples suffice to follow a run. A tangent kernel takes at
+most n^2 c P operations for P parameters, in tiles of `TILE` x `TILE` examples, which bound the
+memory. Programs are compiled once for each `apply`, so pass the same object every time.
 """
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -24,9 +25,11 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import kernels
+from lsa_jax.arrays import real_array
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
-from lsa_jax.training import losses, measure_checks
+from lsa_jax.reporting.measure_names import OF_WEIGHTS
+from lsa_jax.training import losses
 
 Params = PyTree[Float[Array | np.ndarray, "..."]]
 Inputs = Shaped[Array | np.ndarray, "n ..."]
@@ -40,10 +43,86 @@ TILE = 32
 _ROUNDING = 1e-5
 
 
+# --- checks -------------------------------------------------------------------------------------
+
+
+def _check_arrays(function: Callable) -> Callable:
+    """Makes a measure check its arrays: `params...`, `inputs`, and two matrices of one shape."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        bound = signature.bind(*arguments, **named)
+        given = bound.arguments
+        of_weights = set(given.get("names", ("",))) <= set(OF_WEIGHTS)
+        for name, value in given.items():
+            if name.startswith("params"):
+                given[name] = _real_params(name, value)
+            elif name == "inputs":
+                given[name] = real_array(name, value, "n ...", empty=of_weights)
+            elif name in ("first", "second"):
+                given[name] = losses.floats(real_array(name, value, "n n"))
+        for first, second in (("params_0", "params_t"), ("first", "second")):
+            if {first, second} <= given.keys():
+                _check_alike(first, given[first], second, given[second])
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _check_alike(first: str, a: PyTree, second: str, b: PyTree) -> None:
+    if str(jax.tree.map(np.shape, a)) != str(jax.tree.map(np.shape, b)):
+        raise InputError(f"{first} and {second} differ in shapes; accepted: equal shapes")
+
+
+def _real_params(name: str, params: PyTree) -> PyTree:
+    """Returns parameters as floats; entries that are no numbers, such as None, stay."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: losses.floats(
+            real_array(f"{name}{jax.tree_util.keystr(path)}", leaf, empty=True)
+        ),
+        params,
+    )
+
+
+def check_alone(apply: Callable, params: PyTree, inputs: Array | np.ndarray) -> None:
+    """Raises InputError where outputs of an example depend on the others in its batch.
+
+    Kernels of pairs of examples, and measures made of them, have no meaning there.
+    """
+    few, rng = jnp.asarray(inputs[:2]), np.random.default_rng(0)
+
+    def moved(leaf: Any) -> Array:  # outputs that cancel at the start are nothing but rounding
+        size = 0.1 * (np.sqrt(np.mean(np.square(leaf))) or 1.0)
+        return jnp.asarray(leaf + size * rng.standard_normal(np.shape(leaf)), leaf.dtype)
+
+    params = jax.tree.map(moved, params)
+    together, alone = (np.asarray(apply(params, x), np.float32)[:1] for x in (few, few[:1]))
+    size = float(np.nanmax(np.abs(alone), initial=0.0))
+    if not np.allclose(together, alone, rtol=0.05, atol=0.05 * size, equal_nan=True):
+        raise InputError(
+            "apply: outputs of an example depend on the others in its batch, as with BatchNorm; "
+            "accepted: networks that compute each example by itself, such as those with LayerNorm"
+        )
+
+
+def _target_rows(
+    apply: Callable, params: PyTree, inputs: Array | np.ndarray, targets: Any
+) -> Array | np.ndarray:
+    """Returns targets [n, k] to align kernels with; see `losses.target_rows`."""
+    size = jax.eval_shape(apply, params, inputs).shape[-1]
+    rows = losses.target_rows(size, targets)
+    if len(rows) != len(inputs):
+        raise InputError(
+            f"targets has {len(rows)} rows; accepted: as many as inputs, {len(inputs)}"
+        )
+    return rows
+
+
 # --- of kernel matrices -------------------------------------------------------------------------
 
 
-@measure_checks.check_arrays
+@_check_arrays
 @partial(jax.jit, static_argnums=0)
 def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Array, "n n"]:
     """Returns the finite NTK of a sub-sample, its mean over outputs, in tiles.
@@ -71,14 +150,14 @@ def tangent_kernel(apply: Callable, params: Params, inputs: Inputs) -> Float[Arr
     return jnp.triu(matrix) + jnp.triu(matrix, 1).T
 
 
-@measure_checks.check_arrays
+@_check_arrays
 def cosine(first: Matrix, second: Matrix) -> Number:
     """Returns <A, B> / (|A| |B|), with Frobenius products."""
     a, b = (jnp.asarray(m) / jnp.linalg.norm(m) for m in (first, second))
     return jnp.sum(a * b)
 
 
-@measure_checks.check_arrays
+@_check_arrays
 def centred_alignment(first: Matrix, second: Matrix) -> Number:
     """Returns the centred kernel alignment (CKA) of two kernel matrices: 1 where they are alike.
 
@@ -97,21 +176,9 @@ def _centred(rows: Float[Array | np.ndarray, "n _"]) -> Float[Array, "n _"]:
 def kernel_distance(apply: Callable, params_0: Params, params_t: Params, inputs: Inputs) -> Number:
     """Returns S = 1 - <K_t, K_0> / (|K_t| |K_0|) of the tangent kernels: 0 in the lazy limit.
 
-    Between two times of training it is the kernel's velocity; see `kernel_velocity`.
-
     Source: Fort et al., 2020 (arXiv 2010.15110), section 3.
     """
     return 1 - cosine(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
-
-
-def kernel_velocity(
-    apply: Callable, params_before: Params, params_t: Params, inputs: Inputs, elapsed: float
-) -> Number:
-    """Returns the distance of the kernel from an earlier one, by the time between the two.
-
-    Source: Fort et al., 2020, section 3; `elapsed` is in epochs there.
-    """
-    return kernel_distance(apply, params_before, params_t, inputs) / elapsed
 
 
 def kernel_alignment(apply: Callable, params_0: Params, params_t: Params, inputs: Inputs) -> Number:
@@ -119,7 +186,7 @@ def kernel_alignment(apply: Callable, params_0: Params, params_t: Params, inputs
     return centred_alignment(*(tangent_kernel(apply, p, inputs) for p in (params_t, params_0)))
 
 
-@measure_checks.check_arrays
+@_check_arrays
 def target_alignment(
     apply: Callable,
     params_0: Params,
@@ -129,7 +196,7 @@ def target_alignment(
 ) -> Number:
     """Returns the CKA of the tangent kernel now to that of the targets, y y^T."""
     del params_0
-    rows = measure_checks.target_rows(apply, params_t, inputs, targets)
+    rows = _target_rows(apply, params_t, inputs, targets)
     return centred_alignment(tangent_kernel(apply, params_t, inputs), _kernel_of(rows))
 
 
@@ -137,7 +204,7 @@ def _kernel_of(rows: Float[Array | np.ndarray, "n k"]) -> Float[Array, "n n"]:
     return jnp.matmul(rows, jnp.transpose(rows), precision="highest")
 
 
-@measure_checks.check_arrays
+@_check_arrays
 def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
     """Returns |W_t - W_0| / |W_0| of each layer: all arrays in one place of the parameters' tree.
 
@@ -159,14 +226,14 @@ def weight_movement(params_0: Params, params_t: Params) -> dict[str, Number]:
     }
 
 
-@measure_checks.check_arrays
+@_check_arrays
 def activation_change(
     activations: Callable, params_0: Params, params_t: Params, inputs: Inputs
 ) -> dict[str, Number]:
-    """Returns the root mean square of what each ReLU's output, and the network's, changed by.
+    """Returns the root mean square change of each ReLU's output and of the network's.
 
-    The coordinate check compares it over widths: where features are learned at any width alike, it
-    does not depend on the width; in the lazy limit it falls with it.
+    The coordinate check compares it over widths: it does not depend on the width where features
+    are learned at any width, and falls with the width in the lazy limit.
 
     Args:
         activations: of a `Model`: `(params, x) -> (outputs, {layer: [n, ...]})`.
@@ -175,7 +242,7 @@ def activation_change(
         inputs: the sub-sample.
 
     Returns:
-        Numbers by the layer's path; those of the network's outputs as "outputs".
+        Numbers by the layer's path, and "outputs" for the network's outputs.
 
     Source: Yang et al., Tensor Programs V, 2022 (arXiv 2203.03466), appendix D.1.
     """
@@ -185,17 +252,18 @@ def activation_change(
     return {layer: jnp.sqrt(jnp.mean((b - a) ** 2)) for layer, (a, b) in pairs.items()}
 
 
-@measure_checks.check_arrays
+@_check_arrays
 def agop_correlation(apply: Callable, params_t: Params, inputs: Inputs) -> dict[str, Number]:
-    """Returns how W^T W of each dense layer and its average gradient outer product correlate.
+    """Returns the correlation of W^T W and the average gradient outer product, by layer.
 
-    The neural feature ansatz has them proportional in networks that learned features. Pearson's
-    correlation of the two matrices' entries, by layer; a convolution's inputs are its windows.
+    Pearson's correlation of the two matrices' entries for each dense layer; a convolution's inputs
+    are its windows. By the neural feature ansatz they are proportional in networks that learned
+    features.
 
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024 (arXiv 2212.13881), for the
-    ansatz. Their code (github.com/aradha/agop_feature_learning, ansatz_verification) takes the mean
-    out of both matrices, too. For convolutions it compares what is compared here; for dense layers
-    W_t - W_0 in place of W, with the square root of the outer product.
+    ansatz. Their code (github.com/aradha/agop_feature_learning, ansatz_verification) also subtracts
+    the means. It compares the same matrices for convolutions, but for dense layers W_t - W_0 in
+    place of W, with the square root of the outer product.
 
     Raises:
         InputError: no dense layer or convolution is found in the network.
@@ -212,20 +280,19 @@ def _correlation(weight: Float[Array, "k f"], outer_product: Float[Array, "k k"]
     return cosine(gram - jnp.mean(gram), outer_product - jnp.mean(outer_product))
 
 
-@measure_checks.check_arrays
+@_check_arrays
 @jax.default_matmul_precision("highest")
 def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
-    """Returns D_LR: how far the last layer's features are from the least that its outputs need.
+    """Returns D_LR, the distance of the last features from the fewest that the outputs need.
 
-    1 - CKA(K, P) with K the kernel of the features that the last dense layer sees, and P the
-    projection onto the span of the centred outputs: 0 where the features are the learned functions
-    and no more, each as large (neural collapse), near 1 in the lazy limit. No comparison with the
-    start.
+    1 - CKA(K, P) with K the kernel of the last dense layer's inputs, and P the projection onto the
+    span of the centred outputs: 0 where the features are exactly the learned functions, all of one
+    size (neural collapse), near 1 in the lazy limit. It is no comparison with the start.
 
     Source: Nam et al., 2024 (arXiv 2410.04264), definition 1: 1 - CKA(T, a 1 1^T + b P), with T the
     operator of the features, P the projection onto the span of the outputs, and a, b > 0; CKA
-    leaves the constant out. Theirs are the outputs as they are, here less their means: the same
-    where the constant lies in their span, or orthogonal to it. Known to us by accounts of it alone.
+    removes the constant. Outputs are centred here and not there: the same where the constant lies
+    in their span, or orthogonal to it. Known to us from secondary accounts only.
     """
     features = losses.floats(kernels.last_layer_inputs(apply, params_t, inputs))
     basis, sizes, _ = jnp.linalg.svd(_centred(apply(params_t, inputs)), full_matrices=False)
@@ -233,10 +300,10 @@ def low_rank_distance(apply: Callable, params_t: Params, inputs: Inputs) -> Numb
     return 1 - centred_alignment(features @ features.T, spanned @ spanned.T)
 
 
-@measure_checks.check_arrays
+@_check_arrays
 @jax.default_matmul_precision("highest")
 def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
-    """Returns the effective rank of the centred features that the last dense layer sees.
+    """Returns the effective rank of the last dense layer's centred inputs.
 
     exp(-sum_i p_i log p_i) with p_i the singular values over their sum: from 1 to the number of
     features.
@@ -252,9 +319,8 @@ def effective_rank(apply: Callable, params_t: Params, inputs: Inputs) -> Number:
 def _singular_values(rows: Float[Array, "n k"]) -> Float[Array, " n"]:
     """Returns the singular values of a few long rows.
 
-    Those of the triangle of their modified Gram-Schmidt process, which is as stable as by
-    reflections. LAPACK's threads, which wait for each other at each of the long columns, take a
-    hundred times as long on cores that do other work too.
+    By the triangle of the modified Gram-Schmidt process, as stable as by reflections. LAPACK's
+    threads wait for each other at each column, a hundred times as long on busy cores.
     """
     count = len(rows)
 
@@ -283,7 +349,7 @@ MEASURES: dict[str, Callable] = {
     "effective_rank": lambda apply, p0, pt, x, y: effective_rank(apply, pt, x),
 }
 
-# Those that are functions of the kernels at the start and now, and of the targets.
+# The measures that are functions of the kernels at the start and now, and of the targets.
 OF_KERNELS: dict[str, Callable] = {
     "kernel_distance": lambda k0, kt, y: 1 - cosine(kt, k0),
     "kernel_alignment": lambda k0, kt, y: centred_alignment(kt, k0),
@@ -311,7 +377,7 @@ def _compute(
     }
 
 
-@measure_checks.check_arrays
+@_check_arrays
 def measure(
     names: Sequence[str],
     apply: Callable,
@@ -329,11 +395,11 @@ def measure(
         params_0: at the start.
         params_t: now.
         inputs: the sub-sample.
-        targets: rows [n, ...], the classes' numbers, integers [n], or, of one output, numbers [n].
-        kernels_known: tangent kernels of the sub-sample at the start and now, where they are known.
+        targets: rows [n, ...], class numbers, integers [n], or, of one output, numbers [n].
+        kernels_known: tangent kernels of the sub-sample at the start and now, where known.
 
     Returns:
-        Numbers by name; those of layers as "weight_movement/Conv_0".
+        Numbers by name; a layer's are "weight_movement/Conv_0".
 
     Raises:
         InputError: a name is not one of these, or an array is not accepted.
@@ -341,7 +407,7 @@ def measure(
     for name in names:
         require("measures", name, one_of(*MEASURES))
     if "target_alignment" in names:
-        targets = measure_checks.target_rows(apply, params_t, inputs, targets)
+        targets = _target_rows(apply, params_t, inputs, targets)
     found = _compute(tuple(names), apply, params_0, params_t, inputs, targets, kernels_known)
     numbers = {}
     for name, value in found.items():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import ArrayLike, Float
 
@@ -31,13 +32,13 @@ def make_schedule(
     Args:
         name: "constant"; "cosine" (to zero at the end of training); or "steps" (multiplied by
             `decay_factor` at each of `decay_epochs`).
-        learning_rate: rate at the start; may be a traced value, so that it can vary over replicas.
+        learning_rate: rate at the start; may be traced, so that it can vary over replicas.
         epochs: length of the training.
         steps_per_epoch: steps in an epoch.
-        decay_epochs: when the rate falls, in epochs; for "steps" only.
-        decay_factor: by how much it falls; for "steps" only.
-        warmup_epochs: how long all of this is multiplied by a factor that grows to 1 by equal steps
-            (Goyal et al., 2017, section 2.2), so that a large rate does not overshoot at the start.
+        decay_epochs: times at which the rate falls, in epochs; for "steps" only.
+        decay_factor: factor of each fall; for "steps" only.
+        warmup_epochs: length of a linear warm-up from 0 to 1, a factor on the schedule (Goyal et
+            al., 2017, section 2.2), so that a large rate does not overshoot at the start.
 
     Raises:
         InputError: the name is not one of these, or a duration is not accepted.
@@ -46,16 +47,22 @@ def make_schedule(
     require("epochs", epochs, integer(1))
     require("steps_per_epoch", steps_per_epoch, integer(1))
     require("warmup_epochs", warmup_epochs, number(0))
-    if warmup_epochs:
-        ramp = optax.linear_schedule(0.0, 1.0, max(1, round(warmup_epochs * steps_per_epoch)))
-        course = make_schedule(
-            *(name, learning_rate),
-            epochs=epochs,
-            steps_per_epoch=steps_per_epoch,
-            decay_epochs=decay_epochs,
-            decay_factor=decay_factor,
-        )
-        return lambda step: ramp(step + 1) * course(step)
+    rate = _schedule(name, learning_rate, epochs, steps_per_epoch, decay_epochs, decay_factor)
+    if not warmup_epochs:
+        return rate
+    ramp = optax.linear_schedule(0.0, 1.0, max(1, round(warmup_epochs * steps_per_epoch)))
+    return lambda step: ramp(step + 1) * rate(step)
+
+
+def _schedule(
+    name: str,
+    learning_rate: Any,
+    epochs: int,
+    steps_per_epoch: int,
+    decay_epochs: tuple[float, ...],
+    decay_factor: float,
+) -> Callable:
+    """Returns a schedule without warm-up."""
     if name == "constant":
         return optax.constant_schedule(learning_rate)
     if name == "cosine":
@@ -68,17 +75,6 @@ def make_schedule(
         factor = optax.piecewise_constant_schedule(1.0, falls)
         return lambda step: learning_rate * factor(step)
     raise InputError(f"schedule is {name!r}; accepted: {', '.join(SCHEDULES)}")
-
-
-def scale_by_parameter(factors: Any) -> optax.GradientTransformation:
-    """Returns the transformation that multiplies each parameter's update by a number of its own.
-
-    Args:
-        factors: numbers in the structure of the parameters that are trained.
-    """
-    return optax.stateless(
-        lambda updates, params: jax.tree.map(lambda u, factor: factor * u, updates, factors)
-    )
 
 
 def make_optimizer(
@@ -97,12 +93,12 @@ def make_optimizer(
         momentum: mass of "momentum".
         weight_decay: lambda of the penalty lambda/2 |theta|^2 on all parameters, whose gradient is
             added to the loss's ("sgd", "momentum", "adam"); for "adamw" the decoupled decay.
-        rate_factors: what the rate is multiplied by, parameter by parameter, as `rate_factors` of
-            a `Model` gives it for this name; None for one rate. The weight decay is not multiplied:
-            weights shrink by the same share at any width.
+        rate_factors: factors on the rate of each parameter, such as `Model.rate_factors` returns
+            for this name; None for one rate. The weight decay is not multiplied: weights shrink by
+            the same share at any width.
 
     Raises:
-        InputError: the name is not one of these, or "adam" has factors beside a weight decay.
+        InputError: the name is not one of these, or "adam" has factors and a weight decay.
     """
     learning_rate = _rate(learning_rate)
     if rate_factors is not None:
@@ -123,11 +119,10 @@ def make_optimizer(
 
 
 def _rate(learning_rate: Any) -> Any:
-    """Returns a learning rate as a number that has a sign, or the schedule that it is.
+    """Returns a learning rate as a signed number; a schedule stays.
 
     Raises:
-        InputError: no number, or several: they would multiply the columns of parameters that have
-            as many.
+        InputError: no single number: several would multiply the columns of parameters.
     """
     if callable(learning_rate) or isinstance(learning_rate, float):
         return learning_rate
@@ -142,7 +137,9 @@ def _by_parameter(
     rate_factors: Any,
 ) -> optax.GradientTransformation:
     """Returns an optimiser with a rate for each parameter."""
-    scale = scale_by_parameter(rate_factors)
+    scale = optax.stateless(
+        lambda updates, params: jax.tree.map(lambda u, factor: factor * u, updates, rate_factors)
+    )
     decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
     if name in ("sgd", "momentum"):  # linear in the gradient, which may be scaled first
         return optax.chain(scale, *decay, make_optimizer(name, learning_rate, momentum=momentum))
@@ -157,26 +154,25 @@ def _by_parameter(
     return make_optimizer(name, learning_rate)
 
 
-def update(
+def descend(
     optimizer: optax.GradientTransformation,
-    gradient: Any,
-    state: Any,
-    params: Any,
-    value: Float[ArrayLike, ""],
     both: Callable[[Any], tuple[Any, Any]],
-) -> tuple[Any, Any]:
-    """Returns an optimiser's updates and its state after them.
+    params: Any,
+    state: Any,
+) -> tuple[Any, Any, Any]:
+    """Takes one step of an optimiser.
 
     Args:
-        optimizer: an optax transformation; of the arguments that some take beside these three
-            (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`) it is given all that it asks
-            for of `value`, `grad` and `value_fn`.
-        gradient: of the loss.
+        optimizer: an optax transformation. An update that takes `value`, `grad` or `value_fn`
+            (`optax.lbfgs`, `polyak_sgd`, `contrib.reduce_on_plateau`) gets them too.
+        both: `params -> (loss, gradient)` on the step's batch, all parts of it.
+        params: before the step.
         state: of the optimiser.
-        params: that are trained.
-        value: the loss.
-        both: `params -> (loss, gradient)` on the same batch, all parts of it.
+
+    Returns:
+        The loss before the step, and parameters and the optimiser's state after it.
     """
+    value, gradient = both(params)
 
     # Through the sum over the parts of a batch, jax would give each part a gradient of its own.
     @jax.custom_vjp
@@ -185,4 +181,50 @@ def update(
 
     value_fn.defvjp(both, lambda slope, factor: (jax.tree.map(lambda g: factor * g, slope),))
     given = {"value": value, "grad": gradient, "value_fn": value_fn}
-    return optax.with_extra_args_support(optimizer).update(gradient, state, params, **given)
+    update = optax.with_extra_args_support(optimizer).update
+    updates, state = update(gradient, state, params, **given)
+    return value, optax.apply_updates(params, updates), state
+
+
+def check_optimizer(optimizer: optax.GradientTransformation, params: Any) -> None:
+    """Raises InputError unless `descend` can update an optimiser.
+
+    Args:
+        optimizer: an optax transformation.
+        params: of the network, arrays or their shapes.
+    """
+
+    def take(params: Any) -> Any:
+        return descend(optimizer, lambda p: (jnp.float32(0), p), params, optimizer.init(params))
+
+    try:
+        jax.eval_shape(take, params)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        line = str(error).partition("\n")[0]
+        raise InputError(
+            f"optimizer cannot be updated in training ({type(error).__name__}: {line}); accepted: "
+            "optax transformations that take gradients, state and parameters, and of further "
+            "arguments value, grad and value_fn alone, such as optax.adam(1e-3)"
+        ) from error
+
+
+def optimizers_of(given: Any, replicas: Any) -> Callable[[Any], optax.GradientTransformation]:
+    """Returns a function that makes the optimiser of a replica's values.
+
+    Args:
+        given: an optimiser, the same for all, or such a function.
+        replicas: values of the replicas.
+
+    Raises:
+        InputError: neither of the two, or a function of optax that has not been called.
+    """
+    if hasattr(given, "update") and hasattr(given, "init"):
+        return lambda _: given
+    # optax.adam(None) would go uphill, without a rate.
+    uncalled = replicas is None and getattr(given, "__module__", "").startswith("optax.")
+    if uncalled or not callable(given):
+        raise InputError(
+            f"optimizer is {given!r:.80}; accepted: an optax transformation, such as "
+            "optax.adam(1e-3), or a function that makes one of a replica's values"
+        )
+    return given

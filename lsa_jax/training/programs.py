@@ -1,4 +1,4 @@
-"""What is compiled: how one replica is initialised, trained for an epoch, and evaluated.
+"""Compiled programs: initialise one replica, train it for an epoch, and evaluate it.
 
 An epoch is one scan over its batches. Everything random is a function of (key, epoch).
 """
@@ -15,7 +15,7 @@ from jaxtyping import Array, ArrayLike, Int, Key
 from lsa_jax.data.dataset import Dataset, checked_dataset
 from lsa_jax.models.model import ExampleShape, Model, accepted
 from lsa_jax.parallel import Layout
-from lsa_jax.training.optimizers import update
+from lsa_jax.training.optimizers import descend
 from lsa_jax.training.segments import kept_if
 
 PyTree = Any
@@ -30,10 +30,10 @@ def _rows_of_dataset(dataset: Dataset, replica: PyTree, index: Array, epoch: Arr
 
 
 class Source(NamedTuple):
-    """Where batches come from.
+    """A source of batches.
 
     Attributes:
-        arrays: what lies on the device, shared by all replicas; a `Dataset` for plain data.
+        arrays: on the device, shared by all replicas; a `Dataset` for plain data.
         num_examples: examples are numbered 0 to num_examples - 1.
         fetch: `(arrays, replica, index [batch], epoch) -> Dataset` of that batch. The default
             takes rows of a `Dataset`.
@@ -45,14 +45,14 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, data: "Source | Dataset", name: str = "data") -> "Source":
-        """Returns the source that serves a data set as it is; a source is returned unchanged.
+        """Returns the source of a data set's rows; a source is returned unchanged.
 
         Args:
             data: a data set or a source.
             name: of the argument, for messages.
 
         Raises:
-            InputError: a data set's arrays are not accepted, or inputs and targets not as many.
+            InputError: a data set's arrays are not accepted, or differ in length.
         """
         if isinstance(data, Source):
             return data
@@ -61,19 +61,19 @@ class Source(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it serves the rows of a data set as they are."""
+        """Whether batches are rows of a data set."""
         return self.fetch is _rows_of_dataset
 
     def outline(self) -> "Source":
-        """Returns the source without its arrays.
+        """Returns the source without its arrays, which a program would keep in memory.
 
-        It is what a program may refer to: jax keeps programs for as long as the process lives.
+        jax keeps programs for as long as the process lives.
         """
         return self._replace(arrays=None)
 
 
 class Recipe(NamedTuple):
-    """How one replica is trained and measured; see `train` for the meaning of each."""
+    """Settings of one replica's training and evaluation; see `train`."""
 
     model: Model
     loss: Callable
@@ -91,7 +91,7 @@ class ReplicaState(NamedTuple):
     Attributes:
         params: parameters, frozen ones included.
         opt_state: the optimiser's state for the trained parameters.
-        step: updates done; stays where it is once a loss was not finite.
+        step: updates done; constant from the first loss that was not finite.
         epoch: epochs done.
     """
 
@@ -121,8 +121,8 @@ def draw_key(
 
     Args:
         key: of the run.
-        step: how many were due before.
-        first: place in the batch of a device's first example: devices draw masks of their own.
+        step: number of steps due before.
+        first: place in the batch of a device's first example, so that devices draw other masks.
     """
     return jax.random.fold_in(jax.random.fold_in(jax.random.fold_in(key, _DRAWS), step), first)
 
@@ -136,7 +136,7 @@ def _padded_batches(index: Array, batch_size: int) -> tuple[Array, Array]:
 
 
 def split(params: PyTree, frozen: tuple[str, ...]) -> tuple[PyTree, PyTree]:
-    """Splits parameters into the trained ones and the top-level entries that stay fixed."""
+    """Splits parameters into trained ones and the top-level entries that stay fixed."""
     if not frozen:
         return params, {}
     trained = {name: value for name, value in params.items() if name not in frozen}
@@ -166,8 +166,8 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
     """Returns `(state, key, replica, arrays) -> (state, mean loss over the epoch's batches)`.
 
     A step whose loss is not finite is not taken, nor is any after it: `state.step` then falls short
-    of the steps that are due. A model whose `apply` takes a `key` is given one, and one that takes
-    `counted` which examples do not just fill up the batch, where batches are filled up.
+    of the steps that are due. A model whose `apply` takes a `key` gets one; where batches are
+    filled up, a model that takes `counted` gets the weights of the examples.
     """
     source = source.outline()
     model, loss, layout = recipe.model, recipe.loss, recipe.layout
@@ -201,11 +201,8 @@ def make_epoch(recipe: Recipe, source: Source) -> Callable:
             def both(trained: PyTree) -> tuple[Array, PyTree]:
                 return layout.total(jax.value_and_grad(mean_loss)(trained))
 
-            value, gradient = both(trained)
-            given = (gradient, state.opt_state, trained, value, both)
-            updates, opt_state = update(optimizer, *given)
-            params = join(optax.apply_updates(trained, updates), fixed)
-            after = ReplicaState(params, opt_state, state.step + 1, epoch)
+            value, trained, opt_state = descend(optimizer, both, trained, state.opt_state)
+            after = ReplicaState(join(trained, fixed), opt_state, state.step + 1, epoch)
             going = jnp.isfinite(value) & (state.step == due)
             return kept_if(going, after, state), value
 
@@ -219,13 +216,12 @@ def make_evaluate(recipe: Recipe, source: Source) -> Callable:
     """Returns `(state, replica, arrays) -> ({measure: mean over the source}, outcomes)`.
 
     Outcomes are the values of the metric "accuracy", [examples] in the order of the source; None
-    without one.
+    without that metric.
 
-    Examples are fetched as in the latest epoch, for sources that draw them afresh each epoch. They
-    come in one fixed random order: data sets may lie class by class, and a batch of one class has
-    other statistics than those that batch normalisation was trained with. Devices that share
-    batches have as many examples each, so that their number may make batches larger. No masks are
-    drawn.
+    Examples are fetched as in the latest epoch, for sources that draw them again each epoch. They
+    come in one fixed random order: data sets may be sorted by class, and a batch of one class has
+    other statistics than the batches that batch normalisation was trained with. Devices that share
+    batches have equally many examples, which may make batches larger. No masks are drawn.
     """
     source = source.outline()
     measures = {"loss": recipe.loss, **recipe.metrics}

@@ -1,15 +1,15 @@
-"""Work that goes on for long, cut into segments, so that a killed run goes on where it was.
+"""The training engine: work in segments, so that a killed run continues with the same bits.
 
-Everything that is trained goes through `run_segments`: between two segments Python comes up to
-measure, to save and to report. What is measured lies in a table of numpy arrays that is saved with
-the state. A replica's compiled steps see to it that its state stays as it was before a loss that
-was not finite (`kept_if`); where all replicas have stopped, there is nothing to go on with.
+All training goes through `run_segments`. After each segment control returns to Python to measure,
+save and report. Measured values lie in a table of numpy arrays that is saved with the state. The
+compiled steps keep a replica's state as it was before a loss that was not finite (`kept_if`); a run
+ends once all replicas have stopped.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,18 +20,16 @@ from lsa_jax import backend
 from lsa_jax.errors import InputError
 from lsa_jax.parallel import Layout, kept_programs
 from lsa_jax.training import checkpoints
-
-if TYPE_CHECKING:
-    from lsa_jax.training.measuring import Cost, Course
+from lsa_jax.training.course import Cost, Course
 
 Tree = TypeVar("Tree")
 
 
 class Checkpoints(NamedTuple):
-    """Where a run keeps what it needs to go on.
+    """Where and how often a run is saved.
 
     Attributes:
-        directory: None keeps nothing.
+        directory: None saves nothing.
         every: segments between two checkpoints; the last segment is always saved.
     """
 
@@ -42,15 +40,29 @@ class Checkpoints(NamedTuple):
 NOWHERE = Checkpoints()
 
 
+class Ran(NamedTuple):
+    """The end of a run in segments.
+
+    Attributes:
+        state: after the last segment.
+        done: number of segments that are done.
+        cost: of measuring; None where no course was given.
+    """
+
+    state: Any
+    done: int
+    cost: Cost | None
+
+
 def kept_if(going: Bool[Array, ""], after: Tree, before: Tree) -> Tree:
-    """Returns the state after a step, or the one before it where the step is not to be taken."""
+    """Returns the state after a step, or the one before it where the step must not be taken."""
     return jax.tree.map(lambda new, old: jnp.where(going, new, old), after, before)
 
 
 def placed(layout: Layout, tree: Tree) -> Tree:
-    """Puts [replicas, ...] on the devices, lying as what a mapped function returns.
+    """Puts [replicas, ...] on the devices with the sharding of a mapped function's results.
 
-    A function would be compiled twice for arrays that lie otherwise in its first call.
+    A program would be compiled a second time for another sharding in its first call.
     """
     return _placing(layout)(layout.spread(tree))
 
@@ -71,7 +83,7 @@ def _write_into(table: Tree, saved: Tree) -> None:
 def _restore(
     kept: Checkpoints, tree: tuple[Tree, ...], marks: Sequence[int], own: dict[str, int]
 ) -> tuple[int, tuple[Tree, ...] | None]:
-    """Returns how many segments are done, and what was saved after the last of them."""
+    """Returns the number of segments done and the arrays saved after the last of them."""
     if kept.directory is None or not (saved := checkpoints.restore(kept.directory, tree)):
         return 0, None
     mark, values = saved
@@ -97,78 +109,93 @@ def run_segments(
     identity: Callable[[], dict[str, int]] = dict,
     lengths: Sequence[int] | None = None,
     progress: Callable[[int], None] = lambda mark: None,
-) -> tuple[Tree, int]:
-    """Goes from segment to segment, from the last checkpoint if there is one.
+    course: Course | None = None,
+    measured: Sequence[int] | None = None,
+) -> Ran:
+    """Runs segment after segment, from the last checkpoint if there is one.
 
     Args:
         state: at the start; on the devices of `layout`, or numpy arrays where that is None.
-        table: numpy arrays, which `advance` writes into; restored in place.
-        marks: by segment the number that its checkpoint has, increasing: steps, epochs.
+        table: numpy arrays that `advance` writes into; restored in place.
+        marks: number of each segment's checkpoint, increasing: steps, epochs.
         advance: `(state, segment) -> state` after it.
         kept: where to save, and how often.
-        layout: how the state lies on the devices between segments.
-        going: `(state, segment)`: whether that segment is still to be trained.
-        identity: returns what tells the run from others, numbers of 32 bits by what they are of
-            (see `identities`); a checkpoint of others is refused. It is asked where one is kept.
-        lengths: of the segments; in a dry run those of one length stand for each other.
+        layout: placement of the state on the devices between segments.
+        going: `(state, segment)`: whether that segment is still to be run.
+        identity: returns hashes of the run by name, see `identities`; a checkpoint with other
+            hashes is refused. Called only where checkpoints are kept.
+        lengths: of the segments; in a dry run one segment of each length is run.
         progress: called with a segment's mark after it.
-
-    Returns:
-        The state at the end, and the segments that are done.
+        course: measures to take at the start and after segments, of states with `params`; needs
+            a layout, and is saved with the table.
+        measured: number of each segment's end among the course's marks; default: `marks`.
 
     Raises:
         InputError: the checkpoint is of another run.
     """
     if backend.dry_run() is not None:
         kept = NOWHERE
+    tables = table if course is None else (table, course.values)
     own = {} if kept.directory is None else identity()
     numbers = (np.array([*own.values()], np.uint32),) if own else ()
+    seconds: list[float] = []
 
     def everything() -> tuple[Tree, ...]:
-        return (layout.gather(state) if layout else state, table, *numbers)
+        return (layout.gather(state) if layout else state, tables, *numbers)
+
+    def take(mark: int) -> None:
+        if course is not None and mark in course.marks:
+            course.take(mark, layout.gather(state.params))
 
     done, saved = _restore(kept, everything(), marks, own)
     if saved is not None:
         state = placed(layout, saved[0]) if layout else saved[0]
-        _write_into(table, saved[1])
+        _write_into(tables, saved[1])
+    elif course is not None:
+        take(course.marks[0])
     left = range(done, len(marks))
     for place in left if lengths is None else backend.each(left, lengths[done:]):
         if backend.dry_run() is None and not going(state, place):
             break
+        begun = time.monotonic()
         state, done = advance(state, place), place + 1
+        if course is not None:
+            jax.block_until_ready(state)
+            seconds.append(time.monotonic() - begun)
+            take((measured or marks)[place])
         if kept.directory and (done % kept.every == 0 or done == len(marks)):
             checkpoints.save(kept.directory, marks[place], everything())
         progress(marks[place])
-    return state, done
+    return Ran(state, done, course and course.cost(seconds, len(marks)))
 
 
 class Evaluations(NamedTuple):
-    """Replicas that are measured now and then on their way.
+    """Replicas and their measures at a run's evaluations.
 
     Attributes:
-        steps: after which they are measured.
+        steps: steps taken before each evaluation.
         state: numpy [replicas, ...] after the last evaluation that is done.
         table: by measure, NaN where an evaluation is not done.
-        last: the number of the last one that is done, from 0.
-        cost: what measuring took; None where no course was given.
-        measured: columns of the table that the course has, NaN where it takes nothing.
+        last: number of the last evaluation that is done, from 0.
+        cost: of measuring; None where no course was given.
+        measured: columns of the table that come from the course, NaN between its marks.
     """
 
     steps: Sequence[int]
     state: Any
     table: dict[str, Float[np.ndarray, "evaluations replicas"]]
     last: int
-    cost: "Cost | None" = None
+    cost: Cost | None = None
     measured: tuple[str, ...] = ()
 
     def history(self, replica: int) -> list[dict[str, Any]]:
-        """Returns a row for each evaluation that a replica came to, with what was taken there."""
+        """Returns a row for each evaluation that a replica reached; states have `step`."""
         taken = self.state.step[replica]
         done = enumerate(self.steps[: self.last + 1])
         return [self.row(replica, place) for place, step in done if step <= taken]
 
     def row(self, replica: int, place: int) -> dict[str, Any]:
-        """Returns one evaluation of a replica, with what was taken there, and its `step`."""
+        """Returns a replica's values at one evaluation, by column, and its `step`."""
         return {"step": self.steps[place]} | {
             name: values[place, replica].item()
             for name, values in self.table.items()
@@ -177,7 +204,7 @@ class Evaluations(NamedTuple):
 
     @property
     def stopped(self) -> Bool[np.ndarray, " replicas"]:
-        """Of each replica, whether it has taken fewer steps than were due; states have `step`."""
+        """Whether each replica has taken fewer steps than were due; states have `step`."""
         return self.state.step < self.steps[self.last]
 
 
@@ -189,53 +216,48 @@ def run_evaluations(
     *,
     kept: Checkpoints,
     finished: Callable[[Evaluations], bool] = lambda runs: False,
-    course: "Course | None" = None,
+    course: Course | None = None,
     progress: Callable[[float], None] = lambda fraction: None,
 ) -> Evaluations:
-    """Takes the steps from one evaluation to the next, from the last checkpoint if there is one.
+    """Runs from one evaluation to the next, from the last checkpoint if there is one.
 
     Args:
-        layout: how the replicas lie on the devices.
+        layout: placement of the replicas on the devices.
         program: mapped by the layout; `(state, steps to take) -> (state, measures there)`.
-        stages: states at the first evaluations, that are measured as they are; one at least.
-        steps: after which to measure; the first at the first stage.
+        stages: states at the first evaluations, measured without a step; at least one.
+        steps: numbers of steps before the evaluations; the first is the first stage's.
         kept: where to save, and after how many evaluations.
-        finished: whether to end there.
-        course: measures that are taken at some of the steps, of states that have `params`; they
-            become columns of the table.
+        finished: whether to end at an evaluation.
+        course: measures taken at some of the steps, of states with `params`; they become columns
+            of the table.
         progress: called with the fraction done.
     """
     table: dict[str, np.ndarray] = {}
-    seconds: list[float] = []  # of training, between two evaluations
 
     def evaluate(state: Any, index: int) -> Any:
         count = steps[index] - steps[max(index - 1, 0)]
         if index < len(stages):
             state, count = placed(layout, stages[index]), 0
-        begun = time.monotonic()
         state, row = program(state, layout.share(jnp.int32(count)))
-        found = layout.gather(row)  # waits for the devices
-        seconds.extend([time.monotonic() - begun] if count else [])
-        for name, values in found.items():
+        for name, values in layout.gather(row).items():
             table.setdefault(name, np.full((len(steps), len(values)), np.nan))[index] = values
-        if course is not None and steps[index] in course.marks:
-            course.take(steps[index], layout.gather(state).params)
         return state
 
-    def runs(state: Any, last: int) -> Evaluations:
+    def runs(state: Any, last: int, cost: Cost | None = None) -> Evaluations:
         measured = {} if course is None else course.table(steps)
-        cost = course and course.cost(seconds, len(steps) - len(stages))
         columns = table | measured
         return Evaluations(steps, layout.gather(state), columns, last, cost, tuple(measured))
 
-    state, done = run_segments(
+    found = run_segments(
         evaluate(stages[0], 0),
-        table if course is None else (table, course.values),
+        table,
         range(1, len(steps)),
         lambda state, segment: evaluate(state, segment + 1),
         kept=kept,
         layout=layout,
         going=lambda state, segment: not finished(runs(state, segment)),
         progress=lambda index: progress(steps[index] / steps[-1]),
+        course=course,
+        measured=steps[1:],
     )
-    return runs(state, done)
+    return runs(*found)

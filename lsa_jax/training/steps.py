@@ -1,10 +1,9 @@
 """Training counted in steps: batches in a given order, losses measured at given steps.
 
-For networks that begin anywhere, grown ones too, where `training.train` begins at initialisation
-and counts epochs. A run goes from checkpoint to checkpoint in segments, each one compiled scan.
+For networks that begin anywhere, such as grown ones; `training.train` begins at initialisation and
+counts epochs. Each segment between two checkpoints is one compiled scan.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +16,12 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from lsa_jax import backend
-from lsa_jax.parallel import BatchLayout, Layout, ReplicaLayout, kept_programs
-from lsa_jax.training import contracts, identities
-from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of_weights
-from lsa_jax.training.optimizers import update
+from lsa_jax.arrays import real_numbers
+from lsa_jax.errors import InputError
+from lsa_jax.parallel import BATCH_AXIS, BatchLayout, Layout, ReplicaLayout, kept_programs
+from lsa_jax.training import identities
+from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of_weights
+from lsa_jax.training.optimizers import check_optimizer, descend
 from lsa_jax.training.segments import Checkpoints, kept_if, placed, run_segments
 
 PyTree = Any
@@ -34,16 +35,17 @@ class NetworkState(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is minimised, by what, and where it is measured.
+    """A loss to minimise, its optimiser, and training and validation batches.
 
     Problems whose functions are the same objects share their compiled programs.
 
     Attributes:
-        loss: `(params, batch) -> (sum of losses, how many)`; a batch's axes begin with examples.
+        loss: `(params, batch) -> (sum of losses, number of them)`; axes of a batch begin with
+            examples.
         optimizer: an optax transformation.
-        batches: `(first step, steps) -> batches [steps, ...]`, the same whoever is trained on them.
+        batches: `(first step, steps) -> batches [steps, ...]`, the same for all networks.
         validation: batches [parts, ...] whose mean loss is measured.
-        checksum: tells data apart that differ beyond `validation` and the first batch.
+        checksum: distinguishes data that differ beyond `validation` and the first batch.
     """
 
     loss: Callable[[PyTree, PyTree], tuple[Array, Array]]
@@ -58,11 +60,16 @@ class Guarded(NamedTuple):
 
     Attributes:
         state: the network.
-        finite: whether all losses were.
+        finite: whether all losses were finite.
     """
 
     state: NetworkState
     finite: Bool[Array, ""]
+
+    @property
+    def params(self) -> PyTree:
+        """The network's parameters."""
+        return self.state.params
 
 
 class Programs(NamedTuple):
@@ -114,12 +121,9 @@ def make_programs(
             (value, count), gradient = summed
             return value / count, jax.tree.map(lambda g: g / count, gradient)
 
-        value, gradient = both(state.params)
-        given = (gradient, state.opt_state, state.params, value, both)
-        updates, opt_state = update(optimizer, *given)
-        after = NetworkState(optax.apply_updates(state.params, updates), opt_state)
+        value, *after = descend(optimizer, both, *state)
         finite = now.finite & jnp.isfinite(value)
-        return Guarded(kept_if(finite, after, state), finite)
+        return Guarded(kept_if(finite, NetworkState(*after), state), finite)
 
     def advance(
         now: Guarded, batches: PyTree, measured: Bool[Array, " steps"], validation: PyTree
@@ -134,13 +138,13 @@ def make_programs(
 
 
 class Trained(NamedTuple):
-    """What training led to.
+    """Trained networks and their measures.
 
     Attributes:
         states: [replicas, ...] as numpy arrays, those before the first loss that was not finite.
-        losses: that were measured, NaN from such a loss on.
-        course: of `measuring`, its marks counted from the start; None if that is nothing.
-        cost: what it took.
+        losses: measured ones, NaN from such a loss on.
+        course: of `measuring`, its marks counted from the start; None without measures.
+        cost: of measuring.
     """
 
     states: NetworkState
@@ -149,7 +153,70 @@ class Trained(NamedTuple):
     cost: Cost | None
 
 
-def _segments(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+def check_problem(problem: Problem, states: NetworkState, count: int) -> NetworkState:
+    """Returns networks as arrays that can be trained on a problem.
+
+    Args:
+        problem: the problem.
+        states: networks at the start, [replicas, ...].
+        count: number of replicas.
+
+    Raises:
+        InputError: parameters are no floats, or the problem's loss or optimiser does not fit them.
+    """
+
+    def floats(path: Any, leaf: Any) -> Array | np.ndarray:
+        name = f"states.params{jax.tree_util.keystr(path)}"
+        leaf = real_numbers(name, leaf)
+        if leaf.shape[:1] != (count,):
+            raise InputError(f"{name} has shape {leaf.shape}; accepted: [{count}, ...], by replica")
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise InputError(f"{name} holds {leaf.dtype}; accepted: floats, to be trained")
+        return leaf
+
+    states = states._replace(params=jax.tree_util.tree_map_with_path(floats, states.params))
+
+    def first(tree: PyTree) -> PyTree:
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape[1:]), a.dtype), tree)
+
+    one = first(states.params), first(problem.validation)
+    # A model of split batches averages over their axis, which must exist; here it has one part.
+    found = jax.eval_shape(jax.vmap(problem.loss, axis_name=BATCH_AXIS), *one)
+    shapes = [getattr(part, "shape", None) for part in jax.tree.leaves(found)]
+    if shapes != [(1,), (1,)]:
+        raise InputError(
+            f"problem.loss returns {jax.tree.map(lambda a: a.shape[1:], found)}; accepted: "
+            "(params, batch) -> (sum of losses, number of them), two numbers"
+        )
+    check_optimizer(problem.optimizer, _one(states.params))
+    return states
+
+
+def _one(tree: PyTree) -> PyTree:
+    """Returns the shapes and types of one entry of [replicas, ...]."""
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), tree)
+
+
+def _identity(
+    problem: Problem, states: NetworkState, start: int, stop: int, measured: np.ndarray
+) -> dict[str, int]:
+    """Returns hashes of all that decides the bits of `train_steps`; only the first batch counts."""
+    one, batch = _one((states, problem.validation))
+
+    def update(gradient: PyTree, state: PyTree, params: PyTree) -> PyTree:
+        return descend(problem.optimizer, lambda p: (jnp.float32(0), gradient), params, state)
+
+    examples = problem.validation, problem.batches(start, 1) if start < stop else ()
+    return {
+        "data": identities.of_text(f"{problem.checksum} {identities.of_arrays(examples)}"),
+        "networks at the start": identities.of_arrays(states),
+        "steps": identities.of_arrays(np.array([start, stop, *measured])),
+        "loss": identities.of_program(problem.loss, one.params, batch),
+        "optimiser": identities.of_program(update, one.params, one.opt_state, one.params),
+    }
+
+
+def _spans(start: int, stop: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, stop)) for first in range(start, stop, size)]
 
 
@@ -169,86 +236,64 @@ def train_steps(
     """Takes the steps start, start + 1, ... stop - 1 on every replica.
 
     Args:
-        problem: what is minimised.
+        problem: the loss, the optimiser and the data.
         states: [replicas, ...].
-        layout: how the replicas, or one network's batches, lie on the devices.
+        layout: placement of the replicas, or of one network's batches, on the devices.
         start: number of the first step.
         stop: number after the last.
-        measured: at which numbers to measure the loss, before that step, `stop` for the end.
+        measured: numbers of the steps before which to measure the loss; `stop` for the end.
         segment: steps between checkpoints.
-        directory: of the checkpoints; None keeps nothing.
+        directory: of the checkpoints; None saves nothing.
         progress: called with the fraction done after each segment.
-        measuring: of `OF_WEIGHTS`, what is measured since the start, between segments.
+        measuring: of `OF_WEIGHTS`, measured between segments since the start.
 
     Raises:
         InputError: the checkpoint is of another run, or the loss or the optimiser does not fit.
     """
-    states = contracts.check_problem(problem, states, layout.num_replicas)
-    spans = _segments(start, stop, segment)
-    marks = [0, *(last - start for _, last in spans)]
-    course = course_of_weights(measuring, states.params, marks)
-    trainer = _Trainer(problem, layout, measured, spans, course)
-    now, _ = run_segments(
+    states = check_problem(problem, states, layout.num_replicas)
+    spans = _spans(start, stop, segment)
+    marks = [last - start for _, last in spans]
+    course = course_of_weights(measuring, states.params, [0, *marks])
+    programs = make_programs(problem.loss, problem.optimizer, layout)
+    validation = layout.share(problem.validation)
+    losses = np.full((len(measured), layout.num_replicas), np.nan, np.float32)
+    rows = {int(step): row for row, step in enumerate(measured)}
+
+    def measure_end(now: Guarded) -> None:
+        if stop in rows:
+            losses[rows[stop]] = layout.gather(programs.measure(now, validation))
+
+    def advance(now: Guarded, index: int) -> Guarded:
+        first, last = spans[index]
+        steps = np.arange(first, last)
+        flags = np.isin(steps, list(rows))
+        batches = backend.shapes_only(lambda: problem.batches(first, last - first))
+        shared = layout.share((batches, jnp.asarray(flags)))
+        now, found = programs.advance(now, *shared, validation)
+        found = layout.gather(found)
+        for step in steps[flags]:
+            losses[rows[int(step)]] = found[:, step - first]
+        if last == stop:
+            measure_end(now)
+        return now
+
+    now, _, cost = run_segments(
         placed(layout, Guarded(states, np.ones(layout.num_replicas, bool))),
-        (trainer.losses, course.values) if course else trainer.losses,
+        losses,
         [last for _, last in spans],
-        trainer.advance,
+        advance,
         kept=Checkpoints(directory),
         layout=layout,
         going=lambda now, _: bool(layout.gather(now.finite).any()),
-        identity=lambda: identities.of_steps(problem, states, start, stop, measured),
+        identity=lambda: _identity(problem, states, start, stop, measured),
         lengths=[last - first for first, last in spans],
         progress=lambda mark: progress((mark - start) / (stop - start)),
+        course=course,
+        measured=marks,
     )
     if start == stop:
-        trainer.measure(stop, now)
-    cost = course and course.cost(trainer.seconds, len(spans))
-    return Trained(layout.gather(now.state), trainer.losses, course, cost)
-
-
-class _Trainer:
-    """What is done in a segment; `losses` are those that were measured."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        layout: Layout,
-        measured: Int[np.ndarray, " evaluations"],
-        spans: list[tuple[int, int]],
-        course: Course | None,
-    ) -> None:
-        self._problem, self._layout, self._spans, self._course = problem, layout, spans, course
-        self.seconds: list[float] = []  # of each segment of this process
-        self.losses = np.full((len(measured), layout.num_replicas), np.nan, np.float32)
-        self._rows = {int(step): row for row, step in enumerate(measured)}
-        self._programs = make_programs(problem.loss, problem.optimizer, layout)
-        self._validation = layout.share(problem.validation)
-
-    def advance(self, now: Guarded, index: int) -> Guarded:
-        first, last = self._spans[index]
-        if self._course and not index:
-            self._course.take(0, self._layout.gather(now.state.params))
-        begun = time.monotonic()
-        steps = np.arange(first, last)
-        flags = np.isin(steps, list(self._rows))
-        batches = backend.shapes_only(lambda: self._problem.batches(first, last - first))
-        shared = self._layout.share((batches, jnp.asarray(flags)))
-        now, found = self._programs.advance(now, *shared, self._validation)
-        found = self._layout.gather(found)  # waits for the devices
-        self.seconds.append(time.monotonic() - begun)
-        if self._course:
-            self._course.take(last - self._spans[0][0], self._layout.gather(now.state.params))
-        for step in steps[flags]:
-            self.losses[self._rows[int(step)]] = found[:, step - first]
-        if last == self._spans[-1][1]:
-            self.measure(last, now)
-        return now
-
-    def measure(self, step: int, now: Guarded) -> None:
-        """Measures the loss after all steps, if that is asked for."""
-        if step in self._rows:
-            found = self._programs.measure(now, self._validation)
-            self.losses[self._rows[step]] = self._layout.gather(found)
+        measure_end(now)
+    return Trained(layout.gather(now.state), losses, course, cost)
 
 
 @kept_programs  # which are shared by layout
@@ -257,12 +302,12 @@ def _layout(batch_size: int | None, count: int) -> Layout:
 
 
 class Placement(NamedTuple):
-    """How many networks are trained at once, and how they lie on the devices.
+    """Number of networks trained at once, and their placement on the devices.
 
     Attributes:
         at_once: networks side by side; the others wait for them. None means all.
-        batch_size: if given, networks are trained one after the other, each with its batches of
-            this size dealt out over the devices.
+        batch_size: if given, networks are trained one after the other, and each batch of this size
+            is split over the devices.
     """
 
     at_once: int | None = None
@@ -270,7 +315,7 @@ class Placement(NamedTuple):
 
     def parts(self, count: int) -> list[tuple[int, int, Layout]]:
         """Returns first network, number after the last, and layout, part by part."""
-        parts = _segments(0, count, 1 if self.batch_size else min(self.at_once or count, count))
+        parts = _spans(0, count, 1 if self.batch_size else min(self.at_once or count, count))
         return [(*part, _layout(self.batch_size, part[1] - part[0])) for part in parts]
 
 
@@ -283,7 +328,7 @@ class Part(NamedTuple):
     Attributes:
         start: number of the first.
         stop: number after the last.
-        trained: what training led to, [networks, ...].
+        trained: the networks and their measures, [networks, ...].
     """
 
     start: int
@@ -304,12 +349,12 @@ def train_parts(
     """Trains many networks part by part, each part resumable by itself.
 
     Args:
-        problem: what is minimised.
-        begin: `(start, stop) -> states` of those networks, asked for when their turn comes, so that
-            memory holds one part alone.
+        problem: the loss, the optimiser and the data.
+        begin: `(start, stop) -> states` of those networks, called when their turn comes, so that
+            memory holds a single part.
         count: networks.
         placement: how many at once.
-        directory: of the parts' checkpoints; None keeps nothing.
+        directory: of the parts' checkpoints; None saves nothing.
         progress: called with the fraction done.
         steps: `start`, `stop`, `measured`, `segment` and `measuring` of `train_steps`.
     """
@@ -329,14 +374,14 @@ def train_parts(
         alike = [part for part in parts if part[1] - part[0] == stop - start]
         for first, last, _ in [parts[place]] if backend.dry_run() is None else alike:
             yield Part(first, last, trained)
-        del trained  # whoever asked for them has them; the next ones need the memory
+        del trained  # the next part needs the memory
 
 
 def train_one(problem: Problem, state: NetworkState, batch_size: int, **settings: Any) -> Trained:
-    """Trains one network without an axis of replicas, its batches dealt out over all devices.
+    """Trains one network without an axis of replicas, its batches split over all devices.
 
     Args:
-        problem: what is minimised.
+        problem: the loss, the optimiser and the data.
         state: of the one network, without an axis of replicas.
         batch_size: examples of a batch.
         settings: the other arguments of `train_steps`.

@@ -1,4 +1,4 @@
-"""How fast training runs, and what share of the devices' peak that is."""
+"""The pace of training, and its share of the devices' peak."""
 
 from typing import Any, NamedTuple
 
@@ -13,8 +13,8 @@ from lsa_jax.parallel import BATCH_AXIS
 from lsa_jax.training.programs import Recipe, ReplicaState, Source, join, split
 
 # Dense operations a second of one jax device, by the beginning of its kind (the first that fits)
-# and the type that is computed in; from the makers' data sheets. JAX multiplies float32 in TF32 on
-# these GPUs and in bfloat16 on TPUs unless told otherwise. A device is half a chip of TPU v2, v3.
+# and the type that is computed in; from the makers' data sheets. By default JAX multiplies float32
+# in TF32 on these GPUs and in bfloat16 on TPUs. A device is half a chip of TPU v2, v3.
 _PEAKS = (
     ("NVIDIA A100", {"bfloat16": 312e12, "float32": 156e12}),
     ("NVIDIA H100 PCIe", {"bfloat16": 756e12, "float32": 378e12}),
@@ -33,12 +33,12 @@ class Throughput(NamedTuple):
     """The pace of a training run, all replicas and devices together.
 
     Attributes:
-        examples_per_second: examples trained on, by the median epoch of this process (the first,
-            which compiles, is left out where there are others); evaluation is not counted.
+        examples_per_second: examples trained on, by the median epoch of this process (without the
+            first, which compiles, where there are others); evaluation is not counted.
         flops_per_second: operations of the losses and their gradients at that pace, as XLA counts
-            them before it optimises; None where nothing is known to compare them with.
-        peaks: what the devices can do together, operations a second, by type; None where one of
-            them is not in the table, as no CPU is.
+            them before it optimises; None where no peak is known.
+        peaks: of the devices together, operations a second, by type; None where one of them is
+            not in the table, as no CPU is.
     """
 
     examples_per_second: float
@@ -53,15 +53,8 @@ class Throughput(NamedTuple):
 
 
 def peak_flops(kind: str) -> dict[str, float] | None:
-    """Returns a device's dense operations a second by type, None for a kind that is not known."""
+    """Returns a device's dense operations a second by type; None for an unknown kind."""
     return next((peaks for prefix, peaks in _PEAKS if kind.startswith(prefix)), None)
-
-
-def _total_peaks(kinds: list[str]) -> dict[str, float] | None:
-    peaks = [peak_flops(kind) for kind in kinds]
-    if None in peaks:
-        return None
-    return {dtype: sum(peak[dtype] for peak in peaks) for dtype in ("bfloat16", "float32")}
 
 
 def gradient_flops(recipe: Recipe, params: Any, batch: Dataset) -> float | None:
@@ -99,15 +92,15 @@ def measure_throughput(
         recipe: how a replica is trained.
         source: the training examples.
         state: of all replicas, arrays [replicas, ...].
-        replicas: what varies between replicas, arrays [replicas, ...].
-        seconds: how long each epoch of this process took.
+        replicas: values that vary between replicas, arrays [replicas, ...].
+        seconds: of each epoch of this process.
     """
     if not seconds:
         return None
     num_replicas = len(state.step)
     pace = num_replicas * source.num_examples / float(np.median(seconds[1:] or seconds))
-    peaks = _total_peaks(recipe.layout.device_kinds)
-    if peaks is None:
+    of_devices = [peak_flops(kind) for kind in recipe.layout.device_kinds]
+    if None in of_devices:
         return Throughput(pace, None, None)
     params, replica = jax.tree.map(
         lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), (state.params, replicas)
@@ -116,4 +109,5 @@ def measure_throughput(
     epoch = jax.ShapeDtypeStruct((), jnp.int32)
     batch = jax.eval_shape(source.fetch, source.arrays, replica, index, epoch)
     flops = gradient_flops(recipe, params, batch)
+    peaks = {dtype: sum(p[dtype] for p in of_devices) for dtype in of_devices[0]}
     return Throughput(pace, None if flops is None else flops * pace / recipe.batch_size, peaks)

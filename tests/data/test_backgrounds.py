@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lsa_jax.data.backgrounds import BACKGROUNDS, PLACEMENTS, Composition, compose
 from lsa_jax.errors import InputError
@@ -84,12 +83,6 @@ def compose_some(composition, key, *, count=23, order=slice(None), epoch=0, nois
 # What depends on what.
 
 
-def test_result_has_the_stated_shape_and_type(composition, key):
-    out = compose_some(composition, key)
-    assert out.shape == (23, 8, 8, 2)
-    assert out.dtype == jnp.float32
-
-
 def test_example_is_the_same_in_every_batch_and_order(composition, key):
     whole = np.asarray(compose_some(composition, key))
     order = np.random.default_rng(0).permutation(23)
@@ -112,38 +105,6 @@ def test_example_is_the_same_under_jit_vmap_and_scan(composition, key):
     for epoch, results in enumerate(together, 4):
         for k, noise, result in zip(keys, levels, results, strict=True):
             np.testing.assert_array_equal(result, one(k, noise, epoch))
-
-
-@pytest.mark.parametrize("composition", KINDS[:3:2], ids=name)
-def test_example_is_the_same_on_8_devices(composition, key):
-    mesh = Mesh(np.array(jax.devices()), ("examples",))
-    spread = NamedSharding(mesh, PartitionSpec("examples"))
-    images, index, pool = make_images(16), np.arange(16), make_pool(composition)
-    alone = compose(composition, key, images, index, 1, noise=0.7, pool=pool)
-    images, index = jax.device_put((images, index), spread)
-    together = compose(composition, key, images, index, 1, noise=0.7, pool=pool)
-    assert len(together.sharding.device_set) == 8
-    np.testing.assert_array_equal(together, alone)
-
-
-@pytest.mark.parametrize("composition", KINDS[:3:2], ids=name)
-def test_default_precision_does_not_change_the_draws(composition, key):
-    expected = compose_some(composition, key)
-    with jax.enable_x64(True):
-        out = compose_some(composition, key)
-    assert out.dtype == jnp.float32
-    np.testing.assert_array_equal(out, expected)
-
-
-def test_epochs_differ_only_when_fresh(key):
-    fixed, fresh = make(), make(fresh=True)
-    first, second = (np.asarray(compose_some(fixed, key, epoch=epoch)) for epoch in (0, 1))
-    np.testing.assert_array_equal(first, second)
-    first, again, second = (
-        np.asarray(compose_some(fresh, key, epoch=epoch)) for epoch in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert (first != second).any((1, 2, 3)).all()
 
 
 def test_a_fresh_epoch_draws_places_and_backgrounds_anew(key):
@@ -236,17 +197,6 @@ def test_random_corner_is_uniform_over_the_four_corners(key):
     assert uniform(counts)
 
 
-def test_fixed_corner_is_bottom_right(key):
-    np.testing.assert_array_equal(where("fixed_corner", key, count=10), np.full((10, 2), 4))
-
-
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_background_of_the_images_size_is_all_image(placement, key):
-    images = make_images(5)
-    out = compose(make(placement=placement, size=SMALL), key, images, np.arange(5), 0, noise=3.0)
-    np.testing.assert_array_equal(out, images)
-
-
 # What lies behind.
 
 
@@ -283,13 +233,6 @@ def test_noise_on_the_image_does_not_follow_the_background(key):
     assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(a.size)
 
 
-def test_traced_zero_image_noise_changes_nothing(key):
-    images, index = make_images(50), np.arange(50)
-    plain = compose(make(), key, images, index, 0, noise=1.0)
-    traced = compose(make(), key, images, index, 0, noise=1.0, image_noise=jnp.zeros(()))
-    np.testing.assert_array_equal(traced, plain)
-
-
 def test_photographs_are_drawn_uniformly_and_scaled(key):
     composition = make("photographs", "fixed_corner")
     images = np.zeros((7000, SMALL, SMALL, 1), np.float32)
@@ -302,14 +245,6 @@ def test_photographs_are_drawn_uniformly_and_scaled(key):
     values, counts = np.unique(drawn, return_counts=True)
     np.testing.assert_array_equal(values, np.arange(1, 8))
     assert uniform(counts)
-
-
-def test_photographs_keep_their_pixels_in_place(key):
-    composition = Composition(1, 6, "fixed_corner", "photographs")
-    pool = make_images(1, channels=3, size=6)
-    out = compose(composition, key, np.zeros((2, 1, 1, 3)), np.arange(2), 0, noise=1.0, pool=pool)
-    np.testing.assert_array_equal(out[1, :5], pool[0, :5])
-    np.testing.assert_array_equal(out[1, 5, :5], pool[0, 5, :5])
 
 
 def test_three_distractors_are_drawn_uniformly_and_independently(key):
@@ -340,54 +275,40 @@ def test_distractors_keep_their_pixels_in_place(key):
                 np.testing.assert_array_equal(cell, pool[0] / 2)
 
 
-def test_no_background_is_black(key):
-    out = np.asarray(compose(make("none"), key, make_images(9), np.arange(9), 0, noise=1.0))
-    assert ((out == 0).sum((1, 2, 3)) == 64 - 16).all()
-
-
 # Mistakes.
 
 WRONG_COMPOSITION = [
-    ((0, 4, "fixed_corner", "none"), "image_size is 0"),
-    ((5, 4, "fixed_corner", "none"), "image_size is 5; accepted: at most background_size.*4"),
-    ((2, 4, "centre", "none"), "placement is 'centre'; accepted: random_location"),
-    ((2, 4, "fixed_corner", "fog"), "background is 'fog'; accepted: gaussian"),
-    ((2, 5, "fixed_corner", "distractors"), "background_size is 5; accepted for distractors: 4"),
-    ((2, 4, "random_location", "distractors"), "random_location'; accepted for distractors"),
+    ((0, 4, "fixed_corner", "none"), "image_size"),
+    ((5, 4, "fixed_corner", "none"), "image_size"),
+    ((2, 4, "centre", "none"), "placement"),
+    ((2, 4, "fixed_corner", "fog"), "background"),
+    ((2, 5, "fixed_corner", "distractors"), "background_size"),
+    ((2, 4, "random_location", "distractors"), "placement"),
 ]
 
 
-@pytest.mark.parametrize("arguments, message", WRONG_COMPOSITION)
-def test_composition_that_does_not_fit_is_one_line(arguments, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize("arguments, field", WRONG_COMPOSITION)
+def test_compositions_that_do_not_fit_are_refused(arguments, field):
+    with pytest.raises(InputError, match=f"^{field} is"):
         Composition(*arguments)
 
 
 @pytest.mark.parametrize(
     "background, changes, message",
     [
-        ("gaussian", {"images": np.zeros((3, 5, 5, 1))}, r"images have shape \(3, 5, 5, 1\).*4, 4"),
-        ("gaussian", {"pool": np.zeros((3, 8, 8, 1))}, "pool is given.*takes none"),
-        ("photographs", {"pool": None}, "pool is None.*'photographs'.*8, 8, 1"),
-        ("photographs", {"pool": np.zeros((3, 8, 8, 3))}, r"\(3, 8, 8, 3\).*\(m, 8, 8, 1\)"),
-        ("photographs", {"pool": np.zeros((0, 8, 8, 1))}, r"\(0, 8, 8, 1\)"),
-        ("distractors", {"pool": np.zeros((3, 8, 8, 1))}, r"\(3, 8, 8, 1\).*\(m, 4, 4, 1\)"),
-        ("gaussian", {"key": jax.random.key(0, impl="rbg")}, "generator rbg.*threefry2x32"),
+        ("gaussian", {"images": np.zeros((3, 5, 5, 1))}, "images have shape"),
+        ("gaussian", {"pool": np.zeros((3, 8, 8, 1))}, "pool is given"),
+        ("photographs", {"pool": None}, "pool is None"),
+        ("distractors", {"pool": np.zeros((3, 8, 8, 1))}, "pool has shape"),
+        ("gaussian", {"key": jax.random.key(0, impl="rbg")}, "generator rbg"),
     ],
 )
-def test_data_that_does_not_fit_the_composition_is_one_line(background, changes, message, key):
+def test_data_that_do_not_fit_the_composition_are_refused(background, changes, message, key):
     composition = make(background, "random_corner")
-    data = {"key": key, "images": np.zeros((3, 4, 4, 1)), "pool": make_pool(composition)} | changes
+    given = {"key": key, "images": np.zeros((3, 4, 4, 1)), "index": np.arange(3)}
+    given |= {"pool": make_pool(composition)} | changes
     with pytest.raises(InputError, match=message):
-        compose(
-            composition,
-            data["key"],
-            data["images"],
-            np.arange(3),
-            0,
-            noise=1.0,
-            pool=data["pool"],
-        )
+        compose(composition, epoch=0, noise=1.0, **given)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)

@@ -9,7 +9,7 @@ import pytest
 import scipy.io
 
 from lsa_jax.data import images
-from lsa_jax.errors import InputError, MissingDataError
+from lsa_jax.errors import InputError
 
 
 def repack(change):
@@ -31,13 +31,8 @@ DAMAGE = {
         repack(with_byte(3, 4)),
         ["0x00000804", "0x00000803"],
     ),
-    "labels where images belong": ("mnist", IMAGES, repack(with_byte(3, 1)), ["0x00000801"]),
-    "magic number of labels": ("mnist", LABELS, repack(with_byte(2, 9)), ["0x00000901"]),
     "truncated images": ("mnist", IMAGES, repack(lambda c: c[:-1]), ["15695", "15696"]),
     "trailing bytes": ("mnist", LABELS, repack(lambda c: c + b"\0"), ["19", "18"]),
-    "header alone, cut": ("mnist", IMAGES, repack(lambda c: c[:9]), ["9 bytes", "16"]),
-    "empty file": ("mnist", LABELS, repack(lambda c: b""), ["0 bytes"]),
-    "negative size": ("mnist", IMAGES, repack(with_byte(4, 255)), ["[-"]),
     "no images": ("mnist", LABELS, repack(lambda c: c[:7] + b"\0"), ["[0]"]),
     "wrong image size": (
         "mnist",
@@ -54,12 +49,9 @@ DAMAGE = {
     "label 10 in MNIST": ("mnist", LABELS, repack(with_byte(8, 10)), ["label 0 is 10", "0 to 9"]),
     "not gzip": ("mnist", IMAGES, lambda c: b"<html>" + c, ["gzip"]),
     "gzip cut short": ("mnist", IMAGES, lambda c: c[:-100], ["gzip"]),
-    "gzip with wrong sum": ("mnist", IMAGES, lambda c: c[:-8] + bytes(4) + c[-4:], ["gzip"]),
     "truncated batch": ("cifar10", BATCH, lambda c: c[:-3073], ["58387", "61460", "20 records"]),
     "label 11 in CIFAR-10": ("cifar10", BATCH, with_byte(3073, 11), ["label 1 is 11", "0 to 9"]),
     "not MATLAB": ("svhn", MAT, lambda c: b"<html>" * 100, ["MATLAB"]),
-    "empty MATLAB": ("svhn", MAT, lambda c: b"", ["MATLAB"]),
-    "MATLAB cut short": ("svhn", MAT, lambda c: c[: len(c) // 2], ["MATLAB"]),
 }
 
 
@@ -116,13 +108,10 @@ def digits(count=4):
 
 WRONG_MAT = {
     "no X": ({"y": digits()["y"]}, ["no variable X"]),
-    "no y": ({"X": digits()["X"]}, ["no variable y"]),
     "float pixels": (digits() | {"X": digits()["X"] / 255}, ["float64", "uint8"]),
-    "axes in another order": (digits() | {"X": digits()["X"].transpose(3, 0, 1, 2)}, ["(4, 32,"]),
     "fewer labels": (digits() | {"y": digits(3)["y"]}, ["3 labels", "4"]),
     "label 0": (digits() | {"y": np.array([[1], [2], [3], [0]])}, ["0 to 3", "1 to 10"]),
     "label 11": (digits() | {"y": np.array([[1], [2], [3], [11]])}, ["1 to 11", "1 to 10"]),
-    "labels of floats": (digits() | {"y": np.full((4, 1), 0.5)}, ["1 to 10"]),
 }
 
 
@@ -135,44 +124,3 @@ def test_matlab_file_of_something_else_is_one_line(case, svhn_dir):
         images.load("svhn", svhn_dir)
     for word in [str(path), *words]:
         assert word in str(error.value), str(error.value)
-
-
-def test_missing_batch_is_named(cifar10_dir):
-    path = cifar10_dir / "cifar-10-batches-bin/data_batch_4.bin"
-    path.unlink()
-    # Data that are there in part are not missing: fetching them would leave the folder as it is.
-    with pytest.raises(InputError, match="lacks data_batch_4.bin; .* or remove") as error:
-        images.load("cifar10", cifar10_dir)
-    assert not isinstance(error.value, MissingDataError)
-
-
-@pytest.mark.parametrize(
-    "contents, words", [(b"<html>", "tar.gz"), (None, "lacks data_batch_1.bin")]
-)
-def test_wrong_archive_is_named(contents, words, tmp_path):
-    path = tmp_path / "cifar-10-binary.tar.gz"
-    if contents is None:
-        with tarfile.open(path, "w:gz") as archive:
-            archive.add(__file__, "cifar-10-batches-bin/readme.html")
-    else:
-        path.write_bytes(contents)
-    with pytest.raises(InputError, match=f"{path}.*{words}"):
-        images.load("cifar10", tmp_path)
-
-
-def test_archive_cut_short_is_named(cifar10_dir):
-    path = cifar10_dir / "cifar-10-binary.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(cifar10_dir / "cifar-10-batches-bin", "cifar-10-batches-bin")
-    shutil.rmtree(cifar10_dir / "cifar-10-batches-bin")
-    path.write_bytes(path.read_bytes()[:200_000])
-    with pytest.raises(InputError, match=f"{path}.*tar.gz"):
-        images.load("cifar10", cifar10_dir)
-
-
-def test_unreadable_file_is_named(mnist_dir):
-    path = mnist_dir / IMAGES
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(InputError, match=f"{path} cannot be read: Is a directory"):
-        images.load("mnist", mnist_dir)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from lsa_jax.data import downloads, images
+from lsa_jax.data import downloads
 from lsa_jax.data.downloads import Download
 from lsa_jax.errors import InputError
 
@@ -102,31 +102,3 @@ def test_failed_fetch_is_one_line_and_leaves_no_file(case, server, registry, tmp
     assert files_below(tmp_path) == ["made/first.bin"]
     del error
     gc.collect()
-
-
-def test_fetch_into_a_file_is_refused(registry, tmp_path):
-    registry()
-    (tmp_path / "made").write_text("a file where the folder should be")
-    with pytest.raises(InputError, match="first.bin could not be fetched"):
-        downloads.fetch("made", tmp_path)
-
-
-def test_every_published_file_has_checksums():
-    for name, files in downloads.DOWNLOADS.items():
-        assert name in images.NAMES
-        for file in files:
-            algorithm, digest = file.checksum.split(":")
-            assert (algorithm, len(digest)) == ("sha256", 64)
-            assert file.url.startswith("http")
-    assert all(len(digest) == 32 for digest in downloads.CONTENTS_MD5.values())
-    assert len(set(downloads.CONTENTS_MD5.values())) == len(downloads.CONTENTS_MD5)
-
-
-def test_cache_is_a_folder_of_our_own():
-    assert downloads.cache_dir().name == "lsa_jax"
-
-
-def test_a_folder_that_cannot_be_looked_into_is_named_with_the_reason(tmp_path):
-    folder = tmp_path / (300 * "x")
-    with pytest.raises(InputError, match=f"^{folder}/mnist/.* cannot be read: File name too long"):
-        downloads.require("mnist", folder)

@@ -1,7 +1,6 @@
 """Pictures of every kind, and folders of every layout: right as Pillow and NumPy have them."""
 
 import os
-import unicodedata
 
 import numpy as np
 import pytest
@@ -100,23 +99,16 @@ def black_and_white(path):
 KINDS = {
     "grey.png": by("L"),
     "colour.PNG": by("RGB"),
-    "colour.bmp": by("RGB"),
-    "colour.tif": by("RGB"),
     "colour.TIFF": by("RGB"),
-    "colour.ppm": by("RGB"),
-    "colour.tga": by("RGB"),
     "print.tiff": by("CMYK"),
     "bilevel.png": black_and_white,
     "grey_alpha.png": by("LA", on_white),
     "alpha.png": by("RGBA", on_white),
-    "alpha.tiff": by("RGBA", on_white),
     "palette.png": palette,
     "palette.gif": palette,
     "one_colour.png": one_transparent_colour,
     "transparent.gif": transparent_palette,
-    "transparent.png": transparent_palette,
     "animation.webp": animation,
-    "animation.apng": animation,
 }
 
 
@@ -130,7 +122,7 @@ def test_pixels_are_those_that_were_saved(kind, reader, tmp_path):
     np.testing.assert_allclose(READERS[reader](path), expected, atol=1.01 / 255)
 
 
-@pytest.mark.parametrize("suffix", ["jpg", "JPEG", "jpe", "jfif", "webp", "avif", "jp2"])
+@pytest.mark.parametrize("suffix", ["JPEG", "webp", "jp2"])
 @pytest.mark.parametrize("reader", READERS)
 def test_compressed_pictures_are_as_pillow_has_them(suffix, reader, tmp_path):
     if f".{suffix.lower()}" not in Image.registered_extensions():
@@ -143,7 +135,7 @@ def test_compressed_pictures_are_as_pillow_has_them(suffix, reader, tmp_path):
     np.testing.assert_allclose(READERS[reader](path), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("suffix", ["jpg", "png", "tif", "webp"])
+@pytest.mark.parametrize("suffix", ["jpg", "png"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("reader", READERS)
 def test_pictures_are_upright(orientation, suffix, reader, tmp_path):
@@ -161,7 +153,7 @@ def test_pictures_are_upright(orientation, suffix, reader, tmp_path):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", ["I;16", "F", "I"])
+@pytest.mark.parametrize("kind", ["I;16", "F"])
 def test_more_than_8_bits_are_refused(kind, reader, tmp_path):
     path = tmp_path / "set" / "a" / "x.tiff"
     path.parent.mkdir(parents=True)
@@ -213,21 +205,13 @@ def names(pattern, count):
 LAYOUTS = {
     "plain": ("{}", None),
     "train, test": ("train/{}", "test/{}"),
-    "Training, Testing": ("Training/{}", "Testing/{}"),
     "TRAIN, tEST": ("TRAIN/{}", "tEST/{}"),
-    "trn, tst": ("trn/{}", "tst/{}"),
     "training_set, test_set": ("training_set/training_set/{}", "test_set/test_set/{}"),
     "seg_train, seg_test": ("seg_train/seg_train/{}", "seg_test/seg_test/{}"),
-    "TrainImages, TestImages": ("TrainImages/{}", "TestImages/{}"),
-    "trainset, testset": ("trainset/{}", "testset/{}"),
     "train2017, val2017": ("train2017/{}", "val2017/{}"),
     "train, valid": ("train/{}", "valid/{}"),
-    "Train, dev": ("Train/{}", "dev/{}"),
     "a folder above": ("data/images/train/{}", "data/images/test/{}"),
-    "plain, a folder above": ("images/{}", None),
     "class first": ("{}/train", "{}/test"),
-    "class first, Training": ("{}/Training", "{}/validation"),
-    "class first, a folder above": ("all/{}/train", "all/{}/test"),
     "deeper": ("train/{}/2020/may", "test/{}"),
 }
 
@@ -251,13 +235,10 @@ def test_splits_are_recognised_by_their_names(name, tmp_path):
 UNCLEAR = {
     "two for training": [*names("train/{}", 2), *names("Training/{}", 2), *names("test/{}", 2)],
     "no test": [*names("training/{}", 2)],
-    "no training": [*names("test/{}", 2), *names("val/{}", 2)],
     "a class called train": [*names("{}", 2), "train/0.png"],
     "unknown names": [*names("part1/{}", 2), *names("part2/{}", 2)],
-    "a split in one class alone": ["cat/train/0.png", "cat/test/1.png", "dog/0.png"],
     "splits below classes": [*names("{}/x/train", 2), *names("{}/x/test", 2)],
     "no picture": [],
-    "groups above splits": [*names("a/train/{}", 2), *names("b/test/{}", 2)],
     "a split below a split": [*names("train/{}/val", 2), *names("test/{}", 2)],
 }
 
@@ -278,16 +259,6 @@ def test_a_validation_split_beside_a_test_set_is_left_out_and_counted(tmp_path):
     with pytest.warns(PictureWarning, match="1 in pred, 6 in val"):
         image_set = data.load("set", tmp_path)
     assert len(image_set.train.targets) == len(image_set.test.targets) == 6
-
-
-def test_names_of_classes_compare_after_unicode_normalisation(tmp_path):
-    for seed, (part, form) in enumerate((("train", "NFC"), ("test", "NFD"))):
-        for name in ("café", "thé"):
-            folder = unicodedata.normalize(form, name)
-            add(tmp_path / "sét", f"{part}/{folder}/0.png", start=10 * seed + len(name))
-    image_set = data.load(unicodedata.normalize("NFD", "sét"), tmp_path)
-    assert image_set.class_names == ("café", "thé")
-    np.testing.assert_array_equal(image_set.train.targets, image_set.test.targets)
 
 
 # What is left out.
@@ -338,23 +309,6 @@ def test_a_picture_counts_once_whatever_links_lead_to_it(tmp_path):
     with pytest.warns(PictureWarning, match="2 further links"):
         assert len(data.load("set", tmp_path).train.inputs) == 8
     assert len(photographs(tmp_path)) == 10
-
-
-@pytest.mark.parametrize("target", ["nowhere.png", "loop.png"])
-def test_a_link_that_leads_nowhere_is_named(target, tmp_path):
-    add(tmp_path / "set", *names("{}", 5))
-    (tmp_path / "set/dog/loop.png").symlink_to(target)
-    for read in (lambda: data.load("set", tmp_path), lambda: photographs(tmp_path)):
-        with pytest.raises(InputError, match="set/dog/loop.png"):
-            read()
-
-
-def test_a_folder_of_links_is_read(tmp_path):
-    add(tmp_path / "store", *names("{}", 5))
-    for name in CLASSES:
-        (tmp_path / "set").mkdir(exist_ok=True)
-        (tmp_path / "set" / name).symlink_to(tmp_path / "store" / name)
-    assert len(data.load("set", tmp_path).train.inputs) == 8
 
 
 @pytest.mark.parametrize("link", ["file", "folder", "hard link"])

@@ -1,8 +1,6 @@
 """Photographs, folders of classes and tiny ImageNet: what is in the files is what comes out."""
 
-import io
 import shutil
-import struct
 import zipfile
 
 import numpy as np
@@ -76,7 +74,6 @@ def test_photographs_of_all_folders_come_sorted_in_colour(tmp_path):
 
 BAD_PICTURE = {
     "not a picture": b"<html>",
-    "empty": b"",
     "PNG signature alone": b"\x89PNG\r\n\x1a\n",
 }
 
@@ -88,21 +85,6 @@ def test_unreadable_photograph_is_named(case, tmp_path):
     path = tmp_path / "3.png"
     path.write_bytes(BAD_PICTURE[case])
     with pytest.raises(InputError, match=f"{path} cannot be read as a picture"):
-        photographs(tmp_path, 4)
-
-
-@pytest.mark.parametrize("suffix", ["jpg", "png"])
-def test_photograph_cut_short_is_named(suffix, tmp_path):
-    path = tmp_path / f"a.{suffix}"
-    save(path, noise(64, 64))
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(InputError, match=f"{path} cannot be read as a picture"):
-        photographs(tmp_path, 4)
-
-
-def test_16_bit_photograph_is_refused(tmp_path):
-    save(tmp_path / "a.png", np.full((4, 4), 40_000, np.uint16))
-    with pytest.raises(InputError, match="a.png has pixels of kind I;16; expected 8 bits"):
         photographs(tmp_path, 4)
 
 
@@ -144,13 +126,6 @@ def test_folder_with_train_and_test_keeps_them(tmp_path):
     assert image_set.train.inputs.shape == (2, 4, 4, 1)
     np.testing.assert_array_equal(values(image_set.train), [2, 1])
     np.testing.assert_array_equal(values(image_set.test), [3, 4])
-
-
-def test_one_colour_picture_makes_all_of_them_colour(folder_dir):
-    save(folder_dir / "pets/dog/04.png", np.full((4, 6), 4, np.uint8))
-    image_set = images.load("pets", folder_dir)
-    assert image_set.train.inputs.shape[3] == 3
-    assert values(image_set.train)[-1] == 4
 
 
 def no_test(folder):
@@ -230,24 +205,10 @@ def test_tiny_imagenet_unpacked_equals_zipped(tiny_imagenet_dir):
         np.testing.assert_array_equal(a, b)
 
 
-def test_tiny_imagenet_is_upright(tiny_imagenet_dir):
-    path = unpack(tiny_imagenet_dir) / "train/n01/images/n01_0.JPEG"
-    pixels, exif = noise(64, 64), Image.Exif()
-    exif[0x0112] = 3
-    Image.fromarray(pixels).save(path, "PNG", exif=exif)
-    image_set, _ = images.read("tiny_imagenet", tiny_imagenet_dir)
-    np.testing.assert_array_equal(image_set.train.inputs[0], pixels[::-1, ::-1] / np.float32(255))
-
-
 BAD_TINY = {
     "picture missing": (lambda d: (d / "train/n02/images/n02_7.JPEG").unlink(), "499.*n02.*500"),
     "class not listed": (lambda d: (d / "wnids.txt").write_text("n01\n"), "n02.*wnids.txt"),
     "no list of classes": (lambda d: (d / "wnids.txt").unlink(), "wnids.txt does not exist"),
-    "no annotations": (lambda d: (d / "val/val_annotations.txt").unlink(), "annotations.txt does"),
-    "damaged annotations": (
-        lambda d: (d / "val/val_annotations.txt").write_text("x"),
-        "val_0_0.JPEG has no class",
-    ),
     "other size": (lambda d: save(d / "train/n01/images/n01_3.JPEG", noise(4, 4)), "4 x 4 pixels"),
 }
 
@@ -260,33 +221,10 @@ def test_incomplete_tiny_imagenet_is_one_line(case, tiny_imagenet_dir):
         images.load("tiny_imagenet", tiny_imagenet_dir)
 
 
-def test_tiny_imagenet_of_another_size_is_refused(tiny_imagenet_dir):
-    folder = unpack(tiny_imagenet_dir)
-    save(folder / "small.png", noise(32, 32))
-    for path in folder.glob("train/*/images/*"):
-        shutil.copy(folder / "small.png", path)
-    with pytest.raises(InputError, match="n01_0.JPEG has 32 x 32 pixels; expected 64 x 64"):
-        images.load("tiny_imagenet", tiny_imagenet_dir)
-
-
 def damage_member(contents):
     """Flips a byte of the first member's data, so that its checksum is wrong."""
     position = contents.index(b"n02\nn01")
     return contents[:position] + b"x" + contents[position + 1 :]
-
-
-def encrypt_members(contents):
-    """Marks every member as encrypted, in its own header and in the directory."""
-    with zipfile.ZipFile(io.BytesIO(contents)) as archive:
-        headers = [info.header_offset for info in archive.infolist()]
-        entry = archive.start_dir
-    changed = bytearray(contents)
-    for header in headers:
-        changed[header + 6] |= 1
-    for _ in headers:
-        changed[entry + 8] |= 1
-        entry += 46 + sum(struct.unpack("<3H", contents[entry + 28 : entry + 34]))
-    return bytes(changed)
 
 
 BAD_ZIP = {
@@ -294,7 +232,6 @@ BAD_ZIP = {
     "empty": (lambda c: b"", "expected a whole zip archive"),
     "cut short": (lambda c: c[: len(c) // 2], "expected a whole zip archive"),
     "damaged member": (damage_member, "wnids.txt is damaged"),
-    "encrypted": (encrypt_members, "wnids.txt cannot be read: .* is encrypted.*; expected the ar"),
     "end alone": (lambda c: b"PK\x05\x06" + bytes(18), "wnids.txt does not exist"),
 }
 
@@ -306,11 +243,3 @@ def test_damaged_zip_is_one_line(case, tiny_imagenet_dir):
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(InputError, match=f"{path}.*{message}"):
         images.load("tiny_imagenet", tiny_imagenet_dir)
-
-
-@pytest.mark.parametrize("name", ["digits", "stars", "mnist"])
-def test_a_folder_is_read_by_its_name_though_a_published_set_has_it(folder_dir, name):
-    (folder_dir / "pets").rename(folder_dir / name)
-    image_set = images.load_folder(name, folder_dir)
-    assert image_set.class_names == ("cat", "dog")
-    assert len(image_set.train.targets) + len(image_set.test.targets) == 15

@@ -6,13 +6,6 @@ from lsa_jax.data import stars
 from lsa_jax.data.backgrounds import Composition, compose
 
 
-def test_a_star_is_ones_in_two_of_three_channels():
-    picture = stars.star()
-    assert picture.dtype == np.float32 and picture.shape == (15, 15, 3)
-    assert set(np.unique(picture)) == {0.0, 1.0} and not picture[..., 2].any()
-    np.testing.assert_array_equal(picture[..., 0], picture[..., 1])
-
-
 def test_a_star_has_a_tip_two_arms_and_two_feet():
     shape = stars.star()[..., 0]
     rows, columns = np.nonzero(shape.any(1))[0], np.nonzero(shape.any(0))[0]

@@ -70,61 +70,29 @@ class Tied(nnx.Module):
 # Networks of one dense layer, whatever surrounds it: in evaluation all are x w + b.
 DENSE = {
     "linen": lambda: models.from_flax_linen(linen.Dense(3)),
-    "linen, functions in a Sequential": lambda: models.from_flax_linen(
-        linen.Sequential([lambda x: x + 0, linen.Dense(3)])
-    ),
-    "linen, dropout off": lambda: models.from_flax_linen(
-        linen.Sequential([linen.Dense(3), linen.Dropout(0.5, deterministic=True)])
-    ),
     "linen, dropout on": lambda: models.from_flax_linen(
         linen.Sequential([linen.Dense(3), linen.Dropout(0.5, deterministic=False)])
     ),
     "linen, train": lambda: of_linen(
         lambda self, x, train: linen.Dropout(0.5, deterministic=not train)(linen.Dense(3)(x))
     ),
-    "linen, deterministic": lambda: of_linen(
-        lambda self, x, *, deterministic: linen.Dropout(0.5)(linen.Dense(3)(x), deterministic)
-    ),
-    "linen, stored between layers": lambda: of_linen(
-        lambda self, x: (self.sow("intermediates", "x", x), linen.Dense(3)(x))[1]
-    ),
     "linen, outputs of 16 bits": lambda: of_linen(
         lambda self, x: linen.Dense(3)(x).astype(jnp.bfloat16)
     ),
-    "nnx, partial": lambda: models.from_nnx(functools.partial(nnx.Linear, 6, 3)),
     "nnx, function in a Sequential": lambda: models.from_nnx(
         lambda any_name: nnx.Sequential(an_nnx(any_name), lambda x: x + 0)
-    ),
-    "nnx, dropout off": lambda: of_nnx(
-        lambda self, x: self.masks(self.dense(x)),
-        dense=an_nnx,
-        masks=lambda rngs: nnx.Dropout(0.5, rngs=rngs, deterministic=True),
     ),
     "nnx, dropout on": lambda: of_nnx(
         lambda self, x: self.masks(self.dense(x)), masks=an_nnx_dropout, dense=an_nnx
     ),
-    "nnx, deterministic": lambda: of_nnx(
-        lambda self, x, deterministic: self.masks(self.dense(x), deterministic=deterministic),
-        dense=an_nnx,
-        masks=an_nnx_dropout,
-    ),
     "nnx, compiled": lambda: of_nnx(
         nnx.jit(lambda self, x: self.masks(self.dense(x))), masks=an_nnx_dropout, dense=an_nnx
     ),
-    "nnx, keeps its Rngs": lambda: of_nnx(
-        lambda self, x: self.dense(x), dense=an_nnx, rngs=lambda rngs: rngs
-    ),
     "nnx, one layer under two names": lambda: models.from_nnx(Tied),
-    "equinox, partial": lambda: models.from_equinox(functools.partial(equinox.nn.Linear, 6, 3)),
     "equinox, function in a Sequential": lambda: models.from_equinox(
         lambda any_name: equinox.nn.Sequential(
             [an_equinox(any_name), equinox.nn.Lambda(lambda x: x + 0)]
         )
-    ),
-    "equinox, dropout": lambda: of_equinox(
-        lambda self, x, key=None: self.masks(self.dense(x), key=key),
-        dense=an_equinox,
-        masks=lambda key: equinox.nn.Dropout(0.5),
     ),
     "equinox, inference": lambda: of_equinox(
         lambda self, x, inference, key: self.masks(self.dense(x), key=key, inference=inference),
@@ -233,8 +201,7 @@ def test_tokens_stay_whole_numbers(library):
         "linen, train",
         "nnx, dropout on",
         "nnx, compiled",
-        "nnx, deterministic",
-        "equinox, dropout",
+        "equinox, inference",
         "haiku, is_training",
     ],
 )
@@ -251,25 +218,10 @@ def test_masks_are_drawn_in_training_alone(name):
     assert trains(model, X, keys[:2])
 
 
-def test_masks_that_are_off_stay_off_in_training():
-    for name in ("linen, dropout off", "nnx, dropout off"):
-        model = DENSE[name]()
-        params = model.init(jax.random.key(0), (6,))
-        np.testing.assert_array_equal(
-            model.apply(params, X, jax.random.key(1)), model.apply(params, X)
-        )
-
-
 def test_layers_of_a_deep_network_have_the_kernel_of_their_jacobian():
     networks = {
         "linen": models.from_flax_linen(
             linen.Sequential([linen.Dense(4), jnp.tanh, linen.Dense(3)])
-        ),
-        "linen, scanned": of_linen(
-            lambda self, x: linen.Dense(3)(linen.RNN(linen.LSTMCell(4))(x[..., None])[:, -1])
-        ),
-        "linen, stopped": of_linen(
-            lambda self, x: linen.Dense(3)(jax.lax.stop_gradient(linen.Dense(4)(x)))
         ),
         "nnx": of_nnx(
             lambda self, x: jnp.tanh(self.dense(x)) @ self.free + self.bias,
@@ -297,15 +249,10 @@ def complex_param(key):
     return jax.random.normal(key, (6, 3), jnp.complex64)
 
 
-# Networks that are refused, and a word of the line that does.
+# Networks that are refused, and a word of the message.
 REFUSED = {
     "linen, class": (lambda: models.from_flax_linen(linen.Dense), "module"),
-    "linen, of nnx": (lambda: models.from_flax_linen(an_nnx(nnx.Rngs(0))), "module"),
     "linen, argument": (lambda: of_linen(lambda self, x, mask: linen.Dense(3)(x)), "mask"),
-    "linen, masks of no mode": (
-        lambda: models.from_flax_linen(linen.Sequential([linen.Dense(3), linen.Dropout(0.5)])),
-        "deterministic",
-    ),
     "linen, draws": (
         lambda: of_linen(
             lambda self, x: x[:, :3] + jax.random.normal(self.make_rng("noise"), (1, 3))
@@ -320,29 +267,13 @@ REFUSED = {
     ),
     "linen, tuple": (lambda: of_linen(lambda self, x: (linen.Dense(3)(x), x)), "tuple"),
     "linen, [n]": (lambda: of_linen(lambda self, x: linen.Dense(1)(x)[:, 0]), r"\(1,\)"),
-    "linen, [n, 1, c]": (lambda: of_linen(lambda self, x: linen.Dense(3)(x)[:, None]), "1, 1, 3"),
-    "linen, whole numbers": (
-        lambda: of_linen(lambda self, x: linen.Dense(3)(x).astype(int)),
-        "int32",
-    ),
     "linen, complex": (
         lambda: models.from_flax_linen(linen.Dense(3, param_dtype=jnp.complex64)),
         "parameter.*complex",
     ),
-    "linen, integer parameter": (
-        lambda: of_linen(
-            lambda self, x: x * self.param("scale", lambda key: jnp.ones((1, 6), int))
-        ),
-        "scale.*int32",
-    ),
-    "linen, text as a parameter": (
-        lambda: of_linen(lambda self, x: x * len(self.param("scale", lambda key: "text"))),
-        "scale",
-    ),
     "nnx, instance": (lambda: models.from_nnx(an_nnx(nnx.Rngs(0))), "lambda rngs"),
     "nnx, class with sizes": (lambda: models.from_nnx(nnx.Linear), "in_features"),
     "nnx, no function": (lambda: models.from_nnx(None), "make"),
-    "nnx, of linen": (lambda: models.from_nnx(lambda rngs: linen.Dense(3)), "Dense"),
     "nnx, other inputs": (
         lambda: models.from_nnx(functools.partial(nnx.Linear, 7, 3)),
         r"float32 \(1, 6\)",
@@ -359,25 +290,10 @@ REFUSED = {
         ),
         "train",
     ),
-    "nnx, complex": (
-        lambda: of_nnx(
-            lambda self, x: (x @ self.w).real,
-            w=lambda rngs: nnx.Param(complex_param(rngs.params())),
-        ),
-        "parameter.*complex",
-    ),
     "equinox, instance": (lambda: models.from_equinox(an_equinox(jax.random.key(0))), "lambda key"),
     "equinox, batches": (
         lambda: of_equinox(lambda self, x: jax.vmap(self.dense)(x), dense=an_equinox),
         "one example",
-    ),
-    "equinox, batches by shape": (
-        lambda: of_equinox(lambda self, x: self.dense.weight @ x[None].T, dense=an_equinox),
-        "one example",
-    ),
-    "equinox, complex": (
-        lambda: of_equinox(lambda self, x: (x @ self.w).real, w=complex_param),
-        "parameter.*complex",
     ),
     "equinox, scalar": (
         lambda: models.from_equinox(lambda key: equinox.nn.Linear(6, "scalar", key=key)),
@@ -399,12 +315,6 @@ REFUSED = {
         ),
         "LayerNorm",
     ),
-    "equinox, module and state": (
-        lambda: models.from_equinox(
-            lambda key: equinox.nn.make_with_state(equinox.nn.BatchNorm)(3, "n", mode="batch")
-        ),
-        "LayerNorm",
-    ),
     "equinox, bare function": (
         lambda: models.from_equinox(
             lambda key: equinox.nn.Sequential([an_equinox(key), lambda x: x])
@@ -412,8 +322,6 @@ REFUSED = {
         "equinox.nn.Lambda",
     ),
     "haiku, transformed": (lambda: models.from_haiku(haiku.transform(haiku_mlp)), "function"),
-    "haiku, compiled": (lambda: models.from_haiku(jax.jit(haiku_mlp)), "jit"),
-    "haiku, class": (lambda: models.from_haiku(haiku.Linear), "function"),
     "haiku, draws": (
         lambda: models.from_haiku(lambda x: haiku.dropout(haiku.next_rng_key(), 0.5, x)),
         "train",
@@ -424,7 +332,6 @@ REFUSED = {
         ),
         "LayerNorm",
     ),
-    "haiku, list": (lambda: models.from_haiku(lambda x: [haiku_mlp(x)]), "list"),
 }
 
 
@@ -435,37 +342,6 @@ def test_what_is_no_network_of_parameters_alone_costs_a_line_with_the_way_out(na
     with pytest.raises(InputError, match=word) as refused:
         make().init(jax.random.key(0), (6,))
     assert "\n" not in str(refused.value) and "accepted: " in str(refused.value)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_inputs_and_examples_that_no_network_takes_cost_a_line():
-    model = DENSE["haiku"]()
-    for example in (
-        (0,),
-        (),
-        6,
-        X[0] + 0j,
-        np.array(["text"]),
-        jax.random.split(jax.random.key(0)),
-    ):
-        with pytest.raises(InputError, match="input_shape"):
-            model.init(jax.random.key(0), example)
-    with pytest.raises(InputError, match="key"):
-        model.init(0, (6,))
-    with pytest.raises(InputError, match="float32"):  # parameters of the inputs' type
-        model.init(jax.random.key(0), PIXELS[0])
-    params = model.init(jax.random.PRNGKey(0), (6,))
-    for inputs in (X[:, :5], X + 0j, np.array("text")):
-        with pytest.raises(InputError, match="inputs"):
-            model.apply(params, inputs)
-
-
-def test_a_network_without_parameters_is_evaluated_and_has_no_finite_kernel():
-    model = models.from_flax_linen(linen.Sequential([lambda x: x[:, :3]]))
-    params = model.init(jax.random.key(0), (6,))
-    np.testing.assert_array_equal(model.apply(params, X), X[:, :3])
-    with pytest.raises(InputError, match="params"):
-        kernels.empirical_ntk(model.apply, params, X)
 
 
 def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch):

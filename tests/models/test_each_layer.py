@@ -32,7 +32,6 @@ from lsa_jax.models import (
     network,
 )
 from lsa_jax.models.layers.composition import Serial
-from lsa_jax.models.layers.windows import check_fits, check_images, check_windows
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(4, 3)).astype(np.float32)
@@ -64,23 +63,6 @@ def test_weights_act_over_the_root_of_their_inputs_beside_biases_of_their_own_sc
             np.testing.assert_allclose(found[:, p, q], expected, rtol=1e-4, atol=1e-5)
     shapes = network(layers).init(jax.random.key(0), (4, 6, 3))["Conv_0"]
     assert jax.tree.map(jnp.shape, shapes) == {"weight": (2, 3, 3, 2), "bias": (2,)}
-
-
-def test_a_layer_with_weights_is_a_plain_one_of_windows_3_x_3_if_nothing_is_said():
-    assert Dense(2) == Dense(2, 1.0, None)
-    assert Conv(2) == Conv(2, (3, 3), (1, 1), "SAME", 1.0, None)
-    (step,) = Conv(2, (4, 3), (1, 2), "VALID", 1.5, 0.3).infinite("standard")
-    assert (step.features, step.w_std, step.b_std) == (2, 1.5, 0.3)
-    assert (step.parameterization, step.windows.strides) == ("standard", (1, 2))
-
-
-def test_scales_are_not_negative_and_there_is_an_output_or_more():
-    for layer in (Dense, Conv):
-        layer(1, w_std=0.0, b_std=0.0)
-        layer(1, w_std=0.5, b_std=0.5)
-        for wrong in ({"features": 0}, {"w_std": -0.1}, {"b_std": -0.1}):
-            with pytest.raises(InputError, match=f"{layer.__name__}.{next(iter(wrong))} is"):
-                layer(**{"features": 1} | wrong)
 
 
 # --- nonlinearities -----------------------------------------------------------------------------
@@ -191,27 +173,22 @@ def test_layers_are_numbered_by_their_kind_and_others_are_refused(key):
 # --- windows ------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_windows_are_pairs_of_whole_numbers():
-    check_windows("Conv", (1, 1), (1, 3), "VALID")
-    for wrong in ((0, 2), (2, 0), (2, 2, 2), (2,), [2, 2], (2.5, 2)):
-        with pytest.raises(InputError, match="Conv.window is"):
-            check_windows("Conv", wrong, (1, 1), "SAME")
-        with pytest.raises(InputError, match="Conv.strides is"):
-            check_windows("Conv", (1, 1), wrong, "SAME")
-    with pytest.raises(InputError, match="Conv.padding is"):
-        check_windows("Conv", (1, 1), (1, 1), "FULL")
+# --- networks -----------------------------------------------------------------------------------
 
 
-def test_windows_without_padding_are_no_larger_than_the_images():
-    images = jnp.zeros((1, 4, 6, 3))
-    for window in ((4, 6), (1, 1), (4, 1), (1, 6)):
-        check_fits("Conv", images, window, "VALID")
-    for window in ((5, 1), (1, 7)):
-        check_fits("Conv", images, window, "SAME")
-        with pytest.raises(InputError, match="images are 4 x 6 where Conv has windows of"):
-            check_fits("Conv", images, window, "VALID")
-    check_images("Conv", images)
-    for other in (images[0], images[None]):
-        with pytest.raises(InputError, match=r"accepted: \[n, height, width, channels\]"):
-            check_images("Conv", other)
+def test_activations_are_the_outputs_of_each_relu_by_its_place(key):
+    model = network([Dense(5), Relu(), Residual((Relu(), Dense(5))), Abs(), Relu(), Dense(2)])
+    params = model.init(key, (3,))
+    outputs, found = model.activations(params, ROWS)
+    np.testing.assert_array_equal(outputs, model.apply(params, ROWS))
+    first = np.maximum(ROWS @ params["Dense_0"]["weight"] / np.sqrt(3), 0)
+    branch = params["Residual_0"]["branch"]["Dense_0"]["weight"]
+    # A ReLU of what is positive leaves it.
+    expected = {
+        "Relu_0": first,
+        "Residual_0/branch/Relu_0": first,
+        "Relu_1": np.abs(first + first @ branch / np.sqrt(5)),
+    }
+    assert sorted(found) == sorted(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-4, atol=1e-5)

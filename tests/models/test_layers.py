@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import math
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,6 @@ import pytest
 
 from lsa_jax import kernels
 from lsa_jax._neural_tangents import stax
-from lsa_jax.errors import InputError
 from lsa_jax.models import (
     ABRelu,
     Abs,
@@ -165,12 +163,6 @@ def test_infinite_width_is_that_of_neural_tangents_in_float64(name, x64):
     np.testing.assert_allclose(found, stax.serial(*theirs)[2](x1, x2, "ntk"), rtol=1e-10)
 
 
-def test_dropout_before_the_variances_of_pools_is_left_to_neural_tangents(images):
-    kernel = network(NETS[BY_THEIRS][0]).kernel
-    with pytest.raises(InputError, match="method is 'recursion'"):
-        kernel(images, method="recursion")
-
-
 WIDE = 128
 # Networks whose readings no other test compares.
 LIMITS = {
@@ -220,54 +212,10 @@ def test_the_limit_of_tangent_kernels_is_reached_too(key):
     assert np.all(np.abs(found.mean - expected) < 4.5 * found.error + 0.03 * expected.max())
 
 
-def test_dropout_draws_with_a_key_alone_and_keeps_the_mean(key):
-    model = network([Dropout(0.25)])
-    x = 1 + jnp.arange(4000.0).reshape(40, 100) / 4000
-    np.testing.assert_array_equal(model.apply({}, x), x)
-    drawn = model.apply({}, x, key)
-    kept = np.asarray(drawn) != 0
-    np.testing.assert_allclose(drawn[kept], 4 * x[kept], rtol=1e-6)
-    assert abs(kept.mean() - 0.25) < 4.5 * math.sqrt(0.25 * 0.75 / 4000)
-    assert np.any(np.asarray(model.apply({}, x, jax.random.key(9))) != np.asarray(drawn))
-
-
-def test_sums_over_windows_are_averages_times_their_size(images):
-    x = images
-    for padding in ("VALID", "SAME"):
-        windows = ((3, 2), (1, 2), padding)
-        total = network([SumPool(*windows), Flatten()]).apply({}, x)
-        mean = network([AvgPool(*windows), Flatten()]).apply({}, x)
-        np.testing.assert_allclose(total, 6 * mean, rtol=1e-6)
-    np.testing.assert_allclose(
-        network([GlobalSumPool()]).apply({}, x), np.asarray(x).sum((1, 2)), rtol=1e-4, atol=1e-5
-    )
-
-
 def test_concat_lays_features_side_by_side(key):
     x = jax.random.normal(key, (3, 4))
     outputs = network([Concat(((Sin(),), (Abs(),), ()))]).apply({}, x)
     np.testing.assert_allclose(outputs, np.hstack([np.sin(x), np.abs(x), x]), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: Dropout(0.0), "Dropout.keep is 0.0; accepted: "),
-        (lambda: ABRelu(float("nan"), 1.0), "ABRelu.a is nan"),
-        (lambda: Sin(b=float("inf")), "Sin.b is inf"),
-        (lambda: SumPool((2, 0)), r"SumPool.window is \(2, 0\)"),
-        (lambda: Concat(()), r"Concat.paths is \(\); accepted"),
-        (
-            lambda: network([Concat(((GlobalAvgPool(),), ())), Flatten()]).init(
-                jax.random.key(0), (4, 4, 2)
-            ),
-            "Concat.paths give",
-        ),
-    ],
-)
-def test_what_layers_do_not_accept(make, words):
-    with pytest.raises(InputError, match=words):
-        make()
 
 
 # --- networks of neural-tangents as they are --------------------------------------------------
@@ -290,8 +238,3 @@ def test_a_network_of_neural_tangents_is_tiled_and_solved_as_it_is(x64):
     solved = kernels.regress(k, y, k_test, ridge=1e-3).predictions
     at_end = flow(None, 0.0, 0.0, expected_test)[1]
     np.testing.assert_allclose(solved, y.mean(0) + np.asarray(at_end), rtol=1e-8)
-
-
-def test_what_is_no_network_of_neural_tangents_is_refused():
-    with pytest.raises(InputError, match="accepted: .init, apply, kernel_fn., as stax.serial"):
-        kernels.infinite_of(stax.serial(stax.Dense(1))[2])

@@ -9,7 +9,6 @@ import optax
 import pytest
 
 from lsa_jax import models, training
-from lsa_jax.errors import InputError
 from lsa_jax.models import (
     BatchNorm,
     Concat,
@@ -151,36 +150,3 @@ def test_features_move_as_much_at_any_width(key, make, widths, optimizer, rate):
 def test_in_the_standard_parameterisation_they_do_not(key, optimizer, rate):
     found = slopes(dense, (64, 512), "standard", optimizer, rate, key)
     assert max(map(abs, found.values())) > 2 * MARGIN, found
-
-
-def test_weight_decay_is_the_same_share_at_any_width():
-    params, factors = {"w": jnp.ones(2)}, {"w": 8.0}
-    for name in ("sgd", "adamw"):
-        rule = training.make_optimizer(name, 0.1, weight_decay=0.5, rate_factors=factors)
-        updates, _ = rule.update({"w": jnp.zeros(2)}, rule.init(params), params)
-        np.testing.assert_allclose(updates["w"], -0.05, rtol=1e-6)
-    with pytest.raises(InputError, match="weight_decay is 0.5 where adam"):
-        training.make_optimizer("adam", 0.1, weight_decay=0.5, rate_factors=factors)
-
-
-@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
-def test_factors_of_one_leave_an_optimiser_as_it_is(name):
-    params = {"w": jnp.arange(3.0)}
-    plain = training.make_optimizer(name, 0.1)
-    scaled = training.make_optimizer(name, 0.1, rate_factors={"w": 1.0})
-    states, gradient = [plain.init(params), scaled.init(params)], {"w": jnp.array([1.0, -2.0, 0.5])}
-    for _ in range(3):
-        one, states[0] = plain.update(gradient, states[0], params)
-        other, states[1] = scaled.update(gradient, states[1], params)
-        np.testing.assert_allclose(one["w"], other["w"], rtol=1e-6)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_mistakes_are_one_line(key):
-    with pytest.raises(InputError, match="base is None; accepted with parameterization='mup'"):
-        network([Dense(1)], parameterization="mup")
-    other = network([Dense(2), Dense(1)], parameterization="mup", base=[Dense(1)])
-    with pytest.raises(InputError, match="base has other layers than the network"):
-        other.init(key, (3,))
-    with pytest.raises(InputError, match="optimizer is 'lion'; accepted: one of 'sgd'"):
-        models.mlp(parameterization="mup").rate_factors((3,), "lion")

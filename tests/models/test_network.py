@@ -126,13 +126,6 @@ def test_wide_resnet_equals_explicit_loops(key):
     np.testing.assert_allclose(jax.jit(model.apply)(params, x), expected, atol=1e-3)
 
 
-def test_a_layer_used_twice_has_parameters_of_its_own_each_time(key):
-    hidden = Dense(4)
-    params = network([hidden, Relu(), hidden, Relu(), Dense(1)]).init(key, (4,))
-    assert sorted(params) == ["Dense_0", "Dense_1", "Dense_2"]
-    assert not np.allclose(params["Dense_0"]["weight"], params["Dense_1"]["weight"])
-
-
 def test_batch_split_over_devices_has_the_statistics_and_gradient_of_the_whole(key):
     x, targets = jax.random.normal(key, (8, 5, 4, 1)), jax.random.normal(key, (8, 3))
 

@@ -13,14 +13,19 @@ from flax import linen as nn
 from lsa_jax import kernels
 from lsa_jax.errors import InputError
 from lsa_jax.models import (
+    ABRelu,
     BatchNorm,
+    Concat,
     Conv,
     Dense,
+    Dropout,
     Elementwise,
     Flatten,
     GlobalAvgPool,
+    LayerNorm,
     Relu,
     Residual,
+    Sin,
     cnn,
     from_flax_linen,
     mlp,
@@ -139,51 +144,58 @@ def test_parameters_of_other_layers_or_inputs_are_refused_in_a_line(key):
             model.apply(wrong, x)
 
 
+MISTAKES = {
+    "width_factor": lambda: cnn(0),
+    "num_classes": lambda: mlp(1, 0),
+    "channels": lambda: cnn(channels=(8, 0)),
+    "activation": lambda: mlp(activation="tanh"),
+    "depth": lambda: wide_resnet(depth=12),
+    "norm": lambda: wide_resnet(norm="layer"),
+    "batch_axis": lambda: wide_resnet(norm="none", batch_axis="i"),
+    "parameterization": lambda: cnn(parameterization="mean"),
+    "dtype": lambda: cnn(dtype="float16"),
+    "base": lambda: network([Dense(1)], parameterization="mup"),
+    "base has": lambda: network([Dense(2), Dense(1)], parameterization="mup", base=[Dense(1)]).init(
+        jax.random.key(0), (3,)
+    ),
+    "optimizer": lambda: mlp(parameterization="mup").rate_factors((3,), "lion"),
+    "output_scale": lambda: scaled(network([Dense(1)]), 0.0),
+    "Dense.w_std": lambda: Dense(1, w_std=-1.0),
+    "Conv.b_std": lambda: Conv(1, b_std=float("nan")),
+    "Conv.padding": lambda: Conv(3, padding="same"),
+    "Conv.window": lambda: Conv(3, 3),
+    "Conv.strides": lambda: Conv(3, strides=(0, 1)),
+    "Dropout.keep": lambda: Dropout(0.0),
+    "ABRelu.a": lambda: ABRelu(float("nan"), 1.0),
+    "Sin.b": lambda: Sin(b=float("inf")),
+    "LayerNorm.epsilon": lambda: LayerNorm(0.0),
+    "Concat.paths": lambda: Concat(()),
+    "Concat.paths give": lambda: init([Concat(((GlobalAvgPool(),), ())), Flatten()], 4, 4, 2),
+    "layers hold": lambda: network([Dense(1), "relu"]),
+    "input_shape": lambda: network([Dense(1)]).init(jax.random.key(0), 4),
+    "images are 2 x 3 where Conv has windows of 3 x 3": lambda: init(
+        [Conv(1, padding="VALID")], 2, 3, 1
+    ),
+    "images are 1 x 1 where": lambda: cnn().kernel(jnp.ones((2, 4, 4, 1))),
+    "GlobalAvgPool meets": lambda: init([GlobalAvgPool()], 5),
+    "the layers end in": lambda: init([Conv(2)], 4, 4, 1),
+    "Residual.shortcut": lambda: init([Residual((Conv(2),)), Flatten()], 4, 4, 1),
+    "Residual.branch": lambda: gram([Residual((Relu(),)), Flatten(), Dense(1)], 4, 4, 1),
+    "neural-tangents": lambda: gram(
+        [Conv(2), Relu(), Residual((Conv(2),)), Flatten(), Dense(1)], 4, 4, 1
+    ),
+    "method": lambda: network(
+        [Conv(2), Dropout(0.6), GlobalAvgPool(), Dense(3), Relu(), Dense(1)]
+    ).kernel(jnp.ones((2, 4, 4, 1)), method="recursion"),
+}
+
+
 def init(layers, *shape):
     return network(layers).init(jax.random.key(0), shape)
 
 
 def gram(layers, *shape):
     return network(layers).kernel(jnp.ones((2, *shape)))
-
-
-MISTAKES = {
-    "width_factor is 0": lambda: cnn(0),
-    "width_factor is 1.5": lambda: wide_resnet(1.5),
-    "num_classes is 0": lambda: mlp(1, 0),
-    r"channels is \(8, 0\)": lambda: cnn(channels=(8, 0)),
-    r"widths is \[3\]": lambda: mlp(widths=[3]),
-    "activation is 'tanh'; accepted: one of 'relu', 'erf'": lambda: mlp(activation="tanh"),
-    "depth is 12; accepted: 6 n": lambda: wide_resnet(depth=12),
-    "depth is 4;": lambda: wide_resnet(depth=4),
-    "norm is 'layer'; accepted: one of 'batch', 'none'": lambda: wide_resnet(norm="layer"),
-    "batch_axis is 'i'": lambda: wide_resnet(norm="none", batch_axis="i"),
-    "parameterization is 'mean'; accepted: one of 'ntk'": lambda: cnn(parameterization="mean"),
-    "dtype is 'float16'; accepted: one of 'float32'": lambda: cnn(dtype="float16"),
-    "w_std is -1": lambda: cnn(w_std=-1.0),
-    "b_std is nan; accepted: None or": lambda: mlp(b_std=float("nan")),
-    "Conv.padding is 'same'": lambda: Conv(3, padding="same"),
-    "Conv.window is 3;": lambda: Conv(3, 3),
-    r"Conv.strides is \(0, 1\)": lambda: Conv(3, strides=(0, 1)),
-    "layers hold 'relu'; accepted: instances of models.Layer": lambda: network([Dense(1), "relu"]),
-    "input_shape is 4;": lambda: network([Dense(1)]).init(jax.random.key(0), 4),
-    "images are 2 x 3 where Conv has windows of 3 x 3": lambda: cnn().init(
-        jax.random.key(0), (6, 7, 1)
-    ),
-    "images are 1 x 1 where": lambda: cnn().kernel(jnp.ones((2, 4, 4, 1))),
-    r"Conv meets inputs \[n, 5\]; accepted: \[n, height": lambda: init([Conv(2)], 5),
-    r"GlobalAvgPool meets inputs \[n, 5\]": lambda: init([GlobalAvgPool()], 5),
-    r"the layers end in outputs \[n, 4, 4, 2\]": lambda: init([Conv(2)], 4, 4, 1),
-    r"gives \[n, 4, 4, 2\] and Residual.shortcut \[n, 4, 4, 1\]": lambda: init(
-        [Residual((Conv(2),)), Flatten()], 4, 4, 1
-    ),
-    r"Residual.branch is \(Relu\(\),\), without parameters": lambda: gram(
-        [Residual((Relu(),)), Flatten(), Dense(1)], 4, 4, 1
-    ),
-    "neural-tangents has no kernel of these layers": lambda: gram(
-        [Conv(2), Relu(), Residual((Conv(2),)), Flatten(), Dense(1)], 4, 4, 1
-    ),
-}
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -9,7 +9,6 @@ import optax
 import pytest
 
 from lsa_jax import kernels, models
-from lsa_jax.errors import InputError
 from lsa_jax.models.model import Model
 from lsa_jax.models.scaled import network_params, scaled
 
@@ -87,12 +86,6 @@ def test_the_kernel_is_that_of_the_network(key, data, alpha):
     assert model.kernel is F.kernel
     whole = jax.grad(lambda p: jnp.sum(model.apply(p, x)))(params)
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(whole["initial"]))
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan])
-def test_a_scale_that_is_not_above_zero_is_refused(alpha):
-    with pytest.raises(InputError, match="output_scale is .*; accepted: a number above 0"):
-        scaled(F, alpha)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 16.0, math.inf])

@@ -102,15 +102,6 @@ def test_numbers_some_of_which_are_zero_have_no_accuracy_unless_asked_for():
         run(targets, training.squared_error, evaluation=asked)
 
 
-def test_values_of_replicas_are_as_many_as_keys():
-    keys = jax.random.split(jax.random.key(0), 3)
-    with pytest.raises(InputError, match="replicas"):
-        train(
-            keys, linear(1), Dataset(X, Y), training.squared_error, optax.sgd,
-            epochs=1, batch_size=4, replicas=jnp.ones(2),
-        )  # fmt: skip
-
-
 def test_kernels_of_a_network_whose_examples_act_on_one_another_are_not_measured():
     norm = [models.Dense(4), models.BatchNorm(), models.Relu(), models.Dense(3)]
     for layers, refused in ((norm, True), ([norm[0], models.LayerNorm(), *norm[2:]], False)):

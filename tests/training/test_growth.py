@@ -1,4 +1,4 @@
-"""Layer maps, and moving parameters and optimisers' states to a deeper network, exactly."""
+"""Growing by layer maps, exactly, and LAG@k against descent by hand in float64."""
 
 import jax
 import jax.numpy as jnp
@@ -6,18 +6,18 @@ import numpy as np
 import optax
 import pytest
 
-from lsa_jax.errors import InputError
+from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.training.growth import (
     NEW,
     Operator,
     grow,
+    grow_all,
+    grow_and_select,
     layer_map,
-    num_layers_of,
     search_space,
     stack_last,
 )
-from lsa_jax.training.lag import grow_all
-from lsa_jax.training.steps import NetworkState
+from lsa_jax.training.steps import NetworkState, Placement, Problem, train_one
 
 R = NEW
 
@@ -36,15 +36,6 @@ R = NEW
 )
 def test_layer_maps_are_those_of_the_thesis(operator, expected):
     assert layer_map(6, 3, operator) == expected
-
-
-def test_the_search_space_of_the_thesis_has_thirty_operators_and_all_differ():
-    space = search_space(12, 4, indices=(0, 2, 4, 6, 8))
-    assert len(space) == 30
-    assert len({layer_map(12, 4, operator) for operator in space}) == 30
-    for operator in space:
-        kept = [layer for layer in layer_map(12, 4, operator) if layer != NEW]
-        assert sorted(set(kept)) == list(range(12)) and len(layer_map(12, 4, operator)) == 16
 
 
 @pytest.mark.parametrize(
@@ -69,10 +60,6 @@ def test_the_search_space_is_every_place_every_divisor_and_both_sources():
     assert search_space(9, 6, indices=(3,), block_sizes=(2,), sources=("copy",)) == [(3, 2, "copy")]
     with pytest.raises(InputError, match="index is 4"):
         search_space(9, 6, indices=(4,))
-
-
-def test_layers_are_counted_on_the_first_axis():
-    assert num_layers_of({"tokens": np.zeros(2), "layers": {"w": np.zeros((5, 3, 4))}}) == 5
 
 
 def params_of(layers, shift):
@@ -120,3 +107,148 @@ def test_copies_take_their_layers_parameters_and_moments():
     np.testing.assert_array_equal(mu[3], opt_state[0].mu["layers"]["w"][2])
     np.testing.assert_array_equal(grown.params["tokens"][0], old["tokens"])
     assert grown.opt_state[0].count.tolist() == [1]
+
+
+def chain_loss(params, batch):
+    """Layers multiply: y = x w_1 ... w_n, so that growing changes the function in a known way."""
+    product = jnp.prod(params["layers"]["w"])
+    errors = 0.5 * jnp.square(batch["x"] * product - batch["y"])
+    return errors.sum(), jnp.float32(len(errors))
+
+
+def chain_problem():
+    x = np.linspace(1, 2, 8, dtype=np.float32)
+
+    def batches(first, steps):
+        return {"x": np.stack([x] * steps), "y": np.stack([2 * x] * steps)}
+
+    validation = {"x": jnp.asarray(x)[None], "y": 2 * jnp.asarray(x)[None]}
+    return Problem(chain_loss, optax.sgd(0.01), batches, validation)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return chain_problem()
+
+
+def chain_state(problem, *weights):
+    params = {"layers": {"w": jnp.asarray(weights)}}
+    return NetworkState(params, problem.optimizer.init(params))
+
+
+OPERATORS = [Operator(0, 1, "copy"), Operator(1, 1, "copy"), Operator(1, 1, "random")]
+
+
+def test_growing_without_training_keeps_what_raises_the_loss_least(problem):
+    state = chain_state(problem, 2.0, 1.1)
+    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
+    found = grow_and_select(problem, state, fresh, OPERATORS, steps=0)
+    squares = np.mean(np.linspace(1, 2, 8) ** 2) / 2
+    by_hand = [squares * (product - 2) ** 2 for product in (4.4, 2.42, 0.22)]
+    assert found.operator == OPERATORS[1]
+    np.testing.assert_allclose(list(found.scores.values()), by_hand, rtol=1e-5)
+    np.testing.assert_array_equal(found.state.params["layers"]["w"], np.float32([2, 1.1, 1.1]))
+
+
+def test_selection_is_by_the_loss_after_training_and_parts_change_nothing(problem, tmp_path):
+    state = chain_state(problem, 2.0, 1.1)
+    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
+    whole = grow_and_select(problem, state, fresh, OPERATORS, steps=6, window=7)
+    place = Placement(at_once=1)
+    again = [
+        grow_and_select(
+            problem, state, fresh, OPERATORS, steps=6, window=7, placement=place, directory=tmp_path
+        )
+        for _ in range(2)  # the second time all comes from the checkpoints
+    ]
+    for parts in again:
+        assert parts.operator == whole.operator and parts.scores == whole.scores
+        np.testing.assert_array_equal(parts.losses, whole.losses)
+    # By hand: descent on three numbers, in float64.
+    x = np.linspace(1, 2, 8)
+    for column, operator in enumerate(OPERATORS):
+        w = np.array([[2, 2, 1.1], [2, 1.1, 1.1], [2, 1.1, 0.1]][column])
+        losses = []
+        for _ in range(7):
+            error = x * w.prod() - 2 * x
+            losses.append(0.5 * np.mean(error**2))
+            w = w - 0.01 * np.mean(error * x) * w.prod() / w
+        np.testing.assert_allclose(
+            whole.losses[:, column], losses, rtol=1e-4, err_msg=operator.name
+        )
+
+
+def test_a_batch_over_eight_devices_trains_like_one(problem):
+    state = chain_state(problem, 2.0, 1.1)
+    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
+    found = grow_and_select(problem, state, fresh, OPERATORS[:1], steps=6, window=7)
+    grown = jax.tree.map(lambda a: a[0], grow_all(state, fresh, problem.optimizer, OPERATORS[:1]))
+    settings = {"start": 0, "stop": 6, "measured": np.arange(7), "segment": 6}
+    losses = train_one(problem, grown, 8, **settings).losses
+    np.testing.assert_allclose(losses, found.losses[:, 0], rtol=1e-5)
+
+
+FRESH = {"layers": {"w": jnp.full(3, 0.1)}}
+
+
+def descended(w, steps):
+    """Returns the losses before steps and after them, where step t asks for t + 2 times x."""
+    x, w, losses = np.linspace(1, 2, 8), np.array(w), []
+    for step in steps:
+        losses.append(0.5 * np.mean((x * w.prod() - 2 * x) ** 2))
+        w = w - 0.01 * np.mean((x * w.prod() - (step + 2) * x) * x) * w.prod() / w
+    return [*losses, 0.5 * np.mean((x * w.prod() - 2 * x) ** 2)]
+
+
+@pytest.mark.parametrize("at_once", [2, 3])
+def test_the_mean_of_the_last_losses_decides_and_batches_go_on_from_the_first_step(
+    problem, at_once
+):
+    x, asked = np.linspace(1, 2, 8, dtype=np.float32), []
+
+    def batches(first, count):
+        asked.append((first, count))
+        steps = range(first, first + count)
+        return {"x": np.stack([x] * count), "y": np.stack([(step + 2) * x for step in steps])}
+
+    told, operators = [], [OPERATORS[2], *OPERATORS[:2]]
+    state = chain_state(problem, 2.0, 0.7)
+    found = grow_and_select(
+        problem._replace(batches=batches),
+        state,
+        FRESH,
+        operators,
+        steps=5,
+        first_step=3,
+        window=2,
+        placement=Placement(at_once),
+        checkpoint_every=3,
+        progress=told.append,
+    )
+    ways = [[2, 0.7, 0.1], [2, 2, 0.7], [2, 0.7, 0.7]]
+    expected = np.array([descended(w, range(3, 8))[-2:] for w in ways]).T
+    np.testing.assert_allclose(found.losses, expected, rtol=1e-4)
+    np.testing.assert_allclose(list(found.scores.values()), expected.mean(axis=0), rtol=1e-4)
+    assert list(found.scores) == operators
+    assert found.operator == operators[int(np.argmin(expected.mean(axis=0)))]
+    # Segments of three steps and of what is left, part by part.
+    assert asked == [(3, 3), (6, 2)] * (1 if at_once == 3 else 2)
+    shares = [3 / 5, 1] if at_once == 3 else [2 / 5, 2 / 3, 2 / 3 + 1 / 5, 1]
+    assert told == pytest.approx(shares)
+
+
+def test_of_equal_operators_the_first_is_kept(problem):
+    state, alike = chain_state(problem, 1.5, 1.5), OPERATORS[:2]
+    for at_once in (1, 2):
+        place = Placement(at_once)
+        found = grow_and_select(problem, state, FRESH, alike, steps=2, placement=place)
+        assert len(set(found.scores.values())) == 1 and found.operator == alike[0]
+
+
+def test_operators_that_diverge_are_not_chosen_and_none_is_where_all_do(problem):
+    with np.errstate(over="ignore"):
+        state = chain_state(problem, 1e20, 1e-20)
+        found = grow_and_select(problem, state, FRESH, OPERATORS[:2], steps=0)
+        assert found.operator == OPERATORS[1] and not np.isfinite(found.scores[OPERATORS[0]])
+        with pytest.raises(NumericalError, match="no operator has a finite loss after 0 steps"):
+            grow_and_select(problem, state, FRESH, OPERATORS[:1], steps=0)

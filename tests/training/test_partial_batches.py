@@ -11,7 +11,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model
 from lsa_jax.models.layers.normalization import normalise_batch
 from lsa_jax.parallel import BATCH_AXIS, BatchLayout
-from lsa_jax.training import Checkpoints, Evaluation, softmax_cross_entropy, train
+from lsa_jax.training import Evaluation, softmax_cross_entropy, train
 from lsa_jax.training.programs import epoch_order, init_key
 
 RNG = np.random.default_rng(0)
@@ -82,17 +82,6 @@ def test_the_last_batch_of_several_counts_its_own_examples_alone():
     order = np.asarray(jax.random.permutation(jax.random.key(0), 5))
     sums = [len(rows) * mean_loss(expected, rows) for rows in np.split(order, [2, 4])]
     assert history.rows[-1]["test_loss"] == pytest.approx(float(sum(sums)) / 5, rel=1e-3)
-
-
-def test_a_resumed_run_has_the_same_bits(tmp_path):
-    def killed(fraction):
-        raise KeyboardInterrupt
-
-    settings = {"checkpoints": Checkpoints(tmp_path)}
-    with pytest.raises(KeyboardInterrupt):
-        run(network(), 2, progress=killed, **settings)
-    found, expected = run(network(), 2, **settings), run(network(), 2)
-    jax.tree.map(np.testing.assert_array_equal, found[0], expected[0])
 
 
 def test_fillers_have_no_derivative_and_get_the_statistics_of_the_others():

@@ -54,12 +54,6 @@ def test_each_step_of_training_has_masks_of_its_own_and_evaluation_has_none(key,
         assert history.rows[-1][f"{split}_loss"] == pytest.approx(float(plain), rel=1e-4)
 
 
-def test_keys_of_masks_are_those_of_no_other_step_device_or_purpose(key):
-    drawn = [draw_key(key, step, first) for step in range(3) for first in (0, 4)]
-    known = {tuple(jax.random.key_data(k).tolist()) for k in (*drawn, init_key(key), key)}
-    assert len(known) == 8
-
-
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_the_order_of_examples_is_not_drawn_from_what_the_network_is(key, epoch):
     own = jax.random.fold_in(init_key(key), epoch)

@@ -1,26 +1,31 @@
-"""Work in segments goes on where it was, stops where nothing is left, and refuses other data."""
+"""Segments resume where they were killed, end where nothing is left, and refuse other runs."""
 
-import itertools
-from types import SimpleNamespace
+import re
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
+from lsa_jax.data.dataset import Dataset
 from lsa_jax.errors import InputError
-from lsa_jax.parallel import ReplicaLayout
-from lsa_jax.training import measuring, segments
-from lsa_jax.training.measuring import Measuring, course_of_weights
-from lsa_jax.training.segments import Checkpoints, kept_if, run_evaluations, run_segments
+from lsa_jax.models.model import Model
+from lsa_jax.parallel import BATCH_AXIS, ReplicaLayout
+from lsa_jax.training import LOSSES, Checkpoints, Evaluation, checkpoints, identities, train
+from lsa_jax.training.course import Measuring, course_of_weights
+from lsa_jax.training.growth import Operator, grow_and_select
+from lsa_jax.training.losses import is_correct
+from lsa_jax.training.segments import kept_if, run_evaluations, run_segments
+from lsa_jax.training.steps import NetworkState, Problem
 
 MARKS = (3, 5, 9)
 
 
-def doubled(kept, *, dies_in=None, trained=None, **options):
-    """Doubles a number in each segment, and keeps all that it was."""
-    table = np.zeros(len(MARKS))
+def doubled(kept, *, dies_in=None, trained=None, marks=MARKS, **options):
+    """Doubles a number in each segment, and keeps all its values."""
+    table = np.zeros(len(marks))
 
     def advance(state, segment):
         if segment == dies_in:
@@ -30,7 +35,7 @@ def doubled(kept, *, dies_in=None, trained=None, **options):
         table[segment] = 2 * state[0]
         return 2 * state
 
-    state, done = run_segments(np.ones(1), table, MARKS, advance, kept=kept, **options)
+    state, done, _ = run_segments(np.ones(1), table, marks, advance, kept=kept, **options)
     return float(state[0]), table.tolist(), done
 
 
@@ -39,80 +44,42 @@ def test_a_killed_run_does_again_only_what_was_not_saved(tmp_path, every, again)
     kept, trained = Checkpoints(tmp_path, every), []
     with pytest.raises(KeyboardInterrupt):
         doubled(kept, dies_in=2)
-    assert doubled(kept, trained=trained) == (8.0, [2.0, 4.0, 8.0], 3)
-    assert trained == again
-    assert doubled(kept, trained=trained) == (8.0, [2.0, 4.0, 8.0], 3)
-    assert trained == again  # all was done
+    for _ in range(2):  # the second time all is done
+        assert doubled(kept, trained=trained) == (8.0, [2.0, 4.0, 8.0], 3)
+        assert trained == again
 
 
-def test_a_run_ends_where_there_is_nothing_to_go_on_with():
+def test_a_run_ends_where_no_replica_is_going():
     found = doubled(Checkpoints(), going=lambda state, segment: bool(state[0] < 4))
     assert found == (4.0, [2.0, 4.0, 0.0], 2)
 
 
 def test_checkpoints_of_other_data_or_of_other_segments_are_refused(tmp_path):
     doubled(Checkpoints(tmp_path), identity=lambda: {"data": 1})
-    with pytest.raises(InputError, match="of other data than this run's; remove the folder"):
+    with pytest.raises(InputError, match="of other data"):
         doubled(Checkpoints(tmp_path), identity=lambda: {"data": 2})
-    with pytest.raises(InputError, match="of step 9, where this run does not stop"):
-        run_segments(
-            np.ones(1),
-            np.zeros(3),
-            (3, 5, 8),
-            lambda state, _: state,
-            kept=Checkpoints(tmp_path),
-            identity=lambda: {"data": 1},
-        )
+    with pytest.raises(InputError, match="of step 9"):
+        doubled(Checkpoints(tmp_path), marks=(3, 5, 8), identity=lambda: {"data": 1})
 
 
-def counting(layout):
-    """Counts steps up to each replica's limit, from where on its loss is not finite."""
-
-    def advance(state, limit, count):
-        def take(_, state):
-            going = state["step"] < limit
-            return kept_if(going, {"step": state["step"] + 1}, state)
-
-        state = jax.lax.fori_loop(0, count, take, state)
-        return state, {"square": jnp.float32(state["step"]) ** 2}
-
-    program = layout.map(advance, 2)
-    limits = layout.spread(jnp.array([2, 100]))
-    return lambda state, count: program(state, limits, count)
-
-
-def test_evaluations_are_those_after_the_steps_also_of_a_replica_that_stopped(tmp_path):
-    layout = ReplicaLayout(2)
-    start = {"step": np.zeros(2, np.int32)}
-    runs = run_evaluations(
-        layout, counting(layout), [start], [0, 1, 3, 7], kept=Checkpoints(tmp_path)
-    )
-    assert runs.table["square"].T.tolist() == [[0, 1, 4, 4], [0, 1, 9, 49]]
-    assert runs.state["step"].tolist() == [2, 7] and runs.last == 3
+def test_a_save_removes_earlier_steps_and_nothing_else(tmp_path):
+    others = [".git", "thesis", "step_1", "step_00000001_of_mine", "old_step_00000001"]
+    for name in (*others, "step_00000001.orbax-checkpoint-tmp", "step_00000002"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "chapter.tex").write_text("mine")
+    (tmp_path / ".DS_Store").write_text("")
+    for step in (3, 4, 5):
+        checkpoints.save(tmp_path, step, {"w": np.full(2, step)})
+    kept = [".DS_Store", *others, "step_00000004", "step_00000005"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted(kept)
+    assert all((tmp_path / name / "chapter.tex").exists() for name in others)
+    step, tree = checkpoints.restore(tmp_path, {"w": np.zeros(2, int)})
+    assert step == 5 and tree["w"].tolist() == [5, 5]
+    with pytest.raises(InputError, match=r"int64\[2\].*int64\[3\]"):
+        checkpoints.restore(tmp_path, {"w": np.zeros(3, int)})
 
 
-def test_evaluations_end_where_they_are_finished_and_go_on_later(tmp_path):
-    layout = ReplicaLayout(2)
-    start = {"step": np.zeros(2, np.int32)}
-    settings = {"kept": Checkpoints(tmp_path)}
-    runs = run_evaluations(
-        layout,
-        counting(layout),
-        [start],
-        [0, 1, 3, 7],
-        finished=lambda runs: bool((runs.table["square"][runs.last] >= 4).all()),
-        **settings,
-    )
-    assert runs.last == 2 and np.isnan(runs.table["square"][3]).all()
-    runs = run_evaluations(layout, counting(layout), [start], [0, 1, 3, 7], **settings)
-    assert runs.table["square"].T.tolist() == [[0, 1, 4, 4], [0, 1, 9, 49]]
-
-
-def test_a_stage_is_measured_as_it_is_and_gone_on_from():
-    layout = ReplicaLayout(2)
-    stages = [{"step": np.full(2, step, np.int32)} for step in (0, 50)]
-    runs = run_evaluations(layout, counting(layout), stages, [0, 1, 3], kept=Checkpoints())
-    assert runs.table["square"].T.tolist() == [[0, 2500, 2500], [0, 2500, 52**2]]
+# --- evaluations ---------------------------------------------------------------------------------
 
 
 class Walk(NamedTuple):
@@ -120,72 +87,178 @@ class Walk(NamedTuple):
     step: Any
 
 
-def test_a_course_s_measures_are_columns_where_they_are_taken_and_cost_their_time(monkeypatch):
-    ticks = itertools.count()  # a second between any two looks at the clock
-    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
-    monkeypatch.setattr(segments, "time", clock)
-    monkeypatch.setattr(measuring, "time", clock)
-    layout, steps, told = ReplicaLayout(2), [0, 1, 2, 3, 4], []
-
-    def advance(state, count):
-        size = state.params["w"] * 2.0**count
-        state = Walk({"w": size}, state.step + count)
-        return state, {"size": size}
-
-    start = Walk({"w": np.array([1.0, 3.0], np.float32)}, np.zeros(2, np.int32))
-    runs = run_evaluations(
-        layout,
-        layout.map(advance, 1),
-        [start],
-        steps,
-        kept=Checkpoints(),
-        course=course_of_weights(Measuring(("weight_movement",)), start.params, steps),
-        progress=told.append,
-    )
-    assert told == [0.25, 0.5, 0.75, 1.0]
-    assert runs.table["size"].T.tolist() == [[1, 2, 4, 8, 16], [3, 6, 12, 24, 48]]
-    moved = runs.table["weight_movement/w"]
-    np.testing.assert_allclose(moved, np.transpose([[0, 1, 3, np.nan, 15]] * 2), rtol=1e-6)
-    assert runs.measured == ("weight_movement/w",)
-    # Four measurings beside four segments, a second each.
-    assert runs.cost == (0, 1.0)
-    rows = runs.history(1)
-    assert [row["step"] for row in rows] == steps and rows[2]["size"] == 12
-    assert ["weight_movement/w" in row for row in rows] == [True, True, True, False, True]
+START = Walk({"w": np.array([1.0, 3.0], np.float32)}, np.zeros(2, np.int32))
+STEPS = [0, 1, 3, 4, 7]
 
 
-def test_replicas_that_stopped_have_the_rows_up_to_there():
+def walk(start=START, **settings):
+    """Doubles a number in each step; the first replica stops after 2 steps."""
     layout = ReplicaLayout(2)
-    start = Walk({"w": np.ones(2, np.float32)}, np.zeros(2, np.int32))
 
-    def advance(state, count):
-        taken = jnp.minimum(state.step + count, jnp.where(state.params["w"] > 1, 100, 2))
-        return Walk(state.params, taken), {"step_at": taken}
+    def advance(state, limit, count):
+        def take(_, state):
+            after = Walk({"w": 2 * state.params["w"]}, state.step + 1)
+            return kept_if(state.step < limit, after, state)
 
-    begun = start._replace(params={"w": np.array([1.0, 2.0], np.float32)})
-    runs = run_evaluations(
-        layout, layout.map(advance, 1), [begun], [0, 1, 3, 7], kept=Checkpoints()
-    )
-    assert runs.stopped.tolist() == [True, False] and runs.cost is None
+        state = jax.lax.fori_loop(0, count, take, state)
+        return state, {"size": state.params["w"]}
+
+    program, limits = layout.map(advance, 2), layout.spread(jnp.array([2, 100]))
+    stages = start if isinstance(start, list) else [start]
+    settings = {"kept": Checkpoints()} | settings
+    return run_evaluations(layout, lambda s, n: program(s, limits, n), stages, STEPS, **settings)
+
+
+def test_evaluations_and_measures_are_those_after_the_steps_of_each_replica():
+    course, told = course_of_weights(Measuring(("weight_movement",)), START.params, STEPS), []
+    runs = walk(course=course, progress=told.append)
+    assert runs.table["size"].T.tolist() == [[1, 2, 4, 4, 4], [3, 6, 24, 48, 384]]
+    assert runs.state.step.tolist() == [2, 7] and runs.last == 4
+    assert runs.stopped.tolist() == [True, False] and told == [1 / 7, 3 / 7, 4 / 7, 1]
+    moved = [[0, 1, 3, 3, 3], [0, 1, 7, 15, 127]]
+    np.testing.assert_allclose(runs.table["weight_movement/w"].T, moved, rtol=1e-6)
+    assert runs.measured == ("weight_movement/w",)
+    assert runs.cost.examples == 0 and runs.cost.share > 0
     assert [row["step"] for row in runs.history(0)] == [0, 1]
-    assert [row["step"] for row in runs.history(1)] == [0, 1, 3, 7]
+    assert [row["size"] for row in runs.history(1)] == [3, 6, 24, 48, 384]
 
 
-def test_a_file_of_the_system_s_beside_checkpoints_is_left_alone(tmp_path):
-    (tmp_path / ".DS_Store").write_text("")
-    for step in (1, 2, 3):
-        segments.checkpoints.save(tmp_path, step, {"w": np.full(2, step)})
-    step, tree = segments.checkpoints.restore(tmp_path, {"w": np.zeros(2, int)})
-    assert step == 3 and tree["w"].tolist() == [3, 3] and (tmp_path / ".DS_Store").exists()
+def test_measures_between_the_marks_of_a_course_are_not_in_rows():
+    steps = [0, 1, 2, 3, 4]
+    runs = walk(course=course_of_weights(Measuring(("weight_movement",)), START.params, steps))
+    assert np.isnan(runs.table["weight_movement/w"][4]).all()  # step 7 is no mark
+    assert "weight_movement/w" not in runs.row(1, 4) and "weight_movement/w" in runs.row(1, 3)
 
 
-def test_a_save_removes_steps_and_what_was_left_of_them_but_no_other_folder(tmp_path):
-    others = [".git", "thesis", "step_1", "step_00000001_of_mine", "old_step_00000001"]
-    for name in (*others, "step_00000001.orbax-checkpoint-tmp", "step_00000002"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "chapter.tex").write_text("mine")
-    for step in (3, 4, 5):
-        segments.checkpoints.save(tmp_path, step, {"w": np.full(2, step)})
-    steps = ["step_00000004", "step_00000005"]
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*others, *steps])
-    assert all((tmp_path / name / "chapter.tex").exists() for name in others)
+def test_evaluations_end_where_they_are_finished_and_continue_later(tmp_path):
+    settings = {"kept": Checkpoints(tmp_path)}
+    runs = walk(finished=lambda runs: bool((runs.table["size"][runs.last] >= 4).all()), **settings)
+    assert runs.last == 2 and np.isnan(runs.table["size"][3]).all() and runs.cost is None
+    assert walk(**settings).table["size"][:, 1].tolist() == [3, 6, 24, 48, 384]
+
+
+def test_a_stage_is_measured_as_it_is():
+    stages = [START, Walk({"w": np.array([5.0, 7.0], np.float32)}, np.ones(2, np.int32))]
+    assert walk(stages).table["size"].T.tolist() == [[1, 5, 10, 10, 10], [3, 7, 28, 56, 448]]
+
+
+# --- identities ----------------------------------------------------------------------------------
+
+INPUTS = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+DATA = Dataset(INPUTS, np.eye(3, dtype=np.float32)[np.arange(12) % 3])
+OTHER = DATA._replace(targets=DATA.targets[::-1].copy())
+
+
+def network(start=0.1, scale=1.0):
+    def init(key, input_shape):
+        return {"weight": start + jax.random.normal(key, (5, 3)), "shift": jnp.zeros((1, 3))}
+
+    return Model(init, lambda p, x: scale * (x @ p["weight"]) + p["shift"], None)
+
+
+SETTINGS = {
+    "key": jax.random.split(jax.random.key(0), 2),
+    "model": network(),
+    "data": DATA,
+    "loss": LOSSES["softmax_cross_entropy"],
+    "optimizer": lambda rate: optax.sgd(rate),
+    "replicas": jnp.array([0.1, 0.2]),
+    "epochs": 2,
+    "batch_size": 4,
+    "evaluation": Evaluation(DATA, every=10),
+}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("kept")
+    train(**SETTINGS, checkpoints=Checkpoints(directory))
+    return directory
+
+
+def wrong(outputs, targets):
+    return 1 - is_correct(outputs, targets)
+
+
+@pytest.mark.parametrize(
+    ("named", "given"),
+    [
+        ("keys", {"key": jax.random.split(jax.random.key(1), 2)}),
+        ("replicas", {"replicas": jnp.array([0.1, 0.3])}),
+        ("epochs", {"epochs": 3}),
+        ("frozen parameters", {"frozen": ("shift",)}),
+        ("batch size", {"batch_size": 6}),
+        ("training examples", {"data": OTHER}),
+        ("test examples", {"evaluation": Evaluation(OTHER, every=10)}),
+        ("initial parameters", {"model": network(start=1.1)}),
+        ("model, loss or optimiser", {"model": network(scale=2.0)}),
+        ("model, loss or optimiser", {"loss": LOSSES["squared_error"]}),
+        ("model, loss or optimiser", {"optimizer": lambda rate: optax.sgd(2 * rate)}),
+        ("evaluation", {"evaluation": Evaluation(DATA, {"accuracy": wrong}, 10)}),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_and_the_difference_named(kept, named, given):
+    with pytest.raises(InputError) as refused:
+        train(**SETTINGS | given, checkpoints=Checkpoints(kept))
+    names = re.search(r"of other (.*) than this run's", str(refused.value))
+    assert named in names[0]
+    if named in ("keys", "replicas", "test examples"):  # others change the program, too
+        assert names[1] == named
+
+
+def test_the_same_run_continues_also_on_other_devices(kept):
+    alone = ReplicaLayout(2, jax.devices()[:1])
+    again, _ = train(**SETTINGS, checkpoints=Checkpoints(kept), layout=alone)
+    expected, _ = train(**SETTINGS)
+    np.testing.assert_array_equal(again["weight"], expected["weight"])
+
+
+def test_programs_that_average_over_parts_of_a_batch_have_a_hash():
+    def averaged(x):
+        return jax.lax.pmean(x, BATCH_AXIS)
+
+    numbers = [identities.of_program(f, np.ones(3)) for f in (averaged, averaged, lambda x: x)]
+    assert numbers[0] == numbers[1] != numbers[2]
+
+
+@pytest.mark.parametrize("leaf", [jnp.float32(1), np.zeros((0, 3)), jnp.ones(3, jnp.bfloat16), 2])
+def test_hashes_of_arrays_depend_on_types_and_shapes(leaf):
+    shaped = np.asarray(leaf)[None]
+    numbers = {identities.of_arrays(tree) for tree in (leaf, [leaf, leaf], shaped, None)}
+    assert len(numbers) == 4 and identities.of_arrays({"a": leaf}) in numbers
+
+
+def chain_loss(params, batch):
+    errors = 0.5 * jnp.square(batch * jnp.prod(params["layers"]["w"]) - 1)
+    return errors.sum(), jnp.float32(len(errors))
+
+
+def grown(directory, rate=0.01, loss=chain_loss, first=1.0, validation=2.0, scale=1.0, **given):
+    def batches(start, count):
+        return np.full((count, 4), first, np.float32)
+
+    problem = Problem(loss, optax.adam(rate), batches, np.full((1, 4), validation, np.float32))
+    params = {"layers": {"w": scale * jnp.array([2.0, 0.5])}}
+    fresh = {"layers": {"w": jnp.full(3, 0.1)}}
+    state = NetworkState(params, problem.optimizer.init(params))
+    given = {"operators": [Operator(1, 1, "copy")], "window": 2} | given
+    return grow_and_select(problem, state, fresh, steps=2, directory=directory, **given)
+
+
+@pytest.mark.parametrize(
+    ("named", "given"),
+    [
+        ("networks at the start", {"operators": [Operator(1, 1, "random")]}),
+        ("networks at the start", {"scale": 0.5}),
+        ("steps", {"first_step": 1}),
+        ("optimiser", {"rate": 0.02}),
+        ("loss", {"loss": lambda params, batch: (2 * chain_loss(params, batch)[0], 4.0)}),
+        ("data", {"first": 3.0}),
+        ("data", {"validation": 3.0}),
+    ],
+)
+def test_a_search_is_not_answered_with_the_losses_of_another(tmp_path, named, given):
+    first = grown(tmp_path)
+    assert grown(tmp_path).scores == first.scores
+    with pytest.raises(InputError, match=f"of other {named} than this run's"):
+        grown(tmp_path, **given)

@@ -1,18 +1,13 @@
 """Which batches a run of steps asks for, where its losses and measures stand, how parts follow."""
 
-import itertools
-from types import SimpleNamespace
-
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 from lsa_jax import backend
-from lsa_jax.parallel import BatchLayout, ReplicaLayout
+from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.preflight.dry_run import DryRun
-from lsa_jax.training import measuring, steps
-from lsa_jax.training.measuring import Measuring
 from lsa_jax.training.steps import NetworkState, Placement, Problem, train_parts, train_steps
 
 RATE = 0.1
@@ -71,32 +66,6 @@ def test_segments_ask_for_their_own_batches_and_losses_stand_at_their_steps(prob
     assert found.course is None and found.cost is None
 
 
-def test_measures_count_from_the_start_and_cost_their_share_of_the_time(problem, monkeypatch):
-    ticks = itertools.count()  # a second between any two looks at the clock
-    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
-    monkeypatch.setattr(steps, "time", clock)
-    monkeypatch.setattr(measuring, "time", clock)
-    found = train_steps(
-        problem,
-        begin(1, 3),
-        ReplicaLayout(2),
-        start=5,
-        stop=13,
-        measured=np.array([13]),
-        segment=2,
-        measuring=Measuring(("weight_movement",)),
-    )
-    assert found.course.marks == [0, 2, 4, 8]
-    for replica, w in enumerate((1.0, 2.0)):
-        way = by_hand(w, 5, 13)
-        rows = found.course.rows_of(replica)
-        assert [row["step"] for row in rows] == [0, 2, 4, 8]
-        moved = [row["weight_movement/w"] for row in rows]
-        np.testing.assert_allclose(moved, np.abs(way[[0, 2, 4, 8]] - w) / w, rtol=1e-5, atol=1e-7)
-    # Four measurings beside four segments, a second each.
-    assert found.cost == (0, 1.0)
-
-
 def test_a_network_stays_as_it_was_before_its_first_loss_that_was_not_finite(problem):
     broken = problem._replace(
         batches=lambda first, count: np.stack(
@@ -109,23 +78,6 @@ def test_a_network_stays_as_it_was_before_its_first_loss_that_was_not_finite(pro
     )
     np.testing.assert_allclose(found.states.params["w"][0], by_hand(0.0, 5, 7)[-1], rtol=1e-6)
     assert np.isfinite(found.losses[:, 0]).tolist() == [True, True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("placement", "bounds"),
-    [
-        (Placement(), [(0, 5)]),
-        (Placement(at_once=2), [(0, 2), (2, 4), (4, 5)]),
-        (Placement(at_once=9), [(0, 5)]),
-        (Placement(at_once=2, batch_size=8), [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]),
-    ],
-)
-def test_parts_are_of_the_size_asked_for_and_one_where_batches_are_dealt_out(placement, bounds):
-    parts = placement.parts(5)
-    assert [(start, stop) for start, stop, _ in parts] == bounds
-    kind = BatchLayout if placement.batch_size else ReplicaLayout
-    for start, stop, layout in parts:
-        assert isinstance(layout, kind) and layout.num_replicas == stop - start
 
 
 def test_parts_have_their_own_networks_and_tell_the_share_of_all_that_is_done(problem):
@@ -145,22 +97,3 @@ def test_a_dry_run_yields_every_part_once(problem):
         parts = list(train_parts(problem, begin, 7, Placement(at_once=2), **given))
     assert sorted((part.start, part.stop) for part in parts) == [(0, 2), (2, 4), (4, 6), (6, 7)]
     assert all(len(p.trained.states.params["w"]) == p.stop - p.start for p in parts)
-
-
-def test_programs_of_a_dry_run_are_not_those_of_a_run_nor_the_other_way_round(problem):
-    given = {"start": 0, "stop": 4, "measured": np.array([4]), "segment": 4}
-
-    def ends():
-        parts = train_parts(problem, begin, 2, Placement(), **given)
-        return [part.trained.states.params["w"].tolist() for part in parts]
-
-    def noted():
-        recorder = DryRun(without_data=True)
-        with backend.noted_by(recorder):
-            ends()
-        return [program.name for program, _ in recorder.found]
-
-    dry = noted()
-    expected = [by_hand(w, 0, 4)[-1] for w in (0.0, 1.0)]
-    np.testing.assert_allclose(ends(), [expected], rtol=1e-6)
-    assert noted() == dry and "advance" in dry

@@ -36,9 +36,8 @@ from lsa_jax.experiments.growing.tasks import (
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.growth import Operator, search_space, stack_last
-from lsa_jax.training.lag import grow_all, grow_and_select
-from lsa_jax.training.measuring import Measuring
+from lsa_jax.training.course import Measuring
+from lsa_jax.training.growth import Operator, grow_all, grow_and_select, search_space, stack_last
 from lsa_jax.training.steps import NetworkState, Trained, train_one, train_parts
 
 _Progress = Callable[[float], None]

@@ -29,8 +29,8 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, Key
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.models.model import Model
 from lsa_jax.parallel import ReplicaLayout, replicas_at_once
+from lsa_jax.training.course import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.losses import squared_error
-from lsa_jax.training.measuring import NOTHING, Cost, Course, Measuring, course_of
 from lsa_jax.training.programs import (
     PyTree,
     Recipe,
@@ -252,7 +252,7 @@ class Search:
             return self._prune(now, errors[1, place], epochs[place], keep.get(epochs[place]))
 
         table = (errors, course.values) if course else errors
-        now, _ = run_segments(begin, table, marks, advance, kept=Checkpoints(checkpoint_dir))
+        now = run_segments(begin, table, marks, advance, kept=Checkpoints(checkpoint_dir)).state
         final = np.where(now.alive, errors[1, -1], np.inf)
         best = int(np.argmin(final)) if now.alive.any() else None
         trained = now.state.step // plan.steps_per_epoch

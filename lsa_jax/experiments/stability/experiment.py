@@ -5,7 +5,6 @@ models of a pair have one start and one order. The pairs of one size are replica
 """
 
 import functools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +36,7 @@ from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting.outcomes import Outcomes
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.measuring import Measuring, course_of_weights
+from lsa_jax.training.course import Measuring, course_of_weights
 from lsa_jax.training.segments import Checkpoints, placed, run_segments
 
 Tree = Any
@@ -163,7 +162,7 @@ def _train(
     """Trains and measures a group from its last checkpoint."""
     config, run, chosen = group[0].config, _Training(group, data), _with_paths(group)
     last, every = max(config.stops), config.checkpoint_every
-    steps, seconds, course = [0, *sorted({*config.stops, *range(every, last, every)})], [], None
+    steps, course = [0, *sorted({*config.stops, *range(every, last, every)})], None
     table = np.full((len(config.stops), len(MEASURES), len(group)), np.nan)
     right = np.zeros((len(group), len(data.pool.targets) - data.num_train), bool)
     places = (len(chosen), config.connectivity.num_alphas)
@@ -172,16 +171,10 @@ def _train(
     if config.measures:
         start = run.layout.gather(run.start).params
         course = course_of_weights(Measuring(config.measures, network=_of_s), start, steps)
-    if course is not None:
-        course.take(0, start)
 
     def advance(models: Tree, segment: int) -> Tree:
-        (before, step), begun = steps[segment : segment + 2], time.monotonic()
+        before, step = steps[segment : segment + 2]
         models = run.advance(models, before, step - before)
-        if course is not None and step in course.marks:
-            params = run.layout.gather(models).params  # waits for the devices
-            seconds.append(time.monotonic() - begun)
-            course.take(step, params)
         if step in config.stops:
             row, correct = run.measure(models)
             table[config.stops.index(step)] = [row[name] for name in MEASURES]
@@ -190,21 +183,22 @@ def _train(
             paths.update(run.connect(models, chosen) if chosen else {})
         return models
 
-    run_segments(
+    found = run_segments(
         run.start,
-        (table, right, paths) if course is None else (table, right, paths, course.values),
+        (table, right, paths),
         steps[1:],
         advance,
         kept=Checkpoints(directory),
         layout=run.layout,
         progress=lambda step: progress(step / steps[-1]),
+        course=course,
     )
-    outcomes, cost = [], course and course.cost(seconds, len(steps) - 1)
+    outcomes = []
     for i, point in enumerate(group):
         own = {name: values[chosen.index(i)] for name, values in paths.items() if i in chosen}
         outcome = _outcome(point.config, data, table[:, :, i], own)
         outcome = outcome._replace(outcomes=Outcomes(right[i]) if outcome.status == "ok" else None)
-        outcomes.append(with_course(outcome, course.rows_of(i) if course else [], cost))
+        outcomes.append(with_course(outcome, course.rows_of(i) if course else [], found.cost))
     return outcomes
 
 

@@ -28,7 +28,7 @@ from lsa_jax.experiments.transformers.streams import Seed
 from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.sweep.experiment import Outcome, with_last_measures
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.measuring import Course, Measuring, course_of
+from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 
 Params = dict[str, Array]

@@ -1,25 +1,25 @@
-"""The layers a network is described with, and the two ways in which a description is read.
+"""The layers of networks, at finite and at infinite width.
 
 A layer is a frozen dataclass with two short methods:
 
 * `finite(x, module)` computes its outputs at finite width, as part of a flax module that holds its
   parameters;
 * `infinite(parameterization)` returns the steps of its kernel at infinite width, of
-  `kernels.infinite.steps`, or None where there is no such limit. A step is read twice: by our own
-  recursion and by neural-tangents (`method` of a kernel). A layer that neural-tangents alone has is
+  `kernels.infinite.steps`, or None where there is no such limit. Steps are evaluated by our own
+  recursion or by neural-tangents (`method` of a kernel). A layer that only neural-tangents has is
   the step `NeuralTangents`, and networks with it are evaluated there.
 
 A new layer is one such class; nothing else changes. A new nonlinearity derives from `Elementwise`,
-which makes both from the function and its duals. Images are [n, height, width, channels].
+which needs the function and its duals. Images are [n, height, width, channels].
 """
 
 from lsa_jax.models.layers.affine import Conv, Dense
 from lsa_jax.models.layers.base import DTYPES, PARAMETERIZATIONS, Layer, LayerModule, shape_of
 from lsa_jax.models.layers.composition import Concat, Identity, Residual, Serial
-from lsa_jax.models.layers.dropout import Dropout
 from lsa_jax.models.layers.elementwise import (
     ABRelu,
     Abs,
+    Dropout,
     Elementwise,
     Erf,
     Gelu,

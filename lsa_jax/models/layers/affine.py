@@ -1,4 +1,4 @@
-"""Layers with weights."""
+"""Dense and convolutional layers."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,7 @@ from lsa_jax._convolution import Padding, convolve
 from lsa_jax.checks import integer, number, optional, require
 from lsa_jax.kernels.infinite import steps
 from lsa_jax.kernels.infinite.windows import Windows
-from lsa_jax.models.layers.base import Layer, LayerModule
-from lsa_jax.models.layers.windows import check_fits, check_windows
+from lsa_jax.models.layers.base import Layer, LayerModule, check_fits, check_windows
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What every layer is, and what holds its parameters."""
+"""The interface of layers, the module of their parameters, and checks of their windows."""
 
 import abc
 from math import prod, sqrt
@@ -7,11 +7,18 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lsa_jax.checks import one_of
+from lsa_jax._convolution import Padding
+from lsa_jax.checks import Kind, integer, one_of, require
+from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import steps
 
 PARAMETERIZATIONS = one_of("ntk", "standard", "mup")
 DTYPES = one_of("float32", "bfloat16")
+_PAIR = Kind(
+    lambda pair: isinstance(pair, tuple) and len(pair) == 2 and all(map(integer(1).accepts, pair)),
+    "a pair of whole numbers, each 1 or more",
+    tuple,
+)
 
 
 class Layer(abc.ABC):
@@ -27,7 +34,7 @@ class Layer(abc.ABC):
 
 
 class LayerModule(nn.Module):
-    """Holds the parameters of one layer; the one place that knows parameterisation and dtype.
+    """Holds the parameters of one layer, in its parameterisation and dtype.
 
     With fan_in the number of inputs to one output, a weight acts as w_std / sqrt(fan_in) * N(0, 1)
     and a bias as b_std * N(0, 1). In the "ntk" parameterisation the parameter is the N(0, 1) and
@@ -35,11 +42,11 @@ class LayerModule(nn.Module):
     Jacot, Gabriel and Hongler (2018); Sohl-Dickstein et al. (2020).
 
     Attributes:
-        layer: what to compute.
+        layer: the description.
         parameterization: "ntk" or "standard".
-        dtype: what to compute in; parameters are float32.
-        counted: [n], 1 for examples that statistics of the batch count, 0 for those that only fill
-            it up; None counts all.
+        dtype: of the computation; parameters are float32.
+        counted: [n], 1 for examples that count in statistics of the batch, 0 for examples that only
+            fill it up; None counts all.
     """
 
     layer: Layer
@@ -58,7 +65,7 @@ class LayerModule(nn.Module):
         return own(x)
 
     def weight(self, shape: tuple[int, ...], std: float) -> Float[Array, "..."]:
-        """Returns the weight [..., features] that the layer computes with."""
+        """Returns the weight [..., features] with its factor."""
         return self._gaussian("weight", shape, std / sqrt(prod(shape[:-1])))
 
     def add_bias(self, x: Float[Array, "... c"], std: float | None) -> Float[Array, "... c"]:
@@ -74,5 +81,32 @@ class LayerModule(nn.Module):
 
 
 def shape_of(x: Array) -> str:
-    """Returns an array's shape in words, whatever its number of examples."""
+    """Returns an array's shape in words, with n for the number of examples."""
     return f"[{', '.join(['n', *map(str, x.shape[1:])])}]"
+
+
+def check_windows(
+    kind: str, window: tuple[int, int], strides: tuple[int, int], padding: Padding
+) -> None:
+    """Raises InputError unless windows, strides and padding are accepted."""
+    require(f"{kind}.window", window, _PAIR)
+    require(f"{kind}.strides", strides, _PAIR)
+    require(f"{kind}.padding", padding, one_of("VALID", "SAME"))
+
+
+def check_images(kind: str, x: Array) -> None:
+    """Raises InputError unless inputs are images."""
+    if x.ndim != 4:
+        raise InputError(
+            f"{kind} meets inputs {shape_of(x)}; accepted: [n, height, width, channels]"
+        )
+
+
+def check_fits(kind: str, x: Array, window: tuple[int, int], padding: Padding) -> None:
+    """Raises InputError unless a window fits into the images."""
+    check_images(kind, x)
+    if padding == "VALID" and (x.shape[1] < window[0] or x.shape[2] < window[1]):
+        raise InputError(
+            f"images are {x.shape[1]} x {x.shape[2]} where {kind} has windows of "
+            f"{window[0]} x {window[1]}; accepted: larger inputs, or padding='SAME'"
+        )

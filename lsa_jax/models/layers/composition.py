@@ -1,4 +1,4 @@
-"""Layers of layers."""
+"""Layers made of layers."""
 
 import itertools
 from collections import Counter
@@ -15,7 +15,7 @@ from lsa_jax.models.layers.base import Layer, LayerModule, shape_of
 
 @dataclass(frozen=True)
 class Serial(Layer):
-    """Layers one after another; none at all is the identity."""
+    """Layers one after another; without layers the identity."""
 
     layers: tuple[Layer, ...] = ()
 
@@ -58,10 +58,10 @@ class Identity(Layer):
 
 @dataclass(frozen=True)
 class Concat(Layer):
-    """The features of several paths through the network, side by side; weights must follow.
+    """Concatenates the features of several paths; weights must follow.
 
-    Its kernel is the mean of the paths' kernels, weighted by their numbers of features, which are
-    taken to infinity in proportion.
+    Its kernel is the mean of the paths' kernels, weighted by their numbers of features, which go to
+    infinity in proportion.
 
     Attributes:
         paths: layers of each; none for the identity.
@@ -93,7 +93,7 @@ class Concat(Layer):
         return jnp.concatenate(ends, axis=-1)
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
-        """Returns one step that holds those of all paths; None if a layer has no limit."""
+        """Returns one step with the steps of all paths; None if a layer has no limit."""
         paths = tuple(Serial(path).infinite(parameterization) for path in self.paths)
         return None if None in paths else (steps.Concat(paths),)
 
@@ -103,11 +103,11 @@ class Residual(Layer):
     """The sum of two paths through the network.
 
     The kernel of a sum is the sum of the kernels because the paths' outputs are uncorrelated over
-    initialisations. The weights of `branch` make them so; without any it would not hold. A sum of
-    more paths is a residual of residuals.
+    initialisations, owing to the weights of `branch`. A sum of more paths is a residual of
+    residuals.
 
     Attributes:
-        branch: layers of the one path, with weights among them.
+        branch: layers of one path, weights among them.
         shortcut: layers of the other path; none for the identity.
     """
 
@@ -135,7 +135,7 @@ class Residual(Layer):
         return branch + shortcut
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...] | None:
-        """Returns one step that holds those of both paths; None if a layer has no limit."""
+        """Returns one step with the steps of both paths; None if a layer has no limit."""
         branch = Serial(self.branch).infinite(parameterization)
         shortcut = Serial(self.shortcut).infinite(parameterization)
         return None if branch is None or shortcut is None else (steps.Sum(branch, shortcut),)

@@ -1,4 +1,4 @@
-"""Nonlinearities of single numbers."""
+"""Nonlinearities of single numbers, and dropout."""
 
 import abc
 import math
@@ -14,15 +14,31 @@ from lsa_jax.kernels.infinite import pointwise, steps
 from lsa_jax.models.layers.base import Layer, LayerModule
 
 
-class Elementwise(Layer):
-    """A nonlinearity phi of single numbers, given with its duals: what a new one derives from.
-
-    A subclass is a frozen dataclass, so that equal ones share a compiled program.
-    """
+class _Pointwise(Layer):
+    """A nonlinearity phi of single numbers, and its step at infinite width."""
 
     @abc.abstractmethod
     def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Applies phi to every number."""
+
+    @abc.abstractmethod
+    def _step(self) -> steps.Step:
+        """Returns the step of the kernel."""
+
+    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+        """Applies phi to every number."""
+        return self.phi(x)
+
+    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
+        """Returns one step."""
+        return (self._step(),)
+
+
+class Elementwise(_Pointwise):
+    """Base class of new nonlinearities phi of single numbers, given with their duals.
+
+    A subclass is a frozen dataclass, so that equal ones share a compiled program.
+    """
 
     @abc.abstractmethod
     def duals(
@@ -39,30 +55,24 @@ class Elementwise(Layer):
             variance2: of z'.
         """
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
-        """Applies phi to every number."""
-        return self.phi(x)
-
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (pointwise.Elementwise(self),)
+    def _step(self) -> steps.Step:
+        return pointwise.Elementwise(self)
 
 
 @dataclass(frozen=True)
-class Relu(Layer):
+class Relu(_Pointwise):
     """max(x, 0)."""
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns the positive part."""
         return jax.nn.relu(x)
 
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (pointwise.Relu(),)
+    def _step(self) -> steps.Step:
+        return pointwise.Relu()
 
 
 @dataclass(frozen=True)
-class LeakyRelu(Layer):
+class LeakyRelu(_Pointwise):
     """x where x > 0, slope x elsewhere.
 
     Attributes:
@@ -74,17 +84,16 @@ class LeakyRelu(Layer):
     def __post_init__(self) -> None:
         require("LeakyRelu.slope", self.slope, number(0))
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns max(x, 0) + slope min(x, 0)."""
         return jax.nn.leaky_relu(x, self.slope)
 
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (pointwise.Relu(self.slope),)
+    def _step(self) -> steps.Step:
+        return pointwise.Relu(self.slope)
 
 
 @dataclass(frozen=True)
-class ABRelu(Layer):
+class ABRelu(_Pointwise):
     """b x where x > 0, a x elsewhere: with (-1, 1) the absolute value.
 
     Attributes:
@@ -99,30 +108,28 @@ class ABRelu(Layer):
         require("ABRelu.a", self.a, number(-math.inf))
         require("ABRelu.b", self.b, number(-math.inf))
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns a min(x, 0) + b max(x, 0)."""
         return jnp.where(x > 0, self.b * x, self.a * x)
 
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (pointwise.Relu(self.a, self.b),)
+    def _step(self) -> steps.Step:
+        return pointwise.Relu(self.a, self.b)
 
 
 @dataclass(frozen=True)
-class Abs(Layer):
+class Abs(_Pointwise):
     """|x|."""
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns the absolute value."""
         return jnp.abs(x)
 
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (pointwise.Relu(-1.0, 1.0),)
+    def _step(self) -> steps.Step:
+        return pointwise.Relu(-1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Sin(Layer):
+class Sin(_Pointwise):
     """a sin(b x + c): with c = pi/2 the cosine, with c = pi/4 and a = sqrt(2) random features.
 
     Attributes:
@@ -139,36 +146,66 @@ class Sin(Layer):
         for name in ("a", "b", "c"):
             require(f"Sin.{name}", getattr(self, name), number(-math.inf))
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns a sin(b x + c)."""
         return self.a * jnp.sin(self.b * x + self.c)
 
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (pointwise.Sine(self.a, self.b, self.c),)
+    def _step(self) -> steps.Step:
+        return pointwise.Sine(self.a, self.b, self.c)
 
 
 @dataclass(frozen=True)
-class Erf(Layer):
+class Erf(_Pointwise):
     """The error function, a sigmoid."""
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns erf(x)."""
         return lax.erf(x)
 
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (pointwise.Erf(),)
+    def _step(self) -> steps.Step:
+        return pointwise.Erf()
 
 
 @dataclass(frozen=True)
-class Gelu(Layer):
+class Gelu(_Pointwise):
     """x times the probability that a standard normal number is below x."""
 
-    def finite(self, x: Float[Array, "..."], module: LayerModule) -> Float[Array, "..."]:
+    def phi(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         """Returns x (1 + erf(x / sqrt(2))) / 2."""
         return jax.nn.gelu(x, approximate=False)
 
+    def _step(self) -> steps.Step:
+        return pointwise.Gelu()
+
+
+@dataclass(frozen=True)
+class Dropout(Layer):
+    """Keeps a share of the numbers, divided by it, and sets the others to 0; weights must follow.
+
+    Masks are drawn where `Model.apply` gets a key, as in each step of `training.train`, and not
+    otherwise; `models.scaled` never draws any. The infinite-width kernel is that of two draws: each
+    example, and also one example twice, under masks of its own. neural-tangents uses one mask where
+    two inputs are the same example.
+
+    Attributes:
+        keep: the share, above 0 and at most 1.
+
+    Source: Srivastava et al., Dropout, 2014; Schoenholz et al., Deep information propagation, 2017,
+    section 3.3, for the kernel.
+    """
+
+    keep: float
+
+    def __post_init__(self) -> None:
+        require("Dropout.keep", self.keep, number(0, 1, above=True))
+
+    def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n ..."]:
+        """Returns x under a mask; x itself without a key."""
+        if not module.has_rng("dropout"):
+            return x
+        mask = jax.random.bernoulli(module.make_rng("dropout"), self.keep, x.shape)
+        return jnp.where(mask, x / self.keep, 0).astype(x.dtype)
+
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (pointwise.Gelu(),)
+        return (pointwise.Dropout(self.keep),)

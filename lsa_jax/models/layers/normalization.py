@@ -1,4 +1,4 @@
-"""Layers that standardise."""
+"""Layers that standardise features."""
 
 import math
 from dataclasses import dataclass
@@ -44,10 +44,9 @@ class LayerNorm(Layer):
 class BatchNorm(Layer):
     """Standardises each feature over the batch, then scales and shifts it by parameters.
 
-    The statistics are those of the batch at hand, in training and in evaluation; there are no
-    running averages. Examples that only fill up a last, partial batch are left out of them. So the
-    outputs of an example depend on the others in its batch, and there is no kernel of pairs of
-    examples to converge to: `infinite` is None.
+    The statistics are of the current batch, in training and in evaluation; there are no running
+    averages. Examples that only fill up a partial batch do not count. The outputs of an example
+    depend on the others in its batch, so no kernel of pairs of examples exists: `infinite` is None.
 
     Attributes:
         batch_axis: name of the `pmap` axis over which a batch is split evenly; statistics are then
@@ -63,7 +62,7 @@ class BatchNorm(Layer):
         features = x.shape[-1:]
         scale = module.param("scale", nn.initializers.ones, features, jnp.float32)
         shift = module.param("shift", nn.initializers.zeros, features, jnp.float32)
-        # Shapes are all that counts while parameters are made, and no device axis exists then.
+        # While parameters are drawn only shapes count, and there is no axis of devices.
         axis = None if module.is_initializing() else self.batch_axis
         wide = x.astype(jnp.float32)
         normed = normalise_batch(wide, scale, shift, self.epsilon, axis, module.counted)
@@ -76,7 +75,7 @@ class BatchNorm(Layer):
 def _mean(
     values: Float[Array, "n ..."], counted: Float[Array, " n"] | None, axis: str | None
 ) -> Float[Array, " features"]:
-    """Returns the mean of each feature over the batch, all parts of it on the devices of `axis`."""
+    """Returns the mean of each feature over the batch, over all devices of `axis`."""
     over = tuple(range(values.ndim - 1))
     if counted is None:
         mean = jnp.mean(values, axis=over)
@@ -84,7 +83,7 @@ def _mean(
     weights = counted.reshape(-1, *(1 for _ in values.shape[1:]))
     total = jnp.sum(values * weights, axis=over), jnp.sum(counted)
     total, count = total if axis is None else lax.psum(total, axis)
-    # A device may have nothing but examples that are not counted.
+    # All examples of a device may be uncounted.
     return total / (jnp.maximum(count, 1) * math.prod(values.shape[1:-1]))
 
 
@@ -105,8 +104,8 @@ def normalise_batch(
         shift: likewise.
         epsilon: added to the variance.
         axis: name of the mapped axis over which the batch is split, if it is.
-        counted: 1 for examples that the statistics are of, 0 for others; None counts all. It has no
-            derivative.
+        counted: 1 for examples that count in the statistics, 0 for others; None counts all. It has
+            no derivative.
     """
     centred, inverse = _standardise(x, counted, epsilon, axis)
     return centred * _like(scale * inverse, x) + _like(shift, x)
@@ -115,20 +114,20 @@ def normalise_batch(
 def _standardise(
     x: Array, counted: Array | None, epsilon: float, axis: str | None
 ) -> tuple[Array, Array]:
-    """Returns x less its mean, and one over its deviation."""
+    """Returns x minus its mean, and one over its deviation."""
     centred = x - _like(_mean(x, counted, axis), x)
     return centred, lax.rsqrt(_mean(jnp.square(centred), counted, axis) + epsilon)
 
 
 @normalise_batch.defjvp
 def _(epsilon: float, axis: str | None, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    """Leaves two sums over the batch to backpropagation, those that scale and shift need too.
+    """Differentiates with two sums over the batch, which scale and shift need too.
 
-    Differentiated operation by operation it takes four, and one array more is kept.
+    Automatic differentiation takes four sums and keeps one more array.
     """
     (x, scale, shift, counted), (x_dot, scale_dot, shift_dot, _) = primals, tangents
     centred, inverse = _standardise(x, counted, epsilon, axis)
-    # Factors go to what is small: backwards, both sums are then those of scale and shift too.
+    # Factors multiply the small arrays, so that backwards both sums serve scale and shift too.
     steep = x_dot * _like(scale * inverse, x)
     mean_slope = _mean(centred * steep, counted, axis)
     slope = scale_dot * inverse - jnp.square(inverse) * mean_slope

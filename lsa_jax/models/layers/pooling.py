@@ -1,4 +1,4 @@
-"""Layers that lay out or average positions."""
+"""Layers that flatten, average or add positions."""
 
 from dataclasses import dataclass
 from math import prod
@@ -10,13 +10,12 @@ from jaxtyping import Array, Float
 from lsa_jax._convolution import Padding
 from lsa_jax.kernels.infinite import steps
 from lsa_jax.kernels.infinite.windows import Windows
-from lsa_jax.models.layers.base import Layer, LayerModule
-from lsa_jax.models.layers.windows import check_fits, check_images, check_windows
+from lsa_jax.models.layers.base import Layer, LayerModule, check_fits, check_images, check_windows
 
 
 @dataclass(frozen=True)
 class Flatten(Layer):
-    """Lays all features of an example in a row."""
+    """Flattens all features of an example."""
 
     def finite(self, x: Float[Array, "n ..."], module: LayerModule) -> Float[Array, "n c"]:
         """Returns [n, features]."""
@@ -32,32 +31,24 @@ class GlobalAvgPool(Layer):
     """Averages over all positions of an image."""
 
     def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n c"]:
-        """Returns one mean a channel."""
-        check_images("GlobalAvgPool", x)
-        return jnp.mean(x, axis=(1, 2))
+        """Returns one mean a channel, or one sum."""
+        check_images(type(self).__name__, x)
+        pool = jnp.sum if isinstance(self, GlobalSumPool) else jnp.mean
+        return pool(x, axis=(1, 2))
 
     def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
         """Returns one step."""
-        return (steps.Pool(),)
+        return (steps.Pool(total=isinstance(self, GlobalSumPool)),)
 
 
 @dataclass(frozen=True)
-class GlobalSumPool(Layer):
+class GlobalSumPool(GlobalAvgPool):
     """Adds over all positions of an image."""
-
-    def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n c"]:
-        """Returns one sum a channel."""
-        check_images("GlobalSumPool", x)
-        return jnp.sum(x, axis=(1, 2))
-
-    def infinite(self, parameterization: str) -> tuple[steps.Step, ...]:
-        """Returns one step."""
-        return (steps.Pool(total=True),)
 
 
 @dataclass(frozen=True)
 class _WindowPool(Layer):
-    """What pools over windows of an image share.
+    """Pooling over windows of an image.
 
     Attributes:
         window: height and width.
@@ -89,12 +80,12 @@ class _WindowPool(Layer):
 
 @dataclass(frozen=True)
 class AvgPool(_WindowPool):
-    """Averages over windows of an image; `window`, `strides`, `padding` as Conv has them."""
+    """Averages over windows of an image; see `Conv` for `window`, `strides`, `padding`."""
 
 
 @dataclass(frozen=True)
 class SumPool(_WindowPool):
-    """Adds over windows of an image; `window`, `strides`, `padding` as Conv has them."""
+    """Adds over windows of an image; see `Conv` for `window`, `strides`, `padding`."""
 
     def finite(self, x: Float[Array, "n h w c"], module: LayerModule) -> Float[Array, "n p q c"]:
         """Returns one sum a window and channel.

@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 
 from lsa_jax import backend
-from lsa_jax.data._image_set import ImageSet
+from lsa_jax.data import ImageSet
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.data.tasks import TaskData
 from lsa_jax.experiments.feature_learning.filter_clouds import experiment, settings

@@ -15,8 +15,7 @@ from lsa_jax.reporting import files, outcomes
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.sweep.variants import set_fields
 from lsa_jax.training import segments
-from lsa_jax.training.growth import Operator
-from lsa_jax.training.lag import grow_all
+from lsa_jax.training.growth import Operator, grow_all
 
 TINY = {
     "data.sources": ("a.txt",),

@@ -12,7 +12,7 @@ from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.resnet import search as search_module
 from lsa_jax.experiments.resnet.search import Plan, Rung, Search, make_grid, survivors
 from lsa_jax.training import Measuring, checkpoints, measures
-from lsa_jax.training import measuring as measuring_module
+from lsa_jax.training import course as measuring_module
 
 SIZES = {"num_train": 8, "num_test": 8, "batch_size": 8, "momentum": 0.9, "fall_epoch": 4}
 PLAN = Plan(**SIZES, epochs=6, eval_every=3, rungs=(Rung(2, 2),), hopeless=1e3)

@@ -21,8 +21,8 @@ from lsa_jax.experiments.transformers.settings import SETTINGS
 from lsa_jax.reporting.files import read_all_metrics
 from lsa_jax.sweep.run import run_sweep
 from lsa_jax.training import segments
+from lsa_jax.training.course import subsample
 from lsa_jax.training.measures import target_alignment
-from lsa_jax.training.measuring import subsample
 
 TINY = {
     "question": "value_random",

@@ -24,7 +24,7 @@ from lsa_jax.experiments.transformers.value_step import (
     value_after_step,
 )
 from lsa_jax.sweep.variants import set_fields
-from lsa_jax.training.measuring import subsample
+from lsa_jax.training.course import subsample
 
 L, N = 7, 3
 

@@ -5,7 +5,6 @@ ordinary ReLU network, plain SGD with momentum; directions of its weights after 
 """
 
 import functools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +37,7 @@ from lsa_jax.reporting.measure_names import is_measure
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_last_measures
 from lsa_jax.sweep.points import Point
 from lsa_jax.training import LOSSES, is_correct, make_optimizer
-from lsa_jax.training.measuring import Course, Measuring, course_of
+from lsa_jax.training.course import Course, Measuring, course_of
 from lsa_jax.training.segments import Checkpoints, kept_if, run_segments
 
 
@@ -242,9 +241,7 @@ def run(
     snapshots = jax.tree.map(
         lambda leaf: np.zeros((len(config.pictures), *leaf.shape), leaf.dtype), starts
     )
-    course, seconds = _course(config, model, clouds, starts), []
-    if course is not None:
-        course.take(0, starts)
+    course = _course(config, model, clouds, starts)
     accuracy = np.full((len(config.pictures), len(group)), np.nan)
     counts = np.diff(config.pictures, prepend=0)
     function = functools.partial(advance, config, max(*counts.tolist(), 1))
@@ -252,32 +249,30 @@ def run(
     examples = _place(layout, clouds, shared=data is not None)
 
     def draw(state: CloudState, picture: int) -> CloudState:
-        count, begun = layout.share(jnp.int32(counts[picture])), time.monotonic()
+        count = layout.share(jnp.int32(counts[picture]))
         state, found = program(state, spread_keys, examples, count)
-        accuracy[picture] = layout.gather(found)  # waits for the devices
-        seconds.extend([time.monotonic() - begun] if counts[picture] else [])
+        accuracy[picture] = layout.gather(found)
         params = layout.gather(state.params)
         for kept, leaf in zip(jax.tree.leaves(snapshots), jax.tree.leaves(params), strict=True):
             kept[picture] = leaf
-        if course is not None and config.pictures[picture]:
-            course.take(config.pictures[picture], params)
         return state
 
-    state, _ = run_segments(
+    state, _, cost = run_segments(
         state,
-        (snapshots, accuracy) if course is None else (snapshots, accuracy, course.values),
+        (snapshots, accuracy),
         range(1, len(counts) + 1),
         draw,
         kept=Checkpoints(directory),
         layout=layout,
         progress=lambda picture: progress(picture / len(counts)),
+        course=course,
+        measured=config.pictures,
     )
     taken = layout.gather(state.step)
     outcomes = [
         _outcome(point, clouds[i], i, snapshots, accuracy, int(taken[i]), course)
         for i, point in enumerate(group)
     ]
-    cost = course and course.cost(seconds, int(np.count_nonzero(counts)))
     return [with_last_measures(outcome, cost) for outcome in outcomes]
 
 

@@ -23,7 +23,7 @@ from lsa_jax.experiments.lazy_rich.coordinate_check.report import make_report
 from lsa_jax.experiments.lazy_rich.tasks import TRAIN, DigitsTask, load
 from lsa_jax.sweep.experiment import Experiment, Outcome, with_course
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.measuring import Course, course_of
+from lsa_jax.training.course import Course, course_of
 
 
 def rate_of(config: ml_collections.ConfigDict) -> float:

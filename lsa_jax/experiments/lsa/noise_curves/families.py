@@ -27,10 +27,10 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "cnn": Family("lsa_jax.models.cnn", ("channels", "window", "stride")),
-    "mlp": Family("lsa_jax.models.mlp", ("widths",)),
+    "cnn": Family("lsa_jax.models.classifiers", ("channels", "window", "stride")),
+    "mlp": Family("lsa_jax.models.classifiers", ("widths",)),
     "wide_resnet": Family(
-        "lsa_jax.models.wide_resnet", ("depth", "norm", "pool_window"), batch_axis=True
+        "lsa_jax.models.classifiers", ("depth", "norm", "pool_window"), batch_axis=True
     ),
 }
 

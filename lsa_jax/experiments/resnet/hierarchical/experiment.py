@@ -34,7 +34,7 @@ from lsa_jax.experiments.resnet.search import Grid, Plan, Rung, Search, SearchRe
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.measuring import NOTHING, Measuring
+from lsa_jax.training.course import NOTHING, Measuring
 
 
 def _setting(config: ml_collections.ConfigDict, name: str) -> tuple:

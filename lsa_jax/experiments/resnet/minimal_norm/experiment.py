@@ -31,7 +31,7 @@ from lsa_jax.parallel import ReplicaLayout
 from lsa_jax.reporting import outcomes
 from lsa_jax.sweep.experiment import SCRATCH, Experiment, Outcome, with_course, with_test
 from lsa_jax.sweep.points import Point
-from lsa_jax.training.measuring import Measuring
+from lsa_jax.training.course import Measuring
 
 
 def _stream(config: ml_collections.ConfigDict, place: int) -> Key[Array, ""]:

@@ -1,4 +1,4 @@
-"""Measures along training: what they are of, that it does not see them, and that they go on."""
+"""Measures along training: their marks, examples and cost; training does not depend on them."""
 
 import functools
 
@@ -6,24 +6,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import pandas as pd
 import pytest
 
 from lsa_jax import models
 from lsa_jax.errors import InputError
-from lsa_jax.reporting import files, measure_names
-from lsa_jax.reporting.measured import with_measures
-from lsa_jax.reporting.report import Report
+from lsa_jax.reporting import measure_names
 from lsa_jax.sweep.experiment import Outcome, with_course
-from lsa_jax.sweep.fields import check, measure_fields
 from lsa_jax.training import (
     LOSSES,
     Checkpoints,
     Evaluation,
     Measuring,
     measures,
-    measuring,
     train,
+)
+from lsa_jax.training import (
+    course as courses,
 )
 from lsa_jax.training.programs import init_key
 
@@ -58,16 +56,11 @@ def same_bits(first, second):
     return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
 
-def test_names_are_those_of_the_measures():
-    assert set(measure_names.NAMES) == set(measuring.NAMES)
-    assert set(measures.OF_KERNELS) < set(measures.MEASURES)
-
-
 def test_measures_along_a_run_are_those_of_its_parameters_there(key, data, run):
     params, history = run(key, evaluation=measured())
     assert [row["epoch"] for row in history.rows] == [0, 1, 2, 4, 5]
     assert history.rows[3]["step"] == 4 * 5 and "train_loss" not in history.rows[3]
-    few = measuring.subsample(37, 12)
+    few = courses.subsample(37, 12)
     start = MODEL.init(init_key(key), (5,))
     given = (MODEL.apply, start, params, data.inputs[few], data.targets[few])
     names = tuple(measures.MEASURES)
@@ -79,8 +72,8 @@ def test_measures_along_a_run_are_those_of_its_parameters_there(key, data, run):
     before, _ = run(key, epochs=2)
     after, _ = run(key, epochs=4)
     x = data.inputs[few]
-    velocity = measures.kernel_velocity(MODEL.apply, before, after, x, elapsed=2)
-    assert history.rows[3]["kernel_velocity"] == pytest.approx(float(velocity), rel=1e-3)
+    distance = float(measures.kernel_distance(MODEL.apply, before, after, x))
+    assert history.rows[3]["kernel_velocity"] == pytest.approx(distance / 2, rel=1e-3)
     assert np.isnan(history.rows[0]["kernel_velocity"])
     assert history.measured.examples == 12 and history.measured.share > 0
 
@@ -121,24 +114,9 @@ def test_a_killed_run_goes_on_with_the_same_measures(key, run, tmp_path):
     ],
 )
 def test_measures_are_taken_at_the_start_the_end_and_powers_of_two(marks, expected):
-    assert measuring.log_spaced(marks) == expected
-    assert measuring.log_spaced(marks, None) == sorted({expected[0], expected[-1]})
-    assert set(measuring.log_spaced(marks, 4)) <= set(expected)
-
-
-@pytest.mark.parametrize(
-    ("seen", "count", "marks"),
-    [
-        (0, 16, [0, 40]),
-        (20_000, 16, [0, 40]),
-        (10_000_000, 128, [0, 1, 4, 16, 40]),
-        (10**12, 128, [0, 1, 2, 4, 8, 16, 32, 40]),
-    ],
-)
-def test_an_open_number_of_examples_follows_the_length_of_training(key, seen, count, marks):
-    params, example = MODEL.init(key, (5,)), jax.ShapeDtypeStruct((5,), jnp.float32)
-    found = measuring.affordable(MODEL.apply, params, example, range(41), seen)
-    assert found == (count, marks)
+    assert courses.log_spaced(marks) == expected
+    assert courses.log_spaced(marks, None) == sorted({expected[0], expected[-1]})
+    assert set(courses.log_spaced(marks, 4)) <= set(expected)
 
 
 def test_unknown_measures_are_refused(key, run):
@@ -146,48 +124,12 @@ def test_unknown_measures_are_refused(key, run):
         run(key, evaluation=measured(("speed",)))
 
 
-def test_reports_draw_the_courses_and_say_what_they_cost(tmp_path):
-    rows = [{"epoch": e, "step": e, "kernel_distance": e / 9, "test_loss": 1.0} for e in (0, 1, 4)]
-    ids = ["a", "b"]
-    for run_id in ids:
-        files.write_run(tmp_path, run_id, {"id": run_id}, rows)
-    results = pd.DataFrame({"id": ids, "status": "ok", "noise": [0.0, 1.0]})
-    report = Report("T", [], [], {}, notes=["a note"])
-    assert with_measures(report, tmp_path, results, ["noise"]) == report
-    results = results.assign(measured_examples=[32, None], measuring_share=[0.05, None])
-    found = with_measures(report, tmp_path, results, ["noise"])
-    assert found.notes[0] == "a note" and "on 32 training examples" in found.notes[1]
-    assert "5.0 % of the time of training" in found.notes[1]
-    axis = found.figures["measures"]().axes[0]
-    assert axis.get_xlabel() == "step" and len(axis.lines) == 1
-
-
-def test_measures_in_rows_of_their_own_lie_in_order_and_are_not_the_experiments(tmp_path):
+def test_rows_of_measures_are_merged_in_the_order_of_steps():
     measured = [{"step": step, "kernel_distance": step / 9} for step in (0, 1, 4)]
-    losses = [{"step": step, "loss": 1.0, "weight_movement/a": 0.5} for step in (1, 3)]
+    losses = [{"step": step, "loss": 1.0} for step in (1, 3)]
     found = with_course(Outcome({}, losses), measured, (32, 0.05))
     assert [row["step"] for row in found.history] == [0, 1, 1, 3, 4]
     assert found.metrics["kernel_distance"] == pytest.approx(4 / 9)
-    assert found.timings == {"measuring_share": 0.05}
-    files.write_run(tmp_path, "a", {"id": "a"}, found.history)
-    assert files.read_metrics(tmp_path, "a") == losses
-    # Rows that are no steps come first, and measures are still drawn against theirs.
-    found = with_course(Outcome({}, [{"score": 1.0}]), measured, (0, None))
-    assert found.history == [{"score": 1.0}, *measured]
-    files.write_run(tmp_path, "a", {"id": "a"}, found.history)
-    results = pd.DataFrame({"id": ["a"], "status": "ok", "measured_examples": [0]})
-    figure = with_measures(Report("T", [], [], {}), tmp_path, results, []).figures["measures"]()
-    assert figure.axes[0].lines[0].get_xdata().tolist() == [0, 1, 4]
-    assert figure.axes[0].get_xlabel() == "step"
-
-
-def test_measures_that_mean_nothing_are_refused_with_the_reason():
-    fields = measure_fields(measure_names.OF_WEIGHTS, "examples act on each other")
-    assert list(fields) == ["measures"]
-    check({"measures": ("weight_movement",)}, fields)
-    with pytest.raises(InputError, match="'weight_movement': examples act on each other"):
-        check({"measures": ("kernel_distance",)}, fields)
-    assert set(measure_fields()) == {"measures", "measured_examples"}
 
 
 def read_out(params, x):
@@ -220,7 +162,7 @@ def test_examples_are_as_many_as_a_twentieth_of_training_s_operations_pays_for(
     params = {"w": jax.ShapeDtypeStruct((1000, 100), jnp.float32)}
     example = jax.ShapeDtypeStruct((1000,), jnp.float32)
     seen = int(seen * 1.001) if enough else int(seen * 0.999)
-    found = measuring.affordable(read_out, params, example, range(41), seen)
+    found = courses.affordable(read_out, params, example, range(41), seen)
     assert found == ((count, marks) if enough else otherwise)
 
 
@@ -229,7 +171,7 @@ def test_an_open_number_of_examples_is_that_of_the_shape_of_one():
     marks, train = range(41), np.ones((200, 1000), np.float32)
 
     def course(seen):
-        return measuring.course_of(
+        return courses.course_of(
             Measuring(("kernel_distance",)),
             read_out,
             starts,
@@ -247,7 +189,7 @@ def test_an_open_number_of_examples_is_that_of_the_shape_of_one():
 @pytest.fixture
 def course():
     starts = {"w": np.array([[3.0, 4.0], [0.0, 1.0]], np.float32)}
-    found = measuring.course_of_weights(Measuring(("weight_movement",)), starts, [0, 2, 5, 7])
+    found = courses.course_of_weights(Measuring(("weight_movement",)), starts, [0, 2, 5, 7])
     for mark in (0, 2, 5, 7):
         now = {"w": starts["w"] + np.array([[0.0, mark], [mark / 2, 0.0]], np.float32)}
         found.take(mark, now)
@@ -267,18 +209,6 @@ def test_a_course_is_read_by_mark_by_replica_and_by_step(course):
     ]
     table = course.table([7, 3, 2])[name]
     np.testing.assert_allclose(table, [expected[7], [np.nan] * 2, expected[2]], rtol=1e-6)
-
-
-def test_replicas_that_stopped_are_not_measured_any_more(course):
-    course.values["measures"][:] = np.nan
-    course.take(5, {"w": np.zeros((2, 2), np.float32)}, [1])
-    course.take(3, {"w": np.zeros((2, 2), np.float32)})  # no mark
-    assert np.isfinite(course.values["measures"][:, 0]).tolist() == [
-        [False, False],
-        [False, False],
-        [False, True],
-        [False, False],
-    ]
 
 
 def test_the_cost_is_medians_without_what_compiles_over_all_marks_and_segments(course):

@@ -1,8 +1,8 @@
-"""The sizes of the models' parameters, and what their sizes may be."""
-
-from functools import partial
+"""Parameters of the image classifiers by shape, accepted sizes, pooling windows."""
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from lsa_jax.errors import InputError
@@ -51,22 +51,6 @@ def test_the_groups_of_a_residual_network_have_16_32_and_64_channels_and_strides
     assert shapes == expected | {"Dense_0/weight": (4 * 128, 5)}
 
 
-@pytest.mark.parametrize(
-    ("make", "input_shape", "last"),
-    [
-        pytest.param(mlp, (5,), "Dense_1", id="mlp"),
-        pytest.param(cnn, (28, 28, 1), "Dense_0", id="cnn"),
-        pytest.param(partial(wide_resnet, norm="none"), (8, 8, 1), "Dense_0", id="wide_resnet"),
-    ],
-)
-def test_muP_is_defined_beside_the_width_factor_1(make, input_shape, last):
-    model = make(4, 3, parameterization="mup")
-    assert not model.kernel
-    # The readout has four times as many inputs, and as many outputs.
-    rates = model.rate_factors(input_shape, "sgd")
-    assert rates[last]["weight"] == 1 / 4
-
-
 def test_every_size_is_one_or_more():
     mlp(1, 1, widths=(1,)), mlp(widths=()), cnn(1, 1, channels=(1,), window=1, stride=1)
     wide_resnet(1, 1, depth=10, pool_window=1)
@@ -82,8 +66,20 @@ def test_every_size_is_one_or_more():
                 make(**{name: value})
 
 
-def test_batches_over_devices_are_those_of_batch_normalisation():
-    wide_resnet(1, 1, batch_axis="devices")
-    wide_resnet(1, 1, norm="none")
-    with pytest.raises(InputError, match="batch_axis is 'devices'; accepted with norm='none'"):
-        wide_resnet(1, 1, norm="none", batch_axis="devices")
+def test_windows_before_the_readout_are_averages_of_every_place(key):
+    """81 averages a channel of 16 x 16 places; over 8 x 8 places one window is all of them."""
+    model = wide_resnet(1, 3, pool_window=8)
+    shapes = jax.eval_shape(lambda key: model.init(key, (64, 64, 3)), key)
+    assert max(leaf.shape for leaf in jax.tree.leaves(shapes) if leaf.shape[-1] == 3)[0] == 81 * 64
+    inputs = np.random.default_rng(0).normal(size=(2, 32, 32, 3)).astype(np.float32)
+
+    @jax.jit
+    def both(key, inputs):
+        whole, windows = wide_resnet(1, 3), wide_resnet(1, 3, pool_window=8)
+        params = jax.tree.leaves(whole.init(key, (32, 32, 3)))
+        structure = jax.tree.structure(windows.init(key, (32, 32, 3)))
+        own = structure.unflatten(params)
+        return whole.apply(whole.init(key, (32, 32, 3)), inputs), windows.apply(own, inputs)
+
+    expected, found = both(key, jnp.asarray(inputs))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -1,8 +1,8 @@
-"""Measures of lazy and rich along training: when they are taken, on what, and what they cost.
+"""Measures of lazy and rich along a run: their marks, examples and cost.
 
-They are taken at the start, at the end and at steps evenly spaced on a logarithmic scale, as far as
-the run stops there, on one fixed sub-sample of its training examples. Training does not see them: a
-run ends with the same bits with and without.
+Measures are taken at the start, at the end and at steps spaced evenly on a logarithmic scale, as
+far as the run stops there, on one fixed sub-sample of its training examples. They do not change the
+training: a run ends with the same bits with and without.
 """
 
 import math
@@ -19,18 +19,17 @@ from lsa_jax import backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.reporting.measure_names import OF_WEIGHTS
 from lsa_jax.training import measures
-from lsa_jax.training.measure_checks import check_alone
-from lsa_jax.training.measures import MEASURES, OF_KERNELS, tangent_kernel
+from lsa_jax.training.measures import MEASURES, OF_KERNELS, check_alone, tangent_kernel
 
 VELOCITY = "kernel_velocity"
 NAMES = (*MEASURES, VELOCITY)
 
-# Of training's operations, what measuring may take where the number of examples is left open. On
-# CPUs its operations take up to twice the time of training's: a tenth of the time in all.
+# The share of training's operations that measuring may take where the number of examples is left
+# open. On CPUs an operation of measuring takes up to twice the time: a tenth of the time in all.
 SHARE = 0.05
 _FEWEST, _MOST = 16, 128
 
-# What starting the programs of one measuring takes, in operations that could be done meanwhile.
+# Operations that could be done while the programs of one measuring start.
 _START = 5e7
 
 
@@ -39,17 +38,17 @@ def _itself(params: PyTree) -> PyTree:
 
 
 class Measuring(NamedTuple):
-    """What is measured along a run beside its losses.
+    """Measures to take along a run in addition to its losses.
 
     Attributes:
         names: of `NAMES`; none measures nothing.
-        examples: training examples that it is measured on, at steps a factor of two apart; None
-            takes a power of two, 16 to 128, for which measuring takes a tenth of training's time,
-            about. Where 16 take more, steps are a factor of four apart, or start and end alone.
+        examples: number of training examples to measure on, at steps a factor of two apart; None
+            takes a power of two, 16 to 128, for which measuring takes about a tenth of training's
+            time. Where 16 take more, steps are a factor of four apart, or only start and end.
         apply: the network, `(params, x [n, ...]) -> [n, c]`, each example by itself; None takes
-            that which is trained.
-        targets: of what is fetched as targets, those that kernels are aligned with; None takes all.
-        network: `(parameters that are trained) -> the network's`.
+            the one that is trained.
+        targets: selects from the fetched targets the ones to align kernels with; None takes all.
+        network: `(trained parameters) -> the network's parameters`.
     """
 
     names: tuple[str, ...] = ()
@@ -63,12 +62,12 @@ NOTHING = Measuring()
 
 
 class Cost(NamedTuple):
-    """What measuring took.
+    """The cost of measuring.
 
     Attributes:
-        examples: training examples that it was done on; 0 for measures of the weights alone.
-        share: its time over that of training, compilation left out of both; None where this process
-            did too little to tell.
+        examples: number of training examples measured on; 0 for measures of the weights alone.
+        share: its time over that of training, compilation left out of both; None where this
+            process did too little of either.
     """
 
     examples: int
@@ -76,7 +75,7 @@ class Cost(NamedTuple):
 
 
 def log_spaced(marks: Sequence[int], factor: int | None = 2) -> list[int]:
-    """Returns those of increasing marks at which measures are taken.
+    """Returns the increasing marks at which measures are taken.
 
     The first and the last, and the first at or above each power of a factor; None for those alone.
     """
@@ -88,9 +87,9 @@ def log_spaced(marks: Sequence[int], factor: int | None = 2) -> list[int]:
 
 
 def subsample(num_examples: int, count: int) -> Array:
-    """Returns the examples that measures are taken on: the same for every run, in a random order.
+    """Returns the examples to measure on: the same for every run.
 
-    Data sets may lie class by class.
+    In random order, since data sets may be sorted by class.
     """
     return jax.random.permutation(jax.random.key(0), num_examples)[:count]
 
@@ -98,10 +97,10 @@ def subsample(num_examples: int, count: int) -> Array:
 def affordable(
     apply: Callable, params: PyTree, example: Any, marks: Sequence[int], seen: int
 ) -> tuple[int, list[int]]:
-    """Returns examples and marks that measuring takes no more than `SHARE` of training for.
+    """Returns numbers of examples and marks for which measuring takes at most `SHARE` of training.
 
-    Where none do, the fewest of both. Training takes about three passes through the network for an
-    example; the kernel of a tile two for each of its examples and outputs c, and n^2 c P
+    The fewest of both where no choice does. Training takes about three passes through the network
+    an example; the kernel of a tile two for each of its examples and outputs c, and n^2 c P
     operations.
 
     Args:
@@ -109,7 +108,7 @@ def affordable(
         params: of one replica, arrays or their shapes.
         example: one input, or its shape.
         marks: at which the run stops, increasing.
-        seen: examples that a replica is trained on, in all.
+        seen: number of examples that a replica is trained on, in all.
     """
     form = jax.ShapeDtypeStruct((1, *example.shape), example.dtype)
     outputs = jax.eval_shape(apply, params, form).shape[1]
@@ -132,10 +131,11 @@ def affordable(
 
 
 class Course:
-    """What is measured of all replicas of a run, a row at each of its marks.
+    """Measures of all replicas of a run, a row at each of its marks.
 
     Attributes:
         marks: at which measures are taken.
+        columns: names of the measured values; a layer's are "weight_movement/Conv_0".
         values: numpy arrays to be saved with the run, written in place.
         seconds: of each measuring of this process, of all replicas.
     """
@@ -155,11 +155,11 @@ class Course:
         Args:
             names: of `NAMES`.
             apply: `(params, x [n, ...]) -> [n, c]`, each example by itself.
-            starts: parameters at the start, numpy arrays [replicas, ...].
+            starts: the network's parameters at the start, numpy arrays [replicas, ...].
             inputs: of the sub-sample.
             targets: of the sub-sample.
             marks: increasing, the first that of the start.
-            network: as `Measuring` has it; the parameters at the start are the network's already.
+            network: as in `Measuring`.
 
         Raises:
             InputError: a name is not one of these.
@@ -179,6 +179,8 @@ class Course:
         self.seconds: list[float] = []
 
     def _of(self, replica: int, params: PyTree) -> tuple:
+        """Returns one replica's parameters at the start and now, inputs and targets."""
+
         def own(leaf: np.ndarray) -> np.ndarray:
             return np.asarray(leaf[replica])  # also where it is one number
 
@@ -189,20 +191,19 @@ class Course:
         def named(*given: Any) -> dict[str, Any]:
             return {name: MEASURES[name](self._apply, *given) for name in self._names}
 
-        found = jax.eval_shape(named, *self._of(0, self._starts))
         columns = [VELOCITY] if self._velocity else []
-        for name, value in found.items():
+        for name, value in jax.eval_shape(named, *self._of(0, self._starts)).items():
             layers = [f"{name}/{layer}" for layer in value] if isinstance(value, dict) else [name]
             columns += layers
         return columns
 
     def take(self, mark: int, params: PyTree, replicas: Iterable[int] | None = None) -> None:
-        """Measures replicas, if the mark is one of those, and keeps what came out.
+        """Measures replicas, if the mark is one of the course's.
 
         Args:
-            mark: where the run is.
+            mark: of the run now.
             params: of all replicas there, numpy arrays [replicas, ...].
-            replicas: those that are still trained; None means all.
+            replicas: the ones still trained; None means all.
         """
         if mark not in self.marks:
             return
@@ -228,34 +229,32 @@ class Course:
             kept[1] = now
         return row | measures.measure(self._names, self._apply, *given, known)
 
-    def table(self, steps: Sequence[int]) -> dict[str, Float[np.ndarray, "steps replicas"]]:
-        """Returns what was measured by column, NaN at steps that are none of the marks."""
-        found = np.full((len(steps), *self.values["measures"].shape[1:]), np.nan)
-        for place, step in enumerate(steps):
-            if step in self.marks:
-                found[place] = self.values["measures"][self.marks.index(step)]
-        return dict(zip(self.columns, np.moveaxis(found, 1, 0), strict=True))
-
     def row(self, mark: int) -> dict[str, np.ndarray]:
-        """Returns what was measured at a mark, [replicas] by column; nothing elsewhere."""
+        """Returns the values at a mark, [replicas] by column; nothing elsewhere."""
         if mark not in self.marks:
             return {}
         return dict(zip(self.columns, self.values["measures"][self.marks.index(mark)], strict=True))
 
+    def table(self, steps: Sequence[int]) -> dict[str, Float[np.ndarray, "steps replicas"]]:
+        """Returns the values by column, NaN at steps that are none of the marks."""
+        nothing = np.full(len(self._targets), np.nan)
+        rows = [self.row(step) for step in steps]
+        return {name: np.stack([row.get(name, nothing) for row in rows]) for name in self.columns}
+
     def row_of(self, replica: int, mark: int) -> dict[str, float]:
-        """Returns what was measured of one replica at a mark, by column; nothing elsewhere."""
+        """Returns one replica's values at a mark, by column; nothing elsewhere."""
         return {name: values[replica].item() for name, values in self.row(mark).items()}
 
     def rows_of(self, replica: int, unit: str = "step") -> list[dict[str, float]]:
-        """Returns what was measured of one replica: a row a mark, which is its step, or a unit."""
+        """Returns one replica's values: a row a mark, which is its step, or another unit."""
         return [{unit: mark} | self.row_of(replica, mark) for mark in self.marks]
 
     def cost(self, training: Sequence[float], segments: int) -> Cost:
-        """Returns what measuring took, beside training.
+        """Returns the cost of measuring, compared with training.
 
         Args:
             training: seconds of each segment of training of this process; the first compiles.
-            segments: how many there are in all.
+            segments: number of segments in all.
         """
         share = None
         if len(training) > 1 and len(self.seconds) > 1:
@@ -265,7 +264,7 @@ class Course:
 
 
 def course_of_weights(measuring: Measuring, starts: PyTree, marks: Sequence[int]) -> Course | None:
-    """Returns the course of a run of which `OF_WEIGHTS` alone are measured, as `course_of` does."""
+    """Returns the course of a run of which only `OF_WEIGHTS` are measured, as `course_of` does."""
     if not measuring.names or backend.dry_run() is not None:
         return None
     starts = measuring.network(starts)
@@ -275,7 +274,7 @@ def course_of_weights(measuring: Measuring, starts: PyTree, marks: Sequence[int]
 
 
 def _no_outputs(params: PyTree, inputs: Array) -> Array:
-    """Stands for the network where weights alone are measured."""
+    """Takes the place of the network where only weights are measured."""
     del params
     return inputs
 
@@ -289,16 +288,16 @@ def course_of(
     marks: Sequence[int],
     seen: int,
 ) -> Course | None:
-    """Returns the course of a run that is measured; None if nothing is, and in a dry run.
+    """Returns the course of a run; None in a dry run, and where nothing is measured.
 
     Args:
-        measuring: what is asked for.
+        measuring: the measures.
         apply: the network that is trained.
         starts: parameters at the start, numpy arrays [replicas, ...].
         fetch: `(replica, index [n]) -> (inputs, targets)` of training examples.
-        num_examples: how many of those there are.
+        num_examples: number of training examples.
         marks: at which the run stops, increasing, the first that of the start.
-        seen: examples that a replica is trained on, in all.
+        seen: number of examples that a replica is trained on, in all.
 
     Raises:
         InputError: outputs of an example depend on others in its batch.
@@ -311,12 +310,11 @@ def course_of(
     starts = measuring.network(starts)
     if count is None:
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), starts)
-        example = np.asarray(fetch(0, jnp.arange(1))[0])
-        form = jax.ShapeDtypeStruct(example.shape[1:], example.dtype)
-        count, chosen = affordable(apply, one, form, marks, seen)
+        count, chosen = affordable(
+            apply, one, np.asarray(fetch(0, jnp.arange(1))[0])[0], marks, seen
+        )
     index = subsample(num_examples, min(count, num_examples))
-    replicas = len(jax.tree.leaves(starts)[0])
-    fetched = [fetch(replica, index) for replica in range(replicas)]
+    fetched = [fetch(replica, index) for replica in range(len(jax.tree.leaves(starts)[0]))]
     if measuring.targets is not None:
         fetched = [(inputs, measuring.targets(targets)) for inputs, targets in fetched]
     inputs, targets = (
