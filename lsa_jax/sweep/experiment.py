@@ -130,6 +130,8 @@ class Experiment(NamedTuple):
         report: `(config, results, workdir) -> Report`, from the table of all results.
         on_host: `(config) -> whether` its points are computed by numpy and scipy on the host, so
             that nothing is compiled for a device.
+        report_version: raised by one where a change of code alters claims or figures, so that
+            published records are made again.
     """
 
     load: Callable[[list[Point], Path | None], Any]
@@ -137,3 +139,4 @@ class Experiment(NamedTuple):
     run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
     report: Callable[[ml_collections.ConfigDict, pd.DataFrame, Path], Report]
     on_host: Callable[[ml_collections.ConfigDict], bool] = lambda config: False
+    report_version: int = 1
