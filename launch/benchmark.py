@@ -52,7 +52,7 @@ def main() -> None:
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()
     from lsa_jax.benchmarks.measure import Skipped, measure
-    from lsa_jax.preflight import calibration
+    from lsa_jax.preflight import programs
     from lsa_jax.reporting import files
 
     suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
@@ -64,7 +64,7 @@ def main() -> None:
             print(f"{contest.work}: skipped, as {contest.reason}", flush=True)
         else:
             row = measure(contest, _ROUNDS.value)
-            rows.append(row | calibration.described(contest.traced))
+            rows.append(row | programs.described(contest.traced))
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)

@@ -219,7 +219,9 @@ class _Trainer:
     ) -> None:
         self._problem, self._layout, self._spans, self._course = problem, layout, spans, course
         self.seconds: list[float] = []  # of each segment of this process
-        self.losses = np.full((len(measured), layout.num_replicas), np.nan, np.float32)
+        # A dry run, which skips equal segments, has zeros.
+        unknown = np.nan if backend.dry_run() is None else 0.0
+        self.losses = np.full((len(measured), layout.num_replicas), unknown, np.float32)
         self._rows = {int(step): row for row, step in enumerate(measured)}
         self._programs = make_programs(problem.loss, problem.optimizer, layout)
         self._validation = layout.share(problem.validation)

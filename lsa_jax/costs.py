@@ -1,7 +1,8 @@
-"""Operations and bytes of a program, counted on its jaxpr: the same for every machine.
+"""Costs of a program: operations and bytes counted on its jaxpr, and the roofline's least time.
 
-XLA's own count is missing for GPUs, takes a loop's body once, and leaves out what full precision
-costs. Here loops count as often as they run; of a choice the dearest branch does.
+The count is the same for every machine. XLA's own is missing for GPUs, takes a loop's body once,
+and leaves out the cost of full precision. Here a loop counts as often as it runs, and a choice as
+its dearest branch.
 """
 
 import collections
@@ -13,9 +14,9 @@ import jax
 import jax.extend.core
 from jax import lax
 
-# What no fusion can keep out of memory, beside products: sums over axes, gathers, sorts.
+# Operations outside products that no fusion keeps out of memory: sums over axes, gathers, sorts.
 _READING = ("reduce_", "gather", "scatter", "sort", "cumsum", "dynamic_update_slice")
-# What computes nothing: a fusion reads its operands elsewhere instead.
+# Operations that compute nothing: a fusion reads its operands elsewhere instead.
 _PLACING = {
     *("broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice"),
     *("dynamic_update_slice", "expand_dims", "gather", "iota", "pad", "reshape", "rev", "slice"),
@@ -23,15 +24,65 @@ _PLACING = {
 }
 
 
+class Chip(NamedTuple):
+    """One kind of device, by its maker's data sheet: dense rates of one JAX device.
+
+    Attributes:
+        platform: "cpu", "gpu" or "tpu".
+        kind: its name in JAX.
+        memory: bytes; None on a CPU, which has the host's.
+        bandwidth: bytes a second of that memory; None where it is not known.
+        flops: operations a second of products, by precision: "bfloat16" (of bfloat16 numbers),
+            "default" (of float32 numbers in JAX's default precision: TF32 or bfloat16) and
+            "highest" (of float32 numbers in full); and "vector" outside products, one a lane and
+            cycle. Empty where none are known.
+    """
+
+    platform: str
+    kind: str
+    memory: float | None
+    bandwidth: float | None
+    flops: dict[str, float]
+
+
+_FOUR_SMALL_UNITS = ("TPU v4", "TPU v5 lite", "TPU v5")
+
+
+def _tpu(kind: str, memory: float, bandwidth: float, bfloat16: float) -> Chip:
+    # Full precision takes six passes of the matrix unit.
+    flops = {"bfloat16": bfloat16, "default": bfloat16, "highest": bfloat16 / 6}
+    if kind in _FOUR_SMALL_UNITS:  # each of 128 x 128 products, next to 4 x 8 x 128 lanes
+        flops["vector"] = bfloat16 * (4 * 8 * 128) / (4 * 2 * 128**2)
+    return Chip("tpu", kind, memory, bandwidth, flops)
+
+
+def _gpu(kind: str, memory: float, bandwidth: float, bfloat16: float, float32: float) -> Chip:
+    # A float32 product counts twice, as it multiplies and adds in a cycle.
+    flops = {"bfloat16": bfloat16, "default": bfloat16 / 2, "highest": float32}
+    flops["vector"] = float32 / 2
+    return Chip("gpu", kind, memory, bandwidth, flops)
+
+
+CHIPS: dict[str, Chip] = {
+    "cpu": Chip("cpu", "cpu", None, None, {}),
+    "a100": _gpu("NVIDIA A100-SXM4-80GB", 85.1e9, 2039e9, 312e12, 19.5e12),
+    "h100": _gpu("NVIDIA H100 80GB HBM3", 84.9e9, 3352e9, 989e12, 66.9e12),
+    "v4": _tpu("TPU v4", 34.4e9, 1228e9, 275e12),
+    "v5e": _tpu("TPU v5 lite", 16.9e9, 819e9, 197e12),
+    "v5p": _tpu("TPU v5", 102e9, 2765e9, 459e12),
+    "v6e": _tpu("TPU v6 lite", 33.5e9, 1640e9, 918e12),
+}
+
+
 class Count(NamedTuple):
-    """What a program does.
+    """Operations and bytes of a program.
 
     Attributes:
         products: operations of products of matrices and convolutions, by precision ("bfloat16",
             "default", "highest").
         others: operations of everything else, one a number that is computed.
-        bytes: read and written by products and by what no fusion can do without.
-        has_open_loop: whether a loop runs as often as the data say; it is counted once.
+        bytes: read and written by products, sums, gathers and sorts, and at the program's ends.
+        has_open_loop: whether the number of a loop's turns depends on data; it is counted once.
     """
 
     products: dict[str, float]
@@ -45,7 +96,7 @@ class Count(NamedTuple):
         return sum(self.products.values()) + self.others
 
     def scaled(self, times: float) -> "Count":
-        """Returns what so many times as much work does."""
+        """Returns the count of so many times as much work."""
         products = {name: times * total for name, total in self.products.items()}
         return Count(products, times * self.others, times * self.bytes, has_open_loop=False)
 
@@ -76,6 +127,17 @@ def count_traced(traced: jax.extend.core.ClosedJaxpr, parts: int = 1) -> Count:
         if name.startswith("product ")
     }
     return Count(products, sums["others"] / parts, sums["bytes"] / parts, bool(sums["open"]))
+
+
+def roofline(count: Count, chip: Chip) -> tuple[float | None, str]:
+    """Returns the least seconds of a call, and its bound: "operations" or "bytes"."""
+    if not chip.flops or chip.bandwidth is None:
+        return None, ""
+    by_operations = sum(total / chip.flops[kind] for kind, total in count.products.items())
+    if "vector" in chip.flops:
+        by_operations = max(by_operations, count.others / chip.flops["vector"])
+    by_bytes = count.bytes / chip.bandwidth
+    return max(by_operations, by_bytes), "operations" if by_operations > by_bytes else "bytes"
 
 
 def _add(jaxpr: Any, times: float, sums: collections.Counter) -> None:
