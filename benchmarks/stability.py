@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array
 
 from lsa_jax import training
-from lsa_jax.benchmarks.measure import Contest
+from benchmarks.measure import Contest
 from lsa_jax.experiments.stability import linear, settings
 from lsa_jax.experiments.stability.samples import (
     ExamplePool,

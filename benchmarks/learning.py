@@ -13,7 +13,7 @@ from jaxtyping import Array
 
 from lsa_jax import kernels, models, training
 from lsa_jax._neural_tangents import predict
-from lsa_jax.benchmarks.measure import Contest
+from benchmarks.measure import Contest
 
 _SEED, _CLASSES = 0, 10
 _RATE = 0.1

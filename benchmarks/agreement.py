@@ -20,9 +20,9 @@ from jaxtyping import Array, Float
 
 from lsa_jax import kernels, models
 from lsa_jax._neural_tangents import empirical_ntk_fn, stax
-from lsa_jax.benchmarks import torch_peers
-from lsa_jax.benchmarks.measure import Contest, Skipped
-from lsa_jax.benchmarks.works import FINITE_PEERS, LAYERS, NETWORKS
+from benchmarks import torch_peers
+from benchmarks.measure import Contest, Skipped
+from benchmarks.works import FINITE_PEERS, LAYERS, NETWORKS
 
 _SEED, _CLASSES = 0, 10
 _RELU_STD = sqrt(2)

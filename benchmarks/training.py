@@ -16,9 +16,9 @@ import optax
 from jaxtyping import Array, ArrayLike, Float
 
 from lsa_jax import models, training
-from lsa_jax.benchmarks import torch_networks
-from lsa_jax.benchmarks.measure import Contest, Skipped
-from lsa_jax.benchmarks.works import WORKS
+from benchmarks import torch_networks
+from benchmarks.measure import Contest, Skipped
+from benchmarks.works import WORKS
 from lsa_jax.data.dataset import Dataset
 from lsa_jax.experiments.growing.transformer import Sizes, encoder
 from lsa_jax.experiments.lsa.noise_curves.learners import linearized_model

@@ -19,8 +19,8 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from lsa_jax import kernels, models
-from lsa_jax.benchmarks.measure import Contest, Skipped
-from lsa_jax.benchmarks.works import SOLVER_PEERS
+from benchmarks.measure import Contest, Skipped
+from benchmarks.works import SOLVER_PEERS
 
 _SEED, _DIMENSIONS, _TARGETS, _TEST = 0, 8, 10, 1000
 _RIDGE, _TOLERANCE = 1e-3, 1e-8

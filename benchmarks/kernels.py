@@ -14,8 +14,8 @@ from jaxtyping import Array
 from lsa_jax import kernels, models
 from lsa_jax._convolution import convolve_directly
 from lsa_jax._neural_tangents import NtkImplementation, batch, empirical_ntk_fn
-from lsa_jax.benchmarks import learning
-from lsa_jax.benchmarks.measure import Contest
+from benchmarks import learning
+from benchmarks.measure import Contest
 from lsa_jax.models import Conv, Dense, GlobalAvgPool, Model, Relu
 
 # Inputs are noise around a patch of brightness, as the images of the noise experiments are.
