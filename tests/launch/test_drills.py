@@ -86,7 +86,7 @@ def test_killed_at_random_moments_or_started_twice_it_ends_with_the_same_results
 def test_a_kill_before_the_sweep_is_recorded_is_no_obstacle(tmp_path):
     for name in (".lock", ".config.json.partial"):
         (tmp_path / name).write_text("{")
-    run._check_workdir(tmp_path, {})
+    assert run._is_new(tmp_path, {})
 
 
 # A disk that takes no more
