@@ -21,8 +21,8 @@ import os
 
 from absl import flags
 
+from benchmarks.works import WORKS
 from launch import _cli
-from lsa_jax.benchmarks.works import WORKS
 from lsa_jax.errors import InputError
 
 _SUITES = tuple(WORKS)
@@ -51,11 +51,11 @@ def main() -> None:
 
     # Only now: these imports take seconds, and mistakes should not.
     _make_cores_devices()
-    from lsa_jax.benchmarks.measure import Skipped, measure
-    from lsa_jax.preflight import calibration
+    from benchmarks.measure import Skipped, measure
+    from lsa_jax.preflight import programs
     from lsa_jax.reporting import files
 
-    suite = importlib.import_module(f"lsa_jax.benchmarks.{_SUITE.value}")
+    suite = importlib.import_module(f"benchmarks.{_SUITE.value}")
     rows = []
     for contest in suite.contests(quick=_QUICK.value):
         if _ONLY.value is not None and _ONLY.value not in contest.work:
@@ -64,7 +64,7 @@ def main() -> None:
             print(f"{contest.work}: skipped, as {contest.reason}", flush=True)
         else:
             row = measure(contest, _ROUNDS.value)
-            rows.append(row | calibration.described(contest.traced))
+            rows.append(row | programs.described(contest.traced))
             _print(rows[-1])
             if file is not None:
                 files.write_json(file, rows)

@@ -1,4 +1,4 @@
-r"""Lists what can be run: every configuration with its sizes, their cost and the data they need.
+r"""Lists every configuration with its sizes, their published cost and required data.
 
 Examples:
     python -m launch.list
@@ -6,10 +6,10 @@ Examples:
     python -m launch.list --data=none --shows=NTK
     python -m launch.list --data=mnist,cifar10 --under=1h
 
-Costs and results are those last published, from the gallery's records. --under leaves out what has
-no published cost, and goes by the least where that alone is known ("at least"); --data has the data
-that are there, and leaves out what needs others; --shows has words that the item, its claim or its
-result have to hold.
+Costs and results are those of the gallery's records. --under leaves out sizes without a published
+cost, and compares with the lower bound where that alone is known ("at least"); --data names the
+available data, and leaves out sizes that need others; --shows has words that the item, its claim or
+its results must contain.
 
     source <(python -m launch.list --completion=bash)
 
@@ -39,11 +39,11 @@ _COMPLETION = flags.DEFINE_enum(
 )
 
 
-def _wish(found: list[catalog.Entry]) -> catalog.Wish:
-    """Returns what the flags ask for.
+def _chosen(found: list[catalog.Entry]) -> list[catalog.Entry]:
+    """Returns the configurations that the flags accept.
 
     Raises:
-        InputError: a flag has something else than it accepts.
+        InputError: a flag has a value that is not accepted.
     """
     under = None
     if _UNDER.value is not None:
@@ -55,11 +55,11 @@ def _wish(found: list[catalog.Entry]) -> catalog.Wish:
     if _DATA.value == []:
         raise InputError("--data is empty; accepted: none, or names of data sets: mnist,...")
     data = None if _DATA.value is None else catalog.check_data(_DATA.value, found)
-    return catalog.Wish(under, data, tuple(_SHOWS.value.split()))
+    return catalog.matching(found, under, data, _SHOWS.value.split())
 
 
 def _describe(entry: catalog.Entry) -> str:
-    """Returns a configuration's lines: its name, what it shows, and a line a size."""
+    """Returns a configuration's lines: its name, its claim, and a line a size."""
     about = f"{entry.item}: {entry.claim}" if entry.claim else entry.item
     lines = [str(entry.path), textwrap.indent(textwrap.fill(about, 96), "  ")]
     rows = []
@@ -83,7 +83,7 @@ def main() -> None:
         return
     published = gallery.read(Path(_GALLERY.value))
     found = catalog.entries(Path(_CONFIGS.value), published, _PAPER.value)
-    chosen = catalog.matching(found, _wish(found))
+    chosen = _chosen(found)
     if _NAMES.value:
         print("\n".join(variant.config for entry in chosen for variant in entry.variants))
         return

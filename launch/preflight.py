@@ -7,15 +7,14 @@ Examples:
     python -m launch.preflight --config=configs/lsa/fig6_mnist.py:small --topology=cpu
 
 It needs no accelerator: for TPUs the extra preflight-tpu, for GPUs preflight-gpu, for `cpu` none.
-The sweep is run without computing anything: with --data_dir data are read as it reads them, without
-it zeros of the published shapes stand in; every program that it would compile for a device is
-compiled for --topology. A line each: how often it runs, its peak memory on a device, operations and
-bytes of a call, the least time by the roofline and what bounds it, the precision of its products,
-exchanges between devices. Of a GPU's memory JAX uses three quarters, unless XLA_CLIENT_MEM_FRACTION
-has another share. What is solved on the host is said to be. Then what an epoch, a run and the sweep
-take at a share of the roofline's rate: --efficiency, which is assumed, or with --calibrate=FILE
-what a benchmark reached on such a machine (launch.benchmark --json=FILE). Exit status: 0, it fits;
-1, it does not; 2, a mistake in what was given.
+The sweep is run without computing anything, on data of --data_dir or on zeros of the published
+shapes, and each of its programs is compiled for --topology. A line each: calls, peak memory on a
+device, operations and bytes of a call, the least time by the roofline and its bound, the precision
+of products, exchanges between devices. JAX uses three quarters of a GPU's memory, or the share in
+XLA_CLIENT_MEM_FRACTION. Then the host's work, and the likely time of an epoch, a run and the sweep
+at a share of the roofline's rate: --efficiency, which is assumed, or with --calibrate=FILE the
+share that a benchmark reached on such a machine (launch.benchmark --json=FILE). Exit status: 0, it
+fits; 1, it does not; 2, a mistake in the input.
 """
 
 import os
@@ -38,7 +37,7 @@ _CALIBRATE = _cli.define_path(
     "calibrate", None, "File of launch.benchmark --json on such a machine: shares measured there."
 )
 
-# The compilers are not to ask for a device, its driver or its libraries.
+# Keeps the compilers from looking for a device, its driver or its libraries.
 _WITHOUT_DEVICES = {
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
     "TPU_SKIP_MDS_QUERY": "1",
@@ -50,30 +49,21 @@ _WITHOUT_DEVICES = {
 
 
 def _set_up_compilers() -> None:
-    """Has the compilers look for no accelerator; before JAX is imported."""
+    """Keeps the compilers from looking for an accelerator; before JAX is imported."""
     os.environ.update({name: os.environ.get(name, v) for name, v in _WITHOUT_DEVICES.items()})
     os.environ["JAX_PLATFORMS"] = "cpu"
 
 
 def _simulate_devices(count: int) -> None:
-    """Has JAX see so many CPU devices; before it is first used."""
+    """Sets the number of CPU devices of JAX; before it is first used."""
     devices = f"--xla_force_host_platform_device_count={count}"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {devices}".strip()
 
 
-def _check_topology() -> str:
-    if not _TOPOLOGY.value:
-        raise InputError("--topology is missing; accepted: --topology=v5e:2x2")
-    return _TOPOLOGY.value
-
-
-def _say_group(done: int, total: int) -> None:
-    print(f"looking for programs: group {done + 1} of {total} that differ", file=sys.stderr)
-
-
 def main() -> int:
     """Compiles, prints a table, and returns the exit status."""
-    name = _check_topology()
+    if not _TOPOLOGY.value:
+        raise InputError("--topology is missing; accepted: --topology=v5e:2x2")
     file = _cli.output_file("json", _JSON.value)
     config, points = _cli.configured_points(sweep=True)
     data_dir = _cli.data_dir()
@@ -82,37 +72,41 @@ def main() -> int:
     _set_up_compilers()
     from lsa_jax.preflight import machines
 
-    machine = machines.parse(name)
+    machine = machines.parse(_TOPOLOGY.value)
     machines.check_plugin(machine)
     machines.check_flags(machine)
     _simulate_devices(machine.count)
     from lsa_jax import backend
-    from lsa_jax.preflight import calibration, compiled, dry_run, report
+    from lsa_jax.preflight import dry_run, programs
     from lsa_jax.reporting import files
     from lsa_jax.sweep.registry import load_experiment
 
-    chip, shares = machine.chip, calibration.assumed(_EFFICIENCY.value)
+    def show_group(done: int, total: int) -> None:
+        print(f"looking for programs: group {done + 1} of {total} that differ", file=sys.stderr)
+
+    def show_program(done: int, name: str) -> None:
+        print(f"compiling {done + 1}: {name}", file=sys.stderr)
+
+    shares = programs.assumed(_EFFICIENCY.value)
     if _CALIBRATE.value:
-        shares = calibration.measured(Path(_CALIBRATE.value), chip, _EFFICIENCY.value)
+        path = Path(_CALIBRATE.value)
+        shares = programs.measured(path, machine.chip, _EFFICIENCY.value)
     devices = machines.compile_devices(machine)
-    with backend.built_for(chip.platform, machine.memory, machine.count, devices[0]):
+    with backend.built_for(machine.chip.platform, machine.memory, machine.count, devices[0]):
         experiment = load_experiment(config.experiment)
-        noted = dry_run.run(experiment, points, data_dir, _say_group)
-        found, solved = report.split_solves(noted)
-        if not found:
-            raise InputError(
-                f"--config is {_cli.CONFIG.value!r}, which compiles nothing for a device: all is "
-                "computed on the host; accepted: a configuration that trains or has kernels"
-            )
-
-        def say(done: int, name: str) -> None:
-            print(f"compiling {done + 1} of {len(found)}: {name}", file=sys.stderr)
-
-        programs = compiled.compile_programs(found, devices, chip, say)
+        noted = dry_run.run(experiment, points, data_dir, show_group)
+        compiled = programs.compile_programs(noted, devices, machine.chip, show_program)
+    if not compiled:
+        raise InputError(
+            f"--config is {_cli.CONFIG.value!r}, which compiles nothing for a device: all is "
+            "computed on the host; accepted: a configuration that trains or has kernels"
+        )
+    solved = {one.name: calls for one, calls in noted if isinstance(one, dry_run.Solve)}
     if file is not None:
-        files.write_json(file, report.as_json(machine, programs, solved, shares, len(points)))
-    print(report.as_text(machine, programs, solved, shares, len(points)))
-    return 0 if all(report.fits(program, machine) for program in programs) else 1
+        content = programs.as_json(machine, compiled, solved, shares, len(points))
+        files.write_json(file, content)
+    print(programs.as_text(machine, compiled, solved, shares, len(points)))
+    return 0 if all(programs.fits(program, machine) for program in compiled) else 1
 
 
 if __name__ == "__main__":

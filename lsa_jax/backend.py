@@ -7,7 +7,7 @@ are lowered or compiled ahead of time.
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -146,20 +146,6 @@ def hollow(array: Any, lead: tuple[int, ...] = (), start: int = 0) -> Any:
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         return jax.numpy.broadcast_to(jax.random.key(0), shape)
     return np.broadcast_to(np.zeros((), jax.dtypes.canonicalize_dtype(array.dtype)), shape)
-
-
-def for_each(make: Callable[[Any], Any], values: Iterable[Any]) -> dict[Any, Any]:
-    """Returns a function's result for each value; in a dry run the first one's for all.
-
-    Args:
-        make: of one value, such as a seed, on which no shape depends.
-        values: different ones.
-    """
-    values, recorder = list(values), dry_run()
-    if recorder is None:
-        return {value: make(value) for value in values}
-    with recorder.counted(len(values)):
-        return dict.fromkeys(values, make(values[0]))
 
 
 def each(segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("lsa_jax", "launch")
+PACKAGES = ("lsa_jax", "launch", "benchmarks")
 
 # Private to the whole package, and so for every room of it.
 OF_THE_PACKAGE = ("lsa_jax._convolution", "lsa_jax._neural_tangents")

@@ -1,72 +1,72 @@
-"""Every configuration in every variant is what tests/golden/ says, so a changed default shows.
+"""Defaults and configurations equal those in tests/golden/, so a changed default shows.
 
-A change that is meant is written there by `pytest tests/test_golden.py --update-golden`.
+An experiment has one file: its defaults, then of each configuration the fields that differ from
+them and of each smaller size the fields that differ from the full one. A change that is meant is
+written there by `pytest tests/test_golden.py --update-golden`.
 """
 
-import importlib.util
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from lsa_jax.errors import InputError
+from lsa_jax.sweep import config_files, registry
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.points import make_points
-from lsa_jax.sweep.registry import load_settings
 
 ROOT = Path(__file__).resolve().parents[1]
-CONFIGS = ROOT / "configs"
 GOLDEN = Path(__file__).parent / "golden"
-PATHS = sorted(CONFIGS.rglob("*.py"))
 
 
-def _load(path):
-    spec = importlib.util.spec_from_file_location("config", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _changes(fields: dict, others: dict) -> str:
+    """Returns the fields that differ from, or are missing in, other fields."""
+    changed = [
+        f"{name} = {value!r}"
+        for name, value in sorted(fields.items())
+        if name not in others or others[name] != value or type(others[name]) is not type(value)
+    ]
+    text = "; ".join(changed)
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
-def _variants(module) -> list[str]:
-    """Returns the variants that a configuration names to whom asks for another one."""
-    with pytest.raises(InputError) as raised:
-        module.get_config("?")
-    return str(raised.value).rpartition(": ")[2].split(", ")
+def _configuration(path: Path, module, defaults: dict) -> list[str]:
+    paragraphs, before = [], defaults
+    for variant in config_files.variants(module):
+        config = module.get_config(variant)
+        settings = registry.load_settings(config.experiment)
+        points = make_points(config, config_files.sweep_of(module, config), settings.validate)
+        fields = flatten(config)
+        written = config_files.name(path.relative_to(ROOT), variant)
+        paragraphs += [f"[{written}] {len(points)} points, {points[0].id} to {points[-1].id}"]
+        paragraphs += [_changes(fields, before)]
+        before = fields if variant == "full" else before
+    return paragraphs
 
 
-def _lines(module, variant: str) -> list[str]:
-    config = module.get_config(variant)
-    settings = load_settings(config.experiment)
-    get_sweep = getattr(module, "get_sweep", settings.sweep)
-    points = make_points(config, get_sweep(config), settings.validate)
-    assert points
-    fields = [f"{name} = {value!r}" for name, value in sorted(flatten(config).items())]
-    return [*fields, f"points: {len(points)}, {points[0].id} to {points[-1].id}"]
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    """What tests/golden/ should hold, by experiment."""
+    lines: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "configs").rglob("*.py")):
+        module = config_files.load(path)
+        experiment = module.get_config("full").experiment
+        defaults = flatten(registry.load_settings(experiment).default_config())
+        lines.setdefault(experiment, ["[defaults]", _changes(defaults, {})])
+        lines[experiment] += _configuration(path, module, defaults)
+    return {
+        experiment: "\n".join(filter(None, found)) + "\n" for experiment, found in lines.items()
+    }
 
 
-def _flattened(path: Path) -> str:
-    """Returns the full configuration line by line, and of each variant the lines that differ."""
-    module = _load(path)
-    full = _lines(module, "full")
-    text = ["[full]", *full]
-    for variant in _variants(module):
-        if variant != "full":
-            changed = [line for line in _lines(module, variant) if line not in full]
-            text += ["", f"[{variant}]", *changed]
-    return "\n".join(text) + "\n"
-
-
-def _golden(path: Path) -> Path:
-    return (GOLDEN / path.relative_to(CONFIGS)).with_suffix(".txt")
-
-
-@pytest.mark.parametrize("path", PATHS, ids=lambda p: p.relative_to(CONFIGS).as_posix())
-def test_configurations_are_as_they_were_reviewed(path, request):
-    golden, found = _golden(path), _flattened(path)
+@pytest.mark.parametrize("experiment", registry.names())
+def test_defaults_and_configurations_are_as_they_were_reviewed(experiment, texts, request):
+    golden = (GOLDEN / experiment).with_suffix(".txt")
     if request.config.getoption("--update-golden"):
         golden.parent.mkdir(parents=True, exist_ok=True)
-        golden.write_text(found)
-    assert golden.read_text() == found
+        golden.write_text(texts[experiment])
+    assert golden.read_text() == texts[experiment]
 
 
-def test_every_golden_text_has_its_configuration():
-    assert sorted(GOLDEN.rglob("*.txt")) == sorted(map(_golden, PATHS))
+def test_every_golden_text_has_its_experiment():
+    found = {path.relative_to(GOLDEN).with_suffix("").as_posix() for path in GOLDEN.rglob("*.txt")}
+    assert found == set(registry.names())

@@ -16,7 +16,17 @@ import lsa_jax
 ROOT = Path(__file__).resolve().parents[1]
 
 # What is sent, of a checkout that may hold much else.
-SENT = ("configs", "docs", "launch", "lsa_jax", "notebooks", "tests", ".ci", ".github")
+SENT = (
+    "benchmarks",
+    "configs",
+    "docs",
+    "launch",
+    "lsa_jax",
+    "notebooks",
+    "tests",
+    ".ci",
+    ".github",
+)
 
 
 def test_citation_and_changelog_have_the_version_of_the_package():

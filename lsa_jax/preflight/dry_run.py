@@ -1,6 +1,6 @@
-"""A sweep that computes nothing: which programs it would compile, of which shapes, how often.
+"""A dry run of a sweep: the programs that it would compile, their shapes and numbers of calls.
 
-Everything runs as it would but for what is heavy: functions that are mapped over devices return
+Everything runs as in a sweep except the heavy parts: functions that are mapped over devices return
 zeros of the right shape, kernels' matrices and their solutions are zeros, nothing is written.
 """
 
@@ -27,24 +27,24 @@ from lsa_jax.kernels.matrices.staged import stages_of, unwrapped
 from lsa_jax.sweep.experiment import Experiment
 from lsa_jax.sweep.points import Point
 
-# Of a device's memory, what tiles of a kernel may take: as `kernels.gram` has it by default.
+# The share of a device's memory for tiles of a kernel: the default of `kernels.gram`.
 _SHARE_OF_MEMORY = 0.5
 _CPU_LIMIT = 1e9
 
-# Examples a side of the tile whose operations are counted, of a kernel that takes all its pairs.
+# Examples a side of the tile whose operations are counted, of a kernel without a loop of its own.
 _FEW = 8
 
 
 class Mapped(NamedTuple):
-    """A function that is mapped over devices, and what it is called with.
+    """A function that is mapped over devices, and its arguments.
 
     Attributes:
         name: of the function.
         function: of one device's arrays.
         forms: shapes of its arguments, [devices, ...].
         traced: the function as JAX traced it, mapped over an axis of devices.
-        num_devices: on how many it runs.
-        axis_name: what the function calls them together.
+        num_devices: number of devices that it runs on.
+        axis_name: the devices' axis in the function.
         donate: whether the first argument's memory is given away.
     """
 
@@ -63,7 +63,7 @@ class Matrix(NamedTuple):
     Attributes:
         name: of the kernel, and the matrix's size.
         stages: of the kernel.
-        forms: rows and columns of examples, of a tile whose operations are counted.
+        forms: rows and columns of examples, of a block whose operations are counted.
         tile: the program.
     """
 
@@ -74,7 +74,7 @@ class Matrix(NamedTuple):
 
 
 class Solve(NamedTuple):
-    """What the host computes, such as a system's exact solution: nothing is compiled for it."""
+    """Work of the host, such as a system's exact solution: nothing is compiled for it."""
 
     name: str
 
@@ -106,10 +106,10 @@ def _name(function: Callable) -> str:
 
 
 def _identity(kernel: Callable) -> tuple[str, Any]:
-    """Returns a kernel's name, and what tells it from one of other tiles.
+    """Returns a kernel's name, and a key that two kernels share if their tiles are one program.
 
-    That is its function, shapes of the arrays that it holds (parameters), settings, and of a
-    network at infinite width its layers.
+    The key is its function, shapes of its arrays (parameters), settings, and of a network at
+    infinite width its layers.
     """
     inner, settings = unwrapped(kernel)
     function = inspect.unwrap(inner)
@@ -129,10 +129,9 @@ def _identity(kernel: Callable) -> tuple[str, Any]:
 def _counted_sides(
     kernel: Callable, example: jax.ShapeDtypeStruct, tile_shape: tuple[int, int]
 ) -> tuple[int, int]:
-    """Returns the sides of a tile that stands for a larger one: operations go with the pairs.
+    """Returns the sides of a block whose operations times the number of blocks are the tile's.
 
-    At infinite width it is one of those that the kernel works off a tile in, by a loop that is
-    counted once; whatever else it has columns for, such as a TPU's lanes, would be filled up.
+    At infinite width it is the block of the kernel's own loop, which fills a TPU's lanes.
     """
     inner, settings = unwrapped(kernel)
     if isinstance(inner, InfiniteKernel) and inner.stages(example, **settings) is not None:
@@ -145,10 +144,10 @@ def _is_array(leaf: Any) -> bool:
 
 
 class DryRun:
-    """Takes note of programs; see `backend.noted_by`.
+    """Notes programs instead of running them; see `backend.noted_by`.
 
-    Programs of equal names and shapes are one; tiles of a kernel, where it also has equal layers or
-    parameters.
+    Programs of equal names and shapes are one; so are tiles of kernels with equal layers or
+    shapes of parameters.
 
     Attributes:
         without_data: whether data of the published shapes stand in.
@@ -163,31 +162,32 @@ class DryRun:
 
     @contextlib.contextmanager
     def counted(self, times: float) -> Iterator[None]:
-        """Has all that is noted within it count so many times."""
+        """Counts each program that is noted within it so many times."""
         self._weight *= times
         yield
         self._weight /= times
 
     @property
     def found(self) -> list[tuple[Program, float]]:
-        """Each program, in the order in which they came, and how often it runs."""
+        """Each program, in the order of their first calls, and its number of calls."""
         return [(program, self._calls[key]) for key, program in self._programs.items()]
 
     def each(self, segments: Sequence[int], lengths: Sequence[int]) -> Iterator[int]:
-        """Yields one segment of each length, which counts for all of that length."""
+        """Yields one segment of each length, counted as often as that length occurs."""
         chosen = {length: place for place, length in enumerate(lengths)}
         for length, place in sorted(chosen.items(), key=lambda item: item[1]):
             with self.counted(lengths.count(length)):
                 yield segments[place]
 
-    def _note(self, key: Any, program: Program, times: float) -> None:
+    def note(self, key: Any, program: Program, times: float) -> None:
+        """Notes calls of a program; those with equal keys are one program."""
         self._programs.setdefault(key, program)
         self._calls[key] = self._calls.get(key, 0) + times * self._weight
 
     def map_devices(
         self, function: Callable, devices: Sequence[jax.Device], axis_name: str, donate: bool
     ) -> Callable:
-        """Returns what stands for the mapped function: called, it is noted and gives zeros."""
+        """Returns a function that notes each call of the mapped one and returns zeros."""
         name = _name(function)
         mapped = jax.vmap(function, axis_name=axis_name)
         known: dict[Any, tuple[Mapped, Any, Any]] = {}  # by the shapes of the arguments
@@ -201,7 +201,7 @@ class DryRun:
                 key = (name, given, _shapes(outputs), len(devices), donate)
                 known[given] = program, outputs, key
             program, outputs, key = known[given]
-            self._note(key, program, 1)
+            self.note(key, program, 1)
             return jax.tree.map(backend.hollow, outputs)
 
         return call
@@ -230,18 +230,13 @@ class DryRun:
             self._programs[known] = program
         program = self._programs[known]
         rows, cols = map(math.ceil, np.divide(shape, program.tile.shape))
-        self._note(known, program, rows * (rows + 1) // 2 if x2 is None else rows * cols)
+        self.note(known, program, rows * (rows + 1) // 2 if x2 is None else rows * cols)
         return np.broadcast_to(np.zeros((), dtype), shape)
-
-    def leave_out(self, group: list[Point], name: str) -> None:
-        """Notes points that the host computes by itself."""
-        program = Solve(f"a point of {name}")
-        self._note(program, program, len(group))
 
     def solve(self, gram_train: Any, targets: Any, gram_test: Any) -> np.ndarray:
         """Notes a system that the host solves; returns predictions of zeros."""
         program = Solve(f"Cholesky factorisation of {len(gram_train)} examples")
-        self._note(program, program, 1)
+        self.note(program, program, 1)
         return np.zeros((len(gram_test), np.shape(targets)[1]))
 
 
@@ -253,26 +248,27 @@ def run(
 ) -> list[tuple[Program, float]]:
     """Runs a sweep dry, within `backend.built_for`.
 
-    Groups that differ in their seeds alone stand for each other.
+    Of groups that differ in their seeds alone one is run, and counted for all.
 
     Args:
         experiment: whose points these are.
         points: of the sweep.
-        data_dir: folder of data sets, read as the sweep reads them; None lets zeros of the
-            published shapes stand in.
-        progress: called with the groups that are done, and how many there are, of each kind one.
+        data_dir: folder of data sets, read as the sweep reads them; None stands for zeros of the
+            published shapes.
+        progress: called with the numbers of groups that are done and of all, of each kind one.
 
     Returns:
-        Each program, and how often it runs in the whole sweep.
+        Each program, and its number of calls in the whole sweep.
 
     Raises:
-        InputError: data are missing, or what the experiment refuses.
+        InputError: data are missing, or the experiment refuses its input.
     """
     recorder = DryRun(without_data=data_dir is None)
     kinds: dict[str, list[list[Point]]] = {}
     for group in experiment.groups(points):
         if experiment.on_host(group[0].config):
-            recorder.leave_out(group, group[0].config.experiment)
+            program = Solve(f"a point of {group[0].config.experiment}")
+            recorder.note(program, program, len(group))
         else:
             kinds.setdefault(_kind(group), []).append(group)
     if not kinds:
@@ -289,8 +285,8 @@ def run(
 
 
 def _kind(group: list[Point]) -> str:
-    """Returns what decides the shapes of a group's programs: all settings, but which seeds."""
-    # By their fields, in the order in which they come: how many there are does matter.
+    """Returns a key of the shapes of a group's programs: all settings, with seeds numbered."""
+    # Numbered by field in order of appearance, as the number of different seeds matters.
     seeds: dict[str, dict[Any, int]] = {}
 
     def plain(name: str, value: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Machines by name, such as v5e:2x2 or h100:4: what their devices have, and devices to compile for.
-
-Rates and sizes are those of the makers' data sheets, dense, of one JAX device.
-"""
+"""Machines by name, such as v5e:2x2 or h100:4, and devices to compile for."""
 
 import importlib.util
 import math
@@ -15,38 +12,18 @@ import jax
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
+from lsa_jax.costs import CHIPS, Chip
 from lsa_jax.errors import InputError
-
-
-class Chip(NamedTuple):
-    """One kind of device.
-
-    Attributes:
-        platform: "cpu", "gpu" or "tpu".
-        kind: as JAX names it.
-        memory: bytes that it has; None on a CPU, which has the host's.
-        bandwidth: bytes a second of that memory; None where it is not known.
-        flops: operations a second of products, by precision: "bfloat16" (of bfloat16 numbers),
-            "default" (of float32 numbers, as JAX multiplies them unless told otherwise: TF32 or
-            bfloat16) and "highest" (of float32 numbers in full); and outside products, one a lane
-            and cycle ("vector"), where that is known. Empty where none are known.
-    """
-
-    platform: str
-    kind: str
-    memory: float | None
-    bandwidth: float | None
-    flops: dict[str, float]
 
 
 class Machine(NamedTuple):
     """Several devices of one kind.
 
     Attributes:
-        name: as it was asked for.
+        name: the value of --topology.
         chip: the kind of its devices.
-        count: how many.
-        mesh: how a TPU's chips are connected, such as "2x2"; empty for others.
+        count: number of devices.
+        mesh: connections of a TPU's chips, such as "2x2"; empty for others.
         memory: bytes of a device that JAX may use: of a GPU's the share that its allocator takes;
             None on a CPU.
     """
@@ -58,42 +35,14 @@ class Machine(NamedTuple):
     memory: float | None
 
 
-_FOUR_SMALL_UNITS = ("TPU v4", "TPU v5 lite", "TPU v5")
-
-
-def _tpu(kind: str, memory: float, bandwidth: float, bfloat16: float) -> Chip:
-    # Full precision takes six passes of the matrix unit.
-    flops = {"bfloat16": bfloat16, "default": bfloat16, "highest": bfloat16 / 6}
-    if kind in _FOUR_SMALL_UNITS:  # of 128 x 128 products each, beside 4 x 8 x 128 lanes
-        flops["vector"] = bfloat16 * (4 * 8 * 128) / (4 * 2 * 128**2)
-    return Chip("tpu", kind, memory, bandwidth, flops)
-
-
-def _gpu(kind: str, memory: float, bandwidth: float, bfloat16: float, float32: float) -> Chip:
-    # A float32 product counts twice, as it multiplies and adds in a cycle.
-    flops = {"bfloat16": bfloat16, "default": bfloat16 / 2, "highest": float32}
-    flops["vector"] = float32 / 2
-    return Chip("gpu", kind, memory, bandwidth, flops)
-
-
-CHIPS: dict[str, Chip] = {
-    "cpu": Chip("cpu", "cpu", None, None, {}),
-    "a100": _gpu("NVIDIA A100-SXM4-80GB", 85.1e9, 2039e9, 312e12, 19.5e12),
-    "h100": _gpu("NVIDIA H100 80GB HBM3", 84.9e9, 3352e9, 989e12, 66.9e12),
-    "v4": _tpu("TPU v4", 34.4e9, 1228e9, 275e12),
-    "v5e": _tpu("TPU v5 lite", 16.9e9, 819e9, 197e12),
-    "v5p": _tpu("TPU v5", 102e9, 2765e9, 459e12),
-    "v6e": _tpu("TPU v6 lite", 33.5e9, 1640e9, 918e12),
-}
-
-# What XLA is told of a GPU that is not there: cores, clock in GHz, bytes of the second cache, of a
-# core's and of a block's shared memory, compute capability.
+# XLA's description of a GPU: cores, clock in GHz, bytes of the second cache, of a core's and of a
+# block's shared memory, compute capability, units a core.
 _GPU_FORMS = {
     "a100": (108, 1.41, 41_943_040, 167_936, 166_912, (8, 0), 64),
     "h100": (132, 1.98, 52_428_800, 233_472, 232_448, (9, 0), 128),
 }
 
-# What JAX takes of a GPU's memory, and what says otherwise.
+# The share of a GPU's memory that JAX takes, and the environment's other value.
 _SHARE_OF_MEMORY = 0.75
 SHARE_VARIABLE = "XLA_CLIENT_MEM_FRACTION"
 _OLD_SHARE_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
@@ -102,7 +51,7 @@ _EXAMPLES = "cpu, cpu:4, h100:4, a100:8, v5e:2x2, v4:2x2x1, v5p:2x2x1 or v6e:2x2
 
 
 def parse(name: str) -> Machine:
-    """Returns the machine of this name, without importing what compiles for it.
+    """Returns the machine of this name, without importing its compiler.
 
     Raises:
         InputError: there is no such machine, or the environment has no share of a GPU's memory.
@@ -117,16 +66,12 @@ def parse(name: str) -> Machine:
     count = math.prod(map(int, mesh.split("x"))) if mesh else 1
     memory = chip.memory
     if chip.platform == "gpu" and memory is not None:
-        memory *= share_of_memory()
+        memory *= _share_of_memory()
     return Machine(name, chip, count, mesh if chip.platform == "tpu" else "", memory)
 
 
-def share_of_memory() -> float:
-    """Returns what JAX's allocator takes of a GPU's memory, as the environment has it.
-
-    Raises:
-        InputError: it has something else.
-    """
+def _share_of_memory() -> float:
+    """Returns the share of a GPU's memory that JAX's allocator takes in this environment."""
     for name in (SHARE_VARIABLE, _OLD_SHARE_VARIABLE):
         if given := os.environ.get(name):
             try:
@@ -139,7 +84,7 @@ def share_of_memory() -> float:
     return _SHARE_OF_MEMORY
 
 
-# What compiles for a platform, and what installs it.
+# The compilers of a platform, and the command that installs one.
 PLUGINS: dict[str, tuple[tuple[str, ...], str]] = {
     "tpu": (("libtpu",), "pip install 'lsa_jax[preflight-tpu]'"),
     "gpu": (("jax_cuda13_plugin", "jax_cuda12_plugin"), "pip install 'lsa_jax[preflight-gpu]'"),
@@ -147,7 +92,7 @@ PLUGINS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def check_plugin(machine: Machine) -> None:
-    """Raises InputError where what compiles for the machine is not installed; imports nothing."""
+    """Raises InputError where the machine's compiler is not installed; imports nothing."""
     modules, command = PLUGINS.get(machine.chip.platform, ((), ""))
     if modules and not any(map(importlib.util.find_spec, modules)):
         raise InputError(
@@ -156,35 +101,27 @@ def check_plugin(machine: Machine) -> None:
         )
 
 
-# Every compiler knows it.
-_DEVICE_COUNT = "--xla_force_host_platform_device_count="
-
-_UNKNOWN_FLAGS = re.compile(r"Unknown flags? in XLA_FLAGS: (.*)")
-
-
 def check_flags(machine: Machine) -> None:
-    """Raises InputError where XLA_FLAGS has what the machine's compiler does not know.
+    """Raises InputError where XLA_FLAGS holds a flag that the machine's compiler does not know.
 
-    Such a flag ends the process that compiles first, so that is another one. Without flags there is
-    nothing to try.
+    Such a flag ends the process that compiles first, so a process of its own tries them.
     """
     flags = os.environ.get("XLA_FLAGS", "")
-    if all(flag.startswith(_DEVICE_COUNT) for flag in flags.split()):
+    known = "--xla_force_host_platform_device_count="  # to every compiler
+    if all(flag.startswith(known) for flag in flags.split()):
         return
     trial = "from lsa_jax.preflight import machines as m; m.compile_little(m.parse({!r}))"
     command = [sys.executable, "-c", trial.format(machine.name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    unknown = _UNKNOWN_FLAGS.search(done.stderr)
-    if unknown is None:  # whatever else it died of, this process will say
-        return
-    raise InputError(
-        f"XLA_FLAGS is {flags!r}, and the compiler for {machine.name} does not know {unknown[1]}; "
-        "accepted: flags that it knows, or none"
-    )
+    if unknown := re.search(r"Unknown flags? in XLA_FLAGS: (.*)", done.stderr):
+        raise InputError(
+            f"XLA_FLAGS is {flags!r}, and the compiler for {machine.name} does not know "
+            f"{unknown[1]}; accepted: flags that it knows, or none"
+        )
 
 
 def compile_little(machine: Machine) -> None:
-    """Compiles a sum for a machine, which has its compiler read XLA_FLAGS."""
+    """Compiles a sum for a machine, so that its compiler reads XLA_FLAGS."""
     device = compile_devices(machine)[0]
     number = jax.ShapeDtypeStruct((), "float32", sharding=SingleDeviceSharding(device))
     jax.jit(lambda x: x + 1).lower(number).compile()
@@ -200,30 +137,25 @@ def compile_devices(machine: Machine) -> list[Any]:
     if platform == "cpu":
         return jax.devices("cpu")[: machine.count]
     name = machine.name.partition(":")[0]
+    if platform == "gpu":
+        form = _gpu_form(name, machine.chip)
+        asked = {"platform": "cuda", "topology_name": "", "target_config": form}
+        asked["topology"] = f"1x1x{machine.count}"
+    else:
+        asked = {"platform": "tpu", "topology_name": f"{name}:{machine.mesh}"}
+        if machine.count == 1:
+            asked["chips_per_host_bounds"] = (1, 1, 1)
     try:
-        if platform == "gpu":
-            found = topologies.get_topology_desc(
-                platform="cuda",
-                topology_name="",
-                topology=f"1x1x{machine.count}",
-                target_config=_gpu_form(name, machine.chip),
-            )
-        else:
-            single = {"chips_per_host_bounds": (1, 1, 1)} if machine.count == 1 else {}
-            found = topologies.get_topology_desc(
-                platform="tpu", topology_name=f"{name}:{machine.mesh}", **single
-            )
+        return list(topologies.get_topology_desc(**asked).devices)
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        first = str(error).splitlines()[0]
         raise InputError(
-            f"--topology is {machine.name!r}, which its compiler refuses: {first}; accepted: a "
-            f"machine such as {_EXAMPLES}"
+            f"--topology is {machine.name!r}, which its compiler refuses: "
+            f"{str(error).splitlines()[0]}; accepted: a machine such as {_EXAMPLES}"
         ) from None
-    return list(found.devices)
 
 
 def _gpu_form(name: str, chip: Chip) -> str:
-    """Returns a GPU as XLA reads it from text."""
+    """Returns a GPU in the text format of XLA."""
     cores, clock, cache, shared, block, (major, minor), units = _GPU_FORMS[name]
     return f"""
 gpu_device_info {{

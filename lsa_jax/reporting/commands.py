@@ -1,4 +1,4 @@
-"""Runs the sweeps of a reproduction, each as a command of its own, and records what came out."""
+"""Runs the sweeps of a reproduction, each as a command of its own, and records their results."""
 
 import collections
 import os
@@ -17,7 +17,7 @@ from lsa_jax.reporting import files, machine, reproduction
 from lsa_jax.reporting.papers import PAPERS, Request
 from lsa_jax.reporting.reproduction import Sweep
 
-_POLL = 0.2  # seconds between readings of what a sweep prints
+_POLL = 0.2  # seconds between readings of a sweep's output
 _END = 10_000  # characters of it in which its last line is searched for
 
 
@@ -35,10 +35,10 @@ def _wait_for_others(folder: Path) -> None:
 
 
 def _execute(command: list[str], log: Path) -> tuple[int, str]:
-    """Runs a command of this interpreter; what it prints goes to a file and to the terminal.
+    """Runs a command of this interpreter, with its output in a file and on the terminal.
 
     Returns:
-        Its exit status, negative for a signal, and the last line that it printed.
+        Its exit status, negative for a signal, and its last line.
     """
     with files.storing(log, 0):
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -69,12 +69,12 @@ def _execute(command: list[str], log: Path) -> tuple[int, str]:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Returns what changes when a file is written anew; None where there is none."""
+    """Returns a key that changes when a file is written again; None where there is none."""
     return (path.stat().st_ino, path.stat().st_mtime_ns) if path.exists() else None
 
 
 def _run(sweep: Sweep, request: Request, host: dict[str, Any]) -> Sweep:
-    """Runs a sweep's command, and returns the sweep with what came out."""
+    """Runs a sweep's command, and returns the sweep with its results."""
     folder = request.workdir / sweep.name
     before = _stamp(folder / "report.md")
     start, used = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -104,15 +104,13 @@ def _run(sweep: Sweep, request: Request, host: dict[str, Any]) -> Sweep:
 def run_all(sweeps: list[Sweep], request: Request, command: str) -> list[Sweep]:
     """Runs the sweeps that are not finished; writes the report before and after each.
 
-    What came out of all is printed last.
-
     Args:
-        sweeps: all of the paper, with what an earlier call left.
-        request: which of them to run, and where.
+        sweeps: all of the paper, with the results of an earlier call.
+        request: the flags of this call.
         command: the command line, for the record.
 
     Returns:
-        The sweeps with what came out.
+        The sweeps with their results.
     """
     record = {
         "paper": request.paper,

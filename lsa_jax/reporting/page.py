@@ -24,7 +24,9 @@ _SEAM = re.compile(r"(?<=\w)([/_,-])(?=[A-Za-z])")
 _TONES = {
     **dict.fromkeys(("shown", "ok", "done"), "good"),
     **dict.fromkeys(("not shown", "failed"), "bad"),
-    **dict.fromkeys(("shown of one seed", "measured", "undecided", "running"), "note"),
+    **dict.fromkeys(
+        ("shown of one seed", "measured", "undecided", "condition not met", "running"), "note"
+    ),
 }
 
 # Of a primary claim, by whether it holds after Holm's correction.

@@ -1,4 +1,4 @@
-"""What reproducing a paper takes: its configurations in their order, each as a sweep to be run."""
+"""The papers, their configurations in order, and the sweeps of a reproduction."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ class Paper(NamedTuple):
     folders: tuple[str, ...]
 
 
-BEYOND = "beyond"  # has what lies in no other's folder
+BEYOND = "beyond"  # has the configurations outside the other papers' folders
 PAPERS = {
     "lsa": Paper("Karp et al., Local Signal Adaptivity (NeurIPS 2021)", ("lsa",)),
     "feature_learning": Paper(
@@ -33,14 +33,14 @@ PAPERS = {
     BEYOND: Paper("Beyond the papers", ()),
 }
 VARIANTS = {"small": ":small", "full": "", "quick": ":quick"}
-# What a folder's configurations begin with, in the order in which they are run; others come last.
+# First words of configurations' names, in the order in which they are run; others come last.
 _KINDS = ("fig", "table", "theorem", "lemma")
 
 
 def split_config(named: str) -> tuple[Path, str]:
-    """Returns the file and the variant of what follows `--config=`; "" is no variant.
+    """Splits the value of `--config` into its file and its variant; "" is no variant.
 
-    Names of files and folders may have colons: the variant is what follows the last .py: in it.
+    Names of files and folders may have colons: the variant follows the last ".py:".
     """
     found = re.fullmatch(r"(.*\.py):([^/]*)", named)
     if found is None and not named.endswith(".py"):
@@ -51,7 +51,7 @@ def split_config(named: str) -> tuple[Path, str]:
 
 
 class Request(NamedTuple):
-    """What is asked of a reproduction.
+    """The flags of a reproduction.
 
     Attributes:
         paper: a name of `PAPERS`.
@@ -76,7 +76,7 @@ class Request(NamedTuple):
 
 
 def _place(path: Path) -> tuple:
-    """Where a configuration comes in its folder: by kind, then with numbers in their order."""
+    """Returns a key that sorts configurations by kind, then with numbers in their order."""
     kinds = [kind for kind in _KINDS if path.stem.startswith(kind)]
     parts = re.split(r"(\d+)", path.stem)
     return (
@@ -85,18 +85,13 @@ def _place(path: Path) -> tuple:
     )
 
 
-def _first_line(path: Path) -> str:
-    """Returns the first line of a configuration's docstring; its name where there is none."""
+def item_and_claim(path: Path) -> tuple[str, str]:
+    """Returns a configuration's figure or table and its claim: the first line of its docstring."""
     try:
         docstring = ast.get_docstring(ast.parse(path.read_text()))
     except SyntaxError:
-        docstring = None  # its command will tell
-    return docstring.splitlines()[0] if docstring else path.stem
-
-
-def item_and_claim(path: Path) -> tuple[str, str]:
-    """Returns what a configuration's docstring begins with: the figure or table, and the rest."""
-    item, _, about = _first_line(path).partition(": ")
+        docstring = None  # its command will say so
+    item, _, about = (docstring or path.stem).splitlines()[0].partition(": ")
     return item.removesuffix("."), about
 
 
@@ -105,20 +100,16 @@ def owner(folder: str) -> str:
     return next((name for name, paper in PAPERS.items() if folder in paper.folders), BEYOND)
 
 
-def _folders(paper: str, configs: Path) -> list[Path]:
-    """Returns the folders of a paper's configurations."""
-    if paper != BEYOND:
-        return [configs / name for name in PAPERS[paper].folders]
-    return [configs, *(path for path in sorted(configs.glob("*/")) if owner(path.name) == BEYOND)]
-
-
 def configurations(paper: str, configs: Path) -> list[Path]:
     """Returns a paper's configurations, in the order in which they are run.
 
     Raises:
         InputError: there is no folder of them, or none in it.
     """
-    folders = _folders(paper, configs)
+    folders = [configs / name for name in PAPERS[paper].folders]
+    if paper == BEYOND:
+        others = (path for path in sorted(configs.glob("*/")) if owner(path.name) == BEYOND)
+        folders = [configs, *others]
     paths = [path for folder in folders for path in sorted(folder.glob("*.py"), key=_place)]
     if not paths:
         raise InputError(
@@ -150,7 +141,7 @@ def planned(request: Request) -> list[Sweep]:
 
 
 def with_earlier(sweeps: list[Sweep], request: Request) -> list[Sweep]:
-    """Returns the sweeps with what an earlier call of the command left, and is still there.
+    """Returns the sweeps with the results of an earlier call of the command, where they remain.
 
     Raises:
         InputError: the folder holds something else.

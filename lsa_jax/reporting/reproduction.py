@@ -1,8 +1,8 @@
-"""One report on all sweeps of a paper: every figure and table, the paper's number, ours, the cost.
+"""The report on all sweeps of a paper: every figure and table, the paper's number, ours, the cost.
 
-A reproduction's folder holds `report.json`, `report.md`, `logs/` with what each sweep printed, and
-each sweep's own folder. `report.json` has the keys `paper`, `scale`, `title`, `command` and
-`sweeps`, a list of what `Sweep` holds. It is also the record that a reproduction goes on from.
+A reproduction's folder holds `report.json`, `report.md`, `logs/` with each sweep's output, and each
+sweep's own folder. `report.json` has the keys `paper`, `scale`, `title`, `command` and `sweeps`, a
+list of `Sweep`s; a reproduction resumes from it.
 """
 
 import collections
@@ -33,17 +33,17 @@ class Sweep(NamedTuple):
         name: of the configuration, and of its folder below the reproduction's.
         config: what follows `--config=`.
         item: the figure, table or theorem, as the configuration's docstring begins.
-        about: how that first line goes on.
-        command: what runs the sweep.
+        about: the rest of that first line.
+        command: the sweep's command line.
         status: "not run", "started, not finished" (also while it runs), "failed", "done", or
             "done, some runs failed".
         reason: one line, why it was not run or failed.
-        wall_seconds: by the clock, of all commands that came to their end.
+        wall_seconds: by the clock, of all commands that ended by themselves.
         cpu_seconds: processor time likewise, of all cores.
-        partly_timed: whether commands were stopped whose time is not in these two.
+        partly_timed: whether commands were stopped, whose time is not in these two.
         run_seconds: the sum of its runs' own times; 0 before there are any.
-        runs: how many runs the results have.
-        failed_runs: how many of them failed.
+        runs: number of runs in the results.
+        failed_runs: number of failed runs.
         claims: the rows of the sweep's own `report.json`.
         pictures: names of the figures in its folder.
         machine: host, devices and package versions; None before it is finished.
@@ -68,7 +68,7 @@ class Sweep(NamedTuple):
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Returns what a reproduction's `report.json` holds, its sweeps as `Sweep`s.
+    """Reads a reproduction's `report.json`, its sweeps as `Sweep`s.
 
     Raises:
         InputError: the file cannot be read, or it is not one.
@@ -94,10 +94,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def finished(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
-    """Returns a sweep with what its folder tells, once its command is done.
+    """Returns a sweep with the results of its folder, once its command is done.
 
     Args:
-        sweep: how it was started, with its times.
+        sweep: as it was started, with its times.
         workdir: the reproduction's folder.
         host: the machine that it ran on.
     """
@@ -117,7 +117,7 @@ def finished(sweep: Sweep, workdir: Path, host: dict[str, Any]) -> Sweep:
 
 
 def wall_time(sweep: Sweep) -> str:
-    """Returns how long a sweep took; its runs' own times are the least where it was stopped."""
+    """Returns a sweep's time in words; its runs' own times are a lower bound if it was stopped."""
     at_least = "at least " if sweep.partly_timed else ""
     return at_least + duration(max(sweep.wall_seconds, sweep.run_seconds))
 
@@ -125,18 +125,16 @@ def wall_time(sweep: Sweep) -> str:
 def _cost(sweep: Sweep) -> str:
     if sweep.status not in FINISHED:
         return ""
-    if sweep.partly_timed:  # of the call that finished it, the processor's time alone is known
+    if sweep.partly_timed:  # the processor time of stopped commands is not known
         return wall_time(sweep)
     return f"{wall_time(sweep)} ({duration(sweep.cpu_seconds)} of processor time)"
 
 
 def _machine(sweep: Sweep) -> str:
-    if sweep.machine is None:
-        return ""
-    host = sweep.machine
-    versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
+    host = sweep.machine or {}
     kinds = collections.Counter(re.sub(r":\d+", "", device) for device in host["devices"])
     devices = ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
+    versions = ", ".join(f"{name} {version}" for name, version in host["versions"].items())
     return (
         f"{host['cpu']}, {cores(host['cores'])}, {host['memory_gib']:g} GiB; devices: {devices}; "
         f"Python {host['python']}, {versions}"
@@ -144,7 +142,7 @@ def _machine(sweep: Sweep) -> str:
 
 
 def counts(claims: list[dict[str, Any]]) -> str:
-    """Returns how many claims are shown, of those that can be and were run, and how many others."""
+    """Returns the numbers of claims by status, in words: first those shown, of all decided."""
     count = collections.Counter(claim["status"] for claim in claims)
     if not claims:
         return "no claims"
@@ -155,61 +153,45 @@ def counts(claims: list[dict[str, Any]]) -> str:
     return ", ".join(words)
 
 
-def _outcome(sweep: Sweep) -> str:
-    return sweep.status + (f": {sweep.reason}" if sweep.reason else "")
-
-
 def _overview(sweeps: list[Sweep]) -> str:
-    rows = [
-        {
-            "figure or table": f"[{sweep.item}]({sweep.name}/report.md)"
-            if sweep.status in FINISHED
-            else sweep.item,
-            "configuration": f"`{sweep.config}`",
-            "claims": counts(sweep.claims) if sweep.status in FINISHED else "",
-            "cost": _cost(sweep),
-            "status": sweep.status,
-        }
-        for sweep in sweeps
-    ]
+    rows = []
+    for sweep in sweeps:
+        done = sweep.status in FINISHED
+        row = {"figure or table": f"[{sweep.item}]({sweep.name}/report.md)" if done else sweep.item}
+        row |= {"configuration": f"`{sweep.config}`", "status": sweep.status}
+        rows.append(row | {"claims": counts(sweep.claims) if done else "", "cost": _cost(sweep)})
     return markdown_table(pd.DataFrame(rows))
 
 
-def _section(sweep: Sweep, machine: str) -> str:
-    """Returns the part of one sweep; its machine is told where it is not the one of all."""
+def _section(sweep: Sweep) -> list[str]:
+    """Returns the paragraphs of one sweep."""
     about = sweep.about[:1].upper() + sweep.about[1:]
     parts = [f"## {sweep.item}", about, f"```\n{sweep.command}\n```"]
     if sweep.status not in FINISHED:
-        return "\n\n".join([*parts, f"**{_outcome(sweep)}**"])
+        return [*parts, f"**{sweep.status}" + (f": {sweep.reason}**" if sweep.reason else "**")]
     places = f"[Its own report]({sweep.name}/report.md), [log](logs/{sweep.name}.log)."
     parts.append(f"{places} Cost: {_cost(sweep)}. Runs: {sweep.runs}.")
-    if sweep.failed_runs:
-        parts.append(f"**{sweep.reason}**")
-    if _machine(sweep) != machine:
-        parts.append(f"On {_machine(sweep)}.")
-    if sweep.claims:
-        parts.append(markdown_table(claims_table(sweep.claims)))
-    parts += [f"![{Path(name).stem}]({sweep.name}/{name})" for name in sweep.pictures]
-    return "\n\n".join(part for part in parts if part)
+    parts += [f"**{sweep.reason}**"] if sweep.failed_runs else []
+    parts += [markdown_table(claims_table(sweep.claims))] if sweep.claims else []
+    return parts + [f"![{Path(name).stem}]({sweep.name}/{name})" for name in sweep.pictures]
 
 
 def markdown(title: str, command: str, sweeps: list[Sweep]) -> str:
     """Returns the report on all sweeps of a paper."""
     ran = [sweep for sweep in sweeps if sweep.status in FINISHED]
-    machines = collections.Counter(_machine(sweep) for sweep in ran)
-    machine = machines.most_common(1)[0][0] if machines else ""
     claims = [claim for sweep in ran for claim in sweep.claims]
     wall = duration(sum(max(sweep.wall_seconds, sweep.run_seconds) for sweep in ran))
+    machines = collections.Counter(map(_machine, ran))
     parts = [
         f"# {title}",
         f"```\n{command}\n```",
         f"{len(ran)} of {len(sweeps)} configurations are done, in {wall}; of their claims "
         f"{counts(claims)}.",
-        f"Machine: {machine}." if machine else "",
+        *(f"Machine of {count} sweep(s): {machine}." for machine, count in machines.items()),
         _overview(sweeps),
-        *(_section(sweep, machine) for sweep in sweeps),
+        *(part for sweep in sweeps for part in _section(sweep)),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def write(workdir: Path, record: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What can be run: every configuration with its sizes, what each costs and which data it needs."""
+"""The catalogue of configurations: their sizes, published costs and required data."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,18 +14,18 @@ from lsa_jax.sweep import config_files
 from lsa_jax.sweep.fields import flatten
 from lsa_jax.sweep.variants import SIZE_FOR_TESTS
 
-_BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # or drawn: no folder needed
-_TOLD = ("item", "paper", "ours", "status")  # of a claim
+_BUNDLED = ("digits", "stars", "gaussian", "gaussian_mixture", "none")  # these need no folder
+_PUBLISHED = ("item", "paper", "ours", "status")  # of a claim
 
 
 class Variant(NamedTuple):
     """One size of a configuration.
 
     Attributes:
-        config: what follows `--config=`.
+        config: the value of `--config`.
         name: "full", "small", "quick" or a name of the configuration's own.
-        data: what `--data_dir` has to hold, sorted; empty where nothing is needed.
-        published: what the gallery has of it, if anything.
+        data: required contents of `--data_dir`, sorted.
+        published: its record in the gallery, if there is one.
     """
 
     config: str
@@ -35,22 +35,22 @@ class Variant(NamedTuple):
 
     @property
     def cost(self) -> str:
-        """What it costs, in words."""
+        """The published cost in words."""
         if self.published:
             return self.published.cost
         return "seconds, for tests" if self.name == SIZE_FOR_TESTS else "not published"
 
     @property
     def seconds(self) -> float | None:
-        """The published cost by the clock, or the least that it was; None where there is none."""
+        """The published cost by the clock, or a lower bound of it; None where there is none."""
         return self.published.seconds if self.published else None
 
     @property
     def words(self) -> list[str]:
-        """What is published of it, in words."""
+        """The words of its published status and claims."""
         if not self.published:
             return []
-        told = [str(claim[name]) for claim in self.published.sweep.claims for name in _TOLD]
+        told = [str(claim[name]) for claim in self.published.sweep.claims for name in _PUBLISHED]
         return [self.published.status, *told]
 
 
@@ -67,13 +67,13 @@ class Entry(NamedTuple):
 def needed_data(
     config: ml_collections.ConfigDict, sweep: Iterable[Mapping[str, Any]]
 ) -> tuple[str, ...]:
-    """Returns the names of what the points of a sweep read from the data folder, sorted.
+    """Returns the names of the data that the points of a sweep read, sorted.
 
-    A data set by its name for `launch.data`, a folder of the user's as "NAME/", a Hugging Face data
-    set as "hf:PATH".
+    A data set has its name for `launch.data`, a folder of the user's "NAME/", a Hugging Face data
+    set "hf:PATH".
 
     Args:
-        config: what all points share.
+        config: the settings that all points share.
         sweep: the swept settings of each point.
     """
     found: set[str] = set()
@@ -110,11 +110,11 @@ def _variants(path: Path, published: Mapping[str, Item]) -> list[Variant]:
 
 
 def entries(configs: Path, published: Mapping[str, Item], paper: str | None = None) -> list[Entry]:
-    """Returns the configurations of a paper, or of all and of none.
+    """Returns the configurations of one paper, or all.
 
     Args:
         configs: the folder of configurations.
-        published: what the gallery has by configuration and size, from `gallery.read`.
+        published: the gallery's records, from `gallery.read`.
         paper: a name of `papers.PAPERS`.
 
     Raises:
@@ -128,41 +128,33 @@ def entries(configs: Path, published: Mapping[str, Item], paper: str | None = No
     ]
 
 
-class Wish(NamedTuple):
-    """What is looked for; None and empty accept all.
+def matching(
+    found: list[Entry],
+    under: float | None = None,
+    data: frozenset[str] | None = None,
+    shows: Iterable[str] = (),
+) -> list[Entry]:
+    """Returns the configurations that have an accepted size, each with those sizes alone.
 
-    Attributes:
-        under: seconds by the clock that the published cost may not exceed.
-        data: the names of the data that are there; nothing else may be needed.
-        shows: words that have to be in the item, the claim, or what is published of it.
+    Args:
+        found: from `entries`.
+        under: most seconds of the published cost.
+        data: names of the available data; a size may need nothing else.
+        shows: words, each the beginning of one in the item, the claim or the published results.
     """
 
-    under: float | None = None
-    data: frozenset[str] | None = None
-    shows: tuple[str, ...] = ()
-
-    def _accepts(self, entry: Entry, variant: Variant) -> bool:
-        if self.under is not None and (variant.seconds is None or variant.seconds > self.under):
+    def accepts(entry: Entry, variant: Variant) -> bool:
+        if under is not None and (variant.seconds is None or variant.seconds > under):
             return False
-        if self.data is not None and not self.data.issuperset(variant.data):
+        if data is not None and not data.issuperset(variant.data):
             return False
-        texts = (entry.item, entry.claim, entry.path.stem, *variant.words)
-        text = " ".join(texts).lower()
-        return all(re.search(rf"(?<!\w){re.escape(word.lower())}", text) for word in self.shows)
+        text = " ".join((entry.item, entry.claim, entry.path.stem, *variant.words)).lower()
+        return all(re.search(rf"(?<!\w){re.escape(word.lower())}", text) for word in shows)
 
-
-def matching(found: list[Entry], wish: Wish) -> list[Entry]:
-    """Returns the configurations that have a size as wished, each with those sizes alone."""
     left = (
-        entry._replace(variants=[v for v in entry.variants if wish._accepts(entry, v)])
-        for entry in found
+        entry._replace(variants=[v for v in entry.variants if accepts(entry, v)]) for entry in found
     )
     return [entry for entry in left if entry.variants]
-
-
-def known_data(found: list[Entry]) -> list[str]:
-    """Returns the names of all data that some configuration needs, sorted."""
-    return sorted({name for entry in found for v in entry.variants for name in v.data})
 
 
 def check_data(given: list[str], found: list[Entry]) -> frozenset[str]:
@@ -173,7 +165,7 @@ def check_data(given: list[str], found: list[Entry]) -> frozenset[str]:
     """
     if given == ["none"]:
         return frozenset()
-    known = known_data(found)
+    known = sorted({name for entry in found for v in entry.variants for name in v.data})
     for name in given:
         if name not in known:
             raise InputError(f"--data has {name!r}; accepted: none, or of {', '.join(known)}")

@@ -1,6 +1,6 @@
-"""What a sweep's results also depend on, beside its settings: package versions, devices, data.
+"""Conditions of a sweep's results apart from its settings: package versions, devices, data.
 
-They are recorded where a sweep begins. Where they are others when it goes on, one line says so.
+They are recorded when a sweep starts. If they differ when it resumes, one line warns.
 """
 
 import warnings
@@ -20,7 +20,7 @@ _PACKAGES = ("lsa_jax", "jax", "jaxlib", "flax", "optax", "neural-tangents", "nu
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of packages that decide results, of those that are installed."""
+    """Returns the versions of the installed packages that results depend on."""
     found = {one.name.lower() for one in metadata.distributions() if one.name in _PACKAGES}
     return {name: metadata.version(name) for name in _PACKAGES if name in found}
 
@@ -34,10 +34,10 @@ def digest(data: Any) -> int:
     """Returns 32 bits of the types, shapes and contents of data's arrays, numbers and texts.
 
     They are the same in every process and on any device. Other objects, such as a tokenizer, are
-    left out: what they made of a text is not.
+    left out; the tokens that it makes are included.
 
     Args:
-        data: what `Experiment.load` returns, a tree.
+        data: a tree, from `Experiment.load`.
     """
     found = 0
     for leaf in jax.tree.leaves(data):
@@ -52,29 +52,29 @@ def digest(data: Any) -> int:
 
 
 def _changes(record: dict[str, Any], digests: set[int]) -> list[tuple[str, type[Warning]]]:
-    """Returns what is another thing now than in a sweep's record, each with its warning."""
+    """Returns the differences from a sweep's record in words, each with its warning."""
     found, changes = versions(), []
     recorded = record.get("versions", {})
     if others := [name for name in recorded if recorded[name] != found.get(name)]:
-        told = ", ".join(f"{name} {recorded[name]} -> {found.get(name)}" for name in others)
-        changes.append((f"with other versions ({told})", MixedVersionsWarning))
+        words = ", ".join(f"{name} {recorded[name]} -> {found.get(name)}" for name in others)
+        changes.append((f"with other versions ({words})", MixedVersionsWarning))
     before, now = (machine.kinds(names) for names in (record.get("devices", []), devices()))
-    if before and set(before) != set(now):  # it has none where tasks on other machines were to run
-        told = " -> ".join(", ".join(sorted(kinds)) for kinds in (before, now))
-        changes.append((f"on other devices ({told})", MixedDevicesWarning))
+    if before and set(before) != set(now):  # tasks on other machines have none
+        words = " -> ".join(", ".join(sorted(kinds)) for kinds in (before, now))
+        changes.append((f"on other devices ({words})", MixedDevicesWarning))
     if record.get("data") is not None and digests != {record["data"]}:  # earlier ones have none
         changes.append(("with other data than are found now", MixedDataWarning))
     return changes
 
 
 def warn_of_changes(workdir: Path, data: Any) -> None:
-    """Says under what other conditions a sweep was begun than what is missing will be computed.
+    """Warns where a sweep started with other versions, devices or data than it resumes with.
 
-    To be called by all processes that work together, of which the first alone sees the folder.
+    All processes that work together call it; the first alone sees the folder.
 
     Args:
-        workdir: where the sweep is recorded.
-        data: what this process has loaded.
+        workdir: the folder with the sweep's record.
+        data: loaded by this process.
     """
     everyone = processes.everyone()
     digests = set(everyone.gather(np.uint32(digest(data))).tolist())

@@ -117,6 +117,8 @@ class Experiment(NamedTuple):
         in_parts: whether groups are cut into parts of at most `config.max_replicas` points.
         on_host: `(config) -> bool`; True where a point is computed by numpy and scipy on the
             host, without programs for a device.
+        report_version: raised by one where a change of code alters claims or figures, so that
+            published records are made again.
     """
 
     run: Callable[[list[Point], Any, Path, Callable[[float], None]], list[Outcome]]
@@ -127,6 +129,7 @@ class Experiment(NamedTuple):
     arrange: Callable[[list[Point]], list[Point]] = lambda group: group
     in_parts: bool = False
     on_host: Callable[[ml_collections.ConfigDict], bool] = lambda config: False
+    report_version: int = 1
 
     def groups(self, points: list[Point]) -> list[list[Point]]:
         """Returns the points that run together."""

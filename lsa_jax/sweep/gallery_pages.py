@@ -1,7 +1,7 @@
-"""The gallery's pages: a first one with a thumbnail an item, and one a paper, from its records."""
+"""The gallery's pages: a first one with a card an item, and one a paper, from its records."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ MARK = "<!-- record: {} -->"
 
 
 def command(variant: Variant) -> str:
-    """Returns what runs a size of a configuration, on two lines, each size in its own folder."""
+    """Returns the command that runs a size of a configuration, with a folder for each size."""
     data = " --data_dir=DIR" if variant.data else ""
     path, size = papers.split_config(variant.config)
     folder = "-".join(filter(None, (path.stem, size)))
@@ -27,7 +27,7 @@ def command(variant: Variant) -> str:
 
 
 def _by_claim(sizes: Sequence[Item]) -> list[list[tuple[str, Mapping[str, Any]]]]:
-    """Returns each claim as the sizes that make it have it, in their order."""
+    """Returns each claim at the sizes that make it, in their order."""
     found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for item in sizes:
         for claim in item.sweep.claims:
@@ -38,33 +38,32 @@ def _by_claim(sizes: Sequence[Item]) -> list[list[tuple[str, Mapping[str, Any]]]
 def _claims(sizes: Sequence[Item]) -> list[dict[str, Any]]:
     """Returns the rows of claims in up to two parts, the first and the others.
 
-    Of several sizes a claim has a row each, one below the other, its words in the first of them.
+    A claim at several sizes has a row each, one below the other, its words in the first of them.
     """
+    parts = []
     by_claim = _by_claim(sizes)
-    columns, cells = page.claim_table(claim for told in by_claim for _, claim in told)
-    rows = (dict(zip(columns, row, strict=True)) for row in cells)
-
-    def rows_of(told: Sequence[tuple[str, Any]]) -> list[dict[str, page.Cell]]:
-        made = [(size, next(rows)) for size, _ in told]
-        if len(sizes) == 1:
-            return [row for _, row in made]
-        words = [made[0][1]["claim"], *[page.Cell("")] * (len(made) - 1)]
-        return [
-            {"claim": claim, "size": page.Cell(size)} | {n: row[n] for n in row if n != "claim"}
-            for claim, (size, row) in zip(words, made, strict=True)
-        ]
-
-    parts = filter(None, (by_claim[:_FIRST_CLAIMS], by_claim[_FIRST_CLAIMS:]))
-    return [{"claims": len(part), "rows": [r for t in part for r in rows_of(t)]} for part in parts]
+    columns, cells = page.claim_table(claim for at_sizes in by_claim for _, claim in at_sizes)
+    made = (dict(zip(columns, row, strict=True)) for row in cells)
+    for number, at_sizes in enumerate(by_claim):
+        if number in (0, _FIRST_CLAIMS):
+            parts.append({"claims": 0, "rows": []})
+        parts[-1]["claims"] += 1
+        for place, (size, _) in enumerate(at_sizes):
+            row = next(made)
+            if len(sizes) > 1:
+                words = page.Cell("") if place else row["claim"]
+                row = {"claim": words, "size": page.Cell(size)} | row | {"claim": words}
+            parts[-1]["rows"].append(row)
+    return parts
 
 
 def _counted(sizes: Sequence[Item]) -> Counter[str]:
-    """Returns how many claims have each status, each at the largest size that makes it.
+    """Returns the number of claims by status, each at the largest size that makes it.
 
-    That is the published one, or else the one that took longest.
+    That is the published size, or else the one that took longest.
     """
     by_length = sorted(sizes, key=lambda item: (item.size == "full", item.seconds), reverse=True)
-    return Counter(told[0][1]["status"] for told in _by_claim(by_length))
+    return Counter(at_sizes[0][1]["status"] for at_sizes in _by_claim(by_length))
 
 
 def _machine(item: Item) -> str:
@@ -72,7 +71,7 @@ def _machine(item: Item) -> str:
     devices = kinds(host["devices"])
     devices.pop("cpu", None)
     parts = [host["cpu"], *(f"{count} x {kind}" for kind, count in devices.items())]
-    if item.elsewhere:  # the host is the one that recorded it, or that handed it to a scheduler
+    if item.elsewhere:  # the host only recorded the sweep, or handed it to a scheduler
         parts = host["devices"]
     return ", ".join([*parts, f"JAX {host['versions']['jax']}"])
 
@@ -84,52 +83,41 @@ def _cost(item: Item) -> str:
     return f"{item.cost}{cpu}, {sweep.runs} run{'s' * (sweep.runs != 1)}{failed}"
 
 
-def _statuses(claims: Iterable[Mapping[str, Any]]) -> list[str]:
-    count = Counter(claim["status"] for claim in claims)
-    return [status for status in STATUSES if count[status]] or ["no claims"]
-
-
 def _size(variant: Variant, item: Item) -> dict[str, Any]:
-    """Returns what the pages show of a configuration at one size."""
+    """Returns the contents of the pages on a configuration at one size."""
+    count = Counter(claim["status"] for claim in item.sweep.claims)
     return {
-        "size": item.size,
+        "item": item,
         "command": command(variant),
         "mark": MARK.format(item.name),
-        "results": item.results and f"{item.folder}/{item.results}",
-        "folder": item.folder,
-        "pictures": item.pictures,
         "counts": reproduction.counts(item.sweep.claims),
-        "statuses": _statuses(item.sweep.claims),
-        "seconds": item.seconds,
+        "statuses": [status for status in STATUSES if count[status]] or ["no claims"],
         "cost": _cost(item),
-        "took": item.took,
         "machine": _machine(item),
     }
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
-    """Returns what the pages show of a configuration."""
+def _entry(entry: Entry) -> dict[str, Any]:
+    """Returns the contents of the pages on a configuration."""
     small = next((v for v in entry.variants if v.name == "small"), entry.variants[0])
-    claim = entry.claim[:1].upper() + entry.claim[1:]
+    missing = [v for v in entry.variants if not v.published and v.name != SIZE_FOR_TESTS]
     published = [v.published for v in entry.variants if v.published]
     return {
         "anchor": entry.path.stem,
         "item": entry.item,
-        "claim": claim,
+        "claim": entry.claim[:1].upper() + entry.claim[1:],
         "sizes": [_size(v, v.published) for v in entry.variants if v.published],
         "claims": _claims(published),
         "counted": _counted(published),
         "full": any(item.size == "full" for item in published),
-        "not_run": [
-            v.config for v in entry.variants if not v.published and v.name != SIZE_FOR_TESTS
-        ],
+        "not_run": [variant.config for variant in missing],
         "command": command(small),
     }
 
 
 def _paper(name: str, found: Sequence[Entry]) -> dict[str, Any]:
-    """Returns what the pages show of a paper."""
-    entries = [_shown(entry) for entry in found if entry.paper == name]
+    """Returns the contents of the pages on a paper."""
+    entries = [_entry(entry) for entry in found if entry.paper == name]
     claims = sum((entry["counted"] for entry in entries), Counter())
     return {
         "name": name,
@@ -146,8 +134,7 @@ def write(place: Path, found: Sequence[Entry]) -> list[Path]:
 
     Args:
         place: its folder.
-        found: all configurations, each size with its record if there is one, from
-            `catalog.entries`.
+        found: all configurations, with their published records, from `catalog.entries`.
     """
     shown = [_paper(name, found) for name in papers.PAPERS]
     made = page.environment()
@@ -155,8 +142,6 @@ def write(place: Path, found: Sequence[Entry]) -> list[Path]:
     texts = {"index": made.get_template("gallery.html").render(about)}
     for paper in shown:
         texts[paper["name"]] = made.get_template("gallery_paper.html").render(paper=paper)
-    paths = []
     for name, text in texts.items():
-        paths.append(place / f"{name}.md")
-        files.write_text(paths[-1], text)
-    return paths
+        files.write_text(place / f"{name}.md", text)
+    return [place / f"{name}.md" for name in texts]

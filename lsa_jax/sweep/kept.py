@@ -1,7 +1,7 @@
-"""What the gallery keeps of a sweep's folder: all that its report is made from, in one small file.
+"""The results of a sweep in one small file of the gallery, from which its report is made again.
 
-Runs take hours and their report a second. With their results kept, a rule of claims can be mended,
-and every report that it decides made anew, wherever the gallery is.
+Runs take hours and their report a second: when a rule of claims changes, every report is made again
+from kept results.
 """
 
 import json
@@ -13,12 +13,12 @@ from lsa_jax.errors import InputError
 from lsa_jax.reporting import files, outcomes
 from lsa_jax.sweep import config_files
 
-# How long what is packed may be; checked while it is read, as a few bytes can stand for many.
+# Of the unpacked text; checked while it is read, as a few bytes can stand for many.
 MOST_BYTES = 500_000_000
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    """Returns what is recorded of a sweep, without the folders of the machine it ran on."""
+    """Returns a sweep's record, without the folders of the machine it ran on."""
     record = files.read_json(folder / "config.json")
     named = f"--config={config_files.named_in(record['command'])}"
     fields = [word for word in record["command"] if word.startswith("--config.")]
@@ -28,8 +28,8 @@ def _record(folder: Path) -> dict[str, Any]:
 def pack(folder: Path) -> bytes | None:
     """Returns the settings, results and histories of a finished sweep, as compressed JSON.
 
-    The same runs give the same bytes. None where its groups have arrays, which its report draws:
-    they are as large as what is drawn of them.
+    The same runs give the same bytes. None where the report draws arrays of its groups, which are
+    as large as the figures.
 
     Raises:
         InputError: a file of the folder is damaged.
@@ -59,7 +59,7 @@ def _unpacked(content: bytes, path: Path) -> dict[str, Any]:
 
 
 def unpack(path: Path, folder: Path) -> None:
-    """Writes what `pack` made into a folder, as its sweep left it before its first report.
+    """Unpacks results into a folder, as the sweep left it before its first report.
 
     Raises:
         InputError: the file is damaged.

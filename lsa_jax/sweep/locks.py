@@ -1,8 +1,6 @@
-"""Who may work in a sweep's folder: one process alone, or several on different groups.
+"""File locks of a sweep's folder: for one process alone, or for several on different groups.
 
-Reports are written beside either, one after the other.
-
-All locks are files that the system frees even if their process is killed.
+Reports have a lock of their own. The system frees all locks even if their process is killed.
 """
 
 import contextlib
@@ -20,7 +18,7 @@ _PATIENCE = 60.0
 
 @contextlib.contextmanager
 def _refusing(workdir: Path) -> Iterator[None]:
-    """Says in one line that a folder is in use, or cannot be written."""
+    """Raises InputError in one line where a folder is in use, or cannot be written."""
     try:
         yield
     except filelock.Timeout:
@@ -36,7 +34,7 @@ def _folder_lock(workdir: Path, timeout: float) -> filelock.FileLock:
 
 @contextlib.contextmanager
 def alone(workdir: Path) -> Iterator[None]:
-    """Holds a folder, made if need be: nothing else runs in it, or starts to, before this ends.
+    """Holds a folder, made if need be: nothing else can run in it.
 
     Raises:
         InputError: something runs in it, or it cannot be written.
@@ -53,7 +51,7 @@ def alone(workdir: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def holding(workdir: Path, names: list[str]) -> Iterator[None]:
-    """Holds some groups: others may run at the same time, but nothing that is to be alone.
+    """Holds some groups: other groups may run at the same time, but no process alone.
 
     Raises:
         InputError: a group or the whole folder is held by another, or it cannot be written.

@@ -1,4 +1,4 @@
-"""A configuration in, its results and report out: a sweep in one call, for notebooks.
+"""A sweep in one call, for notebooks: from a configuration to its results and report.
 
 config = settings.default_config()
 config.sweep.seed = (0,)
@@ -22,12 +22,12 @@ from lsa_jax.sweep.run import run_sweep
 
 
 class Finished(NamedTuple):
-    """What came out of a sweep.
+    """The results of a sweep.
 
     Attributes:
         results: one row a point, as in `results.csv`.
         report: the experiment's tables, claims and figures.
-        workdir: the folder that has it all, `report.html` too.
+        workdir: the folder with all files, `report.html` among them.
     """
 
     results: pd.DataFrame
@@ -36,7 +36,7 @@ class Finished(NamedTuple):
 
     @property
     def claims(self) -> pd.DataFrame:
-        """The paper's statements and numbers beside ours."""
+        """The paper's statements and numbers, and ours."""
         rows = [(c.item, c.paper, c.ours, c.status) for c in self.report.claims]
         return pd.DataFrame(rows, columns=["item", "paper", "ours", "status"])
 
@@ -60,11 +60,11 @@ def run_config(
     """Runs every point of a configuration's sweep and makes the report, in this process.
 
     Args:
-        config: an experiment's `settings.default_config()`, with fields set, or what a file below
-            `configs/` gives; it may be changed afterwards.
-        workdir: where everything is written, and what is there already is not run again; None
-            makes a new folder among the system's temporary ones.
-        data_dir: where data sets lie; None means LSA_DATA_DIR or the cache.
+        config: an experiment's `settings.default_config()`, with fields set, or a configuration
+            of a file below `configs/`; it may be changed afterwards.
+        workdir: the folder for all files, whose finished runs are not repeated; None makes a
+            temporary one.
+        data_dir: folder of data sets; None means LSA_DATA_DIR or the cache.
 
     Raises:
         InputError: a field is not accepted, data are missing or damaged, or the folder holds

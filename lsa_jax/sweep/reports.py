@@ -1,4 +1,4 @@
-"""The report on a sweep, from what its folder holds."""
+"""The report on a sweep, from its folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,10 +22,7 @@ Show = Callable[[str], None]
 def make_report(
     config: ml_collections.ConfigDict, points: list[Point], results: pd.DataFrame, workdir: Path
 ) -> Report:
-    """Returns the experiment's report on results, with the measures of what was trained.
-
-    Where no run came to its end there is nothing to report but why, which is told in any case.
-    """
+    """Returns the experiment's report on results, with the measures along training."""
     failed = int((results["status"] == "failed").sum())
     if failed == len(results):
         return Report(config.title, [], [], {}, notes=["All runs failed: nothing is claimed."])
@@ -36,7 +33,7 @@ def make_report(
 
 
 def _of_tests(rows: list[Row], workdir: Path) -> list[Row]:
-    """Returns the claims of a size for tests as not run: it only checks that a program starts."""
+    """Returns the claims, as not run where the size is for tests: it only checks the start."""
     record = workdir / "config.json"
     command = files.read_json(record).get("command", []) if record.exists() else []
     if not config_files.named_in(command).endswith(f":{SIZE_FOR_TESTS}"):
@@ -61,34 +58,11 @@ def report_sweep(
         show(write_report(workdir, results, make_report(config, points, results, workdir)))
     if len(results) < len(points):
         show(f"{len(points) - len(results)} of {len(points)} runs are missing")
-    if lacking := _without_accuracy(points, results):
-        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-        show(f"result.json of {lacking[0]}{more} has no test_accuracy, as others of its kind have")
     return results
 
 
-def _without_accuracy(points: list[Point], results: pd.DataFrame) -> list[str]:
-    """Returns runs that came to their end without an accuracy, where others of their kind have one.
-
-    Of one kind are those that differ in numbers alone: not every learner has a test, and a network
-    that diverged has none.
-    """
-    if "test_accuracy" not in results:
-        return []
-    kinds = {
-        point.id: str({name: v for name, v in point.settings.items() if isinstance(v, str)})
-        for point in points
-    }
-    done = results[results["status"] == "ok"]
-    if "diverged" in done:
-        done = done[done["diverged"] != True]  # noqa: E712, of a column with blanks
-    lacking = done["test_accuracy"].isna()
-    having = set(done["id"][~lacking].map(kinds))
-    return [run for run in done["id"][lacking] if kinds[run] in having]
-
-
 def remake(workdir: Path) -> None:
-    """Writes a folder's report anew, from what is recorded in it alone, and shows none of it.
+    """Writes a folder's report again, from its record alone, and prints nothing.
 
     Raises:
         InputError: its record cannot be read by this code, or none of its points is done.

@@ -1,8 +1,8 @@
 """Runs a sweep's missing points, group by group, and reports on all of them.
 
-A point is done when its `result.json` is there. A group is a fixed set of points that run together;
-it is run again, from its last checkpoint, as long as one of its points is missing. So a sweep that
-was killed at any moment goes on with the same command and ends with the same numbers.
+A point is done when its `result.json` exists. A group is a fixed set of points that run together;
+it runs again, from its last checkpoint, as long as one of its points is missing. So a sweep that
+was killed at any moment resumes with the same command and ends with the same numbers.
 
 Either one process runs all groups, alone in the folder, or several run different groups at once, as
 the tasks of a cluster's array do. Processes that work together (see `processes`) count as one: they
@@ -38,12 +38,12 @@ from lsa_jax.sweep.reports import Show, report_sweep
 
 
 def _identity(config: ml_collections.ConfigDict, points: list[Point]) -> dict[str, Any]:
-    """What makes two sweeps the same, as JSON would give it back."""
+    """Returns the settings that make two sweeps the same, as JSON stores them."""
     return files.plain({"config": config.to_dict(), "sweep": [p.settings for p in points]})
 
 
 def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
-    """Says in what a recorded sweep differs: a setting, or the points."""
+    """Returns the first setting that differs from a recorded sweep's, in words."""
     there, here = flatten(found.get("config") or {}), flatten(identity["config"])
     for name in {**here, **there}:
         values = [repr(side[name]) if name in side else "no setting" for side in (there, here)]
@@ -52,14 +52,13 @@ def _difference(found: dict[str, Any], identity: dict[str, Any]) -> str:
     return "its points are others, see config.json there"
 
 
-def _check_workdir(workdir: Path, identity: dict[str, Any]) -> None:
-    """Raises unless the folder can take this sweep: absent, empty, or holding the same sweep."""
+def _is_new(workdir: Path, identity: dict[str, Any]) -> bool:
+    """Whether no sweep is recorded in the folder; raises unless it can hold this sweep."""
     if not workdir.exists():
-        return
+        return True
     if not workdir.is_dir():
         raise InputError(f"--workdir {workdir} is a file; accepted: a folder, or a new name")
     record = workdir / "config.json"
-    ours = (".lock", files.partial(record).name)  # which a sweep has before its record
     if record.exists():
         found = files.read_record(workdir)
         if {name: found.get(name) for name in identity} != identity:
@@ -67,25 +66,13 @@ def _check_workdir(workdir: Path, identity: dict[str, Any]) -> None:
                 f"--workdir {workdir} holds a sweep with other settings "
                 f"({_difference(found, identity)}); accepted: the same command, or another folder"
             )
-    elif any(entry.name not in ours for entry in workdir.iterdir()):
+        return False
+    ours = (".lock", files.partial(record).name)  # written before the record
+    if any(entry.name not in ours for entry in workdir.iterdir()):
         raise InputError(
             f"--workdir {workdir} holds files but no config.json; accepted: a new or empty folder"
         )
-
-
-def _is_new(workdir: Path, identity: dict[str, Any]) -> bool:
-    """Whether nothing is recorded in the folder; raises unless it can take this sweep."""
-    _check_workdir(workdir, identity)
-    return not (workdir / "config.json").exists()
-
-
-def _run_group(
-    experiment: Experiment, group: list[Point], data: Any, directory: Path, progress: Any
-) -> list[Outcome]:
-    try:
-        return experiment.run(group, data, directory, progress)
-    except NumericalError as error:
-        return [Outcome({}, [], "failed", str(error)) for _ in group]
+    return True
 
 
 def _result(
@@ -97,12 +84,8 @@ def _result(
     return {"id": point.id, **settings, **columns, **outcome.metrics, **timings, **status}
 
 
-def _group_directory(workdir: Path, group: list[Point]) -> Path:
-    return workdir / "groups" / group[0].id
-
-
 def _remove_scratch(directory: Path) -> None:
-    """Removes what a group needs only until its results are stored."""
+    """Removes the files that a group needs only until its results are stored."""
     with contextlib.suppress(FileNotFoundError):  # of none, or removed by another process too
         shutil.rmtree(directory / SCRATCH)
 
@@ -126,56 +109,54 @@ def _store(
         files.write_run(workdir, point.id, result, outcome.history)
     for point in group:  # after all of them: a log that fails leaves no result unwritten
         watch.stored(point.id)
-    _remove_scratch(_group_directory(workdir, group))
+    _remove_scratch(workdir / "groups" / group[0].id)
 
 
-def _progress(
-    bar: Progress, before: int, group: list[Point], watch: Watch, directory: Path | None
-) -> Callable[[float], None]:
-    """Returns what a group tells how much of it is done; `before` are the points of others."""
-    heart = Heartbeat(directory, [point.id for point in group]) if directory else None
-    doing = group[0].id if len(group) == 1 else f"{group[0].id} and others"
+def _run_group(
+    experiment: Experiment,
+    group: list[Point],
+    data: Any,
+    workdir: Path,
+    watch: Watch,
+    advance: Callable[[float, str], None],
+) -> None:
+    """Runs a group and stores its outcomes; `advance` is called with the points that are done."""
+    everyone, ids = processes.everyone(), [point.id for point in group]
+    directory, doing = workdir / "groups" / ids[0], ids[0] + " and others" * (len(ids) > 1)
+    # The other processes may not see the folder.
+    heart = Heartbeat(directory, ids) if everyone.is_first else None
 
     def progress(fraction: float) -> None:
-        bar.advance_to(before + fraction * len(group), doing)
+        advance(fraction * len(group), doing)
         if heart is not None:
             heart.tell(fraction)
         watch.reported()
 
-    return progress
-
-
-def _run_groups(
-    experiment: Experiment, groups: list[list[Point]], data: Any, workdir: Path, watch: Watch
-) -> None:
-    """Runs groups one after the other and stores what comes out."""
-    done, everyone = 0, processes.everyone()
-    with Progress(sum(map(len, groups)), shown=everyone.is_first) as bar:
-        for group in groups:
-            directory = _group_directory(workdir, group)
-            seen = directory if everyone.is_first else None  # the others may not see the folder
-            progress = _progress(bar, done, group, watch, seen)
-            start = time.monotonic()
-            outcomes = _run_group(experiment, group, data, directory, progress)
-            seconds = round((time.monotonic() - start) / len(group), 3)
-            store = functools.partial(_store, experiment, group, outcomes, seconds, workdir, watch)
-            everyone.on_first(store)
-            # What the others have kept of a kernel matrix, where they do not see the folder.
-            everyone.in_each(functools.partial(_remove_scratch, directory))
-            done += len(group)
-            progress(1.0)
+    start = time.monotonic()
+    try:
+        outcomes = experiment.run(group, data, directory, progress)
+    except NumericalError as error:
+        outcomes = [Outcome({}, [], "failed", str(error)) for _ in group]
+    seconds = round((time.monotonic() - start) / len(group), 3)
+    store = functools.partial(_store, experiment, group, outcomes, seconds, workdir, watch)
+    everyone.on_first(store)
+    # A part of a kernel matrix, on hosts that do not see the folder.
+    everyone.in_each(functools.partial(_remove_scratch, directory))
+    progress(1.0)
 
 
 def _missing(groups: list[list[Point]], workdir: Path, watch: Watch) -> list[int]:
-    """Returns the numbers of groups of which a point is missing, and tidies up after the others."""
-    numbers = [number for number, group in enumerate(groups) if _is_missing(group, workdir)]
+    """Returns the numbers of groups with a missing point, and tidies up after the others."""
     for point in itertools.chain(*groups):
         if files.read_result(workdir, point.id) is not None:
             watch.stored(point.id)
-    for number in set(range(len(groups))).difference(numbers):
-        directory = _group_directory(workdir, groups[number])
-        _remove_scratch(directory)
-        heartbeat.remove(directory)
+    numbers = []
+    for number, group in enumerate(groups):
+        if _is_missing(group, workdir):
+            numbers.append(number)
+        else:
+            _remove_scratch(workdir / "groups" / group[0].id)
+            heartbeat.remove(workdir / "groups" / group[0].id)
     return numbers
 
 
@@ -186,14 +167,21 @@ def _run_missing(
     workdir: Path,
     watch: Watch,
 ) -> None:
-    """Runs those of the groups of which a point is missing; reads the data only if there are."""
+    """Runs the groups with a missing point; reads the data only if there are any."""
     everyone = processes.everyone()
     missing = everyone.from_first(lambda: _missing(groups, workdir, watch))
     if missing:
         data = load()
         conditions.warn_of_changes(workdir, data)
-        chosen = [groups[number] for number in missing]
-        _run_groups(experiment, chosen, data, workdir, watch)
+        total, before = sum(len(groups[number]) for number in missing), 0
+        with Progress(total, shown=everyone.is_first) as bar:
+            for number in missing:
+
+                def advance(done: float, doing: str, before: int = before) -> None:
+                    bar.advance_to(before + done, doing)
+
+                _run_group(experiment, groups[number], data, workdir, watch, advance)
+                before += len(groups[number])
     elif everyone.is_first:
         print(f"all {sum(map(len, groups))} runs are done already; nothing to run")
 
@@ -201,8 +189,8 @@ def _run_missing(
 def missing_groups(
     config: ml_collections.ConfigDict, points: list[Point], workdir: Path
 ) -> list[int]:
-    """Returns the numbers of the groups of which a point is missing; a wrong folder is refused."""
-    _check_workdir(workdir, _identity(config, points))
+    """Returns the numbers of the groups with a missing point; a wrong folder is refused."""
+    _is_new(workdir, _identity(config, points))  # raises
     groups = load_experiment(config.experiment).groups(points)
     return [number for number, group in enumerate(groups) if _is_missing(group, workdir)]
 
@@ -220,15 +208,15 @@ def recorded_sweep(
     """Holds a folder alone, with the sweep recorded in its `config.json`.
 
     Args:
-        config: what all points share.
+        config: the settings that all points share.
         points: the sweep.
-        workdir: where everything is written.
+        workdir: the folder for all results.
         load: reads the data; called before anything is written where no sweep is recorded yet.
         command: the command line, for the record.
-        devices: what it runs on, for the record.
+        devices: their names, for the record.
 
     Raises:
-        InputError: the data are missing or damaged, or the folder cannot take this sweep; raised
+        InputError: the data are missing or damaged, or the folder cannot hold this sweep; raised
             before anything is written.
     """
     identity = _identity(config, points)
@@ -251,23 +239,23 @@ def run_sweep(
     watch: Watch = UNWATCHED,
     show: Show = print,
 ) -> pd.DataFrame:
-    """Runs what is missing of a sweep and writes the report.
+    """Runs the missing points of a sweep and writes the report.
 
     Args:
-        config: what all points share.
+        config: the settings that all points share.
         points: the sweep.
-        workdir: where everything is written.
-        data_dir: where data sets lie; None means the environment's or the cache.
+        workdir: the folder for all results.
+        data_dir: folder of data sets; None means the environment's or the cache.
         command: the command line, for the record.
-        watch: what looks on; the first process alone calls it when results are stored.
-        show: is given the report's text.
+        watch: callbacks; the first process alone calls them when results are stored.
+        show: receives the report's text.
 
     Returns:
-        One row a point: its settings, metrics, `seconds` (its share of its group's time, of a group
-        that was stopped since it went on for the last time), `status`.
+        One row a point: its settings, metrics, `seconds` (its share of its group's time, since the
+        last resumption), `status`.
 
     Raises:
-        InputError: the data are missing or damaged, or the folder cannot take this sweep; raised
+        InputError: the data are missing or damaged, or the folder cannot hold this sweep; raised
             before anything is written.
     """
     experiment = load_experiment(config.experiment)
@@ -275,7 +263,7 @@ def run_sweep(
     load = functools.cache(lambda: everyone.in_each(lambda: experiment.load(points, data_dir)))
     devices = conditions.devices()
     if everyone.from_first(lambda: _is_new(workdir, _identity(config, points))):
-        load()  # here by all processes: what follows is done by the first alone
+        load()  # here by all processes: the next lines are for the first alone
     with contextlib.ExitStack() as stack:
         held = recorded_sweep(config, points, workdir, load=load, command=command, devices=devices)
         everyone.on_first(lambda: stack.enter_context(held))
@@ -291,14 +279,14 @@ def run_groups(
     *,
     data_dir: Path | None,
 ) -> pd.DataFrame:
-    """Runs what is missing of some groups of a recorded sweep, beside others that run other groups.
+    """Runs the missing points of some groups of a recorded sweep; other processes run others.
 
     Args:
-        config: what all points share.
-        points: the sweep; all of it, as its data and its groups are functions of all points.
-        workdir: where the sweep is recorded.
-        numbers: which of the groups, counted from 0.
-        data_dir: where data sets lie; None means the environment's or the cache.
+        config: the settings that all points share.
+        points: the whole sweep, as its data and its groups are functions of all points.
+        workdir: the folder with the sweep's record.
+        numbers: of the groups, from 0.
+        data_dir: folder of data sets; None means the environment's or the cache.
 
     Returns:
         One row a point of these groups, as `run_sweep`.

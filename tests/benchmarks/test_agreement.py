@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from lsa_jax.benchmarks import agreement, torch_peers
-from lsa_jax.benchmarks.measure import Contest, Skipped
-from lsa_jax.benchmarks.works import WORKS
+from benchmarks import agreement, torch_peers
+from benchmarks.measure import Contest, Skipped
+from benchmarks.works import WORKS
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 
-from lsa_jax.benchmarks import kernels, stability
-from lsa_jax.benchmarks.measure import Contest, measure
-from lsa_jax.benchmarks.works import WORKS
+from benchmarks import kernels, stability
+from benchmarks.measure import Contest, measure
+from benchmarks.works import WORKS
 from lsa_jax.errors import NumericalError
 
 ROW = [

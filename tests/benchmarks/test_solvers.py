@@ -5,9 +5,9 @@ import importlib
 import numpy as np
 import pytest
 
-from lsa_jax.benchmarks import solvers
-from lsa_jax.benchmarks.measure import Contest, Skipped
-from lsa_jax.benchmarks.works import WORKS
+from benchmarks import solvers
+from benchmarks.measure import Contest, Skipped
+from benchmarks.works import WORKS
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Pairs trained together and one after the other end at the same weights."""
 
-from lsa_jax.benchmarks import stability
-from lsa_jax.benchmarks.measure import measure
+from benchmarks import stability
+from benchmarks.measure import measure
 
 
 def test_both_ways_of_training_pairs_give_the_same():

@@ -5,9 +5,9 @@ import importlib.util
 import numpy as np
 import pytest
 
-from lsa_jax.benchmarks import training
-from lsa_jax.benchmarks.measure import Skipped
-from lsa_jax.benchmarks.works import WORKS
+from benchmarks import training
+from benchmarks.measure import Skipped
+from benchmarks.works import WORKS
 
 
 def test_every_work_is_listed_and_skipped_where_its_peer_is_not_installed(monkeypatch):

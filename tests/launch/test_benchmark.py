@@ -9,44 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = {
-    **{"PATH": "", "HOME": "/nonexistent", "JAX_PLATFORMS": "cpu"},
-    "XLA_FLAGS": os.environ["XLA_FLAGS"],  # compiling takes longest here
-}
 
 
-def launch(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "launch.benchmark", *arguments],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "--suite is missing; accepted: one of kernels"),
-        (["--suite=lunch"], "kernels"),
-        (["--suite=kernels", "--json=/nonexistent/rows.json"], "/nonexistent/rows.json"),
-        (["--suite=kernels", "--rounds=0"], "rounds"),
-        (["--suite=kernels", "--only=lunch"], "--only is 'lunch', which is part of no work's name"),
-    ],
-)
-def test_a_mistake_is_one_line(arguments, words):
-    result = launch(*arguments)
-    assert result.returncode == 2
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert result.stderr.startswith("error: ") and words in result.stderr
-
-
-def test_works_are_listed_with_what_selects_them():
-    lines = launch("--list", "--suite=stability").stdout.splitlines()
+def test_works_are_listed_with_the_flags_that_select_them(launch):
+    lines = launch("benchmark", "--list", "--suite=stability").stdout.splitlines()
     assert lines == ['--suite=stability --only="logistic regression on S and S\'"']
-    assert len(launch("--list").stdout.splitlines()) == 71
 
 
 def test_every_core_is_a_device_unless_the_environment_has_a_number_of_them():
@@ -69,10 +36,10 @@ def test_every_core_is_a_device_unless_the_environment_has_a_number_of_them():
     assert counted(XLA_FLAGS=flags) == (cores + 1, cores)
 
 
-def test_rows_are_printed_and_written(tmp_path):
+def test_rows_are_printed_and_written(launch, tmp_path):
     file = tmp_path / "rows.json"
     arguments = ["--suite=kernels", "--quick", "--rounds=1", "--only=3-layer FC, train-train"]
-    result = launch(*arguments, f"--json={file}")
+    result = launch("benchmark", *arguments, f"--json={file}", XLA_FLAGS=os.environ["XLA_FLAGS"])
     assert result.returncode == 0, result.stderr
     (row,) = json.loads(file.read_text())
     assert row["work"] == "infinite NTK, 3-layer FC, train-train" and row["size"] == "4 x 4"

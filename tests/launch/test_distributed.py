@@ -8,12 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from launch import _distributed, _joining
 from lsa_jax.errors import InputError
@@ -123,111 +122,61 @@ def test_processes_that_are_killed_go_on_where_they_were(tmp_path):
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 
-def _kill_one_when(running, there):
-    """Kills the third process once it is so, and returns how the others end."""
-    while not there() and all(process.poll() is None for process in running):
-        time.sleep(0.01)
-    running[2].send_signal(signal.SIGKILL)
-    outputs = [process.communicate()[1] for process in running]
-    assert running[2].returncode == -signal.SIGKILL, outputs
-    assert all(running[other].returncode not in (0, None) for other in (0, 1, 3)), outputs
-
-
-@pytest.mark.slow
-def test_a_sharded_matrix_survives_the_loss_of_a_process(tmp_path):
-    command, apart = (str(SCRIPT.with_name("sharded_work.py")), "--num=400"), "--workdir={}/{{}}"
-    single, whole, killed = (tmp_path / name for name in ("single", "whole", "killed"))
-    for folder, count in ((single, 1), (whole, 4)):
-        running = start(count, *command, apart.format(folder), devices=2)
-        outputs = [process.communicate()[1] for process in running]
-        assert not any(process.returncode for process in running), outputs
-    # First while the third process computes tiles, then while the first one iterates.
-    journal = killed / "2" / "train.02of04.npy.0.journal"
-    for there in (
-        lambda: journal.exists() and journal.read_bytes().count(b"\n") > 3,
-        (killed / "0" / "state.npz").exists,
-    ):
-        pausing = (*command, "--pause=0.2", apart.format(killed))
-        _kill_one_when(start(4, *pausing, devices=2), there)
-        assert not list(killed.glob("*/found.json"))
-    running = start(4, *command, apart.format(killed), devices=2)
-    outputs = [process.communicate()[1] for process in running]
-    assert not any(process.returncode for process in running), outputs
-    expected = np.load(single / "0" / "found.npz")
-    tiles = []
-    for index in range(4):
-        for name in ("train", "test"):
-            file = f"{name}.0{index}of04.npy"
-            found, left_alone = ((f / str(index) / file).read_bytes() for f in (killed, whole))
-            assert found == left_alone
-            assert not list(killed.glob(f"[!{index}]/{name}.0{index}of04.npy"))
-        tiles.append(np.load(killed / str(index) / f"train.0{index}of04.npy"))
-        found = np.load(killed / str(index) / "found.npz")
-        for name in ("predictions", "weights"):
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
-        print((killed / str(index) / "found.json").read_text())
-    np.testing.assert_array_equal(np.concatenate(tiles), np.load(single / "0" / "train.npy"))
-    print((single / "0" / "found.json").read_text())
-
-
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"num_processes": 2}, "--num_processes is given without --distributed; accepted: both"),
-        ({"distributed": True, "num_processes": 0}, "--num_processes is 0; accepted: 1 or more"),
-        (
-            {"distributed": True, "num_processes": 2, "process_id": 2},
-            "--process_id is 2; accepted: 0 to 1, as --num_processes is 2",
-        ),
-        ({"distributed": True, "process_id": -1}, "--process_id is -1; accepted: 0 or more"),
+        ({"distributed": False, "num_processes": 2}, "without --distributed"),
+        ({"num_processes": 0}, "--num_processes is 0; accepted: 1 or more"),
+        ({"num_processes": 2, "process_id": 2}, "--process_id is 2; accepted: 0 to 1"),
+        ({"process_id": -1}, "--process_id is -1; accepted: 0 or more"),
         *(
-            ({"distributed": True, "coordinator_address": wrong}, f"{wrong}'; accepted: HOST:PORT")
+            ({"coordinator_address": wrong}, f"{wrong}'; accepted: HOST:PORT")
             for wrong in ("10.0.0.1", ":8476", "host:0", "host:port")
         ),
     ],
 )
-def test_wrong_flags_are_refused_in_one_line(values, words):
-    flags.FLAGS.mark_as_parsed()
-    with flagsaver.flagsaver(**values), pytest.raises(InputError) as caught:
-        with _distributed.joined():
+def test_wrong_flags_are_refused(values, words, given):
+    with given(**{"distributed": True} | values):
+        with pytest.raises(InputError, match=words), _distributed.joined():
             pytest.fail("joined")
-    assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_port_that_is_taken_is_refused():
+def test_a_port_or_place_that_is_taken_and_wrong_devices_are_refused(given, monkeypatch):
+    """Of each jax would end the process, or all of them."""
+
+    def refused(words, address, process_id):
+        flags = {"coordinator_address": address, "num_processes": 2, "process_id": process_id}
+        with given(distributed=True, **flags):
+            with pytest.raises(InputError, match=words), _distributed.joined():
+                pytest.fail("joined")
+
     with socket.create_server(("", 0)) as server:
-        address = f"localhost:{server.getsockname()[1]}"
-        given = {"coordinator_address": address, "num_processes": 2, "process_id": 0}
-        with flagsaver.flagsaver(distributed=True, **given):
-            with pytest.raises(InputError, match="that port cannot be opened here: Address"):
-                with _distributed.joined():
-                    pytest.fail("joined")
-
-
-@pytest.mark.parametrize("wrong", ["all", "0;1", "0,-1"])
-def test_devices_of_a_process_that_are_not_numbers_are_refused(wrong, monkeypatch):
-    monkeypatch.setenv("JAX_LOCAL_DEVICE_IDS", wrong)
-    with pytest.raises(InputError, match="JAX_LOCAL_DEVICE_IDS is .*such as 0,1"):
-        _joining.connect("localhost:1", 2, 1)
-
-
-def test_a_process_that_runs_on_this_host_already_is_not_joined_twice():
-    flags.FLAGS.mark_as_parsed()
+        refused("that port cannot be opened here", f"localhost:{server.getsockname()[1]}", 0)
     address = f"localhost:{os.getpid()}"
-    given = {"coordinator_address": address, "num_processes": 2, "process_id": 1}
     _joining._take_place(address, 0)  # another place is no hindrance
     _joining._take_place(address, 1)
     try:
-        with flagsaver.flagsaver(distributed=True, **given):
-            with pytest.raises(InputError, match="--process_id is 1, which runs on this host"):
-                with _distributed.joined():
-                    pytest.fail("joined")
+        refused("--process_id is 1, which runs on this host", address, 1)
     finally:
         for _ in range(2):
             _joining._held.pop().release()
+    for wrong in ("all", "0;1", "0,-1"):
+        monkeypatch.setenv("JAX_LOCAL_DEVICE_IDS", wrong)
+        refused("JAX_LOCAL_DEVICE_IDS is .*such as 0,1", "localhost:1", 1)
 
 
-def test_the_loss_of_another_process_is_told_from_other_lost_connections():
+def test_a_file_that_a_process_is_refused_costs_one_line(given, monkeypatch, capsys):
+    monkeypatch.setattr(_joining, "connect", lambda *where: SimpleNamespace(is_first=True, index=0))
+    monkeypatch.setattr(_distributed, "_LAST", 0.0)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with given(distributed=True), pytest.raises(SystemExit) as ended, _distributed.joined():
+        open("nowhere/file")  # noqa: SIM115
+    assert ended.value.code == 2
+    line = capsys.readouterr().err
+    assert line.startswith("error: nowhere/file: No such file") and line.count("\n") == 1
+
+
+def test_the_loss_of_another_process_is_no_other_lost_connection():
     gloo = "Gloo AllGather failed: [gloo/transport/tcp/pair.cc:547] Connection closed by peer"
     assert _distributed._is_loss(RuntimeError(gloo))
     assert not _distributed._is_loss(OSError("Connection to api.wandb.ai timed out"))

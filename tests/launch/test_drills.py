@@ -3,7 +3,6 @@
 Of what all experiments share, with a sweep of a second (drilled_sweep.py).
 """
 
-import contextlib
 import itertools
 import json
 import os
@@ -60,7 +59,7 @@ def _one_line(error):
 # Killed
 
 
-# At moments that are chosen tests/sweep/test_run.py kills a sweep each time.
+# tests/sweep/test_run.py kills at chosen moments.
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_killed_at_random_moments_or_started_twice_it_ends_with_the_same_results(whole, tmp_path):
@@ -87,87 +86,32 @@ def test_killed_at_random_moments_or_started_twice_it_ends_with_the_same_results
 def test_a_kill_before_the_sweep_is_recorded_is_no_obstacle(tmp_path):
     for name in (".lock", ".config.json.partial"):
         (tmp_path / name).write_text("{")
-    run._check_workdir(tmp_path, {})
+    assert run._is_new(tmp_path, {})
 
 
 # A disk that takes no more
 
 
-@contextlib.contextmanager
-def _mounted(folder):
-    """A small disk of its own; yields what changes its options."""
-
-    def mount(*options):
-        return subprocess.run(["mount", *options, folder], capture_output=True, text=True)
-
-    if shutil.which("mount") is None or mount("-t", "tmpfs", "-o", "size=4m", "tmpfs").returncode:
-        pytest.skip("mounting a small disk needs Linux and root")
-    try:
-        yield lambda options: mount("-o", f"remount,{options}").check_returncode()
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-@contextlib.contextmanager
-def _small_disk(folder):
-    with _mounted(folder) as remount:
-        yield lambda full: remount(f"size={full}")
-
-
-@contextlib.contextmanager
-def _small_files(folder):
-    """Files that may not grow, as a quota does it, and which needs no root."""
+def test_a_limit_of_files_is_one_line_and_costs_nothing_but_time(whole, tmp_path):
+    """As a quota or a full disk has it, without root."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # What is compiled is not to be kept: jax warns where it cannot.
+    # Compiled programs are not to be kept: jax warns where it cannot.
     name = "jax_persistent_cache_min_compile_time_secs"
     kept = getattr(jax.config, name)
     jax.config.update(name, 1e9)
     try:
-        yield lambda size: resource.setrlimit(
-            resource.RLIMIT_FSIZE, (soft if size is None else size, hard)
-        )
+        for size in (400, 50_000):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+            with pytest.raises(StorageError, match=r"cannot be written \([\d,]+ bytes\)") as error:
+                sweep(tmp_path)
+            assert _one_line(error).startswith(f"{tmp_path}/")
+            assert not (tmp_path / "results.csv").exists()
+            assert not list(tmp_path.rglob("*.partial"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         jax.config.update(name, kept)
-
-
-@pytest.mark.parametrize(
-    ("disk", "sizes", "enough"),
-    [(_small_disk, ("16k", "256k"), "4m"), (_small_files, (400, 50_000), None)],
-    ids=["full disk", "limit of files"],
-)
-def test_a_full_disk_is_one_line_and_costs_nothing_but_time(whole, tmp_path, disk, sizes, enough):
-    workdir = tmp_path / "sweep"
-    workdir.mkdir()
-    with disk(workdir) as limit:
-        for size in sizes:
-            limit(size)
-            with pytest.raises(StorageError) as error:
-                sweep(workdir)
-            line = _one_line(error)
-            assert re.match(rf"{workdir}/.* cannot be written \([\d,]+ bytes\): ", line)
-            assert not (workdir / "results.csv").exists()
-            assert not list(workdir.rglob("*.partial"))
-        limit(enough)
-        sweep(workdir)
-        assert content(workdir) == content(whole)
-
-
-def test_a_folder_that_is_read_only_is_one_line_and_stays_as_it_is(whole, tmp_path):
-    (tmp_path / "disk").mkdir()
-    with _mounted(tmp_path / "disk") as remount:
-        workdir = _half(whole, tmp_path / "disk" / "half")
-        before = sorted(workdir.rglob("*"))
-        remount("ro")
-        with pytest.raises(StorageError) as error:
-            sweep(workdir)
-        assert f"--workdir {workdir} cannot be written: Read-only" in _one_line(error)
-        with pytest.raises(StorageError, match="cannot be written: Read-only"):
-            sweep(tmp_path / "disk" / "new")
-        assert sorted(workdir.rglob("*")) == before
-        remount("rw")
-        sweep(workdir)
-        assert content(workdir) == content(whole)
+    sweep(tmp_path)
+    assert content(tmp_path) == content(whole)
 
 
 # Damage
@@ -226,16 +170,6 @@ def test_a_record_cut_short_is_named_and_nothing_is_changed(half, name, share):
         sweep(half)
     _one_line(error)
     assert {p: p.stat().st_mtime_ns for p in half.rglob("*") if p.name != ".lock"} == before
-
-
-def test_a_damaged_result_is_computed_again_and_damaged_reports_are_written_again(whole, tmp_path):
-    workdir = tmp_path / "copy"
-    shutil.copytree(whole, workdir)
-    for name in ("results.csv", "report.json", "report.md"):
-        os.truncate(workdir / name, 20)
-    shutil.rmtree(workdir / "runs" / SECOND_GROUP)  # as the line on a damaged result asks for
-    sweep(workdir)
-    assert content(workdir) == content(whole)
 
 
 # The clock

@@ -8,6 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+from launch import _cli
+from lsa_jax.sweep import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.stem for path in (ROOT / "launch").glob("[!_]*.py"))
@@ -92,15 +97,11 @@ def test_all_commands_are_listed():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_the_flags_that_a_command_reads(command):
-    shown = run("-m", f"launch.{command}", "--help").stdout
+def test_help_has_a_commands_flags_which_take_any_spelling_of_a_path(command, launch):
+    shown = launch(command, "--help").stdout
     flags_shown = {line.split(":")[0].strip() for line in shown.splitlines()}
     assert {name for name in ALL if f"--{name}" in flags_shown} == SHARED[command]
     assert {f"--{name}" for name in PATHS.get(command, ())} <= flags_shown
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_flags_of_files_and_folders_take_any_spelling(command):
     names = sorted(SHARED[command] | PATHS.get(command, set()))
     found, texts, imports_jax = json.loads(
         run("-c", _PARSE, command, json.dumps([names, list(SPELLINGS)])).stdout
@@ -110,16 +111,53 @@ def test_flags_of_files_and_folders_take_any_spelling(command):
     assert not imports_jax
 
 
-@pytest.mark.parametrize("variant", ["", ":small"])
-def test_a_configuration_may_lie_anywhere(variant, tmp_path):
+def test_a_configuration_may_lie_anywhere(launch, refused, tmp_path):
     folder = tmp_path / "a:b c" / "\u00e9"
     folder.mkdir(parents=True)
     shutil.copy(ROOT / "configs/quickstart.py", folder / "x:y.py")
-    for written in (f"{folder}/x:y.py", "~/\u00e9/x:y.py", "$HOME/\u00e9/../\u00e9/x:y.py"):
-        arguments = ("-m", "launch.show", f"--config={written}{variant}", "--fields=seed")
-        shown = run(*arguments, HOME=str(folder.parent))
-        assert shown.returncode == 0, shown.stderr
-        assert f"x:y.py{variant}: experiment" in shown.stdout
-    for written in ("x:huge", "huge"):
-        refused = run("-m", "launch.show", f"--config={folder}/x:y.py:{written}")
-        assert refused.returncode == 2 and written in refused.stderr
+    for written in (f"{folder}/x:y.py:small", "$HOME/\u00e9/../\u00e9/x:y.py"):
+        shown = launch("show", f"--config={written}", "--fields=seed", HOME=str(folder.parent))
+        assert f"{written.rpartition('/')[2]}: experiment" in shown.stdout, shown.stderr
+    assert "huge" in refused("show", f"--config={folder}/x:y.py:huge")
+
+
+FIELD = "--config.noise=2"
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["-config=c.py:quick", FIELD, "--workdir=out"],
+        ["--workdir=out", FIELD, "-config", "c.py:quick"],
+        ["--config=d.py", "--workdir=out", "--config", "c.py:quick", FIELD],
+        ["--config=d.py", "--workdir=out", "-flagfile", "FILE"],
+    ],
+)
+def test_a_command_is_recorded_as_it_was_taken(typed, tmp_path, monkeypatch):
+    file = tmp_path / "flags"
+    file.write_text(f"# a comment\n--config=c.py:quick\n{FIELD}\n")
+    argv = ["sweep", *(word.replace("FILE", str(file)) for word in typed)]
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(_cli, "_overrides", [])
+    monkeypatch.setattr(_cli, "_words", [])
+    with flagsaver.flagsaver():
+        flags.FLAGS.unparse_flags()
+        _cli._parse(argv)
+        assert _cli.configured() == ["--config=c.py:quick", FIELD]
+        assert _cli.command() == ["sweep", "--config=c.py:quick", FIELD, "--workdir=out"]
+    # Of commands that earlier versions recorded as typed the last configuration counts.
+    typed = ["sweep", "--config=d.py", "-config", "c.py:quick", "--workdir=out"]
+    assert config_files.named_in(typed) == "c.py:quick"
+
+
+# The commands are read before jax is imported, in a fraction of a second of processor time.
+_HELP = """
+import os, subprocess, sys
+command = [sys.executable, "-m", "launch.run", "--help"]
+subprocess.run(command, stdout=subprocess.DEVNULL)
+print(os.times().children_user + os.times().children_system)
+"""
+
+
+def test_help_takes_a_fraction_of_a_second():
+    assert float(run("-c", _HELP).stdout) < 3.0

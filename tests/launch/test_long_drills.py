@@ -1,9 +1,7 @@
-"""Long commands and quick sweeps of all experiments, killed at random moments, end the same."""
+"""Quick sweeps of all experiments, killed at random moments, end with the same results."""
 
-import json
 import os
 import runpy
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +39,6 @@ def _finish(arguments, log):
 
 
 CLOCK = {"seconds", "images_per_second", "peak_fraction", "matrix_seconds"}
-CLOCK |= {"wall_seconds", "cpu_seconds"}
 
 
 def _left(workdir):
@@ -52,23 +49,11 @@ def _left(workdir):
         if path.name == "results.csv":
             table = pd.read_csv(path, dtype=str)
             left[name] = table.drop(columns=CLOCK.intersection(table)).to_dict("list")
-        elif path.name in ("metrics.jsonl", "report.json") and path.parent.name != "reproduced":
+        elif path.name in ("metrics.jsonl", "report.json"):
             left[name] = path.read_text()
     return left
 
 
-QUICK = "--config=configs/quickstart.py:quick"
-
-# By name: the commands, of which the first is killed, with {} for the folder.
-COMMANDS = {
-    "run": [["launch.run", QUICK, "--workdir={}"]],
-    "sweep": [["launch.sweep", QUICK, "--workdir={}"]],
-    "reproduce": [
-        ["launch.reproduce", "--paper=lsa", "--scale=quick", "--only=fig5_placements,lemmas"]
-        + ["--workdir={}/reproduced"]
-    ],
-    "benchmark": [["launch.benchmark", "--suite=kernels", "--quick", "--json={}/rows.json"]],
-}
 FAMILIES = {
     **{f"lazy_rich/{n}": f"lazy_rich/{n}" for n in ("coordinate_check", "dial", "papers")},
     "lazy_rich/learning_rates": "lazy_rich/learning_rates",
@@ -96,71 +81,22 @@ def test_every_experiment_has_its_drill():
     assert set(FAMILIES) == set(NAMES)
 
 
-def _drill(commands, tmp_path, seed, kills=3):
-    """Runs commands undisturbed, then killed at random moments, and compares what they leave."""
-
-    def filled(folder):
-        (tmp_path / folder).mkdir(exist_ok=True)
-        return [[part.format(tmp_path / folder) for part in command] for command in commands]
-
-    # The first time programs are compiled, and kept for the next: that takes the longest.
-    for folder in ("compiling", "whole"):
-        seconds = [_finish(command, tmp_path / "log") for command in filled(folder)][0]
-    log, killed = tmp_path / "killed.log", 0
-    for share in np.random.default_rng(seed).uniform(0.2, 1.0, kills):
-        process = _begin(filled("killed")[0], log)
-        killed += DRILL["kill_after"](process.pid, share * seconds)
-        process.wait()
-    assert killed
-    for command in filled("killed"):
-        _finish(command, log)
-    assert _left(tmp_path / "killed") == _left(tmp_path / "whole") != {}
-    assert not list((tmp_path / "killed").rglob("*.partial"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["run", "sweep", "reproduce"])
-def test_a_command_killed_at_random_moments_ends_with_the_same_results(name, tmp_path):
-    _drill(COMMANDS[name], tmp_path, seed=len(name))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_an_experiment_killed_at_random_moments_ends_with_the_same_results(name, tmp_path):
-    config = f"--config=configs/{FAMILIES[name]}.py:quick"
-    _drill([["launch.sweep", config, "--workdir={}"]], tmp_path, seed=NAMES.index(name), kills=2)
+    config, log = f"--config=configs/{FAMILIES[name]}.py:quick", tmp_path / "log"
 
+    def command(folder):
+        return ["launch.sweep", config, f"--workdir={tmp_path / folder}"]
 
-@pytest.mark.slow
-def test_groups_and_reports_killed_at_random_moments_end_with_the_same_results(tmp_path):
-    whole, workdir, log = tmp_path / "whole", tmp_path / "killed", tmp_path / "log"
-    groups = ["launch.groups", f"--workdir={workdir}", "--groups=0,1,2,3,4,5"]
-    report = ["launch.report", f"--workdir={workdir}"]
-    _finish(["launch.sweep", QUICK, f"--workdir={whole}"], log)
-    workdir.mkdir()
-    shutil.copy(whole / "config.json", workdir)
-    random = np.random.default_rng(0)
-    for command, longest in ((groups, 15.0), (report, 4.0)):
-        for seconds in random.uniform(1.0, longest, 3):
-            process = _begin(command, log)
-            DRILL["kill_after"](process.pid, seconds)
-            process.wait()
-        _finish(command, log)
-    assert _left(workdir) == _left(whole)
-    assert not list(workdir.rglob("*.partial"))
-
-
-@pytest.mark.slow
-def test_a_benchmark_that_is_killed_leaves_whole_rows(tmp_path):
-    (command,), rows = COMMANDS["benchmark"], tmp_path / "rows.json"
-    command = [part.format(tmp_path) for part in command]
-    seconds = _finish(command, tmp_path / "log")
-    works = [row["work"] for row in json.loads(rows.read_text())]
-    rows.unlink()
-    for share in (0.5, 0.9):
-        process = _begin(command, tmp_path / "log")
-        DRILL["kill_after"](process.pid, share * seconds)
+    # The first time programs are compiled, and kept for the next: that takes the longest.
+    _, seconds = (_finish(command(folder), log) for folder in ("compiling", "whole"))
+    killed = 0
+    for share in np.random.default_rng(NAMES.index(name)).uniform(0.2, 1.0, 2):
+        process = _begin(command("killed"), log)
+        killed += DRILL["kill_after"](process.pid, share * seconds)
         process.wait()
-        if rows.exists():
-            found = [row["work"] for row in json.loads(rows.read_text())]
-            assert found == works[: len(found)]
+    assert killed
+    _finish(command("killed"), log)
+    assert _left(tmp_path / "killed") == _left(tmp_path / "whole") != {}
+    assert not list((tmp_path / "killed").rglob("*.partial"))

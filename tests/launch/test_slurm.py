@@ -1,6 +1,5 @@
 """A sweep through SLURM ends as a local one, also when its tasks are stopped in the middle."""
 
-import importlib.util
 import os
 import runpy
 import shutil
@@ -12,8 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from launch import slurm
 from launch._task import SlurmTask
@@ -39,7 +36,7 @@ SWEEP = [
 def launch(script, *arguments, cwd=ROOT, **environment):
     xla = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
     return subprocess.run(
-        [sys.executable, "-m", f"launch.{script}", *map(str, arguments)],
+        [sys.executable, "-m", f"launch.{script}", *arguments],
         cwd=cwd,
         env=os.environ | {"XLA_FLAGS": xla, "JAX_PLATFORMS": "cpu", **environment},
         capture_output=True,
@@ -57,32 +54,16 @@ def assert_refused(result, *words):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("argument", "words"),
     [
-        (["--time=1h"], ["time", "1h"]),
-        (["--time=0"], ["time"]),
-        (["--mem_gb=0", "--dry_run"], ["--mem_gb", "above 0"]),
-        (["--gpus=-1"], ["gpus"]),
-        ([], ["sbatch", "--dry_run"]),  # no SLURM on the PATH
+        ("--mem_gb=0", ["--mem_gb", "above 0"]),
+        ("--gpus=-1", ["gpus"]),
+        ("--cpus=1", ["sbatch", "--dry_run"]),  # no SLURM on the PATH
     ],
 )
-def test_a_mistake_is_one_line_and_writes_nothing(tmp_path, arguments, words):
-    workdir = tmp_path / "out"
-    assert_refused(launch("slurm", *SWEEP, f"--workdir={workdir}", *arguments, PATH=""), *words)
-    assert not workdir.exists()
-
-
-def test_a_missing_submitit_is_named_with_the_command_that_installs_it(monkeypatch):
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with flagsaver.flagsaver(dry_run=True), pytest.raises(InputError, match=r"lsa_jax\[slurm\]"):
-        slurm._check()
-
-
-def test_a_part_of_a_megabyte_is_one_as_none_would_be_all_of_the_node(tmp_path):
-    result = launch("slurm", *SWEEP, f"--workdir={tmp_path / 'out'}", "--mem_gb=1e-4", "--dry_run")
-    assert result.returncode == 0 and result.stdout.count("#SBATCH --mem=1MB\n") == 2
+def test_a_mistake_is_one_line_and_writes_nothing(tmp_path, refused, argument, words):
+    line = refused("slurm", *SWEEP, f"--workdir={tmp_path / 'out'}", argument)
+    assert all(word in line for word in words) and not (tmp_path / "out").exists()
 
 
 def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
@@ -90,7 +71,7 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     (tmp_path / "data").mkdir()
     result = launch(
         *("slurm", *SWEEP, "--workdir=out", "--data_dir=data", "--partition=night", "--gpus=2"),
-        *("--cpus=8", "--mem_gb=1.5", "--time=90", "--array_parallelism=1", "--dry_run"),
+        *("--cpus=8", "--mem_gb=1.4999", "--time=90", "--array_parallelism=1", "--dry_run"),
         cwd=tmp_path,
         PATH="",
         PYTHONPATH=str(ROOT),
@@ -112,28 +93,19 @@ def test_dry_run_prints_the_scripts_and_writes_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_report_takes_no_gpu_and_no_more_than_a_task(tmp_path):
-    wide = ["--gpus=2", "--cpus=8", "--mem_gb=64", "--time=600", "--partition=gpu"]
-    result = launch("slurm", *SWEEP, f"--workdir={tmp_path}/out", *wide, "--dry_run", PATH="")
-    report = result.stdout.split("#!/bin/bash")[2]
-    assert "gpus" not in report
-    for flag in ("partition=gpu", "cpus-per-task=2", "mem=8192MB", "time=30"):
-        assert f"#SBATCH --{flag}\n" in report
-    with _flags(cpus=1, mem_gb=None, time=5, partition="gpu", report_partition="cpu"):
+def test_a_report_takes_no_more_than_a_task_which_can_run_several_groups(given):
+    with given(gpus=2, cpus=8, mem_gb=64.0, time=600, partition="gpu"):
+        assert slurm._of_report() == ("gpu", 0, 2, 8, 30)
+    with given(cpus=1, mem_gb=None, time=5, partition="gpu", report_partition="cpu"):
         assert slurm._of_report() == ("cpu", 0, 1, None, 5)
-
-
-def _flags(**values):
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()
-    return flagsaver.flagsaver(**values)
+    with given(groups_per_task=2):
+        tasks, _ = slurm._commands(Path("/out"), None, [0, 3, 4])
+    assert [task[-1] for task in tasks] == ["--groups=0,3", "--groups=4"]
 
 
 @pytest.fixture
-def submit(tmp_path, monkeypatch):
-    """Returns what calls launch.slurm here, with a stand-in for submitit, and what it was given."""
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()
+def submit(tmp_path, monkeypatch, given):
+    """Returns a call of launch.slurm with a stand-in for submitit, and the submitted commands."""
     submitted = []
 
     def stand_in(executor, commands):
@@ -150,7 +122,7 @@ def submit(tmp_path, monkeypatch):
     data.mkdir()
 
     def call():
-        with flagsaver.flagsaver(workdir=str(workdir), data_dir=str(data)):
+        with given(workdir=str(workdir), data_dir=str(data)):
             slurm.main()
 
     return call, submitted, workdir
@@ -196,22 +168,11 @@ def test_a_sweep_whose_array_is_queued_is_not_submitted_twice(submit, monkeypatc
     assert len(submitted) == 4
 
 
-def test_several_groups_can_share_a_task():
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()
-    with flagsaver.flagsaver(groups_per_task=2):
-        tasks, _ = slurm._commands(Path("/out"), None, [0, 3, 4])
-    assert [task[-1] for task in tasks] == ["--groups=0,3", "--groups=4"]
-
-
 def test_a_task_ends_as_its_command_does():
     with pytest.raises(SystemExit) as ending:
         SlurmTask()([sys.executable, "-c", "import sys; sys.exit(3)"])
     assert ending.value.code == 3
-    SlurmTask()([sys.executable, "-c", "pass"])
-
-
-def test_a_warning_of_slurm_does_not_reach_the_command():
+    # A warning of SLURM does not reach the command.
     warn = "import os, signal; [os.kill(os.getpid(), s) for s in (signal.SIGTERM, signal.SIGUSR2)]"
     SlurmTask()([sys.executable, "-c", warn])
 
@@ -291,6 +252,8 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
     local, workdir = tmp_path / "local", tmp_path / "array"
     finished = launch("sweep", *SWEEP, f"--workdir={local}")
     assert finished.returncode == 0, finished.stderr
+    wrong = launch("slurm", *SWEEP, f"--workdir={workdir}", "--partition=nosuch", **cluster)
+    assert_refused(wrong, "partition")
     submitted = launch("slurm", *SWEEP, f"--workdir={workdir}", "--cpus=1", **cluster)
     assert submitted.returncode == 0, submitted.stderr
     array = submitted.stdout.split()[1].rstrip(":")
@@ -313,15 +276,8 @@ def test_an_array_with_a_task_that_is_stopped_and_queued_again_ends_as_a_local_s
     pd.testing.assert_frame_equal(here, there, check_exact=True)
 
 
-@pytest.mark.slurm
-def test_what_sbatch_refuses_is_one_line(cluster, tmp_path):
-    arguments = [f"--workdir={tmp_path / 'out'}", "--partition=nosuch"]
-    assert_refused(launch("slurm", *SWEEP, *arguments, **cluster), "partition")
-
-
-@pytest.mark.parametrize("dry", [False, True])
 @pytest.mark.parametrize("fits", [True, False])
-def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits, dry):
+def test_only_programs_that_fit_are_submitted(submit, monkeypatch, given, fits):
     call, submitted, workdir = submit
     _set_data(monkeypatch, present=True)
     commands, run = [], subprocess.run
@@ -334,10 +290,8 @@ def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits, dry):
         return subprocess.CompletedProcess(command, returncode=0 if fits else 1)
 
     monkeypatch.setattr(slurm.subprocess, "run", stand_in)
-    monkeypatch.setattr(slurm, "_print_script", lambda *given: None)
     monkeypatch.setattr(slurm._cli, "_overrides", SWEEP[1:])
-    # A dry run refuses what the command itself refuses.
-    with flagsaver.flagsaver(preflight="h100:1", config=SWEEP[0].partition("=")[2], dry_run=dry):
+    with given(preflight="h100:1", config=SWEEP[0].partition("=")[2]):
         if fits:
             call()
         else:
@@ -346,5 +300,4 @@ def test_only_what_is_shown_to_fit_is_submitted(submit, monkeypatch, fits, dry):
     (command,) = commands
     start = [sys.executable, "-m", "launch.preflight"]
     assert command == [*start, *SWEEP, "--topology=h100:1", f"--data_dir={workdir.parent / 'data'}"]
-    submits = fits and not dry
-    assert len(submitted) == (2 if submits else 0) and workdir.exists() == submits
+    assert len(submitted) == (2 if fits else 0) and workdir.exists() == fits

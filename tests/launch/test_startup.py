@@ -1,4 +1,4 @@
-"""The training path imports neither TensorFlow nor plotting code; logs and profiles are written."""
+"""A command imports, records and logs as it should, by itself or by groups."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import pytest
 
+from launch import sweep
 from lsa_jax.reporting import machine, reproduction
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,8 +54,10 @@ def trained(tmp_path_factory):
 
 
 def test_training_imports_neither_tensorflow_nor_plotting_code(trained):
-    _, printed = trained
+    workdir, printed = trained
     assert "\nloaded\n" in printed
+    (trace,) = (workdir / "profile").glob("plugins/profile/*/*.xplane.pb")
+    assert trace.stat().st_size > 0 and f"wrote {workdir / 'profile'}" in printed
 
 
 def _events(folder):
@@ -92,12 +95,6 @@ def test_tensorboard_gets_the_metrics_the_pace_and_the_results(trained):
     assert {step for _, step in found} == {row["step"] for row in rows}
 
 
-def test_a_profile_of_some_steps_is_written(trained):
-    workdir, printed = trained
-    (trace,) = (workdir / "profile").glob("plugins/profile/*/*.xplane.pb")
-    assert trace.stat().st_size > 0 and f"wrote {workdir / 'profile'}" in printed
-
-
 def test_a_reproduction_finds_what_a_sweep_leaves(trained):
     workdir, _ = trained
     started = reproduction.Sweep("out", "configs/quickstart.py", "Quickstart", "", "")
@@ -108,15 +105,22 @@ def test_a_reproduction_finds_what_a_sweep_leaves(trained):
     assert "1 x cpu" in report and f"jax {jax.__version__}" in report
 
 
-def test_help_takes_a_fraction_of_a_second():
-    # Of processor time, user and system: by the clock it depends on what else runs.
-    program = (
-        "import os, subprocess, sys\n"
-        "command = [sys.executable, '-m', 'launch.run', '--help']\n"
-        "subprocess.run(command, stdout=subprocess.DEVNULL)\n"
-        "print(os.times().children_user + os.times().children_system)"
-    )
-    spent = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert float(spent) < 3.0
+def test_a_sweep_that_is_only_recorded_is_run_by_its_groups(launch, refused, tmp_path):
+    workdir = tmp_path / "out"
+    fields = ["--config.sweep.learner=('ntk_infinite',)", "--config.sweep.noise=(0.0, 1.0)"]
+    sweep = ["sweep", "--config=configs/quickstart.py:quick", *fields, f"--workdir={workdir}"]
+    sweep += ["--config.sweep.seed=(0,)", "--record_only"]
+    for ignored in ("--tensorboard", "--distributed", "--open"):
+        assert f"accepted: without {ignored}" in refused(*sweep, ignored)
+    assert "given without --distributed" in refused(*sweep, "--num_processes=2")
+    recorded = launch(*sweep)
+    assert recorded.stdout == f"{workdir}: 2 runs; groups that are missing: 0-1\n"
+    assert (workdir / "config.json").exists() and not (workdir / "runs").exists()
+    launch("groups", f"--workdir={workdir}", "--groups=0,1,00", bare=False)
+    assert "are missing" not in launch("report", f"--workdir={workdir}", bare=False).stdout
+    assert len(list(workdir.glob("runs/*/result.json"))) == 2
+
+
+def test_numbers_in_a_row_are_shown_by_their_ends():
+    assert sweep._ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+    assert sweep._ranges([]) == "none"

@@ -1,4 +1,4 @@
-"""The commands of `launch/tpu_vm.sh`: as printed, and as a machine at the other end reads them."""
+"""Commands of `launch/tpu_vm.sh` and of the SkyPilot task, as a remote machine reads them."""
 
 import os
 import shlex
@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 VM = ["--name=vm", "--zone=zone"]
@@ -57,12 +58,7 @@ def test_fetch_copies_from_the_host_that_writes():
     assert folder == ["mkdir", "-p", "mine"]
     source = ["--recurse", "vm:lsa_jax_project/runs/fig6", "mine"]
     assert copy == [*GCLOUD, "scp", *source, "--worker=0", "--zone=zone"]
-
-
-def test_the_log_lies_beside_the_folder_also_where_that_ends_in_a_slash():
-    for subcommand, *more in (["run", "--config=a.py"], ["fetch"]):
-        with_slash = printed(subcommand, *VM, "--workdir=runs/fig6//", *more)
-        assert with_slash == printed(subcommand, *VM, "--workdir=runs/fig6", *more)
+    assert printed("fetch", *VM, "--workdir=runs/fig6//", "--to=mine") == [log, folder, copy]
 
 
 def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_path):
@@ -104,32 +100,21 @@ def test_run_starts_the_sweep_with_the_same_words_and_does_not_wait_for_it(tmp_p
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["subcommand", "create, install, run, fetch, delete"]),
-        (["start", *VM], ["'start'"]),
-        (["delete", "--zone=zone"], ["--name is missing"]),
-        (["delete", "--name=vm"], ["--zone is missing"]),
-        (["create", *VM, "--version=v2"], ["--type is missing"]),
-        (["create", *VM, "--type=v2-8"], ["--version is missing"]),
-        (["run", *VM, "--config=a.py"], ["--workdir is missing"]),
-        (["run", *VM, "--workdir=x", "a.py"], ["does not take 'a.py'"]),
-        (["fetch", *VM, "--workdir=x", "--spot"], ["does not take '--spot'"]),
-        (["delete", *VM], ["gcloud is not on the PATH"]),
+        ([], "create, install, run, fetch, delete"),
+        (["start", *VM], "'start'"),
+        (["delete", "--zone=zone"], "--name is missing"),
+        (["create", *VM, "--version=v2"], "--type is missing"),
+        (["run", *VM, "--config=a.py"], "--workdir is missing"),
+        (["run", *VM, "--workdir=x", "a.py"], "does not take 'a.py'"),
+        (["delete", *VM], "gcloud is not on the PATH"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, arguments, words):
-    for name in ("bash", "dirname", "env"):  # all that the script needs to say so
+    for name in ("bash", "dirname", "env"):  # the programs of the message itself
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     result = tpu_vm(*arguments, PATH=str(tmp_path))
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("error: ")
-    for word in words:
-        assert word in result.stderr
-
-
-def test_help_shows_a_whole_life():
-    shown = tpu_vm("--help").stdout
-    for name in ("create", "install", "run", "fetch", "delete"):
-        assert f"launch/tpu_vm.sh {name} $vm" in shown
+    (line,) = result.stderr.splitlines()
+    assert result.returncode == 2 and line.startswith("error: ") and words in line
 
 
 def test_run_compiles_for_the_machine_first_and_starts_nothing_that_does_not_fit(tmp_path):
@@ -148,3 +133,26 @@ def test_run_compiles_for_the_machine_first_and_starts_nothing_that_does_not_fit
     refused = tpu_vm(*RUN, "--preflight=v5e:2x2", PATH=f"{tmp_path}:/usr/bin:/bin")
     assert refused.returncode == 2 and "nothing is started" in refused.stderr
     assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("dataset", ["", "mnist"])
+def test_the_skypilot_task_fetches_data_and_runs_the_sweep_in_the_bucket(dataset):
+    task = yaml.safe_load((ROOT / "launch" / "sky.yaml").read_text())
+
+    def commands(script):
+        """Returns the commands of a script, each as words: by a shell that only prints."""
+        printing = 'curl() { :; }; sh() { :; }; python() { printf "%q " python "$@"; echo; }\n'
+        script = script.replace("~/.local/bin/uv", ":").replace(".venv/bin/python", "python")
+        environment = {"PATH": "/usr/bin:/bin"} | task["envs"] | {"DATASET": dataset}
+        shell = ["bash", "-c", printing + script]
+        printed = subprocess.run(shell, env=environment, capture_output=True, text=True, check=True)
+        return [shlex.split(line) for line in printed.stdout.splitlines()]
+
+    data = ["--data_dir=data"] if dataset else []
+    fetched = [["python", "-m", "launch.data", f"--dataset={dataset}", *data]] if dataset else []
+    assert commands(task["setup"]) == fetched
+    folders = ["--config=configs/quickstart.py", "--workdir=/runs/quickstart"]
+    assert commands(task["run"]) == [["python", "-u", "-m", "launch.sweep", *folders, *data]]
+    assert "/runs" in task["file_mounts"] and task["resources"]["use_spot"]
+    assert (ROOT / task["envs"]["CONFIG"]).exists()
+    assert f"\n{task['envs']['EXTRA']} =\n" in (ROOT / "setup.cfg").read_text()

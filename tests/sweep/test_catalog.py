@@ -25,24 +25,19 @@ def variant(found, config):
     return next(v for entry in found for v in entry.variants if v.config == config)
 
 
-def test_every_configuration_is_listed_once_with_its_sizes(found):
+def test_every_configuration_is_listed_once_with_its_sizes_and_the_data_of_its_papers_page(found):
     files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.py"))
     assert sorted(str(entry.path) for entry in found) == files
-    for entry in found:
-        assert [v.name for v in entry.variants][:3] == ["full", "small", "quick"]
-        assert entry.item
-
-
-def test_data_are_those_that_the_page_of_the_paper_names(found):
     rows = {
         row[1]: row[2]
         for page in PAPER_PAGES
         for row in re.finditer(r"^\| `(configs/\S+)` \|.*\| (.*?) \|$", page.read_text(), re.M)
     }
     for entry in found:
+        assert [v.name for v in entry.variants][:3] == ["full", "small", "quick"] and entry.item
         if entry.paper != papers.BEYOND:
-            told = {name for name in re.findall(r"`([^`]+)`", rows[str(entry.path)])}
-            assert told == set(entry.variants[0].data), entry.path
+            named = set(re.findall(r"`([^`]+)`", rows[str(entry.path)]))
+            assert named == set(entry.variants[0].data), entry.path
 
 
 def test_no_field_that_names_a_data_set_is_overlooked():
@@ -55,7 +50,7 @@ def test_no_field_that_names_a_data_set_is_overlooked():
                 assert name in ("data.dataset", "data.injected"), (experiment, name)
 
 
-def test_the_pages_of_the_gallery_are_what_its_records_make(found, tmp_path):
+def test_the_pages_of_the_gallery_are_made_of_its_records(found, tmp_path):
     """If not: python -m launch.reproduce --gallery=docs/gallery."""
     made = {path.name: path.read_text() for path in gallery_pages.write(tmp_path, found)}
     assert made == {path.name: path.read_text() for path in (ROOT / "docs/gallery").glob("*.md")}
@@ -66,44 +61,34 @@ def test_costs_and_status_are_those_of_the_records(found):
     record = json.loads((ROOT / "docs/gallery/beyond/quickstart.json").read_text())["sweep"]
     took = max(record["wall_seconds"], record["run_seconds"])
     assert quickstart.seconds == took > 60
-    least = "at least " if record["partly_timed"] else ""
-    assert quickstart.cost == f"{least}{machine.duration(took)} on 2 cores"
+    for partly, least in ((True, "at least "), (False, "")):
+        sweep = quickstart.published.sweep._replace(partly_timed=partly)
+        one = quickstart._replace(published=quickstart.published._replace(sweep=sweep))
+        assert one.cost == f"{least}{machine.duration(took)} on 2 cores" and one.seconds == took
     assert quickstart.published.status == reproduction.counts(record["claims"])
     assert variant(found, "configs/quickstart.py:small").cost == "not published"
     assert variant(found, "configs/quickstart.py:quick").seconds is None
 
 
-def test_a_least_cost_is_told_as_such_and_gone_by(found):
-    quickstart = variant(found, "configs/quickstart.py")
-    for partly in (True, False):
-        sweep = quickstart.published.sweep._replace(partly_timed=partly)
-        one = quickstart._replace(published=quickstart.published._replace(sweep=sweep))
-        assert one.cost.startswith("at least ") == partly and one.seconds == quickstart.seconds
+def test_sizes_are_chosen_by_cost_data_and_words(found):
+    def sizes(**wish):
+        chosen = catalog.matching(found, **wish)
+        return {variant.config for entry in chosen for variant in entry.variants}
 
-
-def sizes(found, **wish):
-    chosen = catalog.matching(found, catalog.Wish(**wish))
-    return {variant.config for entry in chosen for variant in entry.variants}
-
-
-def test_what_takes_longer_or_an_unknown_time_is_left_out(found):
     took = variant(found, "configs/quickstart.py").seconds
-    assert "configs/quickstart.py" in sizes(found, under=took)
-    assert "configs/quickstart.py" not in sizes(found, under=took - 1)
-    assert "configs/quickstart.py:small" not in sizes(found, under=1e9)  # not published
-
-
-def test_what_needs_other_data_is_left_out(found):
-    none, mnist = sizes(found, data=frozenset()), sizes(found, data=frozenset({"mnist"}))
+    assert "configs/quickstart.py" in sizes(under=took)
+    assert "configs/quickstart.py" not in sizes(under=took - 1)
+    assert "configs/quickstart.py:small" not in sizes(under=1e9)  # not published
+    none, mnist = sizes(data=frozenset()), sizes(data=frozenset({"mnist"}))
     assert "configs/quickstart.py" in none and "configs/lsa/fig6_mnist.py" not in none
     assert "configs/lsa/fig6_mnist.py" in mnist and none < mnist
     assert not any("cifar" in config for config in mnist if "quick" not in config)
-
-
-def test_words_are_looked_for_at_their_beginnings(found):
-    shown = sizes(found, shows=("stack", "adaptive"))
+    shown = sizes(shows=("stack", "adaptive"))
     assert {config.partition(":")[0] for config in shown} == {"configs/growing/table_c2.py"}
-    assert not sizes(found, shows=("tack",))
+    assert not sizes(shows=("tack",))
+    assert catalog.check_data(["none"], found) == frozenset()
+    with pytest.raises(InputError, match="'mnst'.*mnist"):
+        catalog.check_data(["mnst"], found)
 
 
 def test_data_of_a_point_and_folders_of_ones_own_count():
@@ -112,12 +97,6 @@ def test_data_of_a_point_and_folders_of_ones_own_count():
     assert catalog.needed_data(config, [{}]) == ()
     swept = [{"data.dataset": "folder", "data.folder": "birds"}, {"data.dataset": "svhn"}]
     assert catalog.needed_data(config, swept) == ("birds/", "svhn")
-
-
-def test_unknown_data_are_refused(found):
-    assert catalog.check_data(["none"], found) == frozenset()
-    with pytest.raises(InputError, match="--data has 'mnst'; accepted: none, or of .*mnist"):
-        catalog.check_data(["mnst"], found)
 
 
 @pytest.mark.parametrize("spent", [0, 27, 59, 60, 380, 3599, 7500])
@@ -129,13 +108,10 @@ def test_a_time_is_read_as_it_is_written(spent):
     ("text", "expected"),
     [
         ("1h30min", 5400),
-        ("10min", 600),
         ("1.5 h", 5400),
         ("at least 3 min", None),
         ("10 minutes", None),
         ("", None),
-        ("the same run", None),
-        ("10 min or so", None),
     ],
 )
 def test_times_are_read_and_other_words_are_not(text, expected):
@@ -145,15 +121,12 @@ def test_times_are_read_and_other_words_are_not(text, expected):
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
-        ("configs/fig6_mnist.py", "configs/lsa/fig6_mnist.py"),
-        ("configs/lsa/fig6.py", "configs/lsa/fig6_mnist.py"),
-        ("configs/quikstart.py", "configs/quickstart.py"),
-        ("configs/lsa/lemma", "configs/lsa/lemmas.py"),
+        ("configs/fig6_mnist.py", ["configs/lsa/fig6_mnist.py"]),
+        ("configs/quikstart.py", ["configs/quickstart.py"]),
+        ("configs/lsa/lemma", ["configs/lsa/lemmas.py"]),
+        ("configs/zzz.py", []),
     ],
 )
 def test_the_nearest_configuration_is_suggested(given, meant, found):
-    assert config_files.nearest(Path(given), [e.path for e in found])[0] == Path(meant)
-
-
-def test_a_name_like_no_other_suggests_none(found):
-    assert config_files.nearest(Path("configs/zzz.py"), [entry.path for entry in found]) == []
+    near = config_files.nearest(Path(given), [e.path for e in found])
+    assert near[:1] == list(map(Path, meant))

@@ -27,7 +27,7 @@ POINTS = [
 
 @pytest.fixture
 def sweep(tmp_path, monkeypatch):
-    """Returns what runs what is missing of a sweep of two groups, and says what was warned of.
+    """Runs the missing points of a sweep of two groups, and returns the warnings.
 
     Its data are the name of their folder.
     """
@@ -64,21 +64,14 @@ def sweep(tmp_path, monkeypatch):
 def test_a_sweep_that_goes_on_with_other_data_says_so_in_one_line(sweep, begun, goes_on):
     call, workdir = sweep
     assert call(begun, "mine") == call(goes_on, "mine") == []
-    ((category, told),) = call(goes_on, "others")
+    ((category, words),) = call(goes_on, "others")
     assert category is MixedDataWarning and (workdir / "runs" / "b" / "result.json").exists()
-    assert told == (
-        f"--workdir {workdir} was begun with other data than are found now; its results may not "
-        "be those of either alone"
-    )
-
-
-def test_a_folder_of_an_earlier_version_goes_on_without_a_word(sweep):
-    call, workdir = sweep
-    call("sweep", "mine")
+    assert f"--workdir {workdir} was begun with other data" in words
+    # Records of earlier versions have no data.
     record = files.read_record(workdir)
     del record["data"]
     files.write_json(workdir / "config.json", record)
-    assert call("sweep", "others") == call("groups", "others") == []
+    assert call(goes_on, "others") == []
 
 
 def test_data_that_only_one_of_several_processes_has_otherwise_are_told(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float
 
-from lsa_jax import backend, parallel, training
+from lsa_jax import parallel, training
 from lsa_jax.data import images, tasks
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.data.tasks import TaskData
@@ -125,8 +125,8 @@ def mean_gradients(
 
     opt_state, chunk = optimizer.init(params), config.gradient_steps // 3
     sums: list[np.ndarray] = []
-    compiled, steps = parallel.compile_function(take), range(config.gradient_steps)
-    for step in backend.each(steps, [1] * len(steps)):
+    compiled = parallel.compile_function(take)
+    for step in range(config.gradient_steps):
         rows = _batch(config, len(data.targets), step)
         batch = data.inputs[rows], data.targets[rows]
         params, opt_state, filters = compiled(params, opt_state, *batch)
@@ -249,7 +249,7 @@ def run(
         found = Outcome(described | described_test | accuracy | metrics, [*rows, *pictures])
         return with_last_measures(found, history.measured)
 
-    return list(backend.for_each(outcome, range(len(group))).values())
+    return [outcome(replica) for replica in range(len(group))]
 
 
 EXPERIMENT = Experiment(load=load, run=run, report=make_report, varying=("seed",))

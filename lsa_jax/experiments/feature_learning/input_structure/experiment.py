@@ -18,7 +18,7 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from lsa_jax import backend, parallel, training
+from lsa_jax import parallel, training
 from lsa_jax.data.dataset import Dataset, best_constant_accuracy
 from lsa_jax.experiments.feature_learning.input_structure.report import make_report
 from lsa_jax.experiments.feature_learning.input_structure.tasks import (
@@ -131,8 +131,7 @@ def _teach(
         failure = history.failures.get(place)
         return given, _teacher_measures(given, data) | ({"failure": failure} if failure else {})
 
-    places = backend.for_each(taught, range(len(seeds)))
-    by_seed = dict(zip(seeds, places.values(), strict=True))
+    by_seed = {seed: taught(place) for place, seed in enumerate(seeds)}
     return (
         {seed: given for seed, (given, _) in by_seed.items()},
         {seed: measures for seed, (_, measures) in by_seed.items()},

@@ -17,7 +17,6 @@ import ml_collections
 import numpy as np
 from jaxtyping import Array
 
-from lsa_jax import backend
 from lsa_jax.experiments.feature_learning.learning import stages as feature_stages
 from lsa_jax.experiments.feature_learning.learning import training
 from lsa_jax.experiments.feature_learning.learning.exact import EXACT, fit
@@ -39,7 +38,7 @@ from lsa_jax.training.segments import Checkpoints, Evaluations, run_evaluations
 def _make_tasks(group: list[Point]) -> list[PatternTask]:
     """Draws the tasks of a group's points, once for each seed."""
     by_seed = {point.config.seed: point.config for point in group}
-    tasks = backend.for_each(lambda seed: make_task(by_seed[seed]), by_seed)
+    tasks = {seed: make_task(config) for seed, config in by_seed.items()}
     return [tasks[point.config.seed] for point in group]
 
 

@@ -1,0 +1,212 @@
+"""Costs of a program: operations and bytes counted on its jaxpr, and the roofline's least time.
+
+The count is the same for every machine. XLA's own is missing for GPUs, takes a loop's body once,
+and leaves out the cost of full precision. Here a loop counts as often as it runs, and a choice as
+its dearest branch.
+"""
+
+import collections
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.extend.core
+from jax import lax
+
+# Operations outside products that no fusion keeps out of memory: sums over axes, gathers, sorts.
+_READING = ("reduce_", "gather", "scatter", "sort", "cumsum", "dynamic_update_slice")
+# Operations that compute nothing: a fusion reads its operands elsewhere instead.
+_PLACING = {
+    *("broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice"),
+    *("dynamic_update_slice", "expand_dims", "gather", "iota", "pad", "reshape", "rev", "slice"),
+    *("split", "squeeze", "transpose"),
+}
+
+
+class Chip(NamedTuple):
+    """One kind of device, by its maker's data sheet: dense rates of one JAX device.
+
+    Attributes:
+        platform: "cpu", "gpu" or "tpu".
+        kind: its name in JAX.
+        memory: bytes; None on a CPU, which has the host's.
+        bandwidth: bytes a second of that memory; None where it is not known.
+        flops: operations a second of products, by precision: "bfloat16" (of bfloat16 numbers),
+            "default" (of float32 numbers in JAX's default precision: TF32 or bfloat16) and
+            "highest" (of float32 numbers in full); and "vector" outside products, one a lane and
+            cycle. Empty where none are known.
+    """
+
+    platform: str
+    kind: str
+    memory: float | None
+    bandwidth: float | None
+    flops: dict[str, float]
+
+
+_FOUR_SMALL_UNITS = ("TPU v4", "TPU v5 lite", "TPU v5")
+
+
+def _tpu(kind: str, memory: float, bandwidth: float, bfloat16: float) -> Chip:
+    # Full precision takes six passes of the matrix unit.
+    flops = {"bfloat16": bfloat16, "default": bfloat16, "highest": bfloat16 / 6}
+    if kind in _FOUR_SMALL_UNITS:  # each of 128 x 128 products, next to 4 x 8 x 128 lanes
+        flops["vector"] = bfloat16 * (4 * 8 * 128) / (4 * 2 * 128**2)
+    return Chip("tpu", kind, memory, bandwidth, flops)
+
+
+def _gpu(kind: str, memory: float, bandwidth: float, bfloat16: float, float32: float) -> Chip:
+    # A float32 product counts twice, as it multiplies and adds in a cycle.
+    flops = {"bfloat16": bfloat16, "default": bfloat16 / 2, "highest": float32}
+    flops["vector"] = float32 / 2
+    return Chip("gpu", kind, memory, bandwidth, flops)
+
+
+CHIPS: dict[str, Chip] = {
+    "cpu": Chip("cpu", "cpu", None, None, {}),
+    "a100": _gpu("NVIDIA A100-SXM4-80GB", 85.1e9, 2039e9, 312e12, 19.5e12),
+    "h100": _gpu("NVIDIA H100 80GB HBM3", 84.9e9, 3352e9, 989e12, 66.9e12),
+    "v4": _tpu("TPU v4", 34.4e9, 1228e9, 275e12),
+    "v5e": _tpu("TPU v5 lite", 16.9e9, 819e9, 197e12),
+    "v5p": _tpu("TPU v5", 102e9, 2765e9, 459e12),
+    "v6e": _tpu("TPU v6 lite", 33.5e9, 1640e9, 918e12),
+}
+
+
+class Count(NamedTuple):
+    """Operations and bytes of a program.
+
+    Attributes:
+        products: operations of products of matrices and convolutions, by precision ("bfloat16",
+            "default", "highest").
+        others: operations of everything else, one a number that is computed.
+        bytes: read and written by products, sums, gathers and sorts, and at the program's ends.
+        has_open_loop: whether the number of a loop's turns depends on data; it is counted once.
+    """
+
+    products: dict[str, float]
+    others: float
+    bytes: float
+    has_open_loop: bool
+
+    @property
+    def flops(self) -> float:
+        """All operations."""
+        return sum(self.products.values()) + self.others
+
+    def scaled(self, times: float) -> "Count":
+        """Returns the count of so many times as much work."""
+        products = {name: times * total for name, total in self.products.items()}
+        return Count(products, times * self.others, times * self.bytes, has_open_loop=False)
+
+
+def count(function: Callable, *forms: Any) -> Count:
+    """Counts a function's operations and bytes.
+
+    Args:
+        function: of arrays.
+        forms: its arguments, or their shapes.
+    """
+    return count_traced(jax.make_jaxpr(function)(*forms))
+
+
+def count_traced(traced: jax.extend.core.ClosedJaxpr, parts: int = 1) -> Count:
+    """Counts the operations and bytes of a function that JAX has traced.
+
+    Args:
+        traced: mapped over an axis of parts, where there are several.
+        parts: how many there are; the count is that of one.
+    """
+    sums: collections.Counter = collections.Counter()
+    _add(traced.jaxpr, 1.0, sums)
+    sums["bytes"] += sum(_size(v) for v in (*traced.jaxpr.invars, *traced.jaxpr.outvars))
+    products = {
+        name.removeprefix("product "): total / parts
+        for name, total in sums.items()
+        if name.startswith("product ")
+    }
+    return Count(products, sums["others"] / parts, sums["bytes"] / parts, bool(sums["open"]))
+
+
+def roofline(count: Count, chip: Chip) -> tuple[float | None, str]:
+    """Returns the least seconds of a call, and its bound: "operations" or "bytes"."""
+    if not chip.flops or chip.bandwidth is None:
+        return None, ""
+    by_operations = sum(total / chip.flops[kind] for kind, total in count.products.items())
+    if "vector" in chip.flops:
+        by_operations = max(by_operations, count.others / chip.flops["vector"])
+    by_bytes = count.bytes / chip.bandwidth
+    return max(by_operations, by_bytes), "operations" if by_operations > by_bytes else "bytes"
+
+
+def _add(jaxpr: Any, times: float, sums: collections.Counter) -> None:
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        inner = list(_inner(equation))
+        if name == "cond":
+            sums.update(max((_total(branch, times) for branch in inner), key=_weight))
+        elif inner:
+            length = equation.params["length"] if name == "scan" else 1
+            sums["open"] += name == "while"
+            for part in inner:
+                _add(part, times * length, sums)
+        else:
+            _add_equation(equation, times, sums)
+
+
+def _total(jaxpr: Any, times: float) -> collections.Counter:
+    sums: collections.Counter = collections.Counter()
+    _add(jaxpr, times, sums)
+    return sums
+
+
+def _weight(sums: collections.Counter) -> float:
+    return sum(total for name, total in sums.items() if name not in ("bytes", "open"))
+
+
+def _inner(equation: Any) -> Iterator[Any]:
+    """Yields the programs that an equation holds."""
+    for value in equation.params.values():
+        for part in value if isinstance(value, tuple | list) else (value,):
+            inner = getattr(part, "jaxpr", part)
+            if hasattr(inner, "eqns"):
+                yield inner
+
+
+def _add_equation(equation: Any, times: float, sums: collections.Counter) -> None:
+    name, (out, *_) = equation.primitive.name, (*equation.outvars, None)
+    size = 0 if out is None else math.prod(getattr(out.aval, "shape", ()))
+    touched = sum(map(_size, (*equation.invars, *equation.outvars)))
+    if name in ("dot_general", "conv_general_dilated"):
+        sums[f"product {_precision(equation)}"] += times * 2 * size * _summed(equation)
+        sums["bytes"] += times * touched
+        return
+    if name not in _PLACING:
+        sums["others"] += times * size
+    if name.startswith(_READING):
+        sums["bytes"] += times * touched
+
+
+def _summed(equation: Any) -> float:
+    """Returns how many products are added up for one number of the result."""
+    left, right = (v.aval.shape for v in equation.invars[:2])
+    if equation.primitive.name == "dot_general":
+        (contracted, _), _ = equation.params["dimension_numbers"]
+        return math.prod(left[axis] for axis in contracted)
+    out_axis = equation.params["dimension_numbers"].rhs_spec[0]
+    return math.prod(right) / right[out_axis]
+
+
+def _precision(equation: Any) -> str:
+    if any(v.aval.dtype.itemsize == 2 for v in equation.invars[:2]):
+        return "bfloat16"
+    given = equation.params.get("precision")
+    both = given if isinstance(given, tuple) else (given,)
+    return "highest" if lax.Precision.HIGHEST in both else "default"
+
+
+def _size(variable: Any) -> int:
+    aval = variable.aval
+    itemsize = getattr(getattr(aval, "dtype", None), "itemsize", 0)
+    return math.prod(getattr(aval, "shape", ())) * itemsize
