@@ -75,6 +75,7 @@ class Evaluation(NamedTuple):
             number. With batch normalisation, results depend on it.
         measuring: how lazy or rich the run is, measured from the start on.
         start: measure before the first epoch too.
+        stop: `(row of a report, values [replicas]) -> bool`; True ends training there.
     """
 
     test: Dataset | Source | None = None
@@ -83,6 +84,7 @@ class Evaluation(NamedTuple):
     batch_size: int = 512
     measuring: Measuring = NOTHING
     start: bool = False
+    stop: Callable[[dict[str, np.ndarray]], bool] | None = None
 
 
 BY_EPOCH = Evaluation()
@@ -187,6 +189,12 @@ class _Table:
     def add(self, epoch: int, row: dict[str, np.ndarray]) -> None:
         self.values[self.epochs.index(epoch)] = [row[column] for column in self.columns]
 
+    def row(self, epoch: int) -> dict[str, np.ndarray]:
+        """Returns the report of an epoch, by column; nothing where there is none."""
+        if epoch not in self.epochs:
+            return {}
+        return dict(zip(self.columns, self.values[self.epochs.index(epoch)], strict=True))
+
     def rows(self, run: _Run, done: int) -> list[dict[str, Any]]:
         found = dict(zip(self.epochs, self.values, strict=True))
         marks = run.course.marks if run.course is not None else []
@@ -258,6 +266,12 @@ def _go_through(
             table.add(done + 1, {"batch_loss": batch_loss, **run.evaluate(state)})
         return state
 
+    def going(state: ReplicaState, done: int) -> bool:
+        report = table.row(done) if done and evaluation.stop else {}
+        if report and evaluation.stop(report):
+            return False
+        return bool((run.steps(state) == done * run.steps_per_epoch).any())
+
     tables = table.values if run.course is None else (table.values, run.course.values)
     state, done = run_segments(
         run.start,
@@ -266,11 +280,13 @@ def _go_through(
         advance,
         kept=kept,
         layout=run.layout,
-        going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
+        going=going,
         identity=identity,
         progress=lambda done: progress and progress(done / epochs),
     )
-    failures = _find_failures(run.steps(state), done * run.steps_per_epoch, table.values[-1])
+    reported = [place for place, epoch in enumerate(table.epochs) if epoch <= done]
+    last = table.values[max(reported, default=-1)]
+    failures = _find_failures(run.steps(state), done * run.steps_per_epoch, last)
     if run.keeps_outcomes and run.outcomes is None:  # all epochs were done by an earlier process
         run.evaluate(state)
     state = run.layout.gather(state)
