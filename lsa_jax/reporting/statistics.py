@@ -86,6 +86,33 @@ def accuracy(
     return statistic
 
 
+def score(**settings: object) -> Statistic:
+    """Returns the statistic of accuracies in percent, or of R^2 in percent for real targets.
+
+    Results have the column `test_accuracy` or `test_r2`. Kept outcomes of regression are errors in
+    units of the targets' standard deviation, so that R^2 is the mean of 1 - error^2.
+    """
+
+    def statistic(runs: Runs) -> Sample:
+        own = runs.where(**settings)
+        if "test_r2" not in own.finished or own.finished["test_r2"].isna().all():
+            return accuracy(**settings)(runs)
+        sample = Sample(
+            100 * own.by_seed("test_r2"),
+            shared=not own.fresh,
+            unit=100.0,
+            lost=own.lost("test_r2"),
+            equal=own.equal_seeds(),
+            bounds=(-np.inf, 100.0),
+        )
+        found = _with_outcomes(sample._replace(unit=1.0), own)._replace(unit=100.0)
+        if found.examples is None:
+            return sample
+        return found._replace(examples=100 * (1 - found.examples**2))
+
+    return statistic
+
+
 def slope(column: str, against: str, **settings: object) -> Statistic:
     """Returns the statistic of slopes by seed: log of a column against log of a swept setting.
 

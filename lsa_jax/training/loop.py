@@ -75,6 +75,7 @@ class Evaluation(NamedTuple):
             number. With batch normalisation, results depend on it.
         measuring: measures of lazy and rich, from the start on.
         start: evaluate before the first epoch too.
+        stop: `(row of a report, values [replicas]) -> bool`; True ends training there.
     """
 
     test: Dataset | Source | None = None
@@ -83,6 +84,7 @@ class Evaluation(NamedTuple):
     batch_size: int = 512
     measuring: Measuring = NOTHING
     start: bool = False
+    stop: Callable[[dict[str, np.ndarray]], bool] | None = None
 
 
 BY_EPOCH = Evaluation()
@@ -122,7 +124,7 @@ class _Run:
         self.keeps_outcomes = "test" in sources and "accuracy" in recipe.metrics
         self.outcomes: np.ndarray | None = None
         measured = [f"{s}_{m}" for s in sources for m in ("loss", *recipe.metrics)]
-        self._columns = ["batch_loss", *measured]
+        self._columns, self._stop = ["batch_loss", *measured], evaluation.stop
         due = range(0 if evaluation.start else 1, epochs + 1)
         self._reports = [e for e in due if e % evaluation.every == 0 or e == epochs]
         self.table = np.full((len(self._reports), len(self._columns), layout.num_replicas), np.nan)
@@ -180,16 +182,25 @@ class _Run:
             return found
         return np.full_like(found, len(self.seconds) * self.steps_per_epoch)
 
+    def going(self, state: ReplicaState, done: int) -> bool:
+        """Whether a replica still learns and the reports do not end the training."""
+        if done and done in self._reports and self._stop is not None:
+            values = self.table[self._reports.index(done)]
+            if self._stop(dict(zip(self._columns, values, strict=True))):
+                return False
+        return bool((self.steps(state) == done * self.steps_per_epoch).any())
+
     def failures(self, state: ReplicaState, done: int) -> dict[int, str]:
         """Returns why replicas stopped at a loss, or ended with measures, that was not finite."""
         found = {}
+        last = self.table[max(sum(epoch <= done for epoch in self._reports), 1) - 1]
         for replica, step in enumerate(self.steps(state)):
             if step < done * self.steps_per_epoch:
                 found[replica] = (
                     f"the loss was not finite at step {step}; lower the learning rate or check "
                     "the data"
                 )
-            elif not np.isfinite(self.table[-1][:, replica]).all():
+            elif not np.isfinite(last[:, replica]).all():
                 found[replica] = f"the outputs were not finite after step {step}, the last"
         return found
 
@@ -339,7 +350,7 @@ def train(
         run.advance,
         kept=checkpoints,
         layout=run.layout,
-        going=lambda state, done: bool((run.steps(state) == done * run.steps_per_epoch).any()),
+        going=run.going,
         identity=lambda: _identity(*given),
         progress=lambda done: progress and progress(done / epochs),
         course=run.course,

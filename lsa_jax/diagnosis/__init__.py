@@ -1,0 +1,328 @@
+"""Lazy or rich, of any network and data: one call, three graded answers and a word.
+
+found = lsa_jax.diagnose(module, X, y)
+print(found)
+found.table; found.figure(); found.claims; found.to_html("answer.html")
+"""
+
+import base64
+import html
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import optax
+import pandas as pd
+from jaxtyping import Array, Key
+
+from lsa_jax import arrays, training
+from lsa_jax.checks import integer, number, optional, require
+from lsa_jax.diagnosis import runs as running
+from lsa_jax.diagnosis import sizes as sizing
+from lsa_jax.diagnosis import tasks
+from lsa_jax.diagnosis.networks import as_model
+from lsa_jax.diagnosis.runs import Pair
+from lsa_jax.diagnosis.sizes import Sizes
+from lsa_jax.diagnosis.tasks import Task
+from lsa_jax.errors import InputError
+from lsa_jax.reporting import files, grades
+from lsa_jax.reporting.claims import chance_warning
+from lsa_jax.reporting.conditions import FITTED
+from lsa_jax.reporting.grades import Answer
+from lsa_jax.reporting.machine import duration
+from lsa_jax.reporting.progress import Progress
+from lsa_jax.reporting.write import claims_table, mean_and_spread
+
+__all__ = ["Diagnosis", "Sizes", "diagnose"]
+
+_WARMUP = 0.1  # of all steps
+_LABELS = {
+    "network": "network",
+    "ntk_trained": "NTK after training",
+    "ntk_finite": "NTK at the start",
+    "ntk_infinite": "infinite NTK",
+}
+
+
+class Diagnosis(NamedTuple):
+    """Lazy or rich, of one network and one task.
+
+    Attributes:
+        rows: one a learner and seed: `test_accuracy` or `test_r2`; of the network also
+            `linearization_error` (c), `train_score` and measures of its kernel's change.
+        answer: three grades and the word.
+        task: the task, in words.
+        sizes: chosen or given; `diagnose` with them repeats the run.
+    """
+
+    rows: pd.DataFrame
+    answer: Answer
+    task: str
+    sizes: Sizes
+
+    def __str__(self) -> str:
+        return str(self.answer)
+
+    @property
+    def word(self) -> str:
+        """The answer in a word, such as "lazy" or "rich"."""
+        return self.answer.word
+
+    @property
+    def claims(self) -> pd.DataFrame:
+        """The three questions with numbers and 95 % intervals."""
+        return claims_table(row._asdict() for row in self.answer.claims)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Test score in percent by learner, mean ± standard deviation over seeds."""
+        name = "test_accuracy" if "test_accuracy" in self.rows else "test_r2"
+        label = "test accuracy (%)" if name == "test_accuracy" else "test R^2 (%)"
+        by_learner = (100 * self.rows[name]).groupby(self.rows["learner"], sort=False)
+        cells = by_learner.apply(mean_and_spread, ".2f").rename(label).reset_index()
+        return cells.assign(learner=cells["learner"].map(_LABELS))
+
+    def figure(self) -> Any:
+        """Returns a figure: c on its scale, and the two differences with their intervals."""
+        import matplotlib.pyplot as plt
+
+        graded = self.answer.grades
+        figure, axes = plt.subplots(
+            1, 2, figsize=(8, 2.6), layout="constrained", width_ratios=(1, 1.4)
+        )
+        for axis, own in zip(axes, (graded[:-2], graded[-2:]), strict=True):
+            for place, one in enumerate(own):
+                reach = [[max(one.number - one.low, 0)], [max(one.high - one.number, 0)]]
+                axis.errorbar(one.number, place, xerr=np.nan_to_num(reach), fmt="o", capsize=4)
+            axis.set_yticks(range(len(own)), [one.question for one in own])
+            axis.set_ylim(len(own) - 0.5, -0.5)
+        axes[0].set(xlim=(0, max(1.0, *(g.high for g in graded[:-2]), 1.0)), xlabel="c")
+        for cut, color in ((grades.FOLLOWS, "C0"), (grades.LEAVES, "C3")):
+            axes[0].axvline(cut, color=color, lw=1, ls="--")
+        axes[1].axvspan(-self.answer.margin, self.answer.margin, color="0.9")
+        axes[1].axvline(0, color="0.5", lw=1)
+        axes[1].set(xlabel="difference, points")
+        figure.suptitle(self.word)
+        return figure
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes a page with the answer, the figure and all tables."""
+        import matplotlib.pyplot as plt
+
+        figure, picture = self.figure(), io.BytesIO()
+        figure.savefig(picture, format="png", dpi=140)
+        plt.close(figure)
+        encoded = base64.b64encode(picture.getvalue()).decode()
+        parts = [self.table, self.claims, self.rows.drop(columns="id")]
+        shown = "".join(part.to_html(index=False, border=0) for part in parts)
+        page = (
+            "<!doctype html><meta charset='utf-8'>"
+            "<meta name='viewport' content='width=device-width'>"
+            f"<title>{html.escape(self.word)}</title><style>body{{font:16px/1.5 sans-serif;"
+            "margin:2em auto;max-width:60em;padding:0 1em}table{border-collapse:collapse;"
+            "display:block;overflow-x:auto}td,th{padding:.2em .7em;text-align:left}"
+            "img{max-width:100%}pre{white-space:pre-wrap}</style>"
+            f"<h1>{html.escape(self.word)}</h1><pre>{html.escape(str(self))}</pre>"
+            f"<img alt='grades with their intervals' src='data:image/png;base64,{encoded}'>{shown}"
+            f"<p>{html.escape(self.task)}. {html.escape(str(self.sizes))}</p>"
+        )
+        files.write_text(Path(path), page)
+
+
+def diagnose(
+    model: Any,
+    X: Any,  # noqa: N803
+    y: Any,
+    *,
+    params: Any = (),
+    kernel: Callable[..., Array] | None = None,
+    key: Key[Array, ""] | None = None,
+    minutes: float = 3.0,
+    seeds: int | None = None,
+    folds: int | None = None,
+    examples: int | None = None,
+    epochs: int | None = None,
+    measured_examples: int | None = None,
+    batch_size: int = 50,
+    optimizer: optax.GradientTransformation | None = None,
+    progress: bool = True,
+) -> Diagnosis:
+    """Answers whether a network learns features of some data, or only fits a kernel.
+
+    It trains the network, and fits exact ridge regressions with its finite NTK at the start and
+    after training, and with its infinite-width kernel where there is one; their ridges are chosen
+    by leave-one-out errors. All are compared on the same test examples, see `reporting.grades`.
+
+        found = lsa_jax.diagnose(module, X, y)
+        found = lsa_jax.diagnose(module, (X, y), (X_test, y_test))
+
+    Args:
+        model: a network of flax, equinox, Haiku or this package, see `networks.ACCEPTED`.
+        X: inputs [n, ...]; or the pair of inputs and targets to train on.
+        y: targets: classes, see `tasks.ACCEPTED`, or real numbers; or the test set's pair. Without
+            a test set, examples are tested in 3 folds up to 2,000, and on a quarter above.
+        params: (start, trained), or a list of such pairs, of networks that are there already:
+            nothing is trained, and each pair is a seed. Takes a test set.
+        kernel: `(x1, x2=None) -> [n1, n2]` at infinite width; None is the model's own.
+        key: draws splits, parameters and the order of examples; None is `jax.random.key(0)`.
+        minutes: budget, from which the sizes that are not given are chosen.
+        seeds: networks a split.
+        folds: splits.
+        examples: examples that are used.
+        epochs: passes over the training examples at most. Training ends earlier, once 99 % of them
+            are right (R^2 of 0.99).
+        measured_examples: training examples that the kernel's change is measured on.
+        batch_size: examples a step.
+        optimizer: None is Adam with a peak rate of 1e-3 and a cosine's half.
+        progress: whether to print the task, the sizes, the expected time and a progress bar.
+
+    Raises:
+        InputError: an argument is not accepted.
+        NumericalError: a kernel or its solution is not finite.
+    """
+    given = {
+        "seeds": seeds,
+        "folds": folds,
+        "examples": examples,
+        "epochs": epochs,
+        "measured_examples": measured_examples,
+    }
+    for name, value in given.items():
+        least = 2 if name in ("examples", "measured_examples") else 1
+        require(name, value, optional(integer(least)))
+    require("batch_size", batch_size, integer(1))
+    require("minutes", minutes, number(0, above=True))
+    key = jax.random.key(0) if key is None else arrays.random_key("key", key)
+    model, task = as_model(model), _task(X, y)
+    known = _pairs(params)
+    if known and task.test is None:
+        raise InputError(
+            "params are given and no test set; accepted with params: diagnose(model, (X, y), "
+            "(X_test, y_test)), as the networks may have been trained on any of X"
+        )
+    if kernel is None and model.kernel:
+        kernel = model.ntk
+    sizes, expected = _sizes(model, task, known, minutes, batch_size, given)
+    if progress:
+        about = f", about {duration(sum(expected))}" if sum(expected) > 1 else ""
+        print(f"{task.words}; {sizes}{about}", flush=True)
+    key_examples, key_splits, key_seeds = jax.random.split(key, 3)
+    task = tasks.subset(key_examples, task, sizes.examples)
+    parts = list(tasks.splits(key_splits, task, sizes.folds))
+    with Progress(100, unit="part", shown=progress) as bar:
+        trained = 100 * expected[0] / sum(expected)
+        if known:
+            pairs, done = [known], None
+        else:
+            keys = jax.random.split(key_seeds, sizes.seeds)
+            pairs, done = running.train(
+                keys,
+                model,
+                task,
+                parts,
+                epochs=sizes.epochs,
+                batch_size=batch_size,
+                optimizer=optimizer or _adam(sizes.epochs, len(parts[0].rows), batch_size),
+                fit=FITTED,
+                progress=lambda share: bar.advance_to(trained * share, "training"),
+            )
+        found = running.compare(
+            model,
+            kernel,
+            task,
+            parts,
+            pairs,
+            sizes.measured_examples,
+            lambda share: bar.advance_to(trained + (100 - trained) * share, "kernels"),
+        )
+    answer = _answer(task, found, done, sizes)
+    return Diagnosis(found.finished, answer, task.words, sizes)
+
+
+def _task(X: Any, y: Any) -> Task:  # noqa: N803
+    pair = [isinstance(part, tuple) and len(part) == 2 for part in (X, y)]
+    if all(pair):
+        return tasks.make_task(*X, test=tuple(y))
+    if any(pair):
+        raise InputError(
+            "one of X and y is a pair and the other is not; accepted: diagnose(model, X, y) or "
+            "diagnose(model, (X, y), (X_test, y_test))"
+        )
+    return tasks.make_task(X, y)
+
+
+def _pairs(params: Any) -> list[Pair]:
+    """Returns pairs of parameters; one pair may stand by itself."""
+    if params is None or (isinstance(params, Sequence) and not len(params)):
+        return []
+    if isinstance(params, tuple) and len(params) == 2 and not _is_pair(params[0]):
+        params = [params]
+    if not isinstance(params, Sequence) or not all(map(_is_pair, params)):
+        raise InputError("params is not accepted; accepted: (start, trained), or a list of these")
+    return [Pair(*pair) for pair in params]
+
+
+def _is_pair(value: Any) -> bool:
+    if not (isinstance(value, tuple | list) and len(value) == 2):
+        return False
+    first, second = map(jax.tree.structure, value)
+    return first == second
+
+
+def _sizes(
+    model: Any,
+    task: Task,
+    known: list[Pair],
+    minutes: float,
+    batch_size: int,
+    given: dict[str, Any],
+) -> tuple[Sizes, tuple[float, float]]:
+    """Returns the sizes, and the seconds or the shares of training and of kernels."""
+    if known:
+        given = given | {"seeds": len(known), "epochs": 0}
+    if task.test is not None:
+        given = given | {"folds": 1}
+    names = ("seeds", "folds", "examples", "epochs")
+    if known and given["examples"] is None:
+        given["examples"] = len(task.train.targets)
+    if all(given[name] is not None for name in names):
+        few = min(128, given["examples"] // 2)
+        sizes = Sizes(*(given[name] for name in names), given["measured_examples"] or few)
+        return sizes, (0.0 if known else 0.5, 0.5)
+    loss = training.softmax_cross_entropy if task.kind == "classes" else training.squared_error
+    pace = sizing.measure_pace(model, task, loss, batch_size)
+    sizes = sizing.choose(task, pace, minutes, batch_size, given)
+    of_training, of_kernels = sizing.expected_seconds(sizes, task, pace, batch_size)
+    return sizes, (0.0 if known else of_training, of_kernels)
+
+
+def _adam(epochs: int, num_train: int, batch_size: int) -> optax.GradientTransformation:
+    steps = epochs * -(-num_train // batch_size)
+    warmup = max(1, round(_WARMUP * steps))
+    return optax.adam(optax.warmup_cosine_decay_schedule(0.0, 1e-3, warmup, max(steps, warmup + 1)))
+
+
+def _answer(task: Task, found: Any, epochs: int | None, sizes: Sizes) -> Answer:
+    """Grades the runs, with notes on a network that learned nothing or did not fit."""
+    networks = found.where(learner="network").finished
+    fitted = float(networks["train_score"].min())
+    kind = "accuracy" if task.kind == "classes" else "R^2"
+    unfitted = ""
+    if fitted < FITTED:
+        end = "" if epochs is None else f" after {epochs} epochs"
+        unfitted = f"training {kind} of {fitted:.3f}{end}, {FITTED:g} needed to be called lazy"
+    if task.kind == "classes":
+        mean, count = float(networks["test_accuracy"].mean()), int(networks["num_test"].iloc[0])
+        learned = chance_warning(mean, task.train.targets.shape[1], count, task.chance)
+    else:
+        mean = float(networks["test_r2"].mean())
+        learned = "" if mean > 0 else f"R^2 of {mean:.3f}, where the mean target has 0"
+    return grades.grade(
+        found,
+        learned=learned and f"the network learned nothing: {learned}",
+        unfitted=unfitted,
+        more_examples=task.test is None and sizes.folds == 1,
+    )

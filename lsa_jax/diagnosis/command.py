@@ -1,0 +1,155 @@
+"""The command `lsa-jax diagnose my_model.py:make --data=FOLDER_OR_NPZ`, from any folder.
+
+Nothing here imports jax before the arguments are checked.
+"""
+
+import importlib.util
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from absl import flags, logging
+
+from lsa_jax.errors import InputError, NumericalError
+
+_USAGE = "lsa-jax diagnose FILE.py:NAME --data=FOLDER_OR_NPZ [--minutes=3] [--html=FILE]"
+
+_FLAGS = flags.FlagValues()
+_DATA = flags.DEFINE_string(
+    "data",
+    None,
+    "A folder of classes of images, or an .npz file with arrays X, y and perhaps X_test, y_test.",
+    flag_values=_FLAGS,
+)
+_SIZE = flags.DEFINE_integer(
+    "size", 32, "Side in pixels to which images of a folder are made.", flag_values=_FLAGS
+)
+_MINUTES = flags.DEFINE_float(
+    "minutes", 3.0, "Budget, from which the sizes are chosen.", flag_values=_FLAGS
+)
+_HTML = flags.DEFINE_string("html", None, "A page to be written.", flag_values=_FLAGS)
+_KEY = flags.DEFINE_integer("key", 0, "Seed of everything that is drawn.", flag_values=_FLAGS)
+_SIZES = {
+    name: flags.DEFINE_integer(name, None, f"{words}; chosen if left out.", flag_values=_FLAGS)
+    for name, words in {
+        "seeds": "Networks a split",
+        "folds": "Parts of the data, each tested once",
+        "examples": "Examples that are used",
+        "epochs": "Passes over the training examples at most",
+    }.items()
+}
+
+
+def load_network(named: str) -> Any:
+    """Returns what a file of Python defines under a name.
+
+    Args:
+        named: "path/to/file.py:name".
+
+    Raises:
+        InputError: there is no such file or name, or the file fails.
+    """
+    path, _, name = named.rpartition(":")
+    accepted = "accepted: FILE.py:NAME, such as my_model.py:make"
+    if not path.endswith(".py") or not name:
+        raise InputError(f"model is {named!r}; {accepted}")
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise InputError(f"model is {named!r} and there is no file {file}; {accepted}")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent.resolve()))  # what the file imports lies beside it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        text = " ".join(str(error).split())
+        reason = f"{type(error).__name__}: {text}"
+        raise InputError(f"model is {named!r}, which fails: {reason}") from error
+    finally:
+        sys.path.pop(0)
+    if not hasattr(module, name):
+        there = [key for key in vars(module) if not key.startswith("_")]
+        raise InputError(f"model is {named!r}; accepted names of {file}: {', '.join(there)}")
+    return getattr(module, name)
+
+
+def load_data(named: str, size: int) -> tuple[Any, ...]:
+    """Returns the two data arguments of `diagnose`.
+
+    Args:
+        named: a folder of classes of images, with or without a test set, or an .npz file with
+            arrays X and y, and perhaps X_test and y_test.
+        size: side in pixels of the images of a folder.
+
+    Raises:
+        InputError: neither, or what is in it is not accepted.
+    """
+    path = Path(named).expanduser()
+    if path.is_dir():
+        from lsa_jax.data import images
+
+        found = images.load_folder(path.resolve().name, path.resolve().parent, size=size)
+        return tuple(found.train), tuple(found.test)
+    if path.suffix != ".npz" or not path.is_file():
+        raise InputError(f"--data is {named!r}; accepted: a folder of images, or an .npz file")
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"--data is {named!r}, which cannot be read: {error}") from None
+    for names in (("X", "y", "X_test", "y_test"), ("X", "y")):
+        if set(names) <= set(found):
+            given = [found[name] for name in names]
+            return ((given[0], given[1]), (given[2], given[3])) if len(given) == 4 else tuple(given)
+    raise InputError(
+        f"--data is {named!r} with arrays {', '.join(sorted(found)) or 'none'}; accepted: X and y, "
+        "and perhaps X_test and y_test"
+    )
+
+
+def _main(argv: list[str]) -> None:
+    if len(argv) != 3 or argv[1] != "diagnose":
+        raise InputError(f"the command is {' '.join(argv[1:])!r}; accepted: {_USAGE}")
+    if _DATA.value is None:
+        raise InputError(f"--data is missing; accepted: {_USAGE}")
+    network, data = load_network(argv[2]), load_data(_DATA.value, _SIZE.value)
+    import jax
+
+    from lsa_jax.diagnosis import diagnose
+
+    sizes = {name: flag.value for name, flag in _SIZES.items()}
+    key = jax.random.key(_KEY.value)
+    found = diagnose(network, *data, key=key, minutes=_MINUTES.value, **sizes)
+    print(found, found.table.to_string(index=False), sep="\n\n")
+    if _HTML.value is not None:
+        found.to_html(Path(_HTML.value).expanduser())
+
+
+def _parse(argv: list[str]) -> list[str]:
+    """Parses the flags; wrong ones cost a line and exit status 2."""
+    if "--help" in argv or "-h" in argv:
+        print(f"{_USAGE}\n{_FLAGS.main_module_help() or _FLAGS.get_help()}")
+        sys.exit(0)
+    try:
+        return _FLAGS(argv)
+    except flags.Error as error:
+        raise InputError(f"{error}; accepted: {_USAGE}") from None
+
+
+def run() -> None:
+    """Runs the command; bad input costs one line and exit status 2."""
+    logging.set_verbosity(logging.WARNING)
+    try:
+        _main(_parse(sys.argv))
+    except (InputError, NumericalError, OSError) as error:
+        print(f"lsa-jax: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,296 @@
+"""Trains a network on a task's splits, fits its kernels, and measures them on the same examples."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pandas as pd
+from jaxtyping import Array, Float, Key
+
+from lsa_jax import kernels, training
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.diagnosis.tasks import Split, Task
+from lsa_jax.errors import InputError, NumericalError
+from lsa_jax.models.model import ExampleShape, Model
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.reporting.runs import Runs
+from lsa_jax.training.programs import Source, init_key
+
+# Numbers whose cost does not depend on the kinds of layers.
+MEASURES = ("kernel_distance", "kernel_alignment", "target_alignment")
+# Ridges over a kernel's mean diagonal, among which leave-one-out errors choose.
+RIDGES = tuple(10.0**power for power in range(-6, 2))
+_TILE = 128  # examples along a side of a finite kernel's tile
+_AT_ONCE = 256  # examples that a network is evaluated on at a time
+
+
+class Pair(NamedTuple):
+    """A network's parameters at the start and after training."""
+
+    start: Any
+    trained: Any
+
+
+class Prediction(NamedTuple):
+    """A learner's outputs on test examples.
+
+    Attributes:
+        outputs: [n, c].
+        left_out: mean squared error on training examples left out one at a time; NaN of networks.
+    """
+
+    outputs: np.ndarray
+    left_out: float = np.nan
+
+
+def train(
+    keys: Key[Array, " seeds"],
+    model: Model,
+    task: Task,
+    parts: Sequence[Split],
+    *,
+    epochs: int,
+    batch_size: int,
+    optimizer: optax.GradientTransformation,
+    fit: float,
+    progress: Callable[[float], None],
+) -> tuple[list[list[Pair]], int]:
+    """Trains one network a seed and split, all in one program.
+
+    Args:
+        keys: of the seeds.
+        model: the network.
+        task: whose splits these are.
+        parts: splits of equal sizes.
+        epochs: passes over the training examples at most.
+        batch_size: examples a step.
+        optimizer: an optax transformation.
+        fit: training ends after the first epoch at which every network has this accuracy, or R^2,
+            on its training examples.
+        progress: called with the fraction done.
+
+    Returns:
+        Pairs of parameters by split and seed, and the epochs that were trained.
+
+    Raises:
+        InputError: training fails.
+    """
+    every = task.train
+    rows = [part.rows for part in parts]
+    replicas = jnp.asarray(np.repeat(rows, len(keys), axis=0))
+    of_all = jnp.stack([key for _ in parts for key in keys])
+
+    def fetch(arrays: Any, replica: Any, index: Array, epoch: Array) -> Dataset:
+        del epoch
+        return Dataset(*(array[replica[index]] for array in arrays))
+
+    classes = task.kind == "classes"
+    # Targets have variance 1 a column, so that R^2 = 1 - 2 loss / columns.
+    target = fit if classes else 0.5 * every.targets.shape[1] * (1 - fit)
+
+    def fitted(row: dict[str, np.ndarray]) -> bool:
+        if classes:
+            return bool((row["train_accuracy"] >= target).all())
+        return bool((row["train_loss"] <= target).all())
+
+    try:
+        trained, history = training.train(
+            of_all,
+            model,
+            Source(Dataset(*map(jnp.asarray, every)), len(rows[0]), fetch),
+            training.softmax_cross_entropy if classes else training.squared_error,
+            optimizer,
+            epochs=epochs,
+            batch_size=batch_size,
+            evaluation=training.Evaluation(metrics=None if classes else {}, stop=fitted),
+            replicas=replicas,
+            progress=progress,
+        )
+    except NumericalError as error:
+        raise _failed(str(error)) from None
+    if history.failures:
+        raise _failed(next(iter(history.failures.values())))
+    shape = ExampleShape.of(every.inputs)
+    starts = [model.init(init_key(key), shape) for key in keys]
+    pairs = [
+        [
+            Pair(start, jax.tree.map(lambda a: a[len(keys) * i + seed], trained))  # noqa: B023
+            for seed, start in enumerate(starts)
+        ]
+        for i in range(len(parts))
+    ]
+    return pairs, history.rows[-1]["epoch"]
+
+
+def _failed(reason: str) -> InputError:
+    return InputError(
+        f"optimizer: training failed ({reason}); accepted: one with a smaller learning rate"
+    )
+
+
+def compare(
+    model: Model,
+    kernel: Callable[..., Array] | None,
+    task: Task,
+    parts: Sequence[Split],
+    pairs: Sequence[Sequence[Pair]],
+    measured_examples: int,
+    progress: Callable[[float], None],
+) -> Runs:
+    """Returns the results of the network and its kernels, a row a learner and seed.
+
+    Args:
+        model: the network.
+        kernel: its kernel at infinite width; None for none.
+        task: what is learned.
+        parts: splits; the results of a seed are on the test examples of all of them.
+        pairs: parameters by split and seed.
+        measured_examples: training examples that measures are taken on.
+        progress: called with the fraction done.
+    """
+    seeds, done, total = len(pairs[0]), 0, len(parts) * (len(pairs[0]) + 1)
+    found: dict[tuple[str, int], list[Prediction]] = {}
+    changes: dict[int, list[tuple[float, float]]] = {seed: [] for seed in range(seeds)}
+    own: list[dict[str, Any]] = [{} for _ in range(seeds)]
+    fits: list[list[float]] = [[] for _ in range(seeds)]
+    outputs = functools.partial(_outputs, jax.jit(model.apply))
+    linearized = jax.jit(lambda start, end, x: kernels.linearize(model.apply, start)(end, x))
+    tangent = jax.jit(functools.partial(kernels.empirical_ntk, model.apply))
+    for part, trained in zip(parts, pairs, strict=True):
+        if kernel:
+            infinite = _regress(functools.partial(kernels.gram, kernel), part)
+            for seed in range(seeds):
+                found.setdefault(("ntk_infinite", seed), []).append(infinite)
+        done += 1
+        progress(done / total)
+        for seed, pair in enumerate(trained):
+            end = outputs(pair.trained, part.test.inputs)
+            start = outputs(pair.start, part.test.inputs)
+            linear = _outputs(
+                functools.partial(linearized, pair.start), pair.trained, part.test.inputs
+            )
+            changes[seed].append(_change(task, start, linear, end))
+            fits[seed].append(_score(task, outputs(pair.trained, part.train.inputs), part.train))
+            results = {
+                "network": Prediction(end),
+                "ntk_trained": _regress(_tiled(tangent, pair.trained), part),
+                "ntk_finite": _regress(_tiled(tangent, pair.start), part),
+            }
+            for name, prediction in results.items():
+                found.setdefault((name, seed), []).append(prediction)
+            if not own[seed]:
+                few = Dataset(*(a[:measured_examples] for a in part.train))
+                own[seed] = training.measures.measure(MEASURES, model.apply, *pair, *few)
+            done += 1
+            progress(done / total)
+    tested = Dataset(*map(np.concatenate, zip(*(part.test for part in parts), strict=True)))
+    rows, kept = [], {}
+    for (name, seed), predictions in found.items():
+        joined = np.concatenate([one.outputs for one in predictions])
+        row = {
+            "id": f"{name}-{seed}",
+            "learner": name,
+            "seed": seed,
+            "num_test": len(tested.targets),
+        }
+        row |= _scores(task, joined, tested)
+        row["left_out"] = float(np.mean([one.left_out for one in predictions]))
+        if name == "network":
+            missed, moved = np.sum(changes[seed], axis=0)
+            row["linearization_error"] = float(np.sqrt(missed / moved)) if moved else np.nan
+            row["train_score"] = float(np.mean(fits[seed]))
+            row |= own[seed]
+        rows.append(row)
+        kept[row["id"]] = Outcomes(_outcomes(task, joined, tested), "test")
+    table = pd.DataFrame(rows).assign(chance=task.chance, num_train=len(parts[0].train.targets))
+    return Runs.of([], table, kept)
+
+
+def _outputs(apply: Callable, params: Any, inputs: np.ndarray) -> np.ndarray:
+    """Returns a network's outputs [n, c], computed in batches of one size."""
+    size = min(_AT_ONCE, len(inputs))
+    filled = np.concatenate([inputs, inputs[: -len(inputs) % size]])
+    batches = [apply(params, filled[i : i + size]) for i in range(0, len(filled), size)]
+    return np.concatenate(list(map(np.asarray, batches)))[: len(inputs)]
+
+
+def _change(
+    task: Task, start: np.ndarray, linear: np.ndarray, end: np.ndarray
+) -> tuple[float, float]:
+    """Returns the squared lengths of f_T - f_0 - J_0 (theta_T - theta_0) and of f_T - f_0.
+
+    Under softmax cross-entropy a constant added to all outputs of an example changes nothing, so
+    the outputs' mean is taken out.
+    """
+    missed, moved = (end - linear).astype(float), (end - start).astype(float)
+    if task.kind == "classes":
+        missed, moved = (a - a.mean(1, keepdims=True) for a in (missed, moved))
+    return float((missed**2).sum()), float((moved**2).sum())
+
+
+def _tiled(kernel: Callable, params: Any) -> Callable[..., np.ndarray]:
+    """Returns `(x1, x2) -> matrix`, in tiles of one shape.
+
+    One program serves all parameters and splits, where `gram` compiles one for each: at these
+    sizes compiling takes longer than computing.
+    """
+
+    def matrix(x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
+        x2 = x1 if x2 is None else x2
+        side = min(_TILE, len(x2))
+        rows, columns = (np.resize(x, (-(-len(x) // side) * side, *x.shape[1:])) for x in (x1, x2))
+        tiles = [
+            [kernel(params, rows[i : i + side], columns[j : j + side])
+             for j in range(0, len(columns), side)]
+            for i in range(0, len(rows), side)
+        ]  # fmt: skip
+        return np.block([list(map(np.asarray, row)) for row in tiles])[: len(x1), : len(x2)]
+
+    return matrix
+
+
+def _regress(gram: Callable[..., np.ndarray], part: Split) -> Prediction:
+    """Fits exact ridge regression at the ridge with the least leave-one-out error."""
+    gram_train = np.asarray(gram(part.train.inputs), float)
+    gram_train = (gram_train + gram_train.T) / 2
+    gram_test = gram(part.test.inputs, part.train.inputs)
+    spectrum = kernels.eigendecompose(gram_train)
+    errors = kernels.leave_one_out(spectrum, part.train.targets, RIDGES)
+    best = int(np.argmin(errors))
+    if not np.isfinite(errors[best]):
+        raise NumericalError(
+            "a kernel matrix is singular at every ridge up to 10; remove examples that are equal, "
+            "or check the network's outputs"
+        )
+    (predictions,) = kernels.ridge_path(spectrum, part.train.targets, gram_test, [RIDGES[best]])
+    return Prediction(np.asarray(predictions), float(errors[best]))
+
+
+def _outcomes(task: Task, outputs: np.ndarray, examples: Dataset) -> np.ndarray:
+    """Returns whether each answer is right, or its error over the targets' standard deviation.
+
+    Of several columns the error is the root of their mean square.
+    """
+    if task.kind == "classes":
+        return np.asarray(outputs.argmax(1) == examples.targets.argmax(1))
+    return _errors(outputs, examples)
+
+
+def _errors(outputs: Float[np.ndarray, "n c"], examples: Dataset) -> Float[np.ndarray, " n"]:
+    spread = examples.targets.std(0) if len(examples.targets) > 1 else 1.0
+    return np.sqrt(np.mean(((outputs - examples.targets) / spread) ** 2, axis=1))
+
+
+def _score(task: Task, outputs: np.ndarray, examples: Dataset) -> float:
+    """Returns the accuracy, or R^2: of several columns its mean."""
+    found = _outcomes(task, outputs, examples)
+    return float(found.mean() if task.kind == "classes" else 1 - np.mean(found**2))
+
+
+def _scores(task: Task, outputs: np.ndarray, examples: Dataset) -> dict[str, float]:
+    name = "test_accuracy" if task.kind == "classes" else "test_r2"
+    return {name: _score(task, outputs, examples)}

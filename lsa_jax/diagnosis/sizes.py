@@ -1,0 +1,128 @@
+"""How many examples, folds and seeds fit a budget of minutes."""
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lsa_jax import kernels
+from lsa_jax.diagnosis import tasks
+from lsa_jax.diagnosis.tasks import Task
+from lsa_jax.models.model import ExampleShape, Model
+
+# Passes over the training examples: at least these, and at least as many as these steps take.
+_LEAST_EPOCHS, _LEAST_STEPS = 40, 2000
+_FEWEST = 100  # examples
+_TILE = 32  # examples of the kernel's tile that is timed
+_COMPILED = 8.0  # seconds for the programs of either part
+_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
+
+
+class Sizes(NamedTuple):
+    """Sizes of a diagnosis; the same sizes, data and key repeat it exactly.
+
+    Attributes:
+        seeds: networks a split.
+        folds: splits: each part of the examples is tested once. 1 with a test set.
+        examples: examples, or training examples where there is a test set.
+        epochs: passes over the training examples at most.
+        measured_examples: training examples that kernels' measures are taken on.
+    """
+
+    seeds: int
+    folds: int
+    examples: int
+    epochs: int
+    measured_examples: int
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
+
+
+class Pace(NamedTuple):
+    """Seconds on this machine, of one step of training and one entry of a finite kernel."""
+
+    step: float
+    entry: float
+
+
+def default_epochs(num_train: int, batch_size: int) -> int:
+    """Returns as many epochs as 2,000 steps take, and at least 40."""
+    return max(_LEAST_EPOCHS, -(-_LEAST_STEPS // -(-num_train // batch_size)))
+
+
+def measure_pace(model: Model, task: Task, loss: Callable, batch_size: int) -> Pace:
+    """Times a step of training and a tile of the finite kernel, without their compilation."""
+    inputs, targets = (jnp.asarray(a[: max(batch_size, _TILE)]) for a in task.train)
+    params = model.init(jax.random.key(0), ExampleShape.of(task.train.inputs))
+
+    def total(params: Any, x: Array, y: Array) -> Array:
+        return loss(model.apply(params, x), y).mean()
+
+    step = jax.jit(jax.grad(total))
+    kernel = kernels.finite_kernel(model.apply, params)
+    few = inputs[:_TILE]
+    of_step = _seconds(lambda: step(params, inputs[:batch_size], targets[:batch_size]))
+    # The evaluation after each epoch takes about half of the training.
+    return Pace(1.5 * of_step, _seconds(lambda: kernel(few, few)) / len(few) ** 2)
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    jax.block_until_ready(work())  # compiles
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        jax.block_until_ready(work())
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def expected_seconds(sizes: Sizes, task: Task, pace: Pace, batch_size: int) -> tuple[float, float]:
+    """Returns the expected time of training, and of kernels with their eigenvalues."""
+    tests = 0 if task.test is None else len(task.test.targets)
+    if task.test is None:
+        tests = round(sizes.examples / (sizes.folds if sizes.folds > 1 else 4))
+    n = sizes.examples - (tests if task.test is None else 0)
+    steps = sizes.epochs * -(-n // batch_size)
+    of_kernels = 2 * pace.entry * (n**2 / 2 + n * tests)
+    decomposed = 2 * 25 * n**3 / 2e10  # at 20 GFLOP/s
+    networks = sizes.folds * sizes.seeds
+    return networks * steps * pace.step + _COMPILED, networks * (
+        of_kernels + decomposed
+    ) + _COMPILED
+
+
+def choose(task: Task, pace: Pace, minutes: float, batch_size: int, given: dict[str, Any]) -> Sizes:
+    """Returns the largest sizes that are expected to end in time.
+
+    Fewer folds come before fewer examples, and fewer examples before fewer seeds: below three, an
+    interval over seeds is too wide to decide.
+
+    Args:
+        task: all examples.
+        pace: of this machine.
+        minutes: budget.
+        batch_size: examples a step.
+        given: sizes that are asked for, by name; None or absent means to be chosen.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    count, folds = len(task.train.targets), tasks.default_folds(task)
+
+    def sizes(folds: int, share: float) -> Sizes:
+        examples = given.get("examples", max(min(_FEWEST, count), round(share * count)))
+        folds = given.get("folds", folds)
+        held = 0 if task.test is not None else examples // (folds if folds > 1 else 4)
+        epochs = default_epochs(examples - held, batch_size)
+        chosen = Sizes(3, folds, examples, epochs, min(128, examples - held))
+        return chosen._replace(**given)
+
+    candidates = dict.fromkeys([(folds, 1.0), *((1, share) for share in _SHARES)])
+    for parts, share in candidates:
+        tried = sizes(parts, share)
+        if sum(expected_seconds(tried, task, pace, batch_size)) <= 60 * minutes:
+            break
+    return tried

@@ -1,0 +1,193 @@
+"""Examples and targets as users have them, as a task: classes or numbers, and splits of it."""
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Key
+
+from lsa_jax.arrays import real_array
+from lsa_jax.data.dataset import Dataset, best_constant_accuracy
+from lsa_jax.errors import InputError
+
+Kind = Literal["classes", "numbers"]
+ACCEPTED = (
+    "class numbers or names [n], one-hot rows [n, c], signs or 0 and 1 [n] or [n, 1], or real "
+    "targets [n] or [n, c]"
+)
+# Examples that are all tested once, in folds, where no test set is given.
+_FEW = 2000
+_TEST_SHARE = 0.25
+
+
+class Task(NamedTuple):
+    """What is learned.
+
+    Attributes:
+        kind: "classes" or "numbers".
+        train: examples; targets are one-hot rows, or numbers with mean 0 and variance 1 a column.
+        test: likewise, on the scale of `train`; None where folds of `train` are tested on.
+        names: of the classes, in the order of the columns; of numbers, empty.
+    """
+
+    kind: Kind
+    train: Dataset
+    test: Dataset | None
+    names: tuple[str, ...] = ()
+
+    @property
+    def chance(self) -> float:
+        """Accuracy of the best constant answer on the examples that are tested on; 0 of numbers."""
+        tested = self.train if self.test is None else self.test
+        return best_constant_accuracy(tested.targets) if self.kind == "classes" else 0.0
+
+    @property
+    def words(self) -> str:
+        """The task, in words."""
+        columns = self.train.targets.shape[1]
+        if self.kind == "classes":
+            return f"{columns} classes, cross-entropy, accuracy"
+        return f"{columns} real target{'s' * (columns > 1)}, squared error, R^2"
+
+
+class Split(NamedTuple):
+    """Training and test examples, and the rows of the task's `train` that are trained on."""
+
+    train: Dataset
+    test: Dataset
+    rows: np.ndarray
+
+
+def make_task(X: Any, y: Any, test: tuple[Any, Any] | None = None) -> Task:  # noqa: N803
+    """Returns the task of inputs and targets.
+
+    Targets that are whole numbers, booleans or names, or floats that are all 0 and 1 or all -1 and
+    1, are classes, as are one-hot rows; other floats are numbers.
+
+    Args:
+        X: inputs [n, ...]: numpy, jax, pandas; their type is kept, so that tokens stay whole.
+        y: targets, see `ACCEPTED`.
+        test: inputs and targets of test examples, likewise; None for none.
+
+    Raises:
+        InputError: inputs or targets are not accepted.
+    """
+    inputs, targets = _inputs("X", X), _plain(y)
+    tested = None if test is None else (_inputs("X_test", test[0]), _plain(test[1]))
+    for name, x, t in (("X", inputs, targets), *((("X_test", *tested),) if tested else ())):
+        if t.ndim not in (1, 2) or len(t) != len(x) or not len(x):
+            of = name.replace("X", "y")
+            raise InputError(
+                f"{of} is of shape {t.shape} beside {name} of shape {x.shape}; accepted: {ACCEPTED}"
+            )
+    every = targets if tested is None else np.concatenate([targets, _alike(tested[1], targets)])
+    kind, rows, names = _rows(every)
+    if kind == "numbers":
+        mean, spread = rows[: len(inputs)].mean(0), rows[: len(inputs)].std(0)
+        if not (spread > 0).all():
+            raise InputError("y has a column that is constant on the training examples; accepted: "
+                             "targets that vary")  # fmt: skip
+        rows = (rows - mean) / spread
+    rows = rows.astype(np.float32)
+    held = None if tested is None else Dataset(tested[0], rows[len(inputs) :])
+    return Task(kind, Dataset(inputs, rows[: len(inputs)]), held, names)
+
+
+def splits(key: Key[Array, ""], task: Task, folds: int) -> Iterator[Split]:
+    """Yields training and test examples, drawn class by class where there are classes.
+
+    Args:
+        key: draws which examples are tested.
+        task: examples.
+        folds: parts, each of which is tested once; 1 tests on a quarter, or on the task's own test
+            set.
+    """
+    if task.test is not None:
+        yield Split(task.train, task.test, np.arange(len(task.train.targets)))
+        return
+    order = _by_class(key, task)
+    count = len(order)
+    parts = folds if folds > 1 else round(1 / _TEST_SHARE)
+    for part in range(folds):
+        held = np.sort(order[part : count - count % parts : parts])  # all parts of one size
+        rest = np.setdiff1d(np.arange(count), held)
+        train, test = (Dataset(*(a[rows] for a in task.train)) for rows in (rest, held))
+        yield Split(train, test, rest)
+
+
+def default_folds(task: Task) -> int:
+    """Returns 3 where there are too few examples for a test set, else 1."""
+    return 3 if task.test is None and len(task.train.targets) <= _FEW else 1
+
+
+def subset(key: Key[Array, ""], task: Task, examples: int) -> Task:
+    """Returns a task with so many training examples, drawn class by class."""
+    if examples >= len(task.train.targets):
+        return task
+    order = _by_class(key, task)
+    rows = np.sort(order[np.arange(examples) * len(order) // examples])
+    return task._replace(train=Dataset(*(part[rows] for part in task.train)))
+
+
+def _by_class(key: Key[Array, ""], task: Task) -> np.ndarray:
+    """Returns the examples class by class, in random order in each; numbers in random order."""
+    shuffled = np.asarray(jax.random.permutation(key, len(task.train.targets)))
+    if task.kind == "numbers":
+        return shuffled
+    return shuffled[np.argsort(task.train.targets.argmax(1)[shuffled], kind="stable")]
+
+
+def _inputs(name: str, X: Any) -> np.ndarray:  # noqa: N803
+    array = real_array(name, np.asarray(X), "n ...", finite=True)
+    return np.asarray(array, np.float32) if array.dtype == np.float64 else np.asarray(array)
+
+
+def _plain(y: Any) -> np.ndarray:
+    """Returns targets as an array: of floats, whole numbers, booleans or strings."""
+    array = np.asarray(y)
+    if array.dtype == object or array.dtype.kind in "US":
+        try:
+            return array.astype(np.float64) if array.ndim == 2 else _named(array)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"y is an array of {array.dtype} {array.shape}; accepted: {ACCEPTED}"
+            ) from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"y is an array of {array.dtype} {array.shape}; accepted: {ACCEPTED}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError("y has entries that are not finite; accepted: finite numbers")
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _named(array: np.ndarray) -> np.ndarray:
+    if array.dtype == object and any(value is None or value != value for value in array.ravel()):
+        raise InputError("y has missing entries; accepted: a target for every example")
+    numbers = all(isinstance(v, int | float | np.number) for v in array.ravel()[:1000])
+    return array.astype(np.float64) if numbers else array.astype(str)
+
+
+def _alike(tested: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    if tested.shape[1:] != targets.shape[1:]:
+        raise InputError(
+            f"y_test is of shape {tested.shape} and y of {targets.shape}; accepted: equal columns"
+        )
+    return tested
+
+
+def _rows(y: np.ndarray) -> tuple[Kind, np.ndarray, tuple[str, ...]]:
+    """Returns the kind of targets, their rows [n, c] and the names of classes."""
+    if y.ndim == 2:
+        one_hot = np.isin(y, (0, 1)).all() and (y.sum(1) == 1).all()
+        names = tuple(map(str, range(y.shape[1])))
+        return ("classes", y, names) if one_hot else ("numbers", y.astype(float), ())
+    values, numbers = np.unique(y, return_inverse=True)
+    signs = y.dtype.kind == "f" and any(np.isin(values, two).all() for two in ((0, 1), (-1, 1)))
+    if y.dtype.kind == "f" and not signs:
+        return "numbers", y[:, None].astype(float), ()
+    if not 2 <= len(values) <= max(len(y) // 2, 2):
+        raise InputError(
+            f"y has {len(values)} different classes in {len(y)} examples; accepted: 2 classes or "
+            "more with several examples each, or floats for real targets"
+        )
+    return "classes", np.eye(len(values))[numbers], tuple(map(str, values))

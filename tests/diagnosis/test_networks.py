@@ -1,0 +1,93 @@
+"""Networks of any library are recognised by their type."""
+
+import jax
+import numpy as np
+import pytest
+from flax import linen, nnx
+
+from lsa_jax import models
+from lsa_jax.diagnosis.networks import as_model
+from lsa_jax.errors import InputError
+
+equinox = pytest.importorskip("equinox")
+X = np.ones((3, 4), np.float32)
+
+
+class Linen(linen.Module):
+    width: int = 5
+
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(2)(linen.relu(linen.Dense(self.width)(x)))
+
+
+class Nnx(nnx.Module):
+    def __init__(self, rngs):
+        self.layer = nnx.Linear(4, 2, rngs=rngs)
+
+    def __call__(self, x):
+        return self.layer(x)
+
+
+class Equinox(equinox.Module):
+    layer: equinox.nn.Linear
+
+    def __init__(self, key):
+        self.layer = equinox.nn.Linear(4, 2, key=key)
+
+    def __call__(self, x):
+        return self.layer(x)
+
+
+def make_nnx(rngs):
+    return Nnx(rngs)
+
+
+NETWORKS = {
+    "model": models.mlp(widths=(5,), num_classes=2),
+    "functions": (
+        lambda key, shape: {"w": jax.random.normal(key, (4, 2))},
+        lambda p, x: x @ p["w"],
+    ),
+    "linen instance": Linen(),
+    "linen class": Linen,
+    "nnx class": Nnx,
+    "nnx factory": make_nnx,
+    "nnx instance": Nnx(nnx.Rngs(0)),
+    "equinox class": Equinox,
+    "equinox factory": lambda key: Equinox(key),
+    "factory of a linen module": lambda: Linen(7),
+    "factory of a model": lambda: models.mlp(widths=(5,), num_classes=2),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_any_network_is_drawn_and_run(name):
+    model = as_model(NETWORKS[name])
+    params = [model.init(jax.random.key(seed), (4,)) for seed in (0, 1)]
+    assert model.apply(params[0], X).shape == (3, 2)
+    same = all(map(np.array_equal, *map(jax.tree.leaves, params)))
+    assert same == (name == "nnx instance")  # whose parameters are the start of every seed
+
+
+def test_an_instance_of_nnx_keeps_its_parameters():
+    module = Nnx(nnx.Rngs(3))
+    model = as_model(module)
+    params = model.init(jax.random.key(0), (4,))
+    np.testing.assert_allclose(model.apply(params, X), module(X), rtol=1e-6)
+
+
+class Needy(linen.Module):
+    width: int
+
+    def __call__(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    "network", [3, "net", dict, Needy, lambda x: x, Equinox(jax.random.key(0))]
+)
+def test_what_is_no_network_costs_one_line(network):
+    with pytest.raises(InputError, match="^model is .*accepted") as error:
+        as_model(network)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,101 @@
+"""Targets as users have them become one kind of task, and splits test each example once."""
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.data.dataset import Dataset
+from lsa_jax.diagnosis.tasks import make_task, splits, subset
+from lsa_jax.errors import InputError
+
+LABELS = np.array([0, 2, 1, 1, 2, 0, 0, 1])
+X = np.arange(16.0).reshape(8, 2)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        LABELS,
+        list(LABELS),
+        LABELS.astype(np.uint8)[:, None],
+        np.array(["a", "b", "c"])[LABELS],
+        pd.Series(LABELS).map({0: "a", 1: "b", 2: "c"}),
+        pd.Series(LABELS, dtype="category"),
+        np.eye(3)[LABELS],
+        pd.DataFrame(np.eye(3, dtype=int)[LABELS]),
+        jax.nn.one_hot(LABELS, 3),
+    ],
+)
+def test_classes_become_one_hot_rows_in_the_order_of_their_names(y):
+    task = make_task(X, y)
+    assert task.kind == "classes" and len(task.names) == 3
+    np.testing.assert_array_equal(task.train.targets, np.eye(3)[LABELS])
+
+
+@pytest.mark.parametrize("low, high", [(0, 1), (-1, 1), (0.0, 1.0), (-1.0, 1.0), (False, True)])
+def test_two_values_are_two_classes(low, high):
+    y = np.where(LABELS > 0, high, low)
+    for given in (y, y[:, None]):
+        task = make_task(X, given)
+        np.testing.assert_array_equal(task.train.targets[:, 1], LABELS > 0)
+
+
+@pytest.mark.parametrize("y", [np.linspace(0, 5, 8), np.linspace(0, 5, 16).reshape(8, 2)])
+def test_floats_are_numbers_with_mean_0_and_variance_1(y):
+    task = make_task(X, y, (X[:3], y[:3]))
+    assert task.kind == "numbers" and task.train.targets.shape == (8, y.size // 8)
+    np.testing.assert_allclose(task.train.targets.mean(0), 0, atol=1e-6)
+    np.testing.assert_allclose(task.train.targets.std(0), 1, rtol=1e-6)
+    np.testing.assert_array_equal(task.test.targets, task.train.targets[:3])
+
+
+def test_classes_of_a_test_set_have_the_columns_of_the_training_set():
+    task = make_task(X, LABELS, (X[:2], np.array([2, 2])))
+    np.testing.assert_array_equal(task.test.targets, [[0, 0, 1], [0, 0, 1]])
+
+
+def test_tokens_stay_whole_numbers():
+    assert make_task(np.ones((8, 3), np.int32), LABELS).train.inputs.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        LABELS[:5],
+        np.zeros((8, 2, 2)),
+        np.zeros(8, int),
+        np.arange(8),
+        np.full(8, np.nan),
+        np.full(8, 1.5),
+        np.array([None, "a"] * 4, object),
+        LABELS.astype(complex),
+    ],
+)
+def test_other_targets_cost_one_line(y):
+    with pytest.raises(InputError, match="^y") as error:
+        make_task(X, y)
+    assert "\n" not in str(error.value) and "accepted" in str(error.value)
+
+
+def test_folds_test_each_example_once_with_all_classes_alike():
+    y = np.repeat([0, 1, 2], [60, 24, 6])
+    task = make_task(np.arange(90.0)[:, None], y)
+    parts = list(splits(jax.random.key(0), task, 3))
+    tested = np.concatenate([part.test.inputs[:, 0] for part in parts])
+    np.testing.assert_array_equal(np.sort(tested), np.arange(90))
+    for part in parts:
+        assert not set(part.test.inputs[:, 0]) & set(part.train.inputs[:, 0])
+        np.testing.assert_array_equal(part.test.targets.sum(0), [20, 8, 2])
+        np.testing.assert_array_equal(part.train.inputs, task.train.inputs[part.rows])
+    (single,) = splits(jax.random.key(0), task, 1)
+    assert len(single.test.targets) in (22, 23)
+    other = list(splits(jax.random.key(1), task, 3))
+    assert not np.array_equal(other[0].test.inputs, parts[0].test.inputs)
+
+
+def test_a_subset_has_all_classes_alike():
+    task = make_task(np.arange(90.0)[:, None], np.repeat([0, 1], [60, 30]))
+    few = subset(jax.random.key(0), task, 30)
+    np.testing.assert_array_equal(few.train.targets.sum(0), [20, 10])
+    assert isinstance(few.train, Dataset) and subset(jax.random.key(0), task, 90) is task

@@ -1,0 +1,120 @@
+"""Lazy, rich and the words between, on made-up results whose right answer is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lsa_jax.reporting.grades import MARGIN, best_fixed, grade, planned_margin
+from lsa_jax.reporting.outcomes import Outcomes
+from lsa_jax.reporting.runs import Runs
+
+EXAMPLES = 5000
+
+
+def made_up(c, accuracies, *, seeds=3, examples=EXAMPLES, spread=0.004, left_out=None):
+    """Runs with these true accuracies, whose errors are shared as far as possible."""
+    draw = np.random.default_rng(0)
+    difficulty = draw.uniform(size=examples)
+    rows, kept = [], {}
+    for learner, accuracy in accuracies.items():
+        for seed in range(seeds):
+            right = difficulty < accuracy + spread * draw.normal()
+            row = {"id": f"{learner}-{seed}", "learner": learner, "seed": seed}
+            row |= {"test_accuracy": right.mean(), "num_test": examples, "num_classes": 10}
+            row["left_out"] = (left_out or {}).get(learner, np.nan)
+            if learner == "network":
+                row["linearization_error"] = c * (1 + 0.02 * draw.normal())
+            rows.append(row)
+            kept[row["id"]] = Outcomes(right, "test")
+    return Runs.of([], pd.DataFrame(rows), kept)
+
+
+def learners(network, trained, start, infinite=None):
+    found = {"network": network, "ntk_trained": trained, "ntk_finite": start}
+    return found if infinite is None else found | {"ntk_infinite": infinite}
+
+
+@pytest.mark.parametrize(
+    ("c", "accuracies", "word"),
+    [
+        (0.8, learners(0.95, 0.94, 0.85), "rich"),
+        (0.05, learners(0.90, 0.90, 0.90), "lazy"),
+        (0.05, learners(0.90, 0.90, 0.90, infinite=0.95), "lazy, behind a better kernel"),
+        (0.8, learners(0.85, 0.90, 0.80, infinite=0.90), "rich features without gain"),
+        (0.8, learners(0.95, 0.85, 0.85), "gain without better features"),
+        (0.8, learners(0.90, 0.90, 0.90), "not lazy, without gain"),
+        # Network and trained kernel both far below the kernel at the start: not lazy.
+        (0.8, learners(0.70, 0.70, 0.90), "not lazy, without gain"),
+    ],
+)
+def test_the_word_for_a_combination_of_grades(c, accuracies, word):
+    errors = {"ntk_infinite": 0.1, "ntk_finite": 0.2}
+    answer = grade(made_up(c, accuracies, left_out=errors))
+    assert answer.word == word, str(answer)
+
+
+@pytest.mark.parametrize(
+    ("c", "accuracies"),
+    [
+        (0.05, learners(0.95, 0.94, 0.85)),  # it follows its linearisation, and is ahead
+        (0.3, learners(0.95, 0.94, 0.85)),
+        (0.3, learners(0.90, 0.90, 0.90)),
+        (0.05, learners(0.70, 0.70, 0.90)),
+        (0.8, learners(0.90, 0.90, 0.85, infinite=0.92)),
+    ],
+)
+def test_no_other_combination_is_lazy_or_rich(c, accuracies):
+    assert grade(made_up(c, accuracies)).word not in ("lazy", "rich")
+
+
+def test_a_network_that_learned_nothing_or_did_not_fit_has_no_such_word():
+    lazy = made_up(0.05, learners(0.9, 0.9, 0.9))
+    assert grade(lazy, unfitted="training accuracy of 0.8").word != "lazy"
+    rich = made_up(0.8, learners(0.95, 0.94, 0.85))
+    assert grade(rich, learned="the network learned nothing").word.startswith("undecided")
+
+
+def test_few_seeds_and_examples_leave_it_undecided_with_limits_and_advice():
+    runs = made_up(0.8, learners(0.91, 0.90, 0.90), examples=200, spread=0.03)
+    answer = grade(runs, more_examples=True)
+    *_, gain = answer.grades
+    assert gain.words == ("undecided",) and "no gain above" in gain.help
+    assert f"{gain.high:.1f}" in gain.help
+    assert "one seed" in str(grade(made_up(0.8, learners(0.95, 0.94, 0.85), seeds=1)))
+
+
+def test_intervals_contain_the_true_difference_and_narrow_by_pairing():
+    answer = grade(made_up(0.8, learners(0.92, 0.90, 0.90), spread=0.0))
+    *_, gain = answer.grades
+    assert gain.low < 2.0 < gain.high
+    assert gain.high - gain.low < 2 * 1.96 * 100 * np.sqrt(2 * 0.09 / EXAMPLES)
+
+
+def test_the_best_fixed_kernel_is_chosen_by_errors_on_training_examples():
+    accuracies = learners(0.9, 0.9, 0.9, infinite=0.8)
+    runs = made_up(0.8, accuracies, left_out={"ntk_infinite": 0.1, "ntk_finite": 0.2})
+    assert best_fixed(runs)[0] == "ntk_infinite"
+    runs = made_up(0.8, accuracies, left_out={"ntk_infinite": 0.3, "ntk_finite": 0.2})
+    assert best_fixed(runs)[0] == "ntk_finite"
+
+
+def test_r2_of_real_targets_is_compared_by_squared_errors():
+    draw, rows, kept = np.random.default_rng(1), [], {}
+    for learner, size in (("network", 0.2), ("ntk_trained", 0.3), ("ntk_finite", 0.6)):
+        for seed in range(3):
+            errors = np.abs(size * draw.normal(size=400)).astype(np.float16)
+            row = {"id": f"{learner}{seed}", "learner": learner, "seed": seed, "num_test": 400}
+            row |= {"test_r2": 1 - np.mean(errors.astype(float) ** 2)}
+            row |= {"linearization_error": 0.9} if learner == "network" else {}
+            rows.append(row)
+            kept[row["id"]] = Outcomes(errors, "test")
+    answer = grade(Runs.of([], pd.DataFrame(rows), kept))
+    assert answer.word == "rich"
+    assert answer.grades[2].number == pytest.approx(100 * (0.36 - 0.04), abs=3)
+
+
+def test_the_margin_is_two_points_where_the_planned_interval_allows_it():
+    assert planned_margin(3, 10_000) == pytest.approx(MARGIN)
+    assert planned_margin(3, 300) > 2 * MARGIN * 0.8
+    margins = [planned_margin(3, n) for n in (100, 300, 1000)]
+    assert margins == sorted(margins, reverse=True)
