@@ -184,9 +184,9 @@ def grade(
     features = minus(score(learner="ntk_trained"), score(learner="ntk_finite"))(runs)
     margin = planned_margin(len(gain.values), gain.count or 1)
     grades = []
-    errors = value("linearization_error", learner="network", bounds=(0.0, np.inf))(runs)
-    if len(errors.values):
-        grades.append(_dynamics(errors))
+    if "linearization_error" in runs.finished:
+        measured = value("linearization_error", learner="network", bounds=(0.0, np.inf))(runs)
+        grades += [_dynamics(measured)] if len(measured.values) else []
     grades += [
         _difference("features", "NTK after training minus NTK at the start", features, margin,
                     more_examples),
@@ -209,7 +209,9 @@ def best_fixed(runs: Runs) -> tuple[str, str]:
     Without `left_out` errors it is the infinite NTK where there is one.
     """
     there = [name for name in FIXED if len(runs.where(learner=name).finished)]
-    left_out = {name: runs.where(learner=name).by_seed("left_out").mean() for name in there}
+    left_out = {
+        name: runs.where(learner=name).by_seed("left_out", optional=True).mean() for name in there
+    }
     known = {name: error for name, error in left_out.items() if np.isfinite(error)}
     best = min(known, key=known.get) if known else (there or ["ntk_finite"])[0]
     labels = {"ntk_infinite": "the infinite NTK", "ntk_finite": "the NTK at the start"}

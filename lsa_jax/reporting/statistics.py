@@ -105,10 +105,7 @@ def score(**settings: object) -> Statistic:
             equal=own.equal_seeds(),
             bounds=(-np.inf, 100.0),
         )
-        found = _with_outcomes(sample._replace(unit=1.0), own)._replace(unit=100.0)
-        if found.examples is None:
-            return sample
-        return found._replace(examples=100 * (1 - found.examples**2))
+        return with_outcomes(sample, own, lambda errors: 1 - errors.astype(float) ** 2)
 
     return statistic
 
