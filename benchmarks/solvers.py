@@ -6,9 +6,7 @@ targets. Examples lie near a surface of few dimensions, as images do, so that th
 
 import functools
 import importlib
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
@@ -94,13 +92,6 @@ def _regress_cg(problem: _Problem) -> np.ndarray:
     return kernels.regress_cg(*arrays, ridge=_RIDGE, tolerance=_TOLERANCE).predictions
 
 
-def _regress_on_disk(problem: _Problem) -> np.ndarray:
-    arrays = problem.train, problem.targets, problem.test
-    with tempfile.TemporaryDirectory(prefix="lsa_jax_factor_") as folder:
-        options = {"ridge": _RIDGE, "tolerance": _TOLERANCE, "factor": Path(folder) / "factor.npy"}
-        return kernels.regress_cg(*arrays, **options).predictions
-
-
 def _ours(name: str, problem: Callable[[], _Problem]) -> np.ndarray:
     return _OURS[name](problem())
 
@@ -109,7 +100,6 @@ _OURS: dict[str, Callable[[_Problem], np.ndarray]] = {
     "regress": _regress,
     "regress in float32": functools.partial(_regress, precision="float32"),
     "regress_cg": _regress_cg,
-    "regress_cg with a factor": _regress_on_disk,
 }
 
 

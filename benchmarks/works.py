@@ -18,7 +18,6 @@ SOLVER_PEERS = {
         ("regress", "scipy in float64"),
         ("regress in float32", "scipy in float32"),
         ("regress_cg", "scipy in float64"),
-        ("regress_cg with a factor", "scipy in float64"),
         ("regress_cg", "CoLA"),
         ("regress", "GPJax"),
     )

@@ -1,4 +1,4 @@
-"""What users bring: arrays of any kind, each right or refused in one line, at every entry point."""
+"""Arrays of any kind, at every entry point: the result of float64, or refused in one line."""
 
 import functools
 import math
@@ -33,12 +33,11 @@ class Row(NamedTuple):
     """One argument of a public function.
 
     Attributes:
-        function: its name in `kernels` or `models`, perhaps with what is called of the result.
+        function: its name in `kernels` or `models`, perhaps with a method of the result.
         argument: the argument's name.
         base: its value.
-        call: of a value, to the result in question.
-        expected: of an array of float64, to that result in float64.
-        small: whether values are kept as they are, else they are made large.
+        call: `value -> result`.
+        small: whether values stay unchanged, else they are made large.
         refused: kinds of numbers that may be refused.
     """
 
@@ -46,24 +45,18 @@ class Row(NamedTuple):
     argument: str
     base: np.ndarray
     call: Callable[[Any], Any]
-    expected: Callable[[np.ndarray], Any]
     small: bool
     refused: str
 
 
-def rows(function, call, expected=None, *, small="", refused="", only=None, **bases):
-    """Returns a row for each argument; without `expected` it is the same call in float64."""
-
-    def of_one(name, function):
-        return lambda value: function(**{**bases, name: value})
-
+def rows(function, call, *, small="", refused="", only=None, **bases):
+    """Returns a row for each argument."""
     return [
         Row(
             function,
             name,
             base,
-            of_one(name, call),
-            of_one(name, expected or call),
+            lambda value, name=name: call(**{**bases, name: value}),
             name in small.split(),
             "bool uint8 int8 int64 list " * name.endswith("params") + refused,
         )
@@ -84,27 +77,14 @@ def squares(params, x):
     return (x @ params["w"]) ** 2
 
 
-def squares_ntk(params, x1, x2=None):
-    x2 = x1 if x2 is None else x2
-    return 4 * (x1 @ params) @ (x2 @ params).T / params.shape[1] * (x1 @ x2.T)
-
-
 def on_examples(params, new_params, x):
     examples, apply = kernels.linearize_on(squares, {"w": params}, x)
     return apply({"w": new_params}, examples)
 
 
-def tangent(params, new_params, x):
-    return (x @ params) ** 2 + 2 * (x @ params) * (x @ (new_params - params))
-
-
 def gradients(params, x):
     (layer,) = kernels.layer_gradients(squares, {"w": params}, x)
     return layer.outer_product
-
-
-def squares_gradients(params, x):
-    return 4 * sum(np.mean((x @ w) ** 2) * np.outer(w, w) for w in params.T)
 
 
 def drawn(x1, x2=None):
@@ -113,19 +93,6 @@ def drawn(x1, x2=None):
 
     key, few = jax.random.key(0), {"min_draws": 2, "max_draws": 2}
     return kernels.monte_carlo_kernel(key, same, squares, x1, x2, **few).mean
-
-
-def noise(k, ridge=RIDGE):
-    return ridge * np.trace(k) / len(k) * np.eye(len(k))
-
-
-def weights(gram_train, targets, ridge=RIDGE):
-    return np.linalg.solve(gram_train + noise(gram_train, ridge), targets - targets.mean(0))
-
-
-def regression(gram_train, targets, gram_test, ridges=(RIDGE,)):
-    mean = targets.mean(0)
-    return np.stack([mean + gram_test @ weights(gram_train, targets, r) for r in ridges])
 
 
 def regress(gram_train, targets, gram_test):
@@ -145,25 +112,9 @@ def path_cg(gram_train, targets, gram_test, ridges):
     return np.stack([fit.predictions for fit in fits])
 
 
-def left_out(gram_train, targets, ridges=RIDGES):
-    """Returns mean squared errors of fits without each of the examples."""
-    errors = []
-    for g in (gram_train + noise(gram_train, ridge) for ridge in ridges):
-        for i in range(len(g)):
-            some = np.delete(np.arange(len(g)), i)
-            mean = targets[some].mean(0)
-            solved = np.linalg.solve(g[np.ix_(some, some)], targets[some] - mean)
-            errors.append(np.mean((mean + g[i, some] @ solved - targets[i]) ** 2))
-    return np.reshape(errors, (len(ridges), len(gram_train))).mean(1)
-
-
 def left_out_cg(gram_train, targets, ridges):
     key = jax.random.key(0)
     return kernels.leave_one_out_cg(gram_train, targets, ridges, key=key, tolerance=1e-9).errors
-
-
-def best(gram_train, targets, ridges):
-    return ridges[np.argmin(left_out(gram_train, targets, ridges))]
 
 
 def conditioned(gram_train, targets, gram_test, prior):
@@ -171,27 +122,11 @@ def conditioned(gram_train, targets, gram_test, prior):
     return np.concatenate([found.mean, found.covariance.reshape(len(found.mean), -1)], axis=1)
 
 
-def gaussian(gram_train, targets, gram_test, prior):
-    inverse = np.linalg.inv(gram_train + noise(gram_train))
-    both = gram_test @ inverse @ targets, prior - gram_test @ inverse @ gram_test.T
-    return np.concatenate(both, axis=1)
-
-
 def flow(targets, gram_test, times, train_outputs, test_outputs):
     started = {"train_outputs": train_outputs, "test_outputs": test_outputs}
     return np.concatenate(
         kernels.gradient_flow(SPECTRUM, targets, gram_test, times, **started), axis=1
     )
-
-
-def flowed(targets, gram_test, times, train_outputs, test_outputs):
-    values, vectors = np.linalg.eigh(K)
-    found = []
-    for time in times:
-        reach = -np.expm1(-values * time / targets.size) / values
-        step = vectors @ (reach[:, None] * (vectors.T @ (train_outputs - targets)))
-        found.append([*(train_outputs - K @ step), *(test_outputs - gram_test @ step)])
-    return np.array(found).reshape(len(times), len(targets) + len(gram_test), -1)
 
 
 def ensemble(inputs, targets, test_inputs):
@@ -203,45 +138,12 @@ def nystrom(inputs, targets, centres, test):
     return kernels.regress_nystrom(linear, centres, stream, test, ridge=RIDGE).predictions
 
 
-def on_centres(inputs, targets, centres, test):
-    cross, inner = linear(centres, inputs), linear(centres)
-    system = cross @ cross.T + RIDGE * np.trace(inner) / len(inner) * inner
-    mean = targets.mean(0)
-    solved = np.linalg.lstsq(system, cross @ (targets - mean), rcond=1e-9)[0]
-    return mean + linear(test, centres) @ solved
-
-
-def outer(weights, x, points=None):
-    return flat(x).T @ weights @ weights.T @ flat(x)
-
-
 def learned(x, y):
     def transformed(t):
         return lambda x1, x2=None: linear(x1 @ t, (x1 if x2 is None else x2) @ t)
 
     settings = {"key": jax.random.key(0), "updates": 1, "ridge": RIDGE}
     return kernels.recursive_feature_machine(transformed, x, y, **settings).transforms[1]
-
-
-def learned_once(x, y):
-    values, vectors = np.linalg.eigh(outer(weights(x @ x.T, y), x))
-    values = np.sqrt(np.maximum(values, 0))
-    return (vectors * values / np.linalg.norm(values) * np.sqrt(len(values))) @ vectors.T
-
-
-def arc_cosine_ntk(x1, x2=None, transform=None):
-    """Returns the NTK of one hidden layer of ReLUs (Cho and Saul, 2009)."""
-    x2 = x1 if x2 is None else x2
-    x1, x2 = (x if transform is None else x @ transform for x in (x1, x2))
-    covariance = x1 @ x2.T / x1.shape[1]
-    sizes = np.sqrt(np.outer((x1**2).mean(1), (x2**2).mean(1)))
-    angle = np.arccos(np.clip(covariance / sizes, -1, 1))
-    nngp = sizes * (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2 * np.pi)
-    return nngp + covariance * (np.pi - angle) / (2 * np.pi)
-
-
-def net(inputs, params):
-    return np.maximum(inputs @ params / np.sqrt(3), 0) @ W / np.sqrt(3)
 
 
 def with_first(params):
@@ -271,25 +173,32 @@ def theirs(x1, x2, get):
 
 k, MATRICES = kernels, "gram_train gram_test prior"
 PROBLEM = {"gram_train": K, "targets": Y, "gram_test": K_TEST}
+CHOICE = {"small": MATRICES, "gram_train": K, "targets": Y, "ridges": RIDGES}
 CENTRES = {"inputs": X, "targets": Y, "centres": X[:3], "test": X2}
+EXPANDED = {"params": W, "new_params": 2 * W, "x": X}
+FLOW = {"times": np.array([1.0, 3]), "train_outputs": Y + 1, "test_outputs": Y[:4]}
+
+
+def of_expansion(expand):
+    return lambda params, new_params, x: expand({"w": params})({"w": new_params}, x)
+
+
 ROWS = [
-    *rows("gram", lambda x1, x2: k.gram(linear, x1, x2), linear, x1=X, x2=X2),
-    *rows("gram", lambda x1: k.gram(linear, x1), linear, x1=X),
-    *rows("infinite_kernel", k.infinite_kernel(theirs), linear, x1=X, x2=X2),
-    *rows("infinite_of", k.infinite_of((id, id, theirs)), linear, x1=X, x2=X2),
-    *rows("InfiniteKernel", NET.kernel, arc_cosine_ntk, x1=X, x2=X2),
-    *rows("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1), arc_cosine_ntk, x1=X),
+    *rows("gram", lambda x1, x2: k.gram(linear, x1, x2), x1=X, x2=X2),
+    *rows("gram", lambda x1: k.gram(linear, x1), x1=X),
+    *rows("infinite_kernel", k.infinite_kernel(theirs), x1=X, x2=X2),
+    *rows("infinite_of", k.infinite_of((id, id, theirs)), x1=X, x2=X2),
+    *rows("InfiniteKernel", NET.kernel, x1=X, x2=X2),
+    *rows("InfiniteKernel", lambda x1: k.gram(NET.ntk, x1), x1=X),
     *rows(
         "InfiniteKernel.transformed",
         lambda x1, transform: NET.kernel.transformed(transform)(x1),
-        arc_cosine_ntk,
         x1=X,
         transform=SCALES,
     ),
     *rows(
         "empirical_ntk",
         lambda params, x1, x2: k.empirical_ntk(squares, {"w": params}, x1, x2),
-        squares_ntk,
         params=W,
         x1=X,
         x2=X2,
@@ -297,164 +206,74 @@ ROWS = [
     *rows(
         "finite_kernel",
         lambda params, x1: k.gram(k.finite_kernel(squares, {"w": params}), x1),
-        squares_ntk,
         params=W,
         x1=X,
     ),
-    *rows(
-        "linearize",
-        lambda params, new_params, x: k.linearize(squares, {"w": params})({"w": new_params}, x),
-        tangent,
-        params=W,
-        new_params=2 * W,
-        x=X,
-    ),
-    *rows("linearize_on", on_examples, tangent, params=W, new_params=2 * W, x=X),
+    *rows("linearize", of_expansion(functools.partial(k.linearize, squares)), **EXPANDED),
+    *rows("linearize_on", on_examples, **EXPANDED),
     *rows(
         "taylor_expand",
-        lambda params, new_params, x: k.taylor_expand(squares, {"w": params}, 2)(
-            {"w": new_params}, x
-        ),
-        lambda params, new_params, x: (x @ (new_params + 0 * params)) ** 2,
+        of_expansion(functools.partial(k.taylor_expand, squares, degree=2)),
         small="params",
-        params=W,
-        new_params=2 * W,
-        x=X,
+        **EXPANDED,
     ),
-    *rows("layer_gradients", gradients, squares_gradients, params=W, x=X),
+    *rows("layer_gradients", gradients, params=W, x=X),
     *rows(
         "last_layer_inputs",
         lambda params, x: k.last_layer_inputs(squares, {"w": params}, x),
-        lambda params, x: x,
         params=W,
         x=X,
     ),
-    *rows("monte_carlo_kernel", drawn, lambda x1, x2: squares_ntk(W, x1, x2), x1=X, x2=X2),
+    *rows("monte_carlo_kernel", drawn, x1=X, x2=X2),
     *rows(
         "average_gradient_outer_product",
         lambda weights, x, points: k.average_gradient_outer_product(linear, weights, x, points),
-        outer,
         weights=Y,
         x=X,
         points=X2,
     ),
-    *rows("recursive_feature_machine", learned, learned_once, x=X, y=Y),
-    *rows(
-        "PackedMatrix",
-        lambda tiles: np.asarray(k.PackedMatrix(tiles, 6)),
-        lambda tiles: tiles[0],
-        tiles=K[None],
-    ),
+    *rows("recursive_feature_machine", learned, x=X, y=Y),
+    *rows("PackedMatrix", lambda tiles: np.asarray(k.PackedMatrix(tiles, 6)), tiles=K[None]),
     *rows(
         "ShardedRows",
         lambda own: k.ShardedRows(own, 4, ALONE).multiply(np.eye(6)[: np.shape(own)[-1]]),
-        lambda own: own @ np.eye(6)[: own.shape[1]],
         own=K_TEST,
     ),
-    *rows("regress", regress, regression, small=MATRICES, **PROBLEM),
-    *rows("regress_cg", regress_cg, regression, small=MATRICES, **PROBLEM),
+    *rows("regress", regress, small=MATRICES, **PROBLEM),
+    *rows("regress_cg", regress_cg, small=MATRICES, **PROBLEM),
     *rows(
         "fitted_weights",
-        lambda gram_train, targets: k.fitted_weights(gram_train, targets, ridge=RIDGE),
-        weights,
+        functools.partial(k.fitted_weights, ridge=RIDGE),
         small=MATRICES,
         gram_train=K,
         targets=Y,
     ),
-    *rows(
-        "select_ridge",
-        functools.partial(k.select_ridge, jax.random.key(0)),
-        small=MATRICES,
-        gram_train=K,
-        targets=Y,
-        ridges=RIDGES,
-    ),
-    *rows(
-        "posterior",
-        conditioned,
-        gaussian,
-        small=MATRICES,
-        refused="bool",
-        gram_train=K,
-        targets=Y,
-        gram_test=K_TEST,
-        prior=PRIOR,
-    ),
+    *rows("select_ridge", functools.partial(k.select_ridge, jax.random.key(0)), **CHOICE),
+    *rows("posterior", conditioned, small=MATRICES, refused="bool", **PROBLEM, prior=PRIOR),
     *rows(
         "eigendecompose",
         lambda gram_train: k.eigendecompose(gram_train).values,
-        lambda gram_train: np.linalg.eigvalsh(gram_train),
         small=MATRICES,
         gram_train=K,
     ),
-    *rows(
-        "ridge_path",
-        path,
-        functools.partial(regression, K),
-        targets=Y,
-        gram_test=K_TEST,
-        ridges=RIDGES,
-    ),
-    *rows(
-        "leave_one_out",
-        functools.partial(k.leave_one_out, SPECTRUM),
-        functools.partial(left_out, K),
-        targets=Y,
-        ridges=RIDGES,
-    ),
-    *rows(
-        "leave_one_out_ridge",
-        k.leave_one_out_ridge,
-        best,
-        small=MATRICES,
-        gram_train=K,
-        targets=Y,
-        ridges=RIDGES,
-    ),
-    *rows(
-        "leave_one_out_cg",
-        left_out_cg,
-        left_out,
-        small=MATRICES,
-        gram_train=K,
-        targets=Y,
-        ridges=RIDGES,
-    ),
-    *rows("ridge_path_cg", path_cg, regression, small=MATRICES, ridges=RIDGES, **PROBLEM),
-    *rows(
-        "gradient_flow",
-        flow,
-        flowed,
-        targets=Y,
-        gram_test=K_TEST,
-        times=np.array([1.0, 3]),
-        train_outputs=Y + 1,
-        test_outputs=Y[:4],
-    ),
-    *rows(
-        "ensemble_mean",
-        ensemble,
-        lambda inputs, targets, test_inputs: (
-            linear(test_inputs, inputs)
-            @ np.linalg.solve(linear(inputs) + noise(linear(inputs)), targets)
-        ),
-        inputs=X,
-        targets=Y,
-        test_inputs=X2,
-    ),
-    *rows("Stream", nystrom, on_centres, only="inputs targets", **CENTRES),
-    *rows("regress_nystrom", nystrom, on_centres, only="centres test", small="centres", **CENTRES),
+    *rows("ridge_path", path, targets=Y, gram_test=K_TEST, ridges=RIDGES),
+    *rows("leave_one_out", functools.partial(k.leave_one_out, SPECTRUM), targets=Y, ridges=RIDGES),
+    *rows("leave_one_out_ridge", k.leave_one_out_ridge, **CHOICE),
+    *rows("leave_one_out_cg", left_out_cg, **CHOICE),
+    *rows("ridge_path_cg", path_cg, small=MATRICES, ridges=RIDGES, **PROBLEM),
+    *rows("gradient_flow", flow, targets=Y, gram_test=K_TEST, **FLOW),
+    *rows("ensemble_mean", ensemble, inputs=X, targets=Y, test_inputs=X2),
+    *rows("Stream", nystrom, only="inputs targets", **CENTRES),
+    *rows("regress_nystrom", nystrom, only="centres test", small="centres", **CENTRES),
     *rows(
         "network",
         lambda inputs, params: NET.apply(with_first(params), inputs),
-        net,
         inputs=X,
         params=FIRST,
     ),
     *rows(
         "network",
         lambda inputs, params: NET.activations(with_first(params), inputs)[0],
-        net,
         inputs=X,
         params=FIRST,
     ),
@@ -465,7 +284,7 @@ ROWS = [
         for row in rows(name, functools.partial(model.apply, params_of(model)), inputs=IMAGES)
     ),
     *rows("scaled", functools.partial(SCALED.apply, MOVED), inputs=X),
-    *rows("scaled", SCALED.kernel, arc_cosine_ntk, x1=X),
+    *rows("scaled", SCALED.kernel, x1=X),
 ]
 
 
@@ -543,9 +362,9 @@ WITHOUT_ARRAYS = {
     **dict.fromkeys(
         "Flow FeatureMachine IterativeRegression LayerGradients LeaveOneOut MonteCarlo "
         "NystromRegression Posterior Regression Spectrum".split(),
-        "what a function returns",
+        "results of functions",
     ),
-    **dict.fromkeys("Choice Hosts Plan Workers choose_solver plan".split(), "numbers of sizes"),
+    **dict.fromkeys("Choice Workers choose_solver".split(), "numbers of sizes"),
     "leaf_names": "names of a tree, whatever its leaves",
     "Model": "a tuple of functions",
     "MODELS": "functions that have rows",
@@ -581,7 +400,7 @@ def outcome(row, argument):
 
 def assert_right(row, found, argument):
     with np.errstate(all="ignore"):
-        wanted = np.asarray(row.expected(np.asarray(argument, np.float64)), float)
+        wanted = np.asarray(row.call(np.asarray(argument, np.float64)), float)
     assert found.shape == wanted.shape
     scale = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=2e-5 * scale)
@@ -593,7 +412,7 @@ each_row = pytest.mark.parametrize("row", ROWS, ids=IDS)
 
 @each_row
 @pytest.mark.parametrize("kind", NUMBERS)
-def test_numbers_of_any_type_give_what_float64_gives(row, kind):
+def test_numbers_of_any_type_give_the_result_of_float64(row, kind):
     argument = NUMBERS[kind](row.base, row)
     found = outcome(row, argument)
     if isinstance(found, str):
@@ -604,7 +423,7 @@ def test_numbers_of_any_type_give_what_float64_gives(row, kind):
 
 @each_row
 @pytest.mark.parametrize("kind", OTHERS)
-def test_what_holds_no_real_numbers_is_refused_by_name(row, kind):
+def test_arrays_without_real_numbers_are_refused_by_name(row, kind):
     told = outcome(row, OTHERS[kind](row.base))
     assert isinstance(told, str)
     assert row.argument.removeprefix("new_") in told
@@ -621,7 +440,7 @@ def test_other_shapes_are_right_or_refused(row, kind):
 
 @each_row
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_what_is_not_finite_stays_so_or_is_refused(row, number):
+def test_results_of_nan_and_infinity_are_not_finite_or_refused(row, number):
     argument = row.base.copy()
     argument.flat[1] = number
     found = outcome(row, argument)
@@ -657,12 +476,15 @@ def test_keys_of_both_kinds_draw_the_same_and_all_else_is_refused(name):
             KEYED[name](other)
 
 
+NTK = functools.partial(kernels.empirical_ntk, squares, {"w": W})
+
+
 @pytest.mark.parametrize("other", [np.uint8, np.int64, np.float16, np.float32])
 def test_two_sets_of_inputs_may_be_of_different_types(other):
     for call, wanted in (
         (lambda a, b: kernels.gram(linear, a, b), linear(X, X2)),
-        (NET.kernel, arc_cosine_ntk(X, X2)),
-        (functools.partial(kernels.empirical_ntk, squares, {"w": W}), squares_ntk(W, X, X2)),
+        (NET.kernel, NET.kernel(X, X2)),
+        (NTK, NTK(X, X2)),
     ):
         np.testing.assert_allclose(call(X, X2.astype(other)), wanted, rtol=1e-5)
         np.testing.assert_allclose(call(X.astype(other), X2), wanted, rtol=1e-5)
@@ -740,13 +562,14 @@ def test_half_precision_does_not_overflow_on_the_way():
     large = {"w": W.astype(np.float16) * 100}
     for method in ("jacobian", "vector_products", "layerwise"):
         found = kernels.empirical_ntk(squares, large, (X * 90).astype(np.float16), method=method)
-        np.testing.assert_allclose(found, squares_ntk(W * 100, X * 90), rtol=1e-3)
+        products = 4 * (X @ W) @ (X @ W).T / 2 * (X @ X.T)
+        np.testing.assert_allclose(found, 100**2 * 90**4 * products, rtol=1e-3)
 
 
 TRACED = {
     "infinite": NET.kernel,
     "transformed": NET.kernel.transformed(SCALES),
-    "finite": functools.partial(kernels.empirical_ntk, squares, {"w": W}),
+    "finite": NTK,
     "linearized": lambda x: kernels.linearize(squares, {"w": W})({"w": 2 * W}, x),
     "expanded": lambda x: kernels.taylor_expand(squares, {"w": W}, 2)({"w": 2 * W}, x),
     "applied": functools.partial(NET.apply, with_first(FIRST)),
@@ -769,7 +592,7 @@ def test_matrices_of_many_processes_and_of_files_are_taken_as_they_are(tmp_path)
     half = K.astype(np.float16)
     assert arrays.real_numbers("k", half) is half
     packed, rows = kernels.PackedMatrix(mapped[None], 6), kernels.ShardedRows(K_TEST, 4, ALONE)
-    wanted = regression(K, Y, K_TEST)
+    wanted = regress(K, Y, K_TEST)
     for gram_train in (mapped, packed, half):
         for gram_test in (K_TEST, rows):
             np.testing.assert_allclose(regress_cg(gram_train, Y, gram_test), wanted, rtol=1e-6)

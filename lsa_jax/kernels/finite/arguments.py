@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree, Real
 from lsa_jax import arrays
 from lsa_jax.errors import InputError
 
-# What to do with parameters of integers, where all parameters are differentiated in.
+# The remedy for parameters of integers, where all parameters are differentiated in.
 _CAST = "cast them, with leaf.astype('float32'), or make them constants of apply"
 
 
@@ -21,14 +21,7 @@ def checked(
 ) -> tuple[PyTree[Array], Real[Array | np.ndarray, "n ..."], int]:
     """Returns parameters and inputs as arrays, and the network's number of outputs.
 
-    Args:
-        apply: `(params, x [n, ...]) -> outputs [n, c]`.
-        params: all leaves are floating point.
-        x: the inputs.
-        empty: whether no inputs are accepted.
-
-    Raises:
-        InputError: params, inputs or outputs are not accepted.
+    Raises InputError where params, inputs or outputs are not accepted.
     """
     params, x = floating(params), arrays.inputs("x", x, empty=empty)
     (x,) = arrays.floats_if_taken(functools.partial(apply, params), x)
@@ -45,13 +38,7 @@ def floating(params: PyTree[Any]) -> PyTree[Array]:
 def floating_leaf(path: Any, leaf: Any, instead: str) -> Array:
     """Returns a floating point parameter as an array; 16 bits become float32.
 
-    Args:
-        path: where it is in the tree.
-        leaf: the parameter.
-        instead: what to do with one of integers, for the message.
-
-    Raises:
-        InputError: it does not hold floating point numbers.
+    Raises InputError, with the remedy `instead`, where it does not hold floating point numbers.
     """
     name = f"params{jax.tree_util.keystr(path)}"
     numbers = arrays.real_numbers(name, leaf)
@@ -66,8 +53,7 @@ def floating_leaf(path: Any, leaf: Any, instead: str) -> Array:
 def step_between(params: PyTree[Any], new_params: Any) -> PyTree[Array]:
     """Returns new parameters minus those of an expansion, in the expansion's types.
 
-    Raises:
-        InputError: the trees or their shapes differ, or leaves are not real numbers.
+    Raises InputError where the trees or their shapes differ, or leaves are not real numbers.
     """
     if jax.tree.structure(new_params) != jax.tree.structure(params):
         raise InputError(
@@ -100,16 +86,9 @@ def pair_seen(
 def count_outputs(
     apply: Callable[[Any, Array], Array], params: PyTree[Any], x: Any, name: str
 ) -> int:
-    """Returns the number of outputs of one example.
+    """Returns the number of outputs of one example, from inputs or their form.
 
-    Args:
-        apply: the network.
-        params: its parameters.
-        x: its inputs, or their form.
-        name: of the inputs, for the message.
-
-    Raises:
-        InputError: apply refuses them, or its outputs are not real numbers [n, c].
+    Raises InputError where apply refuses them, or its outputs are not real numbers [n, c].
     """
     with arrays.call_errors("apply(params, x)", x):
         outputs = jax.eval_shape(apply, params, x)

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, PyTree
 from lsa_jax import backend
 from lsa_jax._convolution import gather
 
-# A program inside the program, and what only moves a parameter's entries around.
+# Programs inside the program, and primitives that only move a parameter's entries around.
 _NESTED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 _PERMUTING = ("reshape", "transpose", "convert_element_type", "squeeze", "expand_dims", "copy")
 
@@ -94,7 +94,7 @@ def acting_weights(
         weights[scaled.leaf] = weight
         return result
 
-    # What the program computes beside the weights is not used, and not compiled.
+    # The program's other results are not used, and not compiled.
     example = jnp.zeros((1, *example_shape), dtype)
     run(program, jax.tree.leaves(params), example, note, lambda leaf: None)
     return weights
@@ -117,20 +117,15 @@ def run(
     on_dense: Callable[[Scaled, Array, Array, Array], Array],
     on_other: Callable[[int], None],
 ) -> list[Array]:
-    """Evaluates a traced `apply`, and reports every use of a parameter.
+    """Evaluates a traced `apply` of (*leaves, x [1, ...]), and reports every use of a parameter.
 
-    Args:
-        program: of (*leaves, x).
-        leaves: the parameters.
-        x: one example, [1, ...].
-        on_dense: given which parameter is the weight, the inputs [positions, fan_in], the weight as
-            a matrix [fan_in, fan_out] and their product, returns the result to go on with, of the
-            product's shape.
-        on_other: given a parameter that is used in another way.
+    `on_dense(which parameter is the weight, inputs [positions, fan_in], weight [fan_in, fan_out],
+    their product)` returns the result to continue with, of the product's shape; `on_other` gets
+    each parameter that is used in another way.
     """
     scaled = [Scaled(i, 1.0) for i in range(len(leaves))]
-    results, marks = _run_jaxpr(
-        program.jaxpr, program.consts, [*leaves, x], [*scaled, None], on_dense, on_other
+    results, marks = _Interpreter(on_dense, on_other).run(
+        program.jaxpr, program.consts, [*leaves, x], [*scaled, None]
     )
     for mark in marks:
         if mark is not None:
@@ -138,66 +133,69 @@ def run(
     return results
 
 
-def _run_jaxpr(
-    jaxpr: Jaxpr,
-    consts: Sequence[Any],
-    arguments: Sequence[Any],
-    marks: Sequence[Scaled | None],
-    on_dense: Callable,
-    on_other: Callable,
-) -> tuple[list[Any], list[Scaled | None]]:
-    """Evaluates a program whose arguments may be marked as scaled parameters."""
-    values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
-    marked = {v: m for v, m in zip(jaxpr.invars, marks, strict=True) if m is not None}
+class _Interpreter(NamedTuple):
+    """Evaluates programs whose arguments may be marked as scaled parameters: see `run`."""
 
-    def read(atom: Any) -> Any:
-        return atom.val if isinstance(atom, Literal) else values[atom]
+    on_dense: Callable[[Scaled, Array, Array, Array], Array]
+    on_other: Callable[[int], None]
 
-    def mark_of(atom: Any) -> Scaled | None:
-        return None if isinstance(atom, Literal) else marked.get(atom)
+    def run(
+        self,
+        jaxpr: Jaxpr,
+        consts: Sequence[Any],
+        arguments: Sequence[Any],
+        marks: Sequence[Scaled | None],
+    ) -> tuple[list[Any], list[Scaled | None]]:
+        """Evaluates a program; returns its results and their marks."""
+        values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+        marked = {v: m for v, m in zip(jaxpr.invars, marks, strict=True) if m is not None}
 
-    for equation in jaxpr.eqns:
-        inputs = [read(atom) for atom in equation.invars]
-        given = [mark_of(atom) for atom in equation.invars]
-        outputs, out_marks = _step(jaxpr, equation, inputs, given, on_dense, on_other)
-        values.update(zip(equation.outvars, outputs, strict=True))
-        marked.update(
-            (v, m) for v, m in zip(equation.outvars, out_marks, strict=True) if m is not None
-        )
-    return [read(a) for a in jaxpr.outvars], [mark_of(a) for a in jaxpr.outvars]
+        def read(atom: Any) -> Any:
+            return atom.val if isinstance(atom, Literal) else values[atom]
 
+        def mark_of(atom: Any) -> Scaled | None:
+            return None if isinstance(atom, Literal) else marked.get(atom)
 
-def _step(
-    around: Jaxpr,
-    equation: JaxprEqn,
-    inputs: Sequence[Any],
-    marks: Sequence[Scaled | None],
-    on_dense: Callable,
-    on_other: Callable,
-) -> tuple[list[Any], list[Scaled | None]]:
-    """Evaluates one equation of the program `around` it."""
-    name, present = equation.primitive.name, [m for m in marks if m is not None]
-    if present and name in _NESTED:
-        inner = equation.params[_NESTED[name]]
-        return _run_jaxpr(inner.jaxpr, inner.consts, inputs, marks, on_dense, on_other)
-    branch = _branch_of_this_platform(equation)
-    if present and branch is not None:  # the first input tells the platform
-        return _run_jaxpr(branch.jaxpr, branch.consts, inputs[1:], marks[1:], on_dense, on_other)
-    results = _evaluate(around, equation, inputs)
-    if not present:
+        for equation in jaxpr.eqns:
+            inputs = [read(atom) for atom in equation.invars]
+            outputs, out_marks = self.step(
+                jaxpr, equation, inputs, [mark_of(atom) for atom in equation.invars]
+            )
+            values.update(zip(equation.outvars, outputs, strict=True))
+            pairs = zip(equation.outvars, out_marks, strict=True)
+            marked.update((v, m) for v, m in pairs if m is not None)
+        return [read(a) for a in jaxpr.outvars], [mark_of(a) for a in jaxpr.outvars]
+
+    def step(
+        self,
+        around: Jaxpr,
+        equation: JaxprEqn,
+        inputs: Sequence[Any],
+        marks: Sequence[Scaled | None],
+    ) -> tuple[list[Any], list[Scaled | None]]:
+        """Evaluates one equation of the program `around` it."""
+        name, present = equation.primitive.name, [m for m in marks if m is not None]
+        if present and name in _NESTED:
+            inner = equation.params[_NESTED[name]]
+            return self.run(inner.jaxpr, inner.consts, inputs, marks)
+        branch = _branch_of_this_platform(equation)
+        if present and branch is not None:  # the first input is the platform
+            return self.run(branch.jaxpr, branch.consts, inputs[1:], marks[1:])
+        results = _evaluate(around, equation, inputs)
+        if not present:
+            return results, [None] * len(results)
+        if name in _PERMUTING and jnp.issubdtype(results[0].dtype, jnp.floating):
+            return results, [present[0]]
+        factor = _factor(equation, marks)
+        if factor is not None:
+            return results, [present[0]._replace(scale=present[0].scale * factor)]
+        if name == "dot_general" and len(present) == 1 and not any(_batch_axes(equation)):
+            return [_report_dense(equation, inputs, marks, results[0], self.on_dense)], [None]
+        if name == "conv_general_dilated" and marks[0] is None and _is_plain(equation):
+            return [_report_convolution(equation, *inputs, marks[1], self.on_dense)], [None]
+        for mark in present:
+            self.on_other(mark.leaf)
         return results, [None] * len(results)
-    if name in _PERMUTING and jnp.issubdtype(results[0].dtype, jnp.floating):
-        return results, [present[0]]
-    factor = _factor(equation, marks)
-    if factor is not None:
-        return results, [present[0]._replace(scale=present[0].scale * factor)]
-    if name == "dot_general" and len(present) == 1 and not any(_batch_axes(equation)):
-        return [_report_dense(equation, inputs, marks, results[0], on_dense)], [None]
-    if name == "conv_general_dilated" and marks[0] is None and _is_plain(equation):
-        return [_report_convolution(equation, *inputs, marks[1], on_dense)], [None]
-    for mark in present:
-        on_other(mark.leaf)
-    return results, [None] * len(results)
 
 
 def _branch_of_this_platform(equation: JaxprEqn) -> ClosedJaxpr | None:

@@ -1,37 +1,43 @@
-"""A finite network's first-order expansion in its parameters, to be trained like any network."""
+"""A finite network's expansion in its parameters, to be trained like any network.
+
+On examples that are known beforehand, derivatives are kept so that a step along them takes little
+time. The derivative in a direction is linear in it. Its factors depend on the examples alone: the
+Jacobian, or, for a dense layer y = a W where that is fewer numbers, its inputs a and its cotangents
+df/dy. A step of training gathers its examples' numbers, which takes longer than the products, so
+they are in as few arrays as possible.
+"""
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import arrays, backend
-from lsa_jax.checks import one_of, require
+from lsa_jax.checks import integer, one_of, require
 from lsa_jax.kernels.finite import arguments
-from lsa_jax.kernels.finite import linearize as _derivatives
-from lsa_jax.kernels.finite.layerwise import examples_at_once
+from lsa_jax.kernels.finite.dense_layers import DenseLayer, acting_weights, dense_layers, trace
+from lsa_jax.kernels.finite.layerwise import (
+    examples_at_once,
+    factors_of_one,
+    is_smaller_in_two,
+    joined,
+    others,
+)
 from lsa_jax.kernels.matrices import memory
 
 # Examples that a CPU puts through the network at a time; an accelerator as many as it then
 # differentiates.
 _AT_A_TIME = 16
 
-
-class Expansion(NamedTuple):
-    """First-order expansions of a network in its parameters, one an example.
-
-    Attributes:
-        outputs: [n, c] where it is expanded.
-        derivatives: in the parameters.
-    """
-
-    outputs: Float[Array, "n c"]
-    derivatives: _derivatives.Derivatives
+# How many times fewer numbers a dense layer must take in two than by its Jacobian. At equal numbers
+# its products take up to twice the time on a CPU.
+_FEWER = 2
 
 
 def linearize(
@@ -50,8 +56,8 @@ def linearize(
         apply: `(params, x [n, ...]) -> outputs [n, c]`.
         params: where to expand; all leaves are floating point.
         precision: of products. "highest" is float32 everywhere, as in the kernels; "default" is
-            what the device takes for a network (TF32 on GPUs, bfloat16 on TPUs), several times
-            faster there, and right where a linearisation is trained beside such a network.
+            the device's own for networks (TF32 on GPUs, bfloat16 on TPUs), several times faster
+            there, and right where a linearisation is compared with such a network.
 
     Returns:
         `apply_lin(params, x) -> outputs`, affine in its params.
@@ -62,31 +68,92 @@ def linearize(
     Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 5.
     """
     require("precision", precision, one_of("highest", "default"))
-    arguments.floating(params)  # refused before the first call
-    in_full = precision == "highest"
+    expanded = _taylor(apply, params, 1)
+    return jax.default_matmul_precision("highest")(expanded) if precision == "highest" else expanded
 
-    def apply_lin(
+
+def taylor_expand(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    degree: int,
+) -> Callable[[Any, Array], Array]:
+    """Returns the Taylor expansion of a network in its parameters.
+
+    f_d(theta, x) = sum_k of the k-th derivative of f(theta_0 + t (theta - theta_0), x) in t at 0,
+    over k!, for k = 0 ... d. Costs about 3^d times `apply`; products are in full precision. Of
+    degree 1 it is `linearize`.
+
+    Args:
+        apply: `(params, x [n, ...]) -> outputs [n, c]`, d times differentiable; a ReLU network is
+            taken for the polynomial that it is around theta_0.
+        params: theta_0, where to expand; all leaves are floating point.
+        degree: d, 0 or more.
+
+    Returns:
+        `apply_taylor(params, x) -> outputs`, a polynomial in its params.
+
+    Raises:
+        InputError: degree is not accepted.
+
+    Source: Bai and Lee, Beyond linearization, 2020, section 2, for the second degree.
+    """
+    require("degree", degree, integer(0))
+    return jax.default_matmul_precision("highest")(_taylor(apply, params, degree))
+
+
+def _taylor(
+    apply: Callable[[Any, Array], Array], params: PyTree[Array | np.ndarray], degree: int
+) -> Callable[[Any, Array], Array]:
+    """Returns the Taylor expansion of a network in its parameters, up to a degree."""
+    arguments.floating(params)  # refused before the first call
+
+    def expanded(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], x: Shaped[Array | np.ndarray, "n ..."]
     ) -> Array:
         start, x = arguments.floating(params), arrays.inputs("x", x)
         (x,) = arrays.floats_if_taken(functools.partial(apply, start), x)
         step = arguments.step_between(start, new_params)
+
+        def derivatives(theta: PyTree, left: int) -> tuple[Array, ...]:
+            """Returns derivatives 0 ... left along the step, at theta."""
+            if left == 0:
+                return (apply(theta, x),)
+            values, changes = jax.jvp(lambda t: derivatives(t, left - 1), (theta,), (step,))
+            return (*values, changes[-1])
+
         with arrays.call_errors("apply(params, x)", x):
-            outputs, change = jax.jvp(lambda theta: apply(theta, x), (start,), (step,))
-        return outputs + change
+            terms = derivatives(start, degree)
+        return sum(term / math.factorial(order) for order, term in enumerate(terms))
 
-    return jax.default_matmul_precision("highest")(apply_lin) if in_full else apply_lin
+    return expanded
 
 
-def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
-    """Raises InputError where what `linearize_on` keeps of the examples does not fit the memory."""
-    derivatives = jax.eval_shape(functools.partial(_derivatives.derivatives, apply), params, x)
-    memory.check_fits_device(
-        f"x is {x.shape}: keeping the derivatives of its {len(x)} examples",
-        math.inf,
-        lambda: backend.size_in_bytes(derivatives),
-        "fewer examples, or `linearize`, which keeps none",
-    )
+class Derivatives(NamedTuple):
+    """Derivatives of some examples, as factors.
+
+    Attributes:
+        inputs: [n, positions, fan_in] of each dense layer that is kept as inputs and cotangents.
+        cotangents: [n, c, positions * fan_out of these layers, one after the other].
+        jacobian: [n, c, all other parameters].
+
+    Either of the last two is None where there is nothing to keep in it.
+    """
+
+    inputs: tuple[Float[Array, "n _ _"], ...]
+    cotangents: Float[Array, "n c _"] | None
+    jacobian: Float[Array, "n c _"] | None
+
+
+class Expansion(NamedTuple):
+    """First-order expansions of a network in its parameters, one an example.
+
+    Attributes:
+        outputs: [n, c] where it is expanded.
+        derivatives: in the parameters.
+    """
+
+    outputs: Float[Array, "n c"]
+    derivatives: Derivatives
 
 
 @jax.default_matmul_precision("highest")
@@ -101,8 +168,8 @@ def linearize_on(
     computed once here, layer by layer as in `empirical_ntk`, so that a step of training is a few
     small products: on a small convolutional network a tenth of the operations of `linearize`. Each
     example takes c numbers of memory for each parameter; a dense layer or a convolution takes
-    inputs + c outputs at each position, where that is less than half as many. What it computes
-    equals `linearize` to rounding, and may be trained by any optimiser. Products are in full
+    inputs + c outputs at each position, where that is less than half as many. The outputs equal
+    those of `linearize` to rounding, and may be trained by any optimiser. Products are in full
     precision, also on accelerators whose default is less (TF32).
 
         examples, apply_lin = linearize_on(apply, params, inputs)
@@ -129,10 +196,91 @@ def linearize_on(
         new_params: PyTree[Float[Array | np.ndarray, "..."]], examples: Expansion
     ) -> Array:
         step = arguments.step_between(params, new_params)
-        change = _derivatives.directional_derivative(apply, step, examples.derivatives, example)
+        change = _directional_derivative(apply, step, examples.derivatives, example)
         return examples.outputs + change
 
-    # One at a time as in the factors, so that memory beside the result is that of a few examples.
+    # A few at a time as in the factors, so that little memory is needed next to the result.
     at_once = examples_at_once(apply, params, x, count, on_cpu=_AT_A_TIME)
     outputs = lax.map(lambda one: apply(params, one[None])[0], x, batch_size=at_once)
-    return Expansion(outputs, _derivatives.derivatives(apply, params, x)), apply_lin
+    return Expansion(outputs, _derivatives(apply, params, x)), apply_lin
+
+
+def _check_fits(apply: Callable, params: PyTree, x: Array | np.ndarray) -> None:
+    """Raises InputError where the derivatives of `linearize_on` do not fit the memory."""
+    derivatives = jax.eval_shape(functools.partial(_derivatives, apply), params, x)
+    memory.check_fits_device(
+        f"x is {x.shape}: keeping the derivatives of its {len(x)} examples",
+        math.inf,
+        lambda: backend.size_in_bytes(derivatives),
+        "fewer examples, or `linearize`, which keeps none",
+    )
+
+
+@jax.default_matmul_precision("highest")
+def _derivatives(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Float[Array | np.ndarray, "..."]],
+    x: Array | np.ndarray,
+) -> Derivatives:
+    """Computes the derivatives of some examples."""
+    example = jax.ShapeDtypeStruct(x.shape[1:], x.dtype)
+    layers, kept = _layers(apply, params, example)
+    factors_of = factors_of_one(apply, params, layers, kept, x, by_output=True)
+
+    def of_one(example: Array) -> Derivatives:
+        pairs, jacobians = factors_of(example)
+        # Outputs before positions, so that one product sums over positions and features.
+        cotangents = [jnp.moveaxis(some, 1, 0).reshape(some.shape[1], -1) for _, some in pairs]
+        inputs = tuple(inputs for inputs, _ in pairs)
+        return Derivatives(inputs, _side_by_side(cotangents), _side_by_side(jacobians))
+
+    _, outputs = trace(apply, params, example.shape, example.dtype)
+    at_once = examples_at_once(apply, params, x, outputs)
+    return lax.map(of_one, x, batch_size=at_once)
+
+
+@jax.default_matmul_precision("highest")
+def _directional_derivative(
+    apply: Callable[[Any, Array], Array],
+    step: PyTree[Float[Array | np.ndarray, "..."]],
+    known: Derivatives,
+    example: jax.ShapeDtypeStruct,
+) -> Float[Array, "n c"]:
+    """Computes df/dparams . step for examples whose derivatives are known.
+
+    The step has the parameters' structure; it is linear, so any function of it may be
+    differentiated. `known` has the derivatives, or some rows of each array.
+    """
+    layers, kept = _layers(apply, step, example)
+    weights = acting_weights(apply, step, example.shape, example.dtype)
+    steps = [weights[layer.leaf].reshape(-1) for layer in layers if layer not in kept]
+    steps += joined(others(jax.tree.leaves(step), layers), 0)
+    moved = []
+    for layer, inputs in zip(kept, known.inputs, strict=True):
+        # Transposed, so that the derivative in the weight is a product with few rows: on a CPU a
+        # third less time in all than with few columns.
+        weight = lax.optimization_barrier(weights[layer.leaf].T)
+        moved.append(jnp.einsum("npk,fk->npf", inputs, weight).reshape(len(inputs), -1))
+    parts = []
+    if moved:
+        parts.append(jnp.einsum("noq,nq->no", known.cotangents, _side_by_side(moved)))
+    if steps:
+        parts.append(jnp.einsum("nop,p->no", known.jacobian, _side_by_side(steps)))
+    return sum(parts)
+
+
+def _side_by_side(arrays: Sequence[Float[Array, "... _"]]) -> Float[Array, "... _"] | None:
+    """Joins arrays along the last axis; None where there are none."""
+    return jnp.concatenate(arrays, axis=-1) if arrays else None
+
+
+def _layers(
+    apply: Callable, params: PyTree[Any], example: jax.ShapeDtypeStruct
+) -> tuple[list[DenseLayer], list[DenseLayer]]:
+    """Returns the dense layers, and which of them to keep as inputs and cotangents.
+
+    They are without their scales, which `acting_weights` have.
+    """
+    layers, c = dense_layers(apply, params, example.shape, example.dtype)
+    layers = [layer._replace(scale=1.0) for layer in layers]
+    return layers, [layer for layer in layers if is_smaller_in_two(layer, c, _FEWER)]

@@ -12,10 +12,10 @@ Source: Novak, Sohl-Dickstein and Schoenholz, Fast finite width neural tangent k
 3.4 (structured derivatives); the search for dense layers is ours.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -25,19 +25,18 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree, Shaped
 
 from lsa_jax import backend
-from lsa_jax.kernels.finite import products
 from lsa_jax.kernels.finite.dense_layers import DenseLayer, Scaled, dense_layers, run, trace
 from lsa_jax.kernels.infinite import tiles as _tiles
 from lsa_jax.kernels.matrices.staged import Stages
 
-# Examples a side of a tile of the dense layers' parts. Elsewhere a tile of `gram` is one, and that
-# is halved where its program takes more memory than there is.
+# Examples a side of a tile of the dense layers' parts. On an accelerator a tile of `gram` is one of
+# these, and `gram` halves it where its program takes more memory than there is.
 _SIDE = {"cpu": 256}
 _SIDE_ELSEWHERE = 1024
 
-# Examples that are differentiated at a time. What one needs on the way (activations, for each
-# output) then stays in a CPU's cache. An accelerator, which two would leave idle, takes as many as
-# this share of its memory holds, up to a number that fills it with the smallest networks too.
+# Examples that are differentiated at a time. Activations, for each output, then stay in a CPU's
+# cache. An accelerator, which two would leave idle, takes as many as this share of its memory
+# holds, up to a number that fills it with the smallest networks too.
 _BATCH_ON_CPU = 2
 _SHARE_OF_MEMORY = 1 / 16
 _LARGEST_BATCH = 256
@@ -49,8 +48,35 @@ _LARGE = 1000
 _PIECE = 50_000
 
 
+# Of products of matrices with their own transposes: side of the blocks on the diagonal, and columns
+# that go into all blocks before the next ones do. So many stay in a CPU's cache, and let its
+# products run at the rate of large ones.
+_BLOCK = {"cpu": 256}
+_CHUNK = {"cpu": 4000}
+
+# An accelerator has no such cache: its products are at their rate from about 1,000 rows, and so
+# many columns of them are 270 MB.
+_BLOCK_ELSEWHERE = 1024
+_CHUNK_ELSEWHERE = 65_536
+
+# Of fewer rows, blocks that leave out a quarter of the products, where they are not too small.
+_SMALLEST_BLOCK = 100
+
+
+class Pieces(NamedTuple):
+    """A matrix that is computed some columns at a time, and never held as a whole.
+
+    Attributes:
+        count: how many pieces.
+        piece: `index -> [n, columns]`.
+    """
+
+    count: int
+    piece: Callable[[Array], Float[Array, "n _"]]
+
+
 class Factors(NamedTuple):
-    """What the kernel needs of some examples.
+    """The derivatives of some examples that the kernel is made of.
 
     Attributes:
         pairs: for each dense layer that is kept in two, its inputs a [n, positions, fan_in] and
@@ -91,7 +117,7 @@ def layerwise_stages(
 ) -> Stages:
     """Returns the two stages of `layerwise_ntk`: derivatives of examples, and their products.
 
-    Of one side alone the second gives the kernel of all pairs on it.
+    The second, of one side only, is the kernel of all pairs on it.
     """
     layers, c = dense_layers(apply, params, example.shape, example.dtype)
     by_grams = [d for d in layers if _is_cheaper_by_grams(d, c * c if full else c)]
@@ -123,7 +149,7 @@ def examples_at_once(
     *,
     on_cpu: int = _BATCH_ON_CPU,
 ) -> int:
-    """Returns how many examples are differentiated at a time, in each of so many outputs."""
+    """Returns how many examples are differentiated at a time, in each of the outputs."""
     if backend.is_cpu():
         return on_cpu
     memory = backend.memory()
@@ -133,7 +159,7 @@ def examples_at_once(
         backend.bytes_for_gradient(apply, params, jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype))
         for n in (1, 2)
     )
-    # A derivative in each parameter, and what is kept for it but for what examples share.
+    # A derivative in each parameter, and the memory for it that examples do not share.
     each = outputs * (backend.size_in_bytes(params) + two - one)
     return max(1, min(_LARGEST_BATCH, int(_SHARE_OF_MEMORY * memory / each)))
 
@@ -185,14 +211,14 @@ def factors_of_one(
     *,
     by_output: bool,
 ) -> Callable[[Array], Factors]:
-    """Returns what runs an example forward once, and backward once for each output.
+    """Returns a function that runs an example forward once, and backward once for each output.
 
     Args:
         apply: the network.
         params: its parameters.
         layers: all its dense layers.
-        kept: those kept in two.
-        x: some examples, of which the shape counts.
+        kept: layers kept as inputs and cotangents.
+        x: examples of the same shape.
         by_output: whether outputs have an axis of their own in Jacobians, which takes a copy.
     """
     program, c = trace(apply, params, x.shape[1:], x.dtype)
@@ -202,7 +228,7 @@ def factors_of_one(
     product = "pk,pof->okf" if by_output else "pk,pof->kof"
 
     def tapped(taps: list[Array], rest: list[Array], example: Array) -> tuple[Array, list[Array]]:
-        """Adds taps (zeros) to what dense layers give; returns what goes into them beside."""
+        """Adds taps (zeros) to outputs of dense layers; returns the layers' inputs as well."""
         inputs: list[Any] = [None] * len(layers)
 
         def tap(scaled: Scaled, data: Array, weight: Array, result: Array) -> Array:
@@ -241,7 +267,7 @@ def factors_of_one(
 def joined(
     leaves: Sequence[Array | np.ndarray], before: int
 ) -> tuple[Float[Array | np.ndarray, "... parameters"], ...]:
-    """Flattens what follows the first axes; keeps large parameters apart, which saves a copy."""
+    """Flattens all but the first axes; keeps large parameters apart, which saves a copy."""
     flat = [a.reshape(*a.shape[:before], math.prod(a.shape[before:])) for a in leaves]
     small = [a for a in flat if a.shape[-1] < _LARGE]
     large = [a for a in flat if a.shape[-1] >= _LARGE]
@@ -250,13 +276,10 @@ def joined(
 
 def _matrices(
     factors: Factors, selected: Sequence[bool], *, full: bool
-) -> list[Float[Array, "rows _"] | products.Pieces]:
-    """Returns Jacobians as matrices whose products are the kernel.
+) -> list[Float[Array, "rows _"] | Pieces]:
+    """Returns Jacobians, of the selected pairs too, as matrices whose products are the kernel.
 
-    Args:
-        factors: of some examples.
-        selected: the pairs of which to take the Jacobian.
-        full: whether each output has a row of its own, or all those of an example are one row.
+    If `full`, each output has a row of its own; else all outputs of an example are one row.
     """
     chosen = itertools.compress(factors.pairs, selected)
     formed = [a.reshape(a.shape[0] * a.shape[1] if full else len(a), -1) for a in factors.jacobian]
@@ -265,7 +288,7 @@ def _matrices(
 
 def _in_pieces(
     inputs: Float[Array, "n p k"], cotangents: Float[Array, "n p c f"], *, full: bool
-) -> products.Pieces:
+) -> Pieces:
     """Returns the Jacobian of a dense layer kept in two, for some of its inputs at a time."""
     n, _, c, fan_out = cotangents.shape
     width = _tiles.even_share(inputs.shape[2], max(1, _PIECE // (c * fan_out)))
@@ -276,23 +299,18 @@ def _in_pieces(
         jacobian = jnp.einsum("npk,npof->nokf" if full else "npk,npof->nkof", some, cotangents)
         return jacobian.reshape(n * c if full else n, -1)
 
-    return products.Pieces(inputs.shape[2] // width, piece)
+    return Pieces(inputs.shape[2] // width, piece)
 
 
 def _from_jacobians(
-    operands: Sequence[Sequence[Float[Array, "_ _"] | products.Pieces]], outputs: int | None
+    operands: Sequence[Sequence[Float[Array, "_ _"] | Pieces]], outputs: int | None
 ) -> Float[Array, "n1 n2 ..."]:
     """Sums the Jacobians' parts of the kernel: one product of two matrices for each.
 
-    Args:
-        operands: the matrices of the rows, and of the columns where those are others.
-        outputs: rows of an example, to be told apart; None for one row, of all outputs.
+    Operands are those of the rows, and of the columns where these differ. Each example has a row
+    for each of its `outputs`; None for one row, of all outputs.
     """
-    kernel = (
-        products.sum_of_grams(*operands)
-        if len(operands) == 1
-        else products.sum_of_products(*operands)
-    )
+    kernel = sum_of_grams(*operands) if len(operands) == 1 else sum_of_products(*operands)
     if outputs is None:
         return kernel
     return kernel.reshape(len(kernel) // outputs, outputs, -1, outputs).transpose(0, 2, 1, 3)
@@ -303,9 +321,7 @@ def _from_pairs(
 ) -> Float[Array, "n1 n2 ..."]:
     """Sums dense layers' parts of the kernel, tile by tile: each has several numbers a pair.
 
-    Args:
-        operands: inputs and cotangents of the rows, and of the columns where those are others.
-        full: whether outputs are told apart.
+    Operands are inputs and cotangents of the rows, and of the columns where these differ.
     """
     side = _SIDE.get(backend.platform(), _SIDE_ELSEWHERE)
     shape = tuple(len(some[0][0]) for some in (operands[0], operands[-1]))
@@ -313,7 +329,9 @@ def _from_pairs(
         _in_tiles(some, _tiles.even_share(n, side))
         for some, n in zip((operands[0], operands[-1]), shape, strict=True)
     )
-    return _tiles.all_pairs(partial(_contract, full), *tiles, shape, symmetric=len(operands) == 1)
+    return _tiles.all_pairs(
+        functools.partial(_contract, full), *tiles, shape, symmetric=len(operands) == 1
+    )
 
 
 def _in_tiles(arrays: PyTree[Array], size: int) -> PyTree[Array]:
@@ -340,3 +358,85 @@ def _contract(
         subscripts = "asbt,aosbqt->aboq" if full else "asbt,asbt->ab"
         parts.append(jnp.einsum(subscripts, by_inputs, by_outputs))
     return sum(parts)
+
+
+def _first_columns(factor: Float[Array, "n _"] | Pieces) -> Float[Array, "n _"]:
+    return factor.piece(jnp.array(0)) if isinstance(factor, Pieces) else factor
+
+
+def sum_of_products(
+    rows: Sequence[Float[Array, "n1 _"] | Pieces], columns: Sequence[Float[Array, "n2 _"] | Pieces]
+) -> Float[Array, "n1 n2"]:
+    """Computes the sum of J @ K.T over some pairs of matrices. Derivatives go through."""
+
+    def product(pair: tuple[Array | Pieces, Array | Pieces]) -> Array:
+        row, column = pair
+        if not isinstance(row, Pieces):
+            return row @ column.T
+
+        @jax.checkpoint
+        def step(total: Array, at: Array) -> tuple[Array, None]:
+            return total + row.piece(at) @ column.piece(at).T, None
+
+        first = _first_columns(row) @ _first_columns(column).T
+        return lax.scan(step, first, jnp.arange(1, row.count))[0]
+
+    return functools.reduce(jnp.add, map(product, zip(rows, columns, strict=True)))
+
+
+def sum_of_grams(factors: Sequence[Float[Array, "n _"] | Pieces]) -> Float[Array, "n n"]:
+    """Computes the sum of J @ J.T over some matrices, with little more than half of the products.
+
+    Blocks on and above the diagonal are computed, and mirrored. Derivatives go through.
+    """
+    form = jax.eval_shape(lambda: _first_columns(factors[0]))
+    n = form.shape[0]
+    side = _BLOCK.get(backend.platform(), _BLOCK_ELSEWHERE)
+    chunk = _CHUNK.get(backend.platform(), _CHUNK_ELSEWHERE)
+    places = _upper_blocks(0, n, min(side, max(_SMALLEST_BLOCK, math.ceil(n / 2))))
+
+    @jax.checkpoint
+    def add(blocks: list[Array], some: Array) -> list[Array]:
+        return [
+            block + some[rows] @ some[columns].T
+            for block, (rows, columns) in zip(blocks, places, strict=True)
+        ]
+
+    def add_matrix(blocks: list[Array], matrix: Array) -> list[Array]:
+        whole, rest = divmod(matrix.shape[1], chunk)
+
+        def step(blocks: list[Array], at: Array) -> tuple[list[Array], None]:
+            return add(blocks, lax.dynamic_slice_in_dim(matrix, at * chunk, chunk, axis=1)), None
+
+        if whole:
+            blocks, _ = lax.scan(step, blocks, jnp.arange(whole))
+        return add(blocks, matrix[:, whole * chunk :]) if rest else blocks
+
+    def add_factor(blocks: list[Array], factor: Array | Pieces) -> list[Array]:
+        if not isinstance(factor, Pieces):
+            return add_matrix(blocks, factor)
+
+        @jax.checkpoint
+        def step(blocks: list[Array], at: Array) -> tuple[list[Array], None]:
+            return add_matrix(blocks, factor.piece(at)), None
+
+        return lax.scan(step, blocks, jnp.arange(factor.count))[0]
+
+    matrix = jnp.zeros((n, n), form.dtype)
+    blocks = functools.reduce(add_factor, factors, [matrix[place] for place in places])
+    for block, (rows, columns) in zip(blocks, places, strict=True):
+        matrix = lax.dynamic_update_slice(matrix, block, (rows.start, columns.start))
+    return _tiles.mirrored(matrix)
+
+
+def _upper_blocks(start: int, stop: int, side: int) -> list[tuple[slice, slice]]:
+    """Covers a square's diagonal and what is above it: halves, and halves of those on the diagonal.
+
+    Few of the blocks are small: large ones are multiplied at a higher rate.
+    """
+    whole = slice(start, stop)
+    if stop - start <= side:
+        return [(whole, whole)]
+    middle = (start + stop) // 2
+    halves = _upper_blocks(start, middle, side) + _upper_blocks(middle, stop, side)
+    return [(slice(start, middle), slice(middle, stop)), *halves]

@@ -1,11 +1,11 @@
 """The tangent kernel of a finite network at given parameters.
 
-It is computed in one of several ways. With P parameters and a forward pass of F
-operations, for each pair of examples:
+There are three methods. With P parameters and a forward pass of F operations, for each pair of
+examples:
 
 * "jacobian" takes O(c P) time, O(c^2 P) for the full kernel; O((n1 + n2) c P) memory;
 * "vector_products" takes O(c F) time for either: for many outputs;
-* "layerwise" is "jacobian" but for dense layers, whose k inputs and f outputs count k + c f
+* "layerwise" is "jacobian" except for dense layers, whose k inputs and f outputs count k + c f
   instead of c k f, and at p positions p^2 as much, where that is less; without `x2` it computes
   little more than half of the pairs. Convolutions of images are dense layers at the positions
   of their windows.
@@ -14,6 +14,7 @@ All are exact, with products in full precision also on accelerators whose defaul
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -26,17 +27,10 @@ from jaxtyping import Array, Float, PyTree, Shaped
 from lsa_jax import arrays, backend
 from lsa_jax.checks import one_of, require
 from lsa_jax.errors import InputError
-from lsa_jax.kernels.finite import contraction, layerwise
+from lsa_jax.kernels.finite import layerwise
 from lsa_jax.kernels.finite.arguments import count_outputs, floating_leaf, pair_seen
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import StagedKernel, Stages
-
-_NTKS = {
-    "jacobian": contraction.by_jacobians,
-    "vector_products": contraction.by_vector_products,
-    "layerwise": layerwise.layerwise_ntk,
-}
-_METHODS = ("auto", *_NTKS)
 
 _Leaves = list[Array | np.ndarray]
 
@@ -44,15 +38,74 @@ _Leaves = list[Array | np.ndarray]
 # and a backward one, each twice as long as a forward one.
 _PASSES = 4
 
-# What a call takes in all over the arrays that it holds: 1.1 to 2.5 times, as measured.
-_BESIDE = 2
+# Memory of a call over that of the arrays that it holds: 1.1 to 2.5, as measured.
+_OVERHEAD = 2
 
 # Pairs of the diagonal that a CPU computes at a time. An accelerator takes as many as hold half of
 # the examples that it differentiates at a time elsewhere: a pair is two.
 _DIAGONAL_BATCH = 16
 
-# What to do with parameters that cannot be differentiated in.
+# The remedy where parameters cannot be differentiated in.
 _LEAVE_OUT = "cast them, or leave them out by selected="
+
+
+def _by_jacobians(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Array | np.ndarray],
+    x1: Array,
+    x2: Array | None,
+    *,
+    full: bool,
+) -> Array:
+    """Computes the NTK from both Jacobians (Novak et al., section 3.2)."""
+
+    def jacobian(x: Array) -> list[Array]:
+        """Returns df/dtheta of every example, [n, c, numbers of a parameter] each."""
+        of_one = jax.jacrev(lambda theta, one: apply(theta, one[None])[0])
+        leaves = jax.tree.leaves(jax.vmap(of_one, (None, 0))(params, x))
+        return [leaf.reshape(*leaf.shape[:2], math.prod(leaf.shape[2:])) for leaf in leaves]
+
+    first = jacobian(x1)
+    second = first if x2 is None else jacobian(x2)
+    product = "nap,mbp->nmab" if full else "nap,map->nm"
+    kernel = sum(jnp.einsum(product, a, b) for a, b in zip(first, second, strict=True))
+    return kernel if full else kernel / first[0].shape[1]
+
+
+def _by_vector_products(
+    apply: Callable[[Any, Array], Array],
+    params: PyTree[Array | np.ndarray],
+    x1: Array,
+    x2: Array | None,
+    *,
+    full: bool,
+) -> Array:
+    """Computes the NTK column by column (Novak et al., section 3.3).
+
+    Column j of a pair's kernel is the derivative of f(x) along the gradient of f_j(x').
+    """
+
+    def of_pair(one: Array, other: Array) -> Array:
+        def at(x: Array) -> Callable[[Any], Array]:
+            return lambda theta: apply(theta, x[None])[0]
+
+        outputs, pullback = jax.vjp(at(other), params)
+
+        def column(cotangent: Array) -> Array:
+            return jax.jvp(at(one), (params,), pullback(cotangent))[1]
+
+        return jax.vmap(column, out_axes=1)(jnp.eye(len(outputs), dtype=outputs.dtype))
+
+    kernel = jax.vmap(jax.vmap(of_pair, (None, 0)), (0, None))(x1, x1 if x2 is None else x2)
+    return kernel if full else jnp.trace(kernel, axis1=2, axis2=3) / kernel.shape[-1]
+
+
+_NTKS = {
+    "jacobian": _by_jacobians,
+    "vector_products": _by_vector_products,
+    "layerwise": layerwise.layerwise_ntk,
+}
+_METHODS = ("auto", *_NTKS)
 
 
 @jax.default_matmul_precision("highest")
@@ -130,11 +183,7 @@ def _program(
 ) -> Callable[[_Leaves, Array, Array | None, _Leaves], Array]:
     """Returns the kernel as a compiled function, kept for further parameters and inputs.
 
-    Args:
-        network: whose kernel it is.
-        method: by which it is computed.
-        full: as in `empirical_ntk`.
-        pairs: of the diagonal that are computed at a time; None computes all pairs.
+    With `pairs` it is the diagonal, so many of its pairs at a time.
     """
 
     @jax.jit
@@ -160,7 +209,7 @@ def finite_kernel(
 ) -> StagedKernel:
     """Returns the tangent kernel of a finite network as a function of inputs alone.
 
-    It is what `kernels.gram` is to be given. By "layerwise", derivatives are then computed once for
+    It is the argument for `kernels.gram`. By "layerwise", derivatives are then computed once for
     each example where memory holds them, and otherwise once for several tiles; a function that
     calls `empirical_ntk` computes them again for every tile.
 
@@ -216,7 +265,7 @@ def _check_fits(
 ) -> None:
     """Raises InputError where computing all pairs at once does not fit the memory.
 
-    Within `jax.jit` the memory is the compiled program's, of which who compiles it has an account.
+    Not within `jax.jit`, whose caller can read the compiled program's memory.
     """
     sides = [x1] if x2 is None else [x1, x2]
     if any(isinstance(array, jax.core.Tracer) for array in (*params, *sides)):
@@ -227,7 +276,7 @@ def _check_fits(
     memory.check_fits_device(
         f"the kernel of all examples of {' and '.join(str(x.shape) for x in sides)} at once",
         8 * pairs * numbers,
-        lambda: _BESIDE * backend.bytes_one_by_one(ntk, params, x1, x2),
+        lambda: _OVERHEAD * backend.bytes_one_by_one(ntk, params, x1, x2),
         "fewer examples at a time, or `finite_kernel` in `kernels.gram`, which goes by tiles",
     )
 
@@ -276,16 +325,16 @@ def _select(
     leaves, structure = jax.tree_util.tree_flatten_with_path(params)
     if not leaves:
         raise InputError("params is a tree without arrays; accepted: one parameter or more")
-    told = " ".join(repr(selected).split())
+    given = " ".join(repr(selected).split())
     try:
         choices = jax.tree.leaves(jax.tree.broadcast(selected, params))
     except ValueError:
         raise InputError(
-            f"selected is {told}; accepted: booleans in the structure of the parameters, "
+            f"selected is {given}; accepted: booleans in the structure of the parameters, "
             f"{jax.tree.map(lambda _: True, params)!r}, or one for a whole subtree of it"
         ) from None
     if not all(isinstance(choice, bool) for choice in choices) or not any(choices):
-        raise InputError(f"selected is {told}; accepted: booleans, one True or more")
+        raise InputError(f"selected is {given}; accepted: booleans, one True or more")
     parts: dict[bool, _Leaves] = {True: [], False: []}
     for choice, (path, leaf) in zip(choices, leaves, strict=True):
         parts[choice].append(floating_leaf(path, leaf, _LEAVE_OUT) if choice else jnp.asarray(leaf))

@@ -1,4 +1,4 @@
-"""Covariances that a nonlinearity makes of Gaussian inputs, by polynomials that vectorise.
+"""Covariances of nonlinearities of Gaussian numbers, by polynomials that vectorise.
 
 The dual of a nonlinearity phi turns the covariance K of two centred Gaussian numbers z, z' with
 standard deviations s, s' into E[phi(z) phi(z')] and E[phi'(z) phi'(z')] (Cho and Saul, 2009;
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 # Minimax fits on [0, 1], constant term first.
 # arccos(u) / (2 pi sqrt(1 - u)), to 1.4e-8 of arccos(u) / (2 pi):
@@ -49,30 +49,21 @@ class Cosine(NamedTuple):
         gap: 1 - size.
     """
 
-    value: Float[Array, "..."]
-    size: Float[Array, "..."]
-    gap: Float[Array, "..."]
+    value: Array
+    size: Array
+    gap: Array
 
 
-def cosine(
-    covariance: Float[Array, "..."],
-    inverse1: Float[Array, "..."],
-    inverse2: Float[Array, "..."],
-    tolerance: float,
-) -> Cosine:
-    """Divides a covariance by two standard deviations.
+def cosine(covariance: Array, inverse1: Array, inverse2: Array, tolerance: float) -> Cosine:
+    """Multiplies a covariance by the inverse deviations of both numbers, 0 where these are 0.
 
-    Args:
-        covariance: of the two numbers.
-        inverse1: one over the first standard deviation; 0 where that is 0.
-        inverse2: the same for the second.
-        tolerance: gaps below it are taken as 0. Square roots of the gap follow, so without this a
-            rounding error of 1e-7 would become one of 3e-4.
+    Gaps below the tolerance are taken as 0. Square roots of the gap follow, so without this a
+    rounding error of 1e-7 would become one of 3e-4.
     """
     return cosine_of_gap(exact_above(1 - covariance * (inverse1 * inverse2), tolerance), tolerance)
 
 
-def cosine_of_gap(gap: Float[Array, "..."], tolerance: float) -> Cosine:
+def cosine_of_gap(gap: Array, tolerance: float) -> Cosine:
     """Returns the correlation 1 - gap, where gaps nearer to 2 than the tolerance are taken as 2."""
     positive = gap <= 1
     gap = jnp.where(positive, gap, exact_above(2 - gap, tolerance))
@@ -80,7 +71,7 @@ def cosine_of_gap(gap: Float[Array, "..."], tolerance: float) -> Cosine:
     return Cosine(jnp.where(positive, size, -size), size, gap)
 
 
-def exact_above(x: Float[Array, "..."], limit: Float[Array, "..."] | float) -> Float[Array, "..."]:
+def exact_above(x: Array, limit: Array | float) -> Array:
     """Returns 0 in place of numbers that rounding alone can make; derivatives stay as they are."""
     return jnp.where(x > limit, x, x - lax.stop_gradient(x))
 
@@ -88,10 +79,8 @@ def exact_above(x: Float[Array, "..."], limit: Float[Array, "..."] | float) -> F
 def relu(cosine: Cosine, negative_slope: float, positive_slope: float = 1.0) -> tuple[Array, Array]:
     """Computes the duals of positive_slope x for x > 0 and negative_slope x elsewhere.
 
-    Returns:
-        E[phi phi'] and E[dphi dphi'] at this correlation, for unit deviations. The first is to be
-        multiplied by both standard deviations. At gap 0 the derivative of the second is infinite; 0
-        is used.
+    E[phi phi'] and E[dphi dphi'] are those of unit deviations; the first is to be multiplied by
+    both standard deviations. At gap 0 the derivative of the second is infinite; 0 is used.
 
     Source: Cho and Saul (2009), Kernel methods for deep learning, orders 1 and 0; the
     general one is a x + (b - a) relu(x) with the slopes a and b, and E[x relu(x')] = E[x x'] / 2.
@@ -106,7 +95,7 @@ def relu(cosine: Cosine, negative_slope: float, positive_slope: float = 1.0) -> 
     return both * cosine.value + rest * values, both + rest * derivatives
 
 
-def relu_gap(cosine: Cosine, negative_slope: float, positive_slope: float) -> Float[Array, "..."]:
+def relu_gap(cosine: Cosine, negative_slope: float, positive_slope: float) -> Array:
     """Computes the gap after the nonlinearity of `relu`, without cancellation of small ones."""
     both, rest = negative_slope * positive_slope, (positive_slope - negative_slope) ** 2
     variance = both + rest / 2
@@ -127,9 +116,7 @@ def _arc_cosine(cosine: Cosine) -> tuple[Array, Array]:
     return root * cosine.gap * _polynomial(_ARC_COSINE, cosine.size), angle
 
 
-def erf(
-    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
-) -> tuple[Array, Array]:
+def erf(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
     """Computes the duals of erf.
 
     E[erf erf'] = 2/pi arcsin(y) and E[derf derf'] = 4/pi / sqrt(c), where y = 2 K / sqrt(c0),
@@ -144,9 +131,7 @@ def erf(
     return values, 4 / pi * jnp.sqrt(share1 * share2) * lax.rsqrt(complement)
 
 
-def erf_lost(
-    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
-) -> Float[Array, "..."]:
+def erf_lost(cosine: Cosine, std1: Array, std2: Array) -> Array:
     """Computes E[erf erf'] at correlation 1 less that at this one, a difference of two angles."""
     return 2 / pi * _angle_lost(cosine, *_erf_sines(cosine, std1, std2))
 
@@ -170,15 +155,13 @@ def _erf_sines(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array, 
     return 2 * (root1 * root2), complement, least
 
 
-def erf_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+def erf_variance(variance: Array) -> Array:
     """Computes E[erf(z)^2] for z of this variance."""
     share = 1 / (1 + 2 * variance)
     return 2 / pi * _arcsin(2 * variance * share, (1 + 4 * variance) * share**2)
 
 
-def sine(
-    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."], phase: float
-) -> tuple[Array, Array]:
+def sine(cosine: Cosine, std1: Array, std2: Array, phase: float) -> tuple[Array, Array]:
     """Computes the duals of sin(x + phase).
 
     E[sin sin'] = (D - S cos(2 phase)) / 2 and E[cos cos'] = (D + S cos(2 phase)) / 2, where D is
@@ -193,9 +176,7 @@ def sine(
     return values, (difference + cos(2 * phase) * total) / 2
 
 
-def sine_lost(
-    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."], phase: float
-) -> Float[Array, "..."]:
+def sine_lost(cosine: Cosine, std1: Array, std2: Array, phase: float) -> Array:
     """Computes E[sin sin'] at correlation 1 less that at this one, for correlations above 0."""
     one = jnp.ones_like(cosine.value)
     difference, _ = _sine_parts(Cosine(one, one, one - 1), std1, std2)
@@ -213,9 +194,7 @@ def _sine_parts(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]
     return jnp.exp(-near), jnp.exp(-far)
 
 
-def gelu(
-    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
-) -> tuple[Array, Array]:
+def gelu(cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
     """Computes the duals of GeLU, x P(z <= x) for a standard normal number z.
 
     With a = s^2 / (1 + s^2), d = 1 + s^2 + s'^2 + s^2 s'^2 - K^2 and t = P(both of two numbers
@@ -237,9 +216,7 @@ def gelu(
     return values, both + density * (rest1 * rest2 * inverse**2 + rest1 + rest2)
 
 
-def gelu_lost(
-    cosine: Cosine, std1: Float[Array, "..."], std2: Float[Array, "..."]
-) -> Float[Array, "..."]:
+def gelu_lost(cosine: Cosine, std1: Array, std2: Array) -> Array:
     """Computes E[gelu gelu'] at correlation 1 less that at this one, for correlations above 0.
 
     Term by term the difference of `gelu`, each without cancellation.
@@ -266,7 +243,7 @@ def _gelu_parts(std1: Array, std2: Array) -> tuple[Array, Array, Array, Array, A
     return rest1, rest2, share1 * share2, roots, least
 
 
-def gelu_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
+def gelu_variance(variance: Array) -> Array:
     """Computes E[gelu(z)^2] for z of this variance."""
     positive = variance > 0
     std = jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1)), 0)
@@ -274,7 +251,7 @@ def gelu_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
     return gelu(Cosine(one, one, jnp.zeros_like(std)), std, std)[0]
 
 
-def _arcsin(sine: Float[Array, "..."], complement: Float[Array, "..."]) -> Float[Array, "..."]:
+def _arcsin(sine: Array, complement: Array) -> Array:
     """Computes arcsin of 0 <= sine <= 1 to the dtype's precision; complement = 1 - sine^2."""
     if sine.dtype == jnp.float64:
         positive = complement > 0
@@ -290,7 +267,7 @@ def _arcsin(sine: Float[Array, "..."], complement: Float[Array, "..."]) -> Float
     return jnp.where(small, angle, pi / 2 - 2 * angle)
 
 
-def _polynomial(coefficients: Sequence[float], x: Float[Array, "..."]) -> Float[Array, "..."]:
+def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
     """Evaluates by Horner's rule."""
     value = jnp.full_like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:

@@ -1,9 +1,9 @@
-"""Gradients of a kernel predictor with respect to the patches that its first layer sees.
+"""Gradients of a kernel predictor with respect to its first layer's patches.
 
 The kernel of two examples depends on their patches p and p' through the products <u, u'> of unit
 vectors u = p / |p| at each position, and on each side through norms and standard deviations before
 the nonlinearities. So one backward pass through a tile, with the scales of its rows held for every
-pair, gives what each pair's kernel changes by; the predictor's gradients are products of that with
+pair, gives the derivatives of each pair's kernel; the predictor's gradients are their products with
 unit vectors and weights, for all outputs together:
 
     grad f_c(u_i) = sum_j a_jc dK_ij / d<u_i, u_j> u_j, and sum_j a_jc dK_ij / dscales_i.
@@ -70,17 +70,11 @@ def add_block(
     weights: Float[Array, "n c"],
     before: Gradients,
 ) -> Gradients:
-    """Adds what one block of training examples makes of the gradients at a tile's points.
+    """Adds the part of one block of training examples to the gradients at a tile's points.
 
-    Args:
-        steps: the network; `network_shape.is_supported` must hold.
-        get: "ntk" or "nngp".
-        columns: training examples worked off at a time; n is a multiple.
-        transform: what patches are multiplied by; None leaves them.
-        points: where the gradients are taken.
-        x: training examples.
-        weights: theirs, for each output.
-        before: of the blocks before; `zeros` for the first.
+    The examples x, of these weights for each output, are processed `columns` at a time, of which n
+    is a multiple. Patches are multiplied by the transform, if any. `before` is of earlier blocks;
+    `zeros` for the first.
     """
     rows = recursion.examples(steps, points, transform)
     others = recursion.examples(steps, x, transform)
@@ -104,7 +98,7 @@ def _of_tile(
     columns: Examples,
     weights: Float[Array, "columns c"],
 ) -> Gradients:
-    """Returns the gradients that one tile makes."""
+    """Returns the gradients of one tile."""
     layout = first_layout(steps, rows.directions.vectors)
     gap = gaps(rows.directions, columns.directions, layout)
     size, width = columns.directions.vectors.shape[-2:]
@@ -139,15 +133,8 @@ def outer_product(
 ) -> Float[Array, "k k"]:
     """Sums the outer products of gradients over points, positions and outputs.
 
-    Args:
-        steps: the network.
-        transform: as in `add_block`.
-        points: the tile's.
-        count: how many of the points count; those behind only fill the tile.
-        gradients: at these points.
-
-    Returns:
-        With respect to patches as the network scales them, after their transform.
+    They are with respect to patches as the network scales them, after their transform. The first
+    `count` points count; the others only fill the tile.
     """
     features = recursion.scaled_patches(steps, points, transform)
 

@@ -1,10 +1,9 @@
-"""Where the covariances of a tile lie, and how each step acts on them there.
+"""Layouts of a tile's covariances, and the steps' action on them.
 
-Without pooling the kernel of two images depends on the covariances of equal positions alone. Where
+Without pooling the kernel of two images depends only on the covariances of equal positions. Where
 pools average over positions, covariances of all pairs of positions are needed before them.
 """
 
-import abc
 import math
 from collections.abc import Callable
 
@@ -15,52 +14,51 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from lsa_jax import backend
-from lsa_jax.kernels.infinite.steps import Affine, Pool
-from lsa_jax.kernels.infinite.windows import shifted
+from lsa_jax.kernels.infinite.steps import Affine, Pool, shifted
 
 
-class Layout(abc.ABC):
-    """How covariances of the pairs of examples in a tile are laid out; the pairs come last."""
+class Layout:
+    """Covariances of equal positions only, [*positions, rows, columns]: pairs of examples last."""
 
-    # Features up to which distances are summed in one expression, which compiles slowly.
-    unrolled = {"cpu": 32, "gpu": 16, "tpu": 16}
+    # Features up to which distances are summed in one expression, which compiles slowly. On a CPU a
+    # sum was faster by half.
+    unrolled = {"cpu": 0, "gpu": 16, "tpu": 16}
     # Of the products of features [*positions, k, n].
-    product: str
+    product = "...ka,...kb->...ab"
     # Of gradients with respect to these products, back to the first features.
-    pullback: str
+    pullback = "...ab,...bkc->...akc"
 
-    @abc.abstractmethod
     def positions(self, x: Array) -> int:
         """Returns the number of positions of one example."""
+        return math.prod(x.shape[:-2])
 
-    @abc.abstractmethod
     def axes(self, x: Array) -> int:
         """Returns the number of axes that one example's positions have."""
+        return x.ndim - 2
 
-    @abc.abstractmethod
     def equal_positions(self, x: Array) -> Float[Array, "*positions rows columns"]:
         """Returns the covariances of equal positions."""
+        return x
 
-    @abc.abstractmethod
     def pairs(self, one: Array, other: Array) -> tuple[Array, Array]:
         """Returns numbers of both sides, [*positions, n], so that numpy's rules pair them off.
 
         The first may have one for each pair, [*positions, rows, columns].
         """
+        return one if one.ndim > other.ndim else one[..., None], other[..., None, :]
 
-    @abc.abstractmethod
     def window_mean(self, x: Array, step: Affine) -> Array:
         """Averages over the windows of a convolution, zeros around the image."""
+        return _window_mean(x, step, ([0], [1]))
 
-    @abc.abstractmethod
     def outside(self, one: Array, other: Array, step: Affine) -> Array | float:
-        """Returns what a mean of half squared distances over windows lacks of both squares.
+        """Returns the part of both squares missing in a window's mean of half squared distances.
 
-        Around an image are zeros: of what lies there in one example's window and not in the
-        other's, half the other's square is the distance.
+        Around an image are zeros: at positions outside of one example's image and inside of the
+        other's, the distance is half the other's square.
         """
+        return 0.0
 
-    @abc.abstractmethod
     def over_positions(
         self, function: Callable, x: tuple, scale1: PyTree[Array], scale2: PyTree[Array]
     ) -> tuple:
@@ -72,6 +70,11 @@ class Layout(abc.ABC):
 
         Scales, in trees, are those of each batch's examples; the first may have one for each pair.
         """
+        scale1 = jax.tree.map(lambda a: a if a.ndim == x[0].ndim else a[..., None], scale1)
+        scale2 = jax.tree.map(lambda a: a[..., None, :], scale2)
+        if x[0].ndim == 2 or not backend.is_cpu():
+            return function(x, scale1, scale2)
+        return lax.map(lambda args: function(*args), (x, scale1, scale2))
 
     def products(self, features1: Array, features2: Array) -> Array:
         """Returns the products of both examples' features, summed over k."""
@@ -93,45 +96,10 @@ class Layout(abc.ABC):
         return jnp.einsum(self.pullback, by_product, features2, precision=lax.Precision.HIGHEST)
 
 
-class _EqualPositions(Layout):
-    """[*positions, rows, columns]: covariances of equal positions alone."""
-
-    # On a CPU a sum was faster by half.
-    unrolled = {"cpu": 0, "gpu": 16, "tpu": 16}
-    product = "...ka,...kb->...ab"
-    pullback = "...ab,...bkc->...akc"
-
-    def positions(self, x: Array) -> int:
-        return math.prod(x.shape[:-2])
-
-    def axes(self, x: Array) -> int:
-        return x.ndim - 2
-
-    def equal_positions(self, x: Array) -> Array:
-        return x
-
-    def pairs(self, one: Array, other: Array) -> tuple[Array, Array]:
-        return one if one.ndim > other.ndim else one[..., None], other[..., None, :]
-
-    def window_mean(self, x: Array, step: Affine) -> Array:
-        return _window_mean(x, step, ([0], [1]))
-
-    def outside(self, one: Array, other: Array, step: Affine) -> float:
-        return 0.0
-
-    def over_positions(
-        self, function: Callable, x: tuple, scale1: PyTree[Array], scale2: PyTree[Array]
-    ) -> tuple:
-        scale1 = jax.tree.map(lambda a: a if a.ndim == x[0].ndim else a[..., None], scale1)
-        scale2 = jax.tree.map(lambda a: a[..., None, :], scale2)
-        if x[0].ndim == 2 or not backend.is_cpu():
-            return function(x, scale1, scale2)
-        return lax.map(lambda args: function(*args), (x, scale1, scale2))
-
-
 class _PairsOfPositions(Layout):
     """[height, width, height, width, rows, columns]: covariances of all pairs of positions."""
 
+    unrolled = {"cpu": 32, "gpu": 16, "tpu": 16}
     product = "hwka,xykb->hwxyab"
     pullback = "hwxyab,xybkc->hwakc"
 
@@ -179,7 +147,7 @@ class _PairsOfPositions(Layout):
         return lax.map(lambda args: function(*args, scale2), (x, scale1))
 
 
-EQUAL_POSITIONS = _EqualPositions()
+EQUAL_POSITIONS = Layout()
 PAIRS_OF_POSITIONS = _PairsOfPositions()
 
 

@@ -14,8 +14,8 @@ from lsa_jax.kernels.infinite.steps import (
     Pool,
     Step,
     Sum,
+    positions_after,
 )
-from lsa_jax.kernels.infinite.windows import positions_after
 
 
 class _Outputs(NamedTuple):

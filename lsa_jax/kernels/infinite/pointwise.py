@@ -11,17 +11,18 @@ from jaxtyping import Array, Float
 
 from lsa_jax._neural_tangents import stax
 from lsa_jax.kernels.infinite import dual_activations
+from lsa_jax.kernels.infinite.dual_activations import Cosine
 from lsa_jax.kernels.infinite.steps import Step
 
 
 class Scale(NamedTuple):
-    """What a nonlinearity or a normalisation needs of one example, at each position.
+    """The quantities of one example for a nonlinearity or a normalisation, at each position.
 
     Attributes:
         std: standard deviation before it.
-        inverse: what a normalisation multiplies by, or one over the deviation; 0 where that is 0.
+        inverse: one over the deviation, or a normalisation's factor; 0 where that is 0.
         after: standard deviation after it.
-        nearby: how it takes nearly equal numbers apart; None where it has a formula for that.
+        nearby: for nearly equal numbers; None where there is a formula for them.
     """
 
     std: Float[Array, "..."]
@@ -31,7 +32,7 @@ class Scale(NamedTuple):
 
 
 class Nearby(NamedTuple):
-    """How a nonlinearity takes nearly equal numbers apart.
+    """How a nonlinearity maps nearly equal numbers.
 
     Attributes:
         slope: square root of E[phi'(z)^2].
@@ -46,22 +47,22 @@ class Nearby(NamedTuple):
 class Pointwise(Step):
     """A step that acts on each position alone, by standard deviations of both examples there."""
 
-    def scale(self, variance: Float[Array, "..."]) -> Scale:
-        """Returns what the step needs of an example with this variance."""
+    def scale(self, variance: Array) -> Scale:
+        """Returns the step's quantities of an example with this variance."""
         std = root(variance)
         return Scale(std, inverse_of(std), root(self.variance(variance)))
 
     @abc.abstractmethod
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns the variance after the step from that before it."""
 
 
-def root(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def root(x: Array) -> Array:
     """Returns the square root; 0, with a derivative of 0, of what is not above 0."""
     return jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
 
 
-def inverse_of(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def inverse_of(x: Array) -> Array:
     """Returns one over numbers above 0, and 0 of others."""
     return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)
 
@@ -69,25 +70,24 @@ def inverse_of(x: Float[Array, "..."]) -> Float[Array, "..."]:
 class Nonlinearity(Pointwise):
     """A nonlinearity, from the correlation of its two inputs.
 
-    The gap after it is 1 - E[phi phi'] / sqrt(E[phi^2] E[phi'^2]). Of nearly equal numbers rounding
-    would fill that, and it is a sum of two small ones instead: what the covariance loses to that of
-    correlation 1, and what different deviations make of numbers of one direction, half the square
-    of a small angle.
+    The gap after it is 1 - E[phi phi'] / sqrt(E[phi^2] E[phi'^2]). Rounding would dominate that for
+    nearly equal numbers, for which it is a sum of two small ones: the covariance at correlation 1
+    less that at this one, and the part of different deviations, half the square of a small angle.
     """
 
-    # Gaps after it that the loss is exact enough for; all where it has a formula.
+    # Gaps after it up to which the loss is accurate; all where it has a formula.
     _FEW_LOST = 4e-4
-    # Squared relative differences of deviations that the angle is exact enough for.
+    # Squared relative differences of deviations up to which the angle is accurate.
     _FEW_APART = 1e-3
     # For the angle, by differences: relative to the deviation.
     _STEPS = (0.1, 0.05)
 
-    def scale(self, variance: Float[Array, "..."]) -> Scale:
-        """Returns what the duals need of an example with this variance."""
+    def scale(self, variance: Array) -> Scale:
+        """Returns the quantities of an example with this variance."""
         plain = super().scale(variance)
         fixed = lax.stop_gradient(plain.std)
         one = jnp.ones_like(fixed)
-        same = dual_activations.Cosine(one, one, jnp.zeros_like(one))
+        same = Cosine(one, one, jnp.zeros_like(one))
         squares = []
         for step in self._STEPS:
             moved = fixed * math.exp(-step), fixed * math.exp(step)
@@ -100,20 +100,13 @@ class Nonlinearity(Pointwise):
         return plain._replace(nearby=Nearby(*map(lax.stop_gradient, (slope, turn))))
 
     @abc.abstractmethod
-    def duals(
-        self, cosine: dual_activations.Cosine, std1: Array, std2: Array
-    ) -> tuple[Array, Array]:
+    def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
         """Returns E[phi phi'] and E[dphi dphi'], the factor of the tangent kernel.
 
-        Args:
-            cosine: correlation of the two numbers.
-            std1: standard deviation of the first; broadcasts against the correlation.
-            std2: of the second.
+        Standard deviations broadcast against the correlation.
         """
 
-    def gap(
-        self, cosine: dual_activations.Cosine, scale1: Scale, scale2: Scale
-    ) -> Float[Array, "..."]:
+    def gap(self, cosine: Cosine, scale1: Scale, scale2: Scale) -> Array:
         """Returns 1 - E[phi phi'] / sqrt(E[phi^2] E[phi'^2])."""
         values, slopes = self.duals(cosine, scale1.std, scale2.std)
         inverse = inverse_of(scale1.after) * inverse_of(scale2.after)
@@ -127,9 +120,7 @@ class Nonlinearity(Pointwise):
         # The derivative is that of the duals.
         return found + lax.stop_gradient(exact - found)
 
-    def lost(
-        self, cosine: dual_activations.Cosine, scale1: Scale, scale2: Scale, slopes: Array
-    ) -> Float[Array, "..."]:
+    def lost(self, cosine: Cosine, scale1: Scale, scale2: Scale, slopes: Array) -> Array:
         """Returns E[phi phi'] at correlation 1 less that at this one, for correlations above 0.
 
         It is the integral of E[dphi dphi'] over the covariance (Price, 1958). The weights are exact
@@ -146,26 +137,22 @@ class Relu(Nonlinearity):
     negative_slope: float = 0.0
     positive_slope: float = 1.0
 
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns the mean over both halves."""
         return (self.positive_slope**2 + self.negative_slope**2) / 2 * variance
 
-    def duals(
-        self, cosine: dual_activations.Cosine, std1: Array, std2: Array
-    ) -> tuple[Array, Array]:
+    def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
         """Returns the arc-cosine kernels of orders 1 and 0."""
         values, derivatives = dual_activations.relu(
             cosine, self.negative_slope, self.positive_slope
         )
         return values * (std1 * std2), derivatives
 
-    def scale(self, variance: Float[Array, "..."]) -> Scale:
+    def scale(self, variance: Array) -> Scale:
         """Returns the deviations."""
         return Pointwise.scale(self, variance)
 
-    def gap(
-        self, cosine: dual_activations.Cosine, scale1: Scale, scale2: Scale
-    ) -> Float[Array, "..."]:
+    def gap(self, cosine: Cosine, scale1: Scale, scale2: Scale) -> Array:
         """Returns it by a formula for small gaps and large ones."""
         return dual_activations.relu_gap(cosine, self.negative_slope, self.positive_slope)
 
@@ -180,19 +167,15 @@ class Erf(Nonlinearity):
 
     _FEW_LOST = 1 / 2
 
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns E[erf(z)^2]."""
         return dual_activations.erf_variance(variance)
 
-    def duals(
-        self, cosine: dual_activations.Cosine, std1: Array, std2: Array
-    ) -> tuple[Array, Array]:
+    def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
         """Returns the arc-sine kernel and its derivative."""
         return dual_activations.erf(cosine, std1, std2)
 
-    def lost(
-        self, cosine: dual_activations.Cosine, scale1: Scale, scale2: Scale, slopes: Array
-    ) -> Float[Array, "..."]:
+    def lost(self, cosine: Cosine, scale1: Scale, scale2: Scale, slopes: Array) -> Array:
         """Returns a difference of angles as one angle."""
         return dual_activations.erf_lost(cosine, scale1.std, scale2.std)
 
@@ -207,19 +190,15 @@ class Gelu(Nonlinearity):
 
     _FEW_LOST = 1 / 2
 
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns E[gelu(z)^2]."""
         return dual_activations.gelu_variance(variance)
 
-    def duals(
-        self, cosine: dual_activations.Cosine, std1: Array, std2: Array
-    ) -> tuple[Array, Array]:
+    def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
         """Returns the kernel of Tsuchida et al. (2021) and its derivative."""
         return dual_activations.gelu(cosine, std1, std2)
 
-    def lost(
-        self, cosine: dual_activations.Cosine, scale1: Scale, scale2: Scale, slopes: Array
-    ) -> Float[Array, "..."]:
+    def lost(self, cosine: Cosine, scale1: Scale, scale2: Scale, slopes: Array) -> Array:
         """Returns its difference term by term."""
         return dual_activations.gelu_lost(cosine, scale1.std, scale2.std)
 
@@ -238,22 +217,18 @@ class Sine(Nonlinearity):
 
     _FEW_LOST = 1 / 2
 
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns a^2 (1 - exp(-2 b^2 v) cos 2c) / 2."""
         even, odd = math.sin(self.c) ** 2, math.cos(2 * self.c) / 2
         return self.a**2 * (even - odd * jnp.expm1(-2 * self.b**2 * variance))
 
-    def duals(
-        self, cosine: dual_activations.Cosine, std1: Array, std2: Array
-    ) -> tuple[Array, Array]:
+    def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
         """Returns the duals of random features and their derivatives."""
         size = abs(self.b)
         values, slopes = dual_activations.sine(cosine, size * std1, size * std2, self.c)
         return self.a**2 * values, (self.a * self.b) ** 2 * slopes
 
-    def lost(
-        self, cosine: dual_activations.Cosine, scale1: Scale, scale2: Scale, slopes: Array
-    ) -> Float[Array, "..."]:
+    def lost(self, cosine: Cosine, scale1: Scale, scale2: Scale, slopes: Array) -> Array:
         """Returns a difference of exponential functions as a product."""
         stds = abs(self.b) * scale1.std, abs(self.b) * scale2.std
         return self.a**2 * dual_activations.sine_lost(cosine, *stds, self.c)
@@ -273,13 +248,11 @@ class Elementwise(Nonlinearity):
 
     nonlinearity: Any
 
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns the dual of a number with itself."""
         return self.nonlinearity.duals(variance, variance, variance)[0]
 
-    def duals(
-        self, cosine: dual_activations.Cosine, std1: Array, std2: Array
-    ) -> tuple[Array, Array]:
+    def duals(self, cosine: Cosine, std1: Array, std2: Array) -> tuple[Array, Array]:
         """Returns its own duals."""
         return self.nonlinearity.duals(cosine.value * (std1 * std2), std1**2, std2**2)
 
@@ -298,12 +271,12 @@ class LayerNorm(Pointwise):
 
     epsilon: float
 
-    def scale(self, variance: Float[Array, "..."]) -> Scale:
-        """Returns what examples are multiplied by."""
+    def scale(self, variance: Array) -> Scale:
+        """Returns the factor of examples."""
         std = root(variance + self.epsilon)
         return Scale(std, inverse_of(std), root(self.variance(variance)))
 
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns about 1."""
         return variance / (variance + self.epsilon)
 
@@ -324,7 +297,7 @@ class Dropout(Pointwise):
 
     keep: float
 
-    def variance(self, variance: Float[Array, "..."]) -> Float[Array, "..."]:
+    def variance(self, variance: Array) -> Array:
         """Returns the variance over masks too."""
         return variance / self.keep
 

@@ -29,9 +29,7 @@ from lsa_jax.kernels.infinite.directions import Directions, directions
 from lsa_jax.kernels.infinite.layouts import EQUAL_POSITIONS, mean_over_positions
 from lsa_jax.kernels.infinite.network_shape import pools, position_counts, uses_variances_of_pools
 from lsa_jax.kernels.infinite.pointwise import Pointwise, Scale
-from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Step, Sum
-from lsa_jax.kernels.infinite.tile_sizes import tile_size
-from lsa_jax.kernels.infinite.windows import shifted
+from lsa_jax.kernels.infinite.steps import Affine, Concat, Flatten, Pool, Step, Sum, shifted
 from lsa_jax.kernels.matrices.staged import Stages
 
 
@@ -132,7 +130,7 @@ def tile_sides(
 ) -> tuple[int, int]:
     """Chooses rows and columns of a tile for examples of this shape."""
     numbers = max(position_counts(steps, shape)) ** (2 if pools(steps) else 1)
-    return tile_size(numbers, n1, n2, before_pools=pools(steps))
+    return tiles.tile_size(numbers, n1, n2, before_pools=pools(steps))
 
 
 def _in_tiles(examples: Examples, size: int) -> Examples:

@@ -1,21 +1,46 @@
 """The steps that describe a network to its infinite-width kernel.
 
-A layer of `models` is a few of these. Each knows what the recursion needs of it, and the same layer
-of neural-tangents, so that the two evaluations of a kernel read one description.
+A layer of `models` is a few of these. Each has the settings of the recursion and the same layer of
+neural-tangents, so that the two evaluations of a kernel read one description.
 """
 
 import abc
 import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
 from lsa_jax._neural_tangents import stax
-from lsa_jax.kernels.infinite.windows import Windows
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Where windows lie.
+
+    Attributes:
+        shape: height and width of one.
+        strides: step between them.
+        padding: "VALID", or "SAME" for zeros around the image.
+    """
+
+    shape: tuple[int, int]
+    strides: tuple[int, int]
+    padding: Literal["VALID", "SAME"]
+
+    @property
+    def size(self) -> int:
+        """Positions in one."""
+        return math.prod(self.shape)
 
 
 class Step(abc.ABC):
-    """One step of a network, as its kernel sees it. Equal steps share a compiled program."""
+    """One step of a network at infinite width. Equal steps share a compiled program."""
 
     @abc.abstractmethod
     def stax(self) -> Any:
@@ -27,7 +52,7 @@ class Affine(Step):
     """A dense layer or a convolution.
 
     Attributes:
-        features: number of outputs, which counts in the "standard" parameterisation alone.
+        features: number of outputs; only the "standard" parameterisation depends on it.
         w_std: scale of the weights.
         b_std: scale of the biases; None for no biases.
         parameterization: "ntk" or "standard".
@@ -42,7 +67,7 @@ class Affine(Step):
 
     @property
     def bias_variance(self) -> float:
-        """What the biases add to every covariance."""
+        """Variance of the biases, a part of every covariance."""
         return 0.0 if self.b_std is None else self.b_std**2
 
     def stax(self) -> Any:
@@ -134,3 +159,44 @@ class NeuralTangents(Step):
 def serial(steps: Sequence[Step]) -> Any:
     """Returns the network of neural-tangents that the steps describe: (init, apply, kernel)."""
     return stax.serial(*(step.stax() for step in steps)) if steps else stax.Identity()
+
+
+def positions_after(positions: tuple[int, ...], windows: Windows) -> tuple[int, ...]:
+    """Returns how many windows fit along each axis; 0 or less where none does."""
+    pads = lax.padtype_to_pads(positions, windows.shape, windows.strides, windows.padding)
+    return tuple(
+        (size + sum(pad) - window) // stride + 1
+        for size, pad, window, stride in zip(
+            positions, pads, windows.shape, windows.strides, strict=True
+        )
+    )
+
+
+def shifted(
+    x: Float[Array, "..."], windows: Windows, axes: Sequence[Sequence[int]]
+) -> list[Float[Array, "..."]]:
+    """Returns, for each offset in a window, the entries of all windows there; zeros around x.
+
+    Args:
+        x: positions first.
+        windows: where they lie.
+        axes: vertical axes of x, then horizontal ones; the window moves along all of one kind
+            together.
+    """
+    sizes = [x.shape[same[0]] for same in axes]
+    pads = lax.padtype_to_pads(sizes, windows.shape, windows.strides, windows.padding)
+    if any(map(any, pads)):
+        spread = [(0, 0)] * x.ndim
+        for pad, same in zip(pads, axes, strict=True):
+            for axis in same:
+                spread[axis] = pad
+        x = jnp.pad(x, spread)
+    outs = positions_after(tuple(sizes), windows)
+    parts = []
+    for offsets in itertools.product(*map(range, windows.shape)):
+        index = [slice(None)] * x.ndim
+        for same, offset, out, stride in zip(axes, offsets, outs, windows.strides, strict=True):
+            for axis in same:
+                index[axis] = slice(offset, offset + stride * (out - 1) + 1, stride)
+        parts.append(x[tuple(index)])
+    return parts

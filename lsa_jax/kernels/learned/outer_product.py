@@ -11,13 +11,12 @@ from jaxtyping import Array, Float
 
 from lsa_jax import arrays, backend
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.infinite import gradients, recursion, tile_sizes, tiles
+from lsa_jax.kernels.infinite import gradients, recursion, tiles
 from lsa_jax.kernels.infinite.kernel import InfiniteKernel
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.kernels.matrices.staged import unwrapped
 
-# Points beside a block of training examples, where a kernel is one of inputs alone and its
-# gradients go through jax as they are.
+# Points for each block of training examples, where a kernel is differentiated by jax.
 _POINTS = 64
 
 
@@ -60,8 +59,8 @@ def average_gradient_outer_product(
         weights: a.
         x: training examples.
         points: where gradients are taken; None means all training examples.
-        rows: inputs are lists of vectors, or images of them, that are seen one by one; infinite
-            kernels see patches whatever it says.
+        rows: inputs are lists of vectors, or images of them, each a row; infinite kernels take
+            patches in any case.
         memory_limit: bytes; on a CPU it sets how many cores share the work, as in `gram`.
         progress: called with the fraction of points done.
 
@@ -116,7 +115,7 @@ def _by_recursion(
     size = kernel.transform_size(shape)
     _check_fits(size)
     x, points = x.astype(np.float32, copy=False), points.astype(np.float32, copy=False)
-    side = tiles.even_share(len(x), tile_sizes.largest_side())
+    side = tiles.even_share(len(x), tiles.largest_side())
     rows, columns = recursion.tile_sides(steps, shape, len(points), side)
     side += -side % columns
     blocks = [_filled(block, side) for block in _blocks(x, weights.astype(np.float32), side)]
@@ -156,7 +155,7 @@ def _by_jax(
         grads = jax.vmap(lambda e: pull(jnp.broadcast_to(e[None], values.shape))[0])(outputs)
         return grads.reshape(-1, tile.shape[-1]) if rows else grads.reshape(-1, tile[0].size)
 
-    blocks = list(_blocks(x, weights.astype(jnp.result_type(x)), tile_sizes.largest_side()))
+    blocks = list(_blocks(x, weights.astype(jnp.result_type(x)), tiles.largest_side()))
 
     def of_tile(tile: np.ndarray) -> np.ndarray:
         total = np.asarray(sum(gradients_at(tile, *block) for block in blocks), float)
@@ -172,7 +171,7 @@ def _blocks(x: np.ndarray, weights: np.ndarray, size: int) -> Iterator[_Block]:
 
 
 def _filled(block: _Block, size: int) -> _Block:
-    """Fills a block up with copies of an example that weigh nothing; a whole one is no copy."""
+    """Fills a block up with copies of an example of weight 0; a whole block is no copy."""
     more = size - len(block.x)
     if not more:
         return block

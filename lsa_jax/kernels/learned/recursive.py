@@ -18,7 +18,7 @@ import hashlib
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -33,7 +33,7 @@ from lsa_jax.kernels.matrices.gram import gram
 from lsa_jax.kernels.solve.regression import fitted_weights
 from lsa_jax.reporting import files
 
-# Of the time of an update, about what the kernel matrix takes.
+# Share of an update's time that the kernel matrix takes, about.
 _GRAM_SHARE = 0.7
 
 
@@ -51,7 +51,7 @@ class FeatureMachine(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """What decides the transforms beside kernel and examples."""
+    """Settings that decide the transforms, with kernel and examples."""
 
     points: int
     ridge: float
@@ -59,7 +59,7 @@ class _Settings(NamedTuple):
 
 
 class _Machine(NamedTuple):
-    """What all updates share."""
+    """The arguments that all updates share."""
 
     kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]]
     x: np.ndarray
@@ -87,8 +87,8 @@ def recursive_feature_machine(
 ) -> FeatureMachine:
     """Lets a kernel learn a linear transform of its inputs, or of its first layer's patches.
 
-    With `directory` each transform is kept, and the running update's matrix as far as it is: a call
-    that was killed goes on, and ends with the same bits; more updates go on from fewer.
+    With `directory` each transform is kept, and the running update's matrix: a call that was killed
+    is resumed, and ends with the same bits; more updates continue from fewer.
 
     Args:
         kernel_of_transform: `(T [k, k]) -> kernel`, `kernel(x1 [n1, ...], x2=None) -> [n1, n2]`:
@@ -97,13 +97,13 @@ def recursive_feature_machine(
         y: targets.
         key: draws the points.
         size: k; a network's is `model.kernel.transform_size(x.shape[1:])`. None: an input's size.
-        updates: how many times the transform is learned anew.
+        updates: how many times the transform is learned.
         points: training examples at which gradients are taken, or all.
         ridge: over the kernel's mean diagonal.
         power: of M; 1/2 makes K the kernel of <x, M x'>.
         memory_limit: bytes, as in `gram`.
-        directory: keeps what is done.
-        keep_matrices: leave all kernel matrices but the last there, as `gram_1.npy` and so on.
+        directory: keeps the state.
+        keep_matrices: keep all kernel matrices but the last there, as `gram_1.npy` and so on.
         progress: called with the fraction done.
 
     Returns:
@@ -120,23 +120,16 @@ def recursive_feature_machine(
     settings = _Settings(min(points, len(x)), float(ridge), float(power))
     folder = Path(directory) if directory and backend.dry_run() is None else None
     chosen = np.sort(np.asarray(jax.random.permutation(key, len(x)))[: settings.points])
-    if folder:
-        _claim(folder, _probe(kernel_of_transform, x, size), x, y, chosen, settings)
     machine = _Machine(kernel_of_transform, x, y, chosen, settings, memory_limit)
+    if folder:
+        _claim(folder, machine, size)
     transforms = [np.eye(size)]
     for done in range(updates):
-        report = _reporter(progress, done, updates)
+        report = lambda fraction, done=done: progress((done + fraction) / updates)  # noqa: E731
         update = functools.partial(_update, machine, transforms[-1], report)
         transforms.append(_kept(folder, done + 1, update, keep_matrix=keep_matrices))
     progress(1.0)
     return FeatureMachine(kernel_of_transform(transforms[-1]), np.stack(transforms))
-
-
-def _reporter(
-    progress: Callable[[float], None], done: int, updates: int
-) -> Callable[[float], None]:
-    """Returns what is told the fraction of the update that follows those done."""
-    return lambda fraction: progress((done + fraction) / updates)
 
 
 def _kept(
@@ -184,7 +177,7 @@ def _update(
     progress: Callable[[float], None],
     matrix: Path | None,
 ) -> np.ndarray:
-    """Returns the transform that the predictor over the kernel of this one asks for."""
+    """Returns the next transform, by the predictor with the kernel of this one."""
     kernel, x, limit = machine.kernel_of_transform(transform), machine.x, machine.memory_limit
     gram_train = gram(
         kernel,
@@ -224,9 +217,9 @@ def _power(matrix: Float[np.ndarray, "k k"], power: float) -> Float[np.ndarray, 
 def _probe(
     kernel_of_transform: Callable[[np.ndarray], Callable[..., Array]], x: np.ndarray, size: int
 ) -> Float[np.ndarray, "2 p p"]:
-    """Returns what tells a kernel: values for the first examples, as they come out on any machine.
+    """Returns a kernel's values of the first examples, which identify it on any machine.
 
-    By the identity, and by a transform that shows what the kernel makes of others.
+    With the identity, and with another transform.
     """
     direction = np.cos(np.arange(size))
     other = (np.eye(size) + 2 * np.outer(direction, direction) / np.sum(direction**2)) / 2
@@ -234,30 +227,16 @@ def _probe(
     return np.array([gram(kernel_of_transform(t), some) for t in (np.eye(size), other)], float)
 
 
-def _claim(
-    folder: Path,
-    probe: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    chosen: np.ndarray,
-    settings: _Settings,
-) -> None:
-    """Notes in a new directory whose it is; raises InputError in another machine's."""
-    told = functools.partial(_claim_of, folder, probe, x, y, chosen, settings)
-    processes.everyone().on_first(told)
+def _claim(folder: Path, machine: _Machine, size: int) -> None:
+    """Records in a new directory its machine; raises InputError in another machine's."""
+    probe = _probe(machine.kernel_of_transform, machine.x, size)
+    digests = map(gram_file.digest, (machine.x, machine.y, machine.chosen))
+    examples = hashlib.sha256("".join(digests).encode()).hexdigest()
+    mine = {**machine.settings._asdict(), "examples": examples}
+    processes.everyone().on_first(lambda: _check_claim(folder, probe, mine))
 
 
-def _claim_of(
-    folder: Path,
-    probe: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    chosen: np.ndarray,
-    settings: _Settings,
-) -> None:
-    """Notes or checks it, by the kernel's values."""
-    arrays = "".join(map(gram_file.digest, (x, y, chosen)))
-    mine = {**settings._asdict(), "examples": hashlib.sha256(arrays.encode()).hexdigest()}
+def _check_claim(folder: Path, probe: np.ndarray, mine: dict[str, Any]) -> None:
     path = folder / "machine.json"
     if not path.exists():
         files.write_json(path, mine | {"probe": probe.tolist()})

@@ -1,16 +1,15 @@
 """A Gram matrix in a file that outlives the process which computes it.
 
-Beside `NAME.npy`, which numpy reads by itself, lie `NAME.npy.json`, which says what it is, and
+Next to `NAME.npy`, which numpy can read, lie `NAME.npy.json`, a record of its identity, and
 `NAME.npy.<process>.journal` with a line for every tile that is done. A line is written only once
-the bytes of its tile are on the disk, so what a journal lists is there, whenever a job is killed.
+the bytes of its tile are on the disk, so every journalled tile is there, whenever a job is killed.
 
-Writers map one file, and the rows of their tiles lie on the same pages of it. Several hosts may
-write at the same time on file systems that keep such pages coherent (Lustre, GPFS). NFS does not:
-a host writes whole pages back, with old bytes where another one's tiles have gone.
+Writers map one file, and the rows of their tiles share pages of it. Several hosts may write at the
+same time on file systems that keep such pages coherent (Lustre, GPFS). NFS does not: a host writes
+whole pages back, with old bytes in place of another host's tiles.
 """
 
 import contextlib
-import functools
 import hashlib
 import math
 import os
@@ -41,21 +40,21 @@ class Place(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Values of a tile, without what sticks out of the matrix."""
+    """Values of a tile, without entries outside of the matrix."""
 
     place: Place
     values: np.ndarray
 
 
 def digest(x: np.ndarray) -> str:
-    """Returns what tells arrays apart: the SHA-256 of type, shape and bytes."""
+    """Returns the SHA-256 of an array's type, shape and bytes."""
     head = hashlib.sha256(f"{x.dtype.str} {x.shape} ".encode())
     head.update(np.ascontiguousarray(x).data)
     return head.hexdigest()
 
 
 def put(matrix: np.ndarray, tile: Tile, *, symmetric: bool) -> None:
-    """Writes a tile, and its mirror image in a symmetric matrix, where they belong."""
+    """Writes a tile, and its mirror image in a symmetric matrix, to their places."""
     (row, column), values = tile
     rows, columns = (
         slice(start, start + length) for start, length in zip(tile.place, values.shape, strict=True)
@@ -73,8 +72,8 @@ def check_path(path: Path) -> None:
         raise InputError(f"path is {path}; accepted: a name that ends in .npy")
     if path.exists() and not _beside(path, ".json").exists():
         raise InputError(
-            f"path is {path}: without {_beside(path, '.json').name} beside it, nobody knows "
-            "which matrix it is; accepted: a new name, or a file that gram wrote"
+            f"path is {path}: without {_beside(path, '.json').name} next to it the matrix "
+            "is unknown; accepted: a new name, or a file that gram wrote"
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +82,7 @@ def check_path(path: Path) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """Returns what the file at `path` says it is; None where there is none yet."""
+    """Returns the record of the matrix at `path`; None where there is none yet."""
     record = _beside(path, ".json")
     remedy = f"remove it and {path.name} to have the matrix computed again"
     return files.read_object(record, remedy) if record.exists() else None
@@ -94,13 +93,13 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _of_processes(path: Path, ending: str) -> list[Path]:
-    """Lists the files of this ending beside a matrix, one for each process that has written."""
+    """Lists the files with this ending of a matrix, one for each process that has written."""
     name = re.compile(re.escape(path.name) + r"\.\d+" + re.escape(ending))
     return sorted(file for file in path.parent.iterdir() if name.fullmatch(file.name))
 
 
 def remove(path: Path) -> None:
-    """Removes a matrix and all that lies beside it, the record last."""
+    """Removes a matrix and its other files, the record last."""
     locks = [*_of_processes(path, ".lock"), _beside(path, ".lock")]
     for file in (path, *_of_processes(path, ".journal"), *locks, _beside(path, ".json")):
         file.unlink(missing_ok=True)
@@ -112,18 +111,17 @@ def opened(
     identity: dict[str, Any],
     process_index: int,
     process_count: int,
-    write: Callable[[np.ndarray, Tile], None] | None = None,
+    write: Callable[[np.ndarray, Tile], None],
 ) -> Iterator["GramFile"]:
     """Opens a matrix to write tiles into, or lays out an empty one.
 
     Args:
-        path: where it is; a name that ends in .npy.
-        identity: what it is, as JSON can hold it, with its `shape`, `dtype` and `symmetric`, with
-            the shape that is `stored` where that is another, and with `what` it is if no Gram
-            matrix.
+        path: a name that ends in .npy.
+        identity: kept as JSON, with the `shape` and `dtype` of the matrix, and the shape that is
+            `stored` where that is another.
         process_index: which of the writers this is.
         process_count: how many writers share the work; a single one must be alone.
-        write: puts a tile into the mapped array; None where that is the matrix.
+        write: puts a tile into the mapped array.
 
     Raises:
         InputError: the file there is another matrix, or another process is writing it.
@@ -145,28 +143,22 @@ def opened(
             raise InputError(f"path is {path}: it cannot be written: {error.strerror}") from None
         _lay_out(path, identity)
         opening.release()
-        file = GramFile(
-            path, write or _writer(identity), _beside(path, f".{process_index}.journal")
-        )
+        file = GramFile(path, write, _beside(path, f".{process_index}.journal"))
         stack.callback(file.close)
         yield file
 
 
-def _writer(identity: dict[str, Any]) -> Callable[[np.ndarray, Tile], None]:
-    return functools.partial(put, symmetric=identity["symmetric"])
-
-
 def _lay_out(path: Path, identity: dict[str, Any]) -> None:
-    """Makes an empty matrix, unless there is this one already."""
+    """Makes an empty matrix, unless this one is there already."""
     found, dtype = read_record(path), np.dtype(identity["dtype"])
     shape = tuple(identity.get("stored", identity["shape"]))
     if found is not None:
         wanted = files.plain(identity)
         names = [name for name in wanted if found.get(name) != wanted[name]]
         if names:
-            name, kind = names[0], identity.get("what", "Gram matrix")
+            name = names[0]
             raise InputError(
-                f"path is {path}, which holds a {kind} of another {', '.join(names)} "
+                f"path is {path}, which holds a Gram matrix of another {', '.join(names)} "
                 f"({name}: {found.get(name)}, not {wanted[name]}); accepted: another path, or the "
                 "same kernel, inputs and options"
             )
@@ -190,7 +182,7 @@ def _lay_out(path: Path, identity: dict[str, Any]) -> None:
 
 
 def _reserve(path: Path) -> None:
-    """Has the disk give all blocks: a mapped file with holes kills its process on a full disk."""
+    """Reserves all blocks: a mapped file with holes kills its process on a full disk."""
     if hasattr(os, "posix_fallocate"):  # not on macOS
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
@@ -210,35 +202,31 @@ def _check_matrix(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 class GramFile:
-    """A matrix on disk that takes tiles in any order and remembers those that it has.
+    """A matrix on disk that takes tiles in any order and remembers which it has.
 
-    A thread of its own writes, so that the computation does not wait for the disk. What is in
-    flight, and computed again after a kill, are the tiles that the thread has not yet journalled:
-    at most `_LONGEST_QUEUE` that it is writing and as many that wait, beside those being computed.
+    A thread of its own writes, so that the computation does not wait for the disk. A kill loses the
+    tiles that the thread has not yet journalled: at most `_LONGEST_QUEUE` that it is writing and as
+    many that wait.
     """
 
     def __init__(
         self, path: Path, write: Callable[[np.ndarray, Tile], None], journal: Path
     ) -> None:
-        """Opens what `_lay_out` has made; `write` puts tiles in, `journal` has their list."""
+        """Opens the file that `_lay_out` has made; `write` puts tiles in, `journal` lists them."""
         self._path, self._put = path, write
         self._matrix = np.load(path, mmap_mode="r+")
         self._journal = open(journal, "ab", buffering=0)
-        self._cut_torn_line(journal)
+        # A kill may have left the beginning of a line without its end.
+        self._journal.truncate(journal.read_bytes().rfind(b"\n") + 1)
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._writing: Future | None = None
         self._waiting: list[Tile] = []
 
-    def _cut_torn_line(self, journal: Path) -> None:
-        """Takes away the beginning of a line that a kill has left without its end."""
-        content = journal.read_bytes()
-        self._journal.truncate(content.rfind(b"\n") + 1)
-
     def done(self) -> set[Place]:
-        """Returns where the tiles start that any process has journalled."""
+        """Returns the places of the tiles that any process has journalled."""
         lines: list[bytes] = []
         for journal in _of_processes(self._path, ".journal"):
-            # What follows the last end of a line is none.
+            # The last line may have no end yet.
             lines += journal.read_bytes().split(b"\n")[:-1]
         pairs = [line.split() for line in lines]
         return {
@@ -248,7 +236,7 @@ class GramFile:
         }
 
     def add(self, tile: Tile) -> None:
-        """Takes a tile, to be written as soon as the disk is ready for more."""
+        """Takes a tile, to be written as soon as the disk is ready."""
         self._waiting.append(tile)
         full = len(self._waiting) >= _LONGEST_QUEUE
         if self._writing is None or self._writing.done() or full:
@@ -279,7 +267,7 @@ class GramFile:
             self._writing.result()
 
     def close(self) -> None:
-        """Writes what is waiting, and lets go of the files."""
+        """Writes the waiting tiles, and closes the files."""
         try:
             self.flush()
         finally:

@@ -1,59 +1,80 @@
 """Gram matrices of any size, computed in tiles that fit memory, and kept if a job is killed.
 
-All tiles have one shape, so one program serves all: a tile that sticks out is filled up with copies
-of the last example, whose values are thrown away. What a kernel that has stages (those of a `Model`
-and `finite_kernel`) computes of one example alone is kept on the devices as far as the memory goes:
-it is computed once for every example if all fits, and otherwise once for as many tiles as possible.
+All tiles have one shape, so one program serves all: a tile at the edge is filled up with copies of
+the last example, whose values are dropped. For a kernel that has stages (of a `Model`, or a
+`finite_kernel`) the work on single examples is kept on the devices as far as the memory goes: done
+once for every example if all fit, and otherwise once for as many tiles as possible.
 
 The processes of jax.distributed share the work if all of them make the same call: tiles are
-computed by the devices of all, and every process gets the matrix. The first alone reads and writes
-the file; the others hold the matrix in memory. Processes that know nothing of each other, on hosts
-that share a file system or as jobs one after the other, share it if each says which of the
-`Workers` it is. A last call without them finishes what any of them has left. Processes of several
-hosts that write at the same time need a file system that keeps mapped files coherent between hosts
-(Lustre or GPFS; not NFS).
+computed by the devices of all, and every process gets the matrix. Only the first reads and writes
+the file. Independent processes, on hosts that share a file system or as jobs one after the other,
+share the work if each is given its number as one of the `Workers`; a last call without them
+computes the missing tiles. Hosts that write at the same time need a file system that keeps mapped
+files coherent (Lustre or GPFS; not NFS).
 """
 
 import contextlib
 import functools
+import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from lsa_jax import backend
-from lsa_jax.checks import integer
+from lsa_jax import arrays, backend, processes
+from lsa_jax.checks import integer, number, one_of, optional, require
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices import file as gram_file
-from lsa_jax.kernels.matrices import memory
-from lsa_jax.kernels.matrices import packed as packed_tiles
+from lsa_jax.kernels.matrices import memory, rounds
+from lsa_jax.kernels.matrices import programs as tile_programs
+from lsa_jax.kernels.matrices import sharded as shares
 from lsa_jax.kernels.matrices.file import Place, Tile
-from lsa_jax.kernels.matrices.job import (
-    EVERYWHERE,
-    Job,
-    Workers,
-    check_options,
-    identity,
-    make_job,
-)
-from lsa_jax.kernels.matrices.packed import PackedMatrix
 from lsa_jax.kernels.matrices.programs import TileProgram
-from lsa_jax.kernels.matrices.rounds import make_program, places_of, tiles
-from lsa_jax.kernels.matrices.shards import ShardedRows, own_path
+from lsa_jax.kernels.matrices.sharded import PackedMatrix, ShardedRows, own_path, shard_of
+from lsa_jax.kernels.matrices.staged import Stages, stages_of
 from lsa_jax.reporting.progress import Progress
 
+Value = TypeVar("Value")
 _Matrix = np.ndarray | PackedMatrix | ShardedRows
+_Progress = Callable[[float], None] | bool
 
-# How often processes that compute shards meet.
+# How often processes that compute shards synchronise.
 _MEETINGS = 100
 
 # Bytes of a finished matrix that the process which has the file sends to the others at a time.
 _BAND = 2**26
+
+
+class Workers(NamedTuple):
+    """The devices and processes that compute the tiles of a matrix.
+
+    Attributes:
+        devices: None means all, or this process's own where `process_count` is given. On a CPU None
+            means threads that share the memory limit: one a core, and for each 1e8 bytes of it.
+        process_index: number of this process, from 0, among independent processes.
+        process_count: how many of them share the work; more than one need a path.
+    """
+
+    devices: Sequence[jax.Device] | None = None
+    process_index: int = 0
+    process_count: int = 1
+
+    def found(self, memory_limit: float | None, *, sharded: bool) -> list[jax.Device]:
+        """Returns the devices; a CPU counts once for each of its threads."""
+        if self.devices:
+            return list(self.devices)
+        if self.process_count == 1 and jax.process_count() > 1 and not sharded:
+            return jax.devices()
+        first, *_ = own = jax.local_devices()
+        return [first] * memory.num_threads(memory_limit) if first.platform == "cpu" else own
+
+
+EVERYWHERE = Workers()
 
 
 def gram(
@@ -68,16 +89,16 @@ def gram(
     packed: bool = False,
     sharded: bool = False,
     workers: Workers = EVERYWHERE,
-    progress: Callable[[float], None] | bool = False,
+    progress: _Progress = False,
 ) -> Float[np.ndarray, "n1 n2"] | PackedMatrix | ShardedRows | None:
     """Computes a kernel of all pairs of inputs, tile by tile.
 
     Without `x2` only tiles on and above the diagonal are computed, in little more than half of the
     time, and the matrix is exactly symmetric. On the host or in the file, 4 or 8 n1 n2 bytes.
 
-    With `path`, a call that was killed goes on where it was, and the matrix ends bit-identical on
-    the same kind of machine; one that is whole is read. The file is refused where it was computed
-    from another kernel (told by its program, so also by another version of jax), inputs or options.
+    With `path`, a call that was killed is resumed, and the matrix ends bit-identical on the same
+    kind of machine; a whole one is read. A file is refused where it was computed from another
+    kernel (as its compiled program shows, so also by another version of jax), inputs or options.
 
     Args:
         kernel: symmetric, `(x1 [t1, ...], x2 [t2, ...]) -> [t1, t2]`, which jax can trace and
@@ -88,15 +109,15 @@ def gram(
         memory_limit: bytes that computing may take on a device: a tile, by the compiled program's
             own account, and examples that are kept. None takes half of what an accelerator has
             free; on a CPU 1e9, or half of what is available if that is less, shared by the devices.
-        tile: examples a side of a tile, instead of the size chosen from the memory.
+        tile: examples a side of a tile; None chooses by the memory.
         dtype: "float64" widens the inputs and computes in float64; not for finite kernels of
             `models.network`, which cast to less.
-        path: file that keeps the matrix, a name that ends in .npy; beside it a record (.json), and
-            for each writer a journal of its tiles and a lock.
+        path: file that keeps the matrix, a name that ends in .npy; next to it a record (.json), and
+            for each writer a journal and a lock.
         packed: without `x2`, keep the upper tiles alone, as a `PackedMatrix` for `regress_cg`.
         sharded: of several processes of jax.distributed, each computes and keeps a part alone, in
             a file of its own: tiles of a matrix that is `packed`, or rows of one with `x2`.
-        workers: on which devices, and with which processes that know nothing of each other.
+        workers: devices, and independent processes that share the work.
         progress: called with the fraction of tiles done; or True for a bar with the time left.
 
     Returns:
@@ -114,7 +135,7 @@ def gram(
     if (recorder := backend.dry_run()) is not None:
         return recorder.gram(kernel, x1, x2, memory_limit, np.dtype(dtype))
     path = None if path is None else Path(path)
-    check_options(memory_limit, tile, dtype, path, workers)
+    check_options(memory_limit, dtype, tile, path, workers)
     with jax.enable_x64(True) if dtype == "float64" else contextlib.nullcontext():
         job = make_job(kernel, x1, x2, dtype, tile, memory_limit, workers, packed, sharded)
         if path is None:
@@ -122,48 +143,263 @@ def gram(
         return _in_file(job, own_path(path, job.shards), workers, progress)
 
 
-def _in_memory(job: Job, progress: Callable[[float], None] | bool) -> _Matrix:
+class Job(NamedTuple):
+    """The arguments of `gram`, checked; inputs as numpy arrays.
+
+    Of a matrix that is sharded by rows, x1 is this process's part, of `num_rows` in all.
+    """
+
+    kernel: Callable[[Array, Array], Array]
+    x1: np.ndarray
+    x2: np.ndarray | None
+    dtype: np.dtype
+    tile: int | None
+    memory_limit: float | None
+    devices: tuple[jax.Device, ...]
+    group: processes.ProcessGroup
+    packed: bool
+    sharded: bool
+    num_rows: int
+
+    @property
+    def team(self) -> processes.ProcessGroup:
+        """The processes that compute the same tiles together: of a shard, this one alone."""
+        return processes.ALONE if self.sharded else self.group
+
+    @property
+    def shards(self) -> processes.ProcessGroup:
+        """The processes that have a part of the tiles each."""
+        return self.group if self.sharded else processes.ALONE
+
+    def keep(self, function: Callable[[], Value]) -> Value | None:
+        """Runs a file operation in each process that has a file; if one fails, all do."""
+        return self.group.in_each(function) if self.sharded else self.group.on_first(function)
+
+    def look(self, function: Callable[[], Value]) -> Value:
+        """Reads in each process that has a file; the others get the first one's result."""
+        return self.group.in_each(function) if self.sharded else self.group.from_first(function)
+
+    @property
+    def own(self) -> list[jax.Device]:
+        """This process's devices."""
+        return processes.own(self.devices)
+
+    @property
+    def stages(self) -> Stages:
+        """Stages of the kernel, for inputs of this form."""
+        return stages_of(self.kernel, jax.ShapeDtypeStruct(self.x1.shape[1:], self.x1.dtype))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether it is one set of inputs against itself."""
+        return self.x2 is None
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Inputs of the columns."""
+        return self.x1 if self.x2 is None else self.x2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the matrix."""
+        return len(self.x1), len(self.columns)
+
+    @property
+    def size(self) -> int:
+        """Bytes that this process keeps; of a packed matrix, in the largest tiles possible."""
+        side = self.tile or tile_programs.largest_side(len(self.x1))
+        return math.prod(self.stored(side)) * self.dtype.itemsize
+
+    def stored(self, side: int) -> tuple[int, ...]:
+        """Returns the shape of the array that this process keeps, in tiles of this side."""
+        packed = shares.stored_shape(len(self.x1), side, self.shards)
+        return packed if self.packed else self.shape
+
+
+def check_options(
+    memory_limit: float | None,
+    dtype: str,
+    tile: int | None = None,
+    path: Path | None = None,
+    workers: Workers = EVERYWHERE,
+) -> None:
+    """Raises InputError where an option of `gram` is not accepted."""
+    require("memory_limit", memory_limit, optional(number(0, above=True)))
+    require("tile", tile, optional(integer(1)))
+    require("dtype", dtype, one_of("float32", "float64"))
+    index, count = workers.process_index, workers.process_count
+    if not 0 <= index < count:
+        raise InputError(
+            f"process_index is {index} and process_count is {count}; accepted: 0 to count - 1"
+        )
+    if count > 1 and path is None:
+        raise InputError(f"path is None and process_count is {count}; accepted: a path")
+
+
+def make_job(
+    kernel: Callable,
+    x1: Any,
+    x2: Any,
+    dtype: str,
+    tile: int | None = None,
+    memory_limit: float | None = None,
+    workers: Workers = EVERYWHERE,
+    packed: bool = False,
+    sharded: bool = False,
+) -> Job:
+    """Returns the job of these arguments, or raises InputError where they are not accepted."""
+    first, second = arrays.input_pair(x1, x2, dtype=dtype, empty=False)
+    first, columns = map(
+        np.asarray, arrays.floats_if_taken(kernel, first, first if second is None else second)
+    )
+    second = None if second is None else columns
+    if packed and second is not None:
+        raise InputError("packed is True and x2 is given; accepted: one of them")
+    if sharded and second is None and not packed:
+        raise InputError("sharded is True without x2; accepted: packed=True as well")
+    # In a single process a shard is the whole.
+    sharded, num_rows = sharded and processes.everyone().size > 1, len(first)
+    devices = tuple(workers.found(memory_limit, sharded=sharded))
+    group = processes.everyone() if sharded else processes.group_of(devices)
+    if sharded and (workers.process_count > 1 or processes.group_of(devices).size > 1):
+        raise InputError(
+            f"sharded is True and workers is {workers}; accepted: the default, or own devices"
+        )
+    if packed and group.size > 1 and not sharded:
+        raise InputError("packed is True in several processes; accepted: sharded=True as well")
+    if sharded and second is not None:
+        rows = shard_of(num_rows, group)
+        first = first[rows.start : rows.stop]
+        if num_rows < group.size:
+            raise InputError(
+                f"sharded is True and x1 has {num_rows} examples; accepted: {group.size} or more"
+            )
+    inputs = kernel, first, second, np.dtype(dtype)
+    return Job(*inputs, tile, memory_limit, devices, group, packed, sharded, num_rows)
+
+
+def _identity(job: Job, tile_shape: tuple[int, int]) -> dict[str, Any]:
+    """Returns everything that decides the bits of the matrix, for its record."""
+    lowered = tile_programs.lower(job.stages, job.x1, job.columns, job.dtype, tile_shape)
+    program = "".join(stage.as_text() for stage in lowered)
+    function = job.kernel.func if isinstance(job.kernel, functools.partial) else job.kernel
+    stored = {"stored": job.stored(tile_shape[0])} if job.packed else {}
+    shard = {"shard": [job.group.index, job.group.size]} if job.sharded else {}
+    return {
+        **stored,
+        **shard,
+        "kernel": getattr(function, "__qualname__", type(function).__qualname__),
+        "program": hashlib.sha256(program.encode()).hexdigest(),
+        "x1": gram_file.digest(job.x1),
+        "x2": None if job.symmetric else gram_file.digest(job.columns),
+        "symmetric": job.symmetric,
+        "shape": job.shape,
+        "dtype": job.dtype.name,
+        "tile": tile_shape,
+        "device": job.devices[0].device_kind,
+    }
+
+
+def make_program(job: Job, tile_shape: tuple[int, int] | None, *, held: int) -> TileProgram:
+    """Compiles the kernel for tiles of this shape; None takes the job's, or chooses by the memory.
+
+    The matrix takes `held` bytes of host memory.
+    """
+    group, limit = job.group, job.memory_limit
+    if limit is None:
+        limit = memory.tile_limit(job.own[0], len(job.own), held)
+    else:
+        limit /= job.own.count(job.own[0])
+    chosen = None
+    if tile_shape is None and job.tile is None:
+        # By the first process: with other memory another would choose other tiles.
+        chosen = group.on_first(lambda: _chosen(job, limit))
+        tile_shape = group.from_first(lambda: chosen.shape)
+    tile_shape = tile_shape or (job.tile, job.tile)
+
+    def compiled() -> TileProgram:
+        if chosen is not None:
+            return chosen
+        program = tile_programs.compile_tile(job.stages, job.x1, job.columns, job.dtype, tile_shape)
+        tile_programs.check_memory(program, limit, "a smaller tile or a higher limit")
+        return program
+
+    program = group.in_each(compiled)
+    # The order of tiles depends on it, and is that of the first process in all.
+    return program._replace(spare=group.from_first(lambda: limit - program.memory))
+
+
+def _chosen(job: Job, limit: float) -> TileProgram:
+    """Compiles for a tile that suits the memory, small enough to leave a tile for each shard."""
+    inputs = job.stages, job.x1, job.columns, job.dtype
+    program = tile_programs.choose(*inputs, limit, len(job.devices) * job.shards.size)
+    side = program.shape[0]
+    while job.packed and side > 1 and shares.count_tiles(len(job.x1), side) < job.shards.size:
+        side -= 1
+    if side == program.shape[0]:
+        return program
+    return tile_programs.compile_tile(*inputs, (side, side))
+
+
+def _places(job: Job, tile_shape: tuple[int, int]) -> list[Place]:
+    """Lists the places of this process's tiles; of a symmetric matrix, the upper ones."""
+    shape = job.shape
+    places = [
+        Place(row, column)
+        for row in range(0, shape[0], tile_shape[0])
+        for column in range(row if job.symmetric else 0, shape[1], tile_shape[1])
+    ]
+    if not (job.sharded and job.symmetric):
+        return places
+    if len(places) < job.shards.size:
+        raise InputError(
+            f"sharded is True and the matrix {shape} has {len(places)} tiles of {tile_shape}; "
+            f"accepted: a smaller tile, as there are {job.shards.size} processes"
+        )
+    own = shard_of(len(places), job.shards)
+    return places[own.start : own.stop]
+
+
+def _in_memory(job: Job, progress: _Progress) -> _Matrix:
     job.group.in_each(lambda: memory.check_fits_host(job.shape, job.size))
     program = make_program(job, None, held=job.size)
     shape = job.stored(program.shape[0])
     result = np.zeros(shape, job.dtype) if job.packed else np.empty(shape, job.dtype)
-    put = _writer(job) or functools.partial(gram_file.put, symmetric=job.symmetric)
-    places = places_of(job, program.shape)
+    put = _writer(job)
+    places = _places(job, program.shape)
     _compute(job, program, places, len(places), progress, lambda tile: put(result, tile))
     return _matrix(job, result)
 
 
-def _writer(job: Job) -> Callable[[np.ndarray, Tile], None] | None:
-    """Returns how tiles are put into a packed matrix; None for another."""
-    if not job.packed:
-        return None
-    return functools.partial(packed_tiles.put, n=len(job.x1), group=job.shards)
+def _writer(job: Job) -> Callable[[np.ndarray, Tile], None]:
+    """Returns the function that puts a tile into the matrix."""
+    if job.packed:
+        return functools.partial(shares.put, n=len(job.x1), group=job.shards)
+    return functools.partial(gram_file.put, symmetric=job.symmetric)
 
 
 def _matrix(job: Job, values: np.ndarray) -> _Matrix:
-    """Returns the matrix of what this process keeps."""
+    """Returns the matrix whose entries, or share of them, this process keeps."""
     if job.packed:
         return PackedMatrix(values, len(job.x1), job.shards)
     return ShardedRows(values, job.num_rows, job.group) if job.sharded else values
 
 
-def _in_file(
-    job: Job, path: Path, workers: Workers, progress: Callable[[float], None] | bool
-) -> _Matrix | None:
+def _in_file(job: Job, path: Path, workers: Workers, progress: _Progress) -> _Matrix | None:
     group = job.group
     record, program = job.look(lambda: _checked_record(job, path)), None
     if not job.sharded:
-        # What the first process keeps in the file, the others hold in memory.
+        # The first process has the file; the others hold the matrix in memory.
         group.in_each(lambda: group.is_first or memory.check_fits_host(job.shape, job.size))
     tile_shape = _recorded_tile(job, record)
     if job.shards.in_any(record is None):  # before there is a file
         program = make_program(job, tile_shape, held=0)
         tile_shape = program.shape
-    places = places_of(job, tile_shape)
+    places = _places(job, tile_shape)
     with contextlib.ExitStack() as stack:
         file = job.keep(
             lambda: stack.enter_context(
-                gram_file.opened(path, identity(job, tile_shape), *workers[1:], _writer(job))
+                gram_file.opened(path, _identity(job, tile_shape), *workers[1:], _writer(job))
             )
         )
         mine = places[workers.process_index :: workers.process_count]
@@ -183,14 +419,11 @@ def _in_file(
 
 
 def _recorded_tile(job: Job, record: dict[str, Any] | None) -> tuple[int, int] | None:
-    """Returns the tile that is asked for or that files have; None where neither is.
-
-    That of a file stays, whatever memory there is now: other tiles could round otherwise.
-    """
+    """Returns the given tile, or that of the files, as others could round differently; or None."""
     if job.tile is not None:
         return job.tile, job.tile
-    found = job.shards.gather(np.array(record["tile"] if record else (0, 0)))
-    known = {tuple(tile) for tile in found.tolist() if any(tile)}
+    found = job.shards.gather(np.array(record["tile"] if record else (0, 0))).tolist()
+    known = {tuple(tile) for tile in found if any(tile)}
     if len(known) > 1:
         raise InputError(
             f"processes have the matrix in tiles of {sorted(known)}; accepted: one for "
@@ -204,16 +437,17 @@ def _compute(
     program: TileProgram,
     places: list[Place],
     total: int,
-    progress: Callable[[float], None] | bool,
+    progress: _Progress,
     take: Callable[[Tile], None],
 ) -> None:
-    """Computes tiles of a matrix of so many, and hands each over."""
-    # Where each has its own, all meet now and then: one that waits long for another gives up, and
-    # what one fails at, all shall hear of.
+    """Computes the tiles at some places, of `total`, and calls `take` with each."""
+    # Processes with shards synchronise now and then: one that waits long for another gives up, and
+    # all shall fail together.
     most = int(job.shards.gather(np.array(len(places))).max())
     at_a_time = math.ceil(most / _MEETINGS) if job.sharded else most
     with _reporter(job, progress, total - len(places), total) as report:
-        computed = enumerate(tiles(job, program, places) if places else (), start=1)
+        found = rounds.tiles(job.stages, job.x1, job.x2, program, places, job.own, job.team)
+        computed = enumerate(found if places else (), start=1)
 
         def some() -> None:
             for done, tile in itertools.islice(computed, at_a_time):
@@ -225,7 +459,7 @@ def _compute(
 
 
 def _checked_record(job: Job, path: Path) -> dict[str, Any] | None:
-    """Returns what the file says it is, once it is known that the matrix can be kept there."""
+    """Returns the record of the file, once it is known that the matrix can be kept there."""
     gram_file.check_path(path)
     memory.check_fits_disk(path, job.shape, job.size)
     record = gram_file.read_record(path)
@@ -240,7 +474,7 @@ def _checked_record(job: Job, path: Path) -> dict[str, Any] | None:
 
 
 def _read(job: Job, path: Path) -> np.ndarray:
-    """Returns a whole matrix: mapped from its file, or what the process that has it sends."""
+    """Returns a whole matrix: mapped from its file, or sent by the process that has it."""
     group = job.group
     matrix = np.load(path, mmap_mode="r") if group.is_first else np.empty(job.shape, job.dtype)
     rows = max(1, _BAND // (job.shape[1] * job.dtype.itemsize))
@@ -253,10 +487,8 @@ def _read(job: Job, path: Path) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _reporter(
-    job: Job, progress: Callable[[float], None] | bool, before: int, total: int
-) -> Iterator[Callable[[int], None]]:
-    """Gives what is to be told how many tiles this call has computed."""
+def _reporter(job: Job, progress: _Progress, before: int, total: int) -> Iterator[Callable]:
+    """Yields a function that reports how many tiles this call has computed."""
     if callable(progress):
         yield lambda done: progress((before + done) / total)
     elif progress:

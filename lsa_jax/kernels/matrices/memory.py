@@ -1,4 +1,4 @@
-"""How much memory and disk there is, asked of the system before work starts."""
+"""Free memory and disk space, checked before work starts."""
 
 import os
 import shutil
@@ -10,14 +10,14 @@ import jax
 from lsa_jax.errors import InputError
 from lsa_jax.reporting.machine import count_cores
 
-# Beside the matrix itself, what computing it may take on the host, unless a limit is stated.
+# Bytes that computing a matrix may take on the host in addition to the matrix, by default.
 _HOST_LIMIT = 1e9
 
-# What a thread should have at least: small tiles set up much for few pairs.
+# Bytes that a thread should have: small tiles repeat much work for few pairs.
 _THREAD_MEMORY = 1e8
 
-# Share of free memory that a tile may take. What is in flight on an accelerator is two tiles'
-# arguments and results, and the compiler's account leaves out what the allocator loses.
+# Share of free memory that a tile may take. An accelerator holds two tiles' arguments and results,
+# and the compiler's account leaves out the allocator's losses.
 _SHARE = 0.5
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -25,7 +25,7 @@ _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
 def host_available() -> float:
-    """Returns the bytes that the host can still give: what is free, or left of a job's share."""
+    """Returns the bytes that are free on the host, or left of a job's share."""
     return min(_free(), _left_of_share())
 
 
@@ -39,7 +39,7 @@ def _free() -> float:
 
 
 def _left_of_share() -> float:
-    """Returns what a control group (a container, a cluster's job) leaves; infinity without one."""
+    """Returns the bytes left by control groups (a container, a cluster's job), or infinity."""
     try:
         lines = _OWN_GROUPS.read_text().splitlines()
     except OSError:
@@ -58,7 +58,7 @@ def _left_of_share() -> float:
 
 
 def _left_of_group(folder: Path, limit: str, used: str) -> float:
-    """Returns what one control group leaves, by the names of its limit and of what it uses."""
+    """Returns the bytes left by one control group, given the names of its two files."""
     if not (folder / limit).exists():
         return float("inf")
     most = (folder / limit).read_text().strip()
@@ -82,10 +82,7 @@ def device_available() -> float:
 def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
     """Returns the bytes that one tile may take on each of several devices like this one.
 
-    Args:
-        device: one of them.
-        num_devices: how many compute at a time; those of a CPU share the host's memory.
-        output: bytes of host memory that the matrix will take.
+    Devices of a CPU share the host's memory, of which the matrix takes `output` bytes.
     """
     statistics = device.memory_stats()
     if statistics is None:
@@ -95,13 +92,13 @@ def tile_limit(device: jax.Device, num_devices: int, output: float) -> float:
 
 
 def check_fits_device(what: str, at_most: float, needed: Callable[[], float], instead: str) -> None:
-    """Raises InputError where what a call holds at a time does not fit a device's free memory.
+    """Raises InputError where a call does not fit a device's free memory.
 
     Args:
-        what: takes the memory, for a person.
-        at_most: bytes that it cannot exceed, where they are known without work; else infinity.
-        needed: works out how many they are, to be called where those do not fit.
-        instead: what is accepted.
+        what: the memory's use, for the message.
+        at_most: an upper bound in bytes that takes no work; infinity where there is none.
+        needed: computes the bytes, where the bound does not fit.
+        instead: accepted alternatives, for the message.
     """
     available = device_available()
     if at_most > available and (bytes_needed := needed()) > available:
@@ -112,7 +109,7 @@ def check_fits_device(what: str, at_most: float, needed: Callable[[], float], in
 
 
 def check_fits_host(shape: tuple[int, ...], output: float) -> None:
-    """Raises InputError where a matrix of so many bytes does not fit the host's memory."""
+    """Raises InputError where a matrix of `output` bytes does not fit the host's memory."""
     available = host_available()
     if output > available:
         raise InputError(
@@ -123,8 +120,8 @@ def check_fits_host(shape: tuple[int, ...], output: float) -> None:
 
 
 def check_fits_disk(path: Path, shape: tuple[int, ...], output: float) -> None:
-    """Raises InputError where a matrix of so many bytes does not fit the disk of `path`."""
-    # A file that is there has been given some of its blocks already.
+    """Raises InputError where a matrix of `output` bytes does not fit the disk of `path`."""
+    # An existing file has some of its blocks already.
     held = 512 * path.stat().st_blocks if path.exists() else 0
     free = shutil.disk_usage(path.parent).free
     if output - held > free:

@@ -1,4 +1,4 @@
-"""A kernel compiled for tiles of one shape, which memory and cache decide."""
+"""A kernel compiled for tiles of one shape, chosen by memory and cache."""
 
 import functools
 import math
@@ -15,7 +15,7 @@ from lsa_jax import arrays, backend, parallel
 from lsa_jax.errors import InputError
 from lsa_jax.kernels.matrices.staged import Stages
 
-# Examples a side of the largest tile that is tried. An accelerator wants more work at a time.
+# Examples a side of the largest tile that is tried. An accelerator needs more work at a time.
 _LARGEST_SIDE = {"cpu": 256}
 _LARGEST_SIDE_ELSEWHERE = 1024
 
@@ -38,7 +38,7 @@ class TileProgram(NamedTuple):
         shape: rows and columns of a tile.
         prepare: `x [side, ...] -> tree`, for rows and for columns.
         between: `(tree of rows, tree of columns) -> [rows, columns]`.
-        memory: bytes of the rows and columns, prepared, and of what either stage needs beside them.
+        memory: bytes of the rows and columns, prepared, and of either stage's own needs.
         held: bytes of a side, prepared, for rows and for columns.
         spare: bytes that the limit leaves.
     """
@@ -62,14 +62,14 @@ def choose(
     """Returns the kernel compiled for the largest tile that fits the memory and suits the cache.
 
     Raises:
-        InputError: what `lower` refuses, or one pair is over the limit.
+        InputError: as in `lower`, or one pair is over the limit.
     """
     longer = max(len(x1), len(x2))
 
     def at_most(side: int) -> TileProgram:
         """Compiles for the side, or for a quarter of it where the compiler finds no memory."""
         # An even share of the longer axis leaves little to fill up. The other axis follows, so that
-        # the tiles of a train-train and of a test-train matrix are the same program.
+        # a train-train and a test-train matrix share one program.
         side = math.ceil(longer / math.ceil(longer / side))
         try:
             return compile_tile(stages, x1, x2, dtype, (min(side, len(x1)), min(side, len(x2))))
@@ -88,7 +88,7 @@ def choose(
     if on_cpu and program.memory > _CACHE:
         smaller = at_most(_side_for(_CACHE, program))
         # Where memory grows like the side (Jacobians of a finite network: exponent 1/2 in pairs)
-        # rather than like the pairs (exponent 1), what a tile sets up is used by all of its pairs,
+        # rather than like the pairs (exponent 1), all pairs of a tile share its work on examples,
         # and a large tile is worth more than the cache.
         share_of_pairs = math.prod(smaller.shape) / math.prod(program.shape)
         if smaller.memory / program.memory < share_of_pairs**0.75:
@@ -97,7 +97,7 @@ def choose(
 
 
 def largest_side(longer: int) -> int:
-    """Returns the side of the largest tile that is tried, for so many examples."""
+    """Returns the side of the largest tile that is tried, for `longer` examples."""
     return min(longer, _LARGEST_SIDE["cpu"] if backend.is_cpu() else _LARGEST_SIDE_ELSEWHERE)
 
 
@@ -113,7 +113,7 @@ def _side_for(memory: float, program: TileProgram) -> int:
 
 
 def check_memory(program: TileProgram, memory_limit: float, fix: str) -> None:
-    """Raises InputError where a tile takes more than the limit; `fix` says what to change."""
+    """Raises InputError where a tile takes more than the limit; `fix` is the remedy."""
     if program.memory > memory_limit:
         raise InputError(
             f"memory_limit is {memory_limit:.3g} bytes, and a tile of {program.shape[0]} x "
@@ -166,7 +166,7 @@ def compile_tile(
     """Compiles the kernel for tiles of one shape, and reads how much memory they take.
 
     Raises:
-        InputError: what `lower` refuses.
+        InputError: as in `lower`.
     """
     compiled = functools.cache(jax.stages.Lowered.compile)
     *prepare, between = map(compiled, lower(stages, x1, x2, dtype, tile_shape))
@@ -177,7 +177,7 @@ def compile_tile(
     return TileProgram(tile_shape, tuple(prepare), between, sum(held) + max(beside), held)
 
 
-# A matrix of a few hundred examples takes some 200 ms, and XLA 2 to tell what a program takes.
+# A matrix of a few hundred examples takes some 200 ms, and XLA 2 to report a program's memory.
 @functools.lru_cache(maxsize=16)
 def _memory_of(executable: Any) -> Any:
     return executable.get_compiled_memory_stats()
@@ -187,14 +187,14 @@ _Prepare = Callable[[Sequence[np.ndarray]], list[PyTree]]
 
 
 class DevicePrograms(NamedTuple):
-    """The same for as many tiles as there are devices.
+    """The programs for as many tiles as there are devices.
 
     Attributes:
         devices: of this process.
         prepare: `blocks, each [side, ...] -> a tree of each, on one of the devices`, for rows and
             for columns.
-        between: `(one tree a device, one tree a device) -> what waits for the result and returns
-            it, [devices, rows, columns]`.
+        between: `(one tree a device, one tree a device) -> function` that waits for the result and
+            returns it, [devices, rows, columns].
     """
 
     devices: Sequence[jax.Device]
@@ -229,7 +229,7 @@ def _in_threads(program: TileProgram, devices: Sequence[jax.Device]) -> DevicePr
     def start(function: Callable, *arguments: Any) -> futures.Future[PyTree]:
         def run() -> PyTree:
             with jax.enable_x64(wide):  # each thread has its own
-                # What a thread starts, a CPU computes in order: the thread is to wait for it.
+                # A CPU computes in order what a thread starts, so the thread has to wait.
                 return jax.block_until_ready(function(*arguments))
 
         return pool.submit(run)

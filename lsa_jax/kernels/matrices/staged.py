@@ -1,4 +1,4 @@
-"""Kernels in two stages: what depends on one example alone is not computed again for every pair."""
+"""Kernels in two stages, so that work on one example is not repeated for every pair."""
 
 import functools
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class Stages(NamedTuple):
     """A kernel k(x1, x2) = between(prepare(x1), prepare(x2)).
 
     Attributes:
-        prepare: `x [n, ...] -> tree of arrays`, of whatever form.
+        prepare: `x [n, ...] -> tree of arrays`, of any form.
         between: `(tree of n1 examples, tree of n2 examples) -> [n1, n2]`.
     """
 
@@ -26,7 +26,7 @@ class Stages(NamedTuple):
 class StagedKernel:
     """A kernel to be called like any other, which `gram` computes in its two stages.
 
-    For one that has much to do with each example before it compares two:
+    For a kernel that does much work on each example before it compares two:
 
         kernel = StagedKernel(
             lambda x1, x2: features(x1) @ features(x2).T,
@@ -39,7 +39,7 @@ class StagedKernel:
 
         Args:
             kernel: `(x1, x2, **settings) -> [n1, n2]`.
-            stages: `(example, **settings) -> Stages`, or None where there are none with these.
+            stages: `(example, **settings) -> Stages`, or None where these settings have none.
         """
         functools.update_wrapper(self, kernel)
         self._kernel = kernel
@@ -79,10 +79,7 @@ def unwrapped(kernel: Callable) -> tuple[Callable, dict[str, Any]]:
 
 
 def stages_of(kernel: Callable, example: jax.ShapeDtypeStruct) -> Stages:
-    """Returns a kernel's stages; of one that has none, inputs as they are and the kernel.
-
-    A `functools.partial` of a staged kernel that sets settings of it has the stages they give.
-    """
+    """Returns a kernel's stages; of one without, the inputs unchanged and the kernel."""
     inner, settings = unwrapped(kernel)
     stages = inner.stages(example, **settings) if isinstance(inner, StagedKernel) else None
     return stages or Stages(_unchanged, kernel)

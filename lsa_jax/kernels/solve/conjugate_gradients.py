@@ -1,40 +1,41 @@
 """Kernel ridge regression by conjugate gradients, for matrices that do not fit memory.
 
-Each iteration reads the matrix once, for all targets together, block by block: matrices may be
-memory-mapped from files. The preconditioner is a partial Cholesky factorisation with pivots, of the
-kernel's largest directions, plus a multiple of the identity for the others: the more the
-eigenvalues spread above the ridge, the more iterations. Or it is the whole factor in float32, in a
-file: then a few iterations correct its rounding, however many targets there are.
+Each iteration reads the matrix once, for all targets and ridges together, block by block: matrices
+may be memory-mapped from files. The preconditioner is a partial Cholesky factorisation with pivots,
+of the kernel's largest directions, plus a multiple of the identity for the others: the more the
+eigenvalues spread above the ridge, the more iterations. Lanczos' iterations, or conjugate gradients
+that share their directions between ridges, need fewer products but take no preconditioner, and
+small ridges would need many times the passes over the matrix, which cost most on a disk.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
-from lsa_jax import backend
+from lsa_jax import arrays, backend
+from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.matrices import memory
-from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
-from lsa_jax.kernels.matrices.shards import Sharded, ShardedRows, by_first
-from lsa_jax.kernels.solve import blocks, disk_factor, preconditioner, problem
+from lsa_jax.kernels.matrices.sharded import PackedMatrix, ShardedRows, by_first, pick
+from lsa_jax.kernels.solve import preconditioner, problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint, recorded
+from lsa_jax.kernels.solve.preconditioner import Preconditioner
 
-# What a checkpoint is of.
-_SYSTEM = "matrix, targets, ridge or rank"
+# The parts of the system that a checkpoint belongs to, for messages.
+_SYSTEM = "matrix, targets, ridges, rank or probes"
 
 # The residual that is updated drifts away from the true one, by less than this factor.
-DRIFT = 10.0
+_DRIFT = 10.0
 
+# Relative standard error of the diagonal, root mean square over examples, up to which its
+# contribution to the squares can be taken out.
+_LARGEST_ERROR = 0.25
 
-class Limits(NamedTuple):
-    """When to stop: the residual over the target that is enough, and after how many iterations."""
-
-    tolerance: float
-    iterations: int
+_Progress = Callable[[int, float], None]
 
 
 class IterativeRegression(NamedTuple):
@@ -55,6 +56,20 @@ class IterativeRegression(NamedTuple):
     residual: float
 
 
+class LeaveOneOut(NamedTuple):
+    """Estimates of the mean squared error on examples left out, one at a time.
+
+    Attributes:
+        errors: one a ridge.
+        standard_errors: of the estimates, over the random probes.
+        iterations: passes over the matrix that it took.
+    """
+
+    errors: Float[np.ndarray, " r"]
+    standard_errors: Float[np.ndarray, " r"]
+    iterations: int
+
+
 @by_first
 def regress_cg(
     gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
@@ -65,173 +80,289 @@ def regress_cg(
     tolerance: float = 1e-8,
     max_iterations: int = 1000,
     rank: int | None = None,
-    factor: Path | str | None = None,
     checkpoint: Path | str | None = None,
-    progress: Callable[[int, float], None] | None = None,
+    progress: _Progress | None = None,
 ) -> IterativeRegression:
-    """Solves what `regress` solves by preconditioned conjugate gradients.
+    """Solves the system of `regress` by preconditioned conjugate gradients.
 
-    It stops once the residual of every target is within the tolerance, and gives no predictions of
-    a system that was not solved. With `checkpoint` a call that was killed goes on from a state of
-    the last minute, and ends with the same bits on the same kind of machine.
+    It stops once the residual of every target is within the tolerance, and returns no predictions
+    of a system that was not solved. With `checkpoint` a call that was killed resumes from a state
+    of the last minute, and ends with the same bits on the same kind of machine.
 
-    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block beside the inputs. A `factor`
-    takes n^3 / 3 operations in float32 before, 2 n^2 bytes of disk and a fifth of the free memory:
-    many targets are worth them (`choose_solver`). Of matrices that are sharded, all processes make
-    this call: each multiplies its own part, the first one decides and keeps the checkpoint, and all
-    get the result.
+    O(n^2 c) time an iteration; 8 n (rank + 5 c) bytes and one block in addition to the inputs. Of
+    matrices that are sharded, all processes make this call: each multiplies its own part, the first
+    one decides and keeps the checkpoint, and all get the result.
 
     Args:
-        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` gives it.
+        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` returns it.
         targets: Y.
         gram_test: K_test, test against training examples; may be memory-mapped or sharded.
         ridge: ridge over the mean diagonal of K, 0 or more.
         tolerance: residual at which to stop, over the size of the target.
         max_iterations: after which to give up.
-        rank: of the preconditioner; 0 leaves it out, None chooses by examples and memory, and goes
-            on with that of the checkpoint.
-        factor: file for a whole Cholesky factor instead, a name that ends in .npy. One that is
-            there, of the same matrix and ridge, is used, and one that is not whole gone on with.
+        rank: of the preconditioner; 0 leaves it out, None chooses by examples and memory, or takes
+            that of the checkpoint.
         checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
         progress: called with the iterations that are done and the largest residual, after each.
 
     Raises:
         InputError: sizes or options are not accepted, or a K that is not symmetric.
         NumericalError: entries that are not finite, a matrix that proves not to be positive
-            definite (to float32's accuracy, with `factor`), or a residual above the tolerance after
-            all iterations.
+            definite, or a residual above the tolerance after all iterations.
 
     Source: Gardner et al., GPyTorch, 2018, sections 4 and 5 (preconditioner); `preconditioner`.
     """
     if (recorder := backend.dry_run()) is not None:
         predictions = recorder.solve(gram_train, targets, gram_test)
         return IterativeRegression(predictions, np.zeros(np.shape(targets)), ridge, 0, 0.0)
+    ridges, options = [problem.check_ridge(ridge)], (tolerance, max_iterations, rank)
+    return _regress(gram_train, targets, gram_test, ridges, options, checkpoint, progress)[0]
+
+
+@by_first
+def ridge_path_cg(
+    gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
+    targets: Float[Array | np.ndarray, "n c"],
+    gram_test: Float[Array | np.ndarray, "m n"] | ShardedRows,
+    ridges: Sequence[float],
+    *,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+    rank: int | None = None,
+    checkpoint: Path | str | None = None,
+    progress: _Progress | None = None,
+) -> list[IterativeRegression]:
+    """Solves the system of `regress_cg` for several ridges: as many passes as for the smallest.
+
+    8 n (rank + 5 r c) bytes and one block in addition to the inputs, for r ridges.
+
+    Args:
+        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` returns it.
+        targets: Y.
+        gram_test: K_test, test against training examples; may be memory-mapped or sharded.
+        ridges: ridges over the mean diagonal of K, each 0 or more.
+        tolerance: residual at which to stop, over the size of the target.
+        max_iterations: after which to give up.
+        rank: as in `regress_cg`.
+        checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
+        progress: called with the iterations that are done and the largest residual, after each.
+
+    Returns:
+        One regression a ridge, in their order.
+
+    Raises:
+        InputError: sizes or options are not accepted, or a K that is not symmetric.
+        NumericalError: as `regress_cg`, at any of the ridges.
+    """
+    ridges, options = problem.check_ridges(ridges), (tolerance, max_iterations, rank)
+    return _regress(gram_train, targets, gram_test, ridges, options, checkpoint, progress)
+
+
+@by_first
+def leave_one_out_cg(
+    gram_train: Float[Array | np.ndarray, "n n"] | PackedMatrix,
+    targets: Float[Array | np.ndarray, "n c"],
+    ridges: Sequence[float],
+    *,
+    key: Key[Array, ""],
+    probes: int = 16,
+    tolerance: float = 1e-6,
+    max_iterations: int = 1000,
+    rank: int | None = None,
+    checkpoint: Path | str | None = None,
+    progress: _Progress | None = None,
+) -> LeaveOneOut:
+    """Estimates the errors of `leave_one_out`, for matrices that do not fit memory.
+
+    The error on example i of a fit without it is (G^{-1} Y)_i / (G^{-1})_ii, whose diagonal is
+    estimated from random signs. The jackknife over them removes the bias that the estimate's error
+    adds to squares, and estimates the standard error.
+
+    8 n (rank + 5 r (c + 1 + probes)) bytes and one block in addition to the inputs, for r ridges.
+
+    Args:
+        gram_train: K, symmetric; may be memory-mapped, or packed or sharded as `gram` returns it.
+        targets: Y.
+        ridges: ridges over the mean diagonal of K, each above 0.
+        key: draws the signs.
+        probes: how many vectors of signs, 2 or more.
+        tolerance: residual at which to stop, over the size of each right-hand side.
+        max_iterations: after which to give up.
+        rank: as in `regress_cg`; the larger, the smaller the standard errors.
+        checkpoint: file that keeps the state of the iterations, a name that ends in .npz.
+        progress: called with the iterations that are done and the largest residual, after each.
+
+    Raises:
+        InputError: sizes or options are not accepted, or a K that is not symmetric.
+        NumericalError: as `regress_cg`, at any ridge; or too few probes for small ones.
+
+    Source: Bekas, Kokiopoulou and Saad, An estimator for the diagonal of a matrix, 2007.
+    """
+    gram_train = problem.matrix("gram_train", gram_train, whole=False)
+    targets, n = problem.targets_of(targets), len(gram_train)
+    require("probes", probes, integer(2))
+    key, ridges = arrays.random_key("key", key), problem.check_ridges(ridges)
+    if min(ridges) == 0 or n < 2:
+        raise InputError(
+            f"ridges are {tuple(ridges)} for {n} examples; accepted: above 0, for 2 or more"
+        )
+    signs = np.asarray(jax.random.rademacher(key, (n, probes), np.int8), float)
+    problem.check_kernel(gram_train)
+    problem.check_targets(n, targets)
+    centred = targets - targets.mean(axis=0, dtype=float)
+    right = np.hstack([centred, np.ones((n, 1)), signs])
+    options = tolerance, max_iterations, rank
+    solved = _solve(gram_train, right, ridges, options, checkpoint, progress)
+    return _left_out(solved, gram_train.diagonal(), centred, signs, ridges)
+
+
+class _Solved(NamedTuple):
+    """Solutions for each ridge, [ridges, n, c], and how they were found."""
+
+    solutions: Float[np.ndarray, "r n c"]
+    shifts: Float[np.ndarray, " r"]
+    residuals: Float[np.ndarray, "r c"]
+    iterations: int
+    conditioner: Callable[[], Preconditioner]
+
+
+def _regress(
+    gram_train: np.ndarray | PackedMatrix,
+    targets: np.ndarray,
+    gram_test: np.ndarray | ShardedRows,
+    ridges: Sequence[float],
+    options: tuple[float, int, int | None],
+    checkpoint: Path | str | None,
+    progress: _Progress | None,
+) -> list[IterativeRegression]:
+    """Returns one regression a ridge; options are tolerance, most iterations and rank."""
     gram_train = problem.matrix("gram_train", gram_train, whole=False)
     gram_test = problem.matrix("gram_test", gram_test, whole=False)
     targets = problem.targets_of(targets)
-    ridge = problem.check_ridge(ridge)
-    choice = _chosen(gram_train, rank, factor, checkpoint)
-    check_options(tolerance, max_iterations, choice.rank)
-    n, c = targets.shape
-    needed = 8 * (n * 6 * c + len(gram_test) * c) + choice.held
-    problem.check_memory(n, needed, "a lower rank")
     problem.check(gram_train, targets, gram_test)
     mean = targets.mean(axis=0, dtype=float)
-    limits = Limits(tolerance, max_iterations)
-    weights, iterations, residual = _solve(
-        gram_train, targets - mean, ridge, choice, limits, checkpoint, progress
-    )
-    predictions = blocks.multiply(gram_test, weights) + mean
-    return IterativeRegression(predictions, weights, ridge, iterations, residual)
-
-
-class _Preconditioning(NamedTuple):
-    """Which preconditioner, and the bytes of memory that it takes.
-
-    Attributes:
-        rank: of the factorisation; that of the matrix, where it is a whole one.
-        factor: file of a whole one.
-        held: bytes.
-    """
-
-    rank: int
-    factor: Path | None
-    held: int
-
-    @property
-    def told(self) -> int | str:
-        """What tells it from others in a checkpoint."""
-        return self.rank if self.factor is None else "factor"
-
-    @property
-    def settings(self) -> dict[str, int]:
-        """What a call that goes on with it takes from the checkpoint."""
-        return {"rank": self.rank} if self.factor is None else {}
-
-    def make(
-        self, gram_train: np.ndarray | PackedMatrix, shift: float
-    ) -> Callable[[np.ndarray], np.ndarray]:
-        """Computes it, for K + shift I."""
-        if self.factor is None:
-            return preconditioner.make(gram_train, [shift], self.rank)
-        return disk_factor.make(gram_train, shift, self.factor)
-
-
-def find_rank(n: int, rank: int | None, checkpoint: Path | str | None) -> int:
-    """Returns the rank that is given, or that of the checkpoint, or one for n examples."""
-    rank = recorded(checkpoint, "rank") if rank is None else rank
-    return min(n, preconditioner.choose_rank(n) if rank is None else rank)
-
-
-def _chosen(
-    gram_train: np.ndarray | Sharded,
-    rank: int | None,
-    factor: Path | str | None,
-    checkpoint: Path | str | None,
-) -> _Preconditioning:
-    """Returns the preconditioner that the arguments ask for.
-
-    Raises:
-        InputError: they ask for two, or for a factor of a matrix that several processes share.
-    """
-    n = len(gram_train)
-    if factor is None:
-        rank = find_rank(n, rank, checkpoint)
-        return _Preconditioning(rank, None, 16 * n * rank)
-    if rank is not None:
-        raise InputError(f"rank is {rank} and factor is {factor}; accepted: one of them")
-    if isinstance(gram_train, Sharded) and gram_train.group.size > 1:
-        raise InputError(
-            f"factor is {factor} and {gram_train.group.size} processes share the matrix; accepted: "
-            "None, or a matrix of one process"
+    solved = _solve(gram_train, targets - mean, ridges, options, checkpoint, progress)
+    weights = np.concatenate(list(solved.solutions), axis=1)
+    products = np.split(problem.multiply(gram_test, weights), len(ridges), axis=1)
+    return [
+        IterativeRegression(product + mean, own, ridge, solved.iterations, float(left.max()))
+        for product, own, ridge, left in zip(
+            products, solved.solutions, ridges, solved.residuals, strict=True
         )
-    rows = disk_factor.choose_rows(n, memory.host_available())
-    held = disk_factor.Panels(n, rows).held
-    return _Preconditioning(n, Path(factor), held)
+    ]
 
 
 def _solve(
     gram_train: np.ndarray | PackedMatrix,
-    targets: np.ndarray,
-    ridge: float,
-    choice: _Preconditioning,
-    limits: Limits,
+    right: Float[np.ndarray, "n c"],
+    ridges: Sequence[float],
+    options: tuple[float, int, int | None],
     checkpoint: Path | str | None,
-    progress: Callable[[int, float], None] | None,
-) -> tuple[np.ndarray, int, float]:
-    """Returns weights, iterations and the residual, which is within the tolerance."""
-    shift = ridge * blocks.mean_diagonal(gram_train)
-    ends = pick(gram_train, np.array([0, len(gram_train) - 1]))
-    system = gram_train.diagonal(), ends, targets, ridge, choice.told
-    weights, iterations, residuals = solve_columns(
-        functools.partial(blocks.multiply, gram_train),
-        np.full(targets.shape[1], shift),
-        targets,
-        lambda: choice.make(gram_train, shift),
-        limits,
-        Checkpoint(checkpoint, _SYSTEM, *system, settings=choice.settings),
+    progress: _Progress | None,
+) -> _Solved:
+    """Solves for all right-hand sides at all ridges, each within the tolerance."""
+    n, width = right.shape
+    tolerance, max_iterations, rank = options
+    rank = recorded(checkpoint, "rank") if rank is None else rank
+    rank = min(n, preconditioner.choose_rank(n) if rank is None else rank)
+    _check_options(tolerance, max_iterations, rank)
+    needed = 8.0 * (2 * n * rank + 6 * n * width * len(ridges) + len(ridges) * rank**2)
+    problem.check_memory(n, needed, "fewer ridges at a time, or a lower rank")
+    shifts = np.asarray(ridges, float) * problem.mean_diagonal(gram_train)
+    ends = pick(gram_train, np.array([0, n - 1]))
+    system = gram_train.diagonal(), ends, right, shifts, rank
+    make = functools.cache(lambda: preconditioner.make(gram_train, tuple(shifts), rank))
+    solutions, iterations, residuals = solve_columns(
+        functools.partial(problem.multiply, gram_train),
+        np.repeat(shifts, width),
+        np.tile(right, len(ridges)),
+        make,
+        (tolerance, max_iterations),
+        Checkpoint(checkpoint, _SYSTEM, *system, settings={"rank": rank}),
         progress,
     )
-    residual = float(residuals.max())
-    if residual > DRIFT * limits.tolerance:
-        system = f"{len(gram_train)} examples with ridge {ridge:g}"
-        raise unsolved(system, residual, iterations, limits)
-    return weights, iterations, residual
+    residuals = residuals.reshape(len(ridges), width)
+    if not residuals.max() <= _DRIFT * tolerance:
+        worst = ridges[int(residuals.max(axis=1).argmax())]
+        if iterations < max_iterations:
+            advice = ": rounding allows no less; use a larger ridge or tolerance"
+        else:
+            advice = "; use a larger ridge, rank or max_iterations"
+        raise NumericalError(
+            f"conjugate gradients on {n} examples with ridge {worst:g} have a residual of "
+            f"{residuals.max():.2g} after {iterations} iterations, above the tolerance "
+            f"{tolerance:g}{advice}"
+        )
+    by_ridge = solutions.reshape(n, len(ridges), width).transpose(1, 0, 2)
+    return _Solved(by_ridge, shifts, residuals, iterations, make)
 
 
-def unsolved(system: str, residual: float, iterations: int, limits: Limits) -> NumericalError:
-    """Says of a system that it is not solved, and what may help."""
-    if iterations < limits.iterations:
-        advice = ": rounding allows no less; use a larger ridge or tolerance"
-    else:
-        advice = "; use a larger ridge, rank or max_iterations"
-    return NumericalError(
-        f"conjugate gradients on {system} have a residual of {residual:.2g} after {iterations} "
-        f"iterations, above the tolerance {limits.tolerance:g}{advice}"
-    )
+def _left_out(
+    solved: _Solved,
+    diagonal: Float[np.ndarray, " n"],
+    centred: Float[np.ndarray, "n c"],
+    signs: Float[np.ndarray, "n s"],
+    ridges: Sequence[float],
+) -> LeaveOneOut:
+    """Returns the estimates, from solutions for targets, ones and signs.
+
+    The diagonal is that of the preconditioner, which is known, plus a correction: the mean of
+    z * (G^{-1} z - P^{-1} z) over signs z (Hutchinson's estimate, with the preconditioner as
+    control variate). It is clipped to 1 / G_ii and 1 / lambda, which bound the true one.
+    """
+    n, width = centred.shape
+    conditioner = solved.conditioner()
+    known = conditioner.diagonals()
+    conditioned = np.split(conditioner(np.tile(signs, len(ridges))), len(ridges), axis=1)
+    found = []
+    for index, shift in enumerate(solved.shifts):
+        of_targets, of_ones, of_signs = np.split(
+            solved.solutions[index], [width, width + 1], axis=1
+        )
+        # The mean of the other examples is taken out, as in `leave_one_out`.
+        weights = of_targets + centred / (n - 1) * of_ones
+        corrections = signs * (of_signs - conditioned[index])
+        bounds = 1 / (np.asarray(diagonal, float) + shift), 1 / shift
+        inverse = np.clip(known[index] + corrections.mean(axis=1), *bounds)
+        _check_diagonal(inverse, corrections, ridges[index])
+        found.append(_jackknife(np.sum(weights**2, axis=1), known[index], corrections, bounds))
+    errors, standard_errors = np.array(found).T / width
+    return LeaveOneOut(errors, standard_errors, solved.iterations)
 
 
-def check_options(tolerance: float, max_iterations: int, rank: int) -> None:
+def _check_diagonal(diagonal: np.ndarray, corrections: np.ndarray, ridge: float) -> None:
+    """Raises NumericalError where the estimate of the diagonal is not accurate enough."""
+    probes = corrections.shape[1]
+    variances = corrections.var(axis=1, ddof=1) / probes
+    error = float(np.sqrt(np.mean(variances / diagonal**2)))
+    if error > _LARGEST_ERROR:
+        needed = int(np.ceil(probes * (error / _LARGEST_ERROR) ** 2))
+        raise NumericalError(
+            f"the diagonal for ridge {ridge:g} has a relative standard error of {error:.2g} from "
+            f"{probes} probes, above {_LARGEST_ERROR:g}; use about {needed} probes, a larger rank, "
+            "or a larger ridge"
+        )
+
+
+def _jackknife(
+    squares: Float[np.ndarray, " n"],
+    known: Float[np.ndarray, " n"],
+    corrections: Float[np.ndarray, "n s"],
+    bounds: tuple[np.ndarray, float],
+) -> tuple[float, float]:
+    """Returns the mean of squares / diagonal^2 and its standard error, from s corrections."""
+    count, total = corrections.shape[1], corrections.sum(axis=1)
+
+    def error(correction: np.ndarray) -> float:
+        return float(np.mean(squares / np.clip(known + correction, *bounds) ** 2))
+
+    whole = error(total / count)
+    others = [error((total - own) / (count - 1)) for own in corrections.T]
+    spread = (count - 1) * float(np.var(others))
+    return count * whole - (count - 1) * float(np.mean(others)), np.sqrt(spread)
+
+
+def _check_options(tolerance: float, max_iterations: int, rank: int) -> None:
     """Raises InputError where an option of the iterations is not accepted."""
     if not 0 < tolerance < 1:
         raise InputError(f"tolerance is {tolerance!r}; accepted: above 0, below 1")
@@ -242,7 +373,7 @@ def check_options(tolerance: float, max_iterations: int, rank: int) -> None:
 
 
 class _State(NamedTuple):
-    """What conjugate gradients carry from one iteration to the next, [n, c] but for the last two.
+    """The state of conjugate gradients between iterations, [n, c] but for the last two.
 
     Attributes:
         solution: so far.
@@ -264,20 +395,20 @@ def solve_columns(
     shifts: Float[np.ndarray, " c"],
     right: Float[np.ndarray, "n c"],
     make_preconditioner: Callable[[], Callable[[np.ndarray], np.ndarray]],
-    limits: Limits,
+    limits: tuple[float, int],
     checkpoint: Checkpoint,
-    progress: Callable[[int, float], None] | None,
+    progress: _Progress | None,
 ) -> tuple[Float[np.ndarray, "n c"], int, Float[np.ndarray, " c"]]:
     """Solves (K + shift I) x = b for every column, so that one pass over K serves all of them.
 
-    scipy's takes one right-hand side, and would read the matrix anew for each.
+    scipy's function takes one right-hand side, and would read the matrix once for each.
 
     Args:
         multiply: by K, some columns.
         shifts: of each column.
         right: b of each column.
-        make_preconditioner: called once it is needed.
-        limits: when to stop.
+        make_preconditioner: called when it is first needed.
+        limits: relative residual, and number of iterations, at which to stop.
         checkpoint: keeps the state.
         progress: as in `regress_cg`.
 
@@ -287,7 +418,7 @@ def solve_columns(
     Raises:
         NumericalError: K + shift I is not positive definite.
     """
-    scale = np.linalg.norm(right, axis=0)
+    (tolerance, max_iterations), scale = limits, np.linalg.norm(right, axis=0)
     scale[scale == 0] = 1.0
     precondition = None
     kept = checkpoint.read()
@@ -300,10 +431,10 @@ def solve_columns(
         state = _State(np.zeros_like(right), right.copy(), conditioned, product, np.array(0))
     while True:
         sizes = np.linalg.norm(state.residual, axis=0) / scale
-        active = sizes > limits.tolerance
+        active = sizes > tolerance
         if progress is not None:
             progress(int(state.iterations), float(sizes.max()))
-        if not active.any() or state.iterations >= limits.iterations:
+        if not active.any() or state.iterations >= max_iterations:
             break
         precondition = precondition or make_preconditioner()
         state = _iterate(state, active, multiply, shifts, precondition)

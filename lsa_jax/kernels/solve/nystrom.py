@@ -17,6 +17,7 @@ and 3 (estimator, what its iterations cost); Meanti et al., Kernel methods throu
 
 import contextlib
 import functools
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -30,18 +31,85 @@ from lsa_jax import arrays, backend, processes
 from lsa_jax.checks import integer, require
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import file as gram_file
-from lsa_jax.kernels.matrices.gram import gram
-from lsa_jax.kernels.matrices.job import EVERYWHERE, check_options, make_job
-from lsa_jax.kernels.matrices.rounds import make_program
-from lsa_jax.kernels.solve import blocks, cholesky, problem
+from lsa_jax.kernels.matrices.gram import check_options, gram, make_job, make_program
+from lsa_jax.kernels.solve import problem
 from lsa_jax.kernels.solve.checkpoint import Checkpoint
-from lsa_jax.kernels.solve.stream import Stream, with_batch
+from lsa_jax.kernels.solve.regression import factorize, solve
 
-# What a checkpoint is of: no ridge, as one pass serves all.
+# The system that a checkpoint belongs to, for messages: no ridge, as one pass serves all.
 _SYSTEM = "kernel, centres, examples or dtype"
 
 # Share of the right-hand side that the solution may leave.
 _RESIDUAL = 1e-9
+
+# Examples of a batch of arrays: their features take 33 MB for 1,000 centres.
+_BATCH = 4096
+
+
+class Stream(NamedTuple):
+    """Examples that come a batch at a time, and are the same whenever a batch is asked for again.
+
+    Attributes:
+        batch: `number -> (inputs [b, ...], targets [b, c])`, of batches numbered from 0.
+        count: how many batches there are.
+    """
+
+    batch: Callable[[int], tuple[Any, Any]]
+    count: int
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Shaped[Array | np.ndarray, "n ..."],
+        targets: Float[Array | np.ndarray, "_n c"],
+        size: int = _BATCH,
+    ) -> "Stream":
+        """Returns the rows of two arrays, `size` at a time; they may be memory-mapped.
+
+        Raises:
+            InputError: unequal lengths, no rows, or a size below 1.
+        """
+        require("size", size, integer(1))
+        inputs = arrays.real_numbers("inputs", inputs)
+        arrays.check_axes("inputs", inputs.shape, "n ...")
+        targets = arrays.real_numbers("targets", targets)  # perhaps of a file: not read here
+        problem.check_columns(targets)
+        if len(inputs) != len(targets):
+            raise InputError(
+                f"inputs are {inputs.shape} and targets {targets.shape}; accepted: (n, ...) and "
+                "(n, c)"
+            )
+
+        def batch(number: int) -> tuple[Any, Any]:
+            rows = slice(number * size, (number + 1) * size)
+            return inputs[rows], targets[rows]
+
+        return cls(batch, -(-len(inputs) // size))
+
+    def checked(self, number: int, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns a batch as arrays.
+
+        Raises:
+            InputError: its shapes do not fit the centres or each other.
+            NumericalError: targets that are not finite.
+        """
+        inputs, targets = self.batch(number)
+        inputs = np.asarray(arrays.real_array("inputs", inputs, "n ...", empty=True))
+        targets = problem.targets_of(targets)
+        if not len(inputs) or inputs.shape[1:] != centres.shape[1:]:
+            raise InputError(
+                f"batch {number} has inputs {inputs.shape}; accepted with centres {centres.shape}: "
+                "equal shapes but for the first axis, of 1 or more"
+            )
+        problem.check_targets(len(inputs), targets)
+        return inputs, targets
+
+    def digest(self, count: int, centres: np.ndarray) -> str:
+        """Returns a SHA-256 of the entries of the first `count` batches."""
+        found = ""
+        for number in range(count):
+            found = _with_batch(found, *self.checked(number, centres))
+        return found
 
 
 class NystromRegression(NamedTuple):
@@ -89,7 +157,7 @@ def regress_nystrom(
     With all examples as centres that is `regress`. With `checkpoint` a call that was killed goes on
     from a state of the last minute, and ends with the same bits on the same kind of machine; a pass
     that is whole serves other ridges and test examples too. Batches that are summed already are
-    asked for again, to tell the stream from others, but no kernel of them is computed.
+    read again, to check that the stream is the same, but no kernel of them is computed.
 
     N m + m^2 / 2 pairs, and 2 N m^2 other operations; 8 (4 m^2 + 2 b m) bytes with batches of b,
     whatever N.
@@ -99,15 +167,15 @@ def regress_nystrom(
         centres: C, some of the examples, or others of their form.
         examples: X and Y; `Stream.of(inputs, targets)` of arrays.
         test: inputs to predict.
-        ridge: 0 or more; what `regress` takes, up to the diagonal of examples that are no centres.
-        dtype: "float64" has the kernel in float64, as in `gram`; the rest is so in any case.
+        ridge: 0 or more; as in `regress`, but over the mean diagonal of the centres' matrix.
+        dtype: of the kernel, as in `gram`; all else is float64 in any case.
         memory_limit: bytes that a tile of the kernel may take, as in `gram`.
         checkpoint: file that keeps the sums, a name that ends in .npz.
         progress: called with the fraction of batches that are done, after each.
 
     Raises:
-        InputError: shapes or options are not accepted, what is needed does not fit the memory, or
-            the checkpoint is of another system.
+        InputError: shapes or options are not accepted, the memory is too small, or the checkpoint
+            is of another system.
         NumericalError: kernel or targets are not finite, or a system that is not solved.
 
     Source: Rudi, Carratino and Rosasco (2017), eq. 6, with the mean taken out.
@@ -135,7 +203,7 @@ def _predict(
     found = np.empty((len(test), weights.shape[1]))
     for start in range(0, len(test), size):
         some = slice(start, start + size)
-        found[some] = blocks.multiply(features.pairs(test[some], features.centres), weights)
+        found[some] = problem.multiply(features.pairs(test[some], features.centres), weights)
     return found
 
 
@@ -154,7 +222,7 @@ class _Call(NamedTuple):
 def _checked(call: _Call) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first batch, once the arguments are known to be accepted, and to fit."""
     centres, test = call.centres, call.test
-    check_options(call.memory_limit, None, call.dtype, None, EVERYWHERE)
+    check_options(call.memory_limit, call.dtype)
     require("examples.count", call.examples.count, integer(1))
     if not len(centres) or test.shape[1:] != centres.shape[1:]:
         raise InputError(
@@ -168,7 +236,7 @@ def _checked(call: _Call) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _noted(recorder: Any, call: _Call, first: tuple[np.ndarray, np.ndarray]) -> NystromRegression:
-    """Has a dry run take note of what would be computed."""
+    """Notes in a dry run the matrices that would be computed."""
     inputs, targets = first
     n, m = call.examples.count * len(inputs), len(call.centres)
     for some in (backend.hollow(inputs, (n,), 1), call.test):
@@ -192,7 +260,7 @@ def _summed(
     store = Checkpoint(checkpoint, _SYSTEM, call.centres, call.examples.count, dtype == "float64")
     kept = group.from_first(store.read)
     if kept:
-        seen = call.examples.told(int(kept["batches"]), call.centres)
+        seen = call.examples.digest(int(kept["batches"]), call.centres)
         group.from_first(lambda: store.check(str(kept["seen"]) == seen))
     tile = int(kept.pop("tile")) if kept else _tile(call)
     pairs = functools.partial(
@@ -213,8 +281,8 @@ def _summed(
 def _tile(call: _Call) -> int:
     """Returns the side of a tile that suits the memory; other sides may round otherwise."""
     with jax.enable_x64(True) if call.dtype == "float64" else contextlib.nullcontext():
-        inputs = call.kernel, call.centres, None, call.dtype, None, call.memory_limit
-        return make_program(make_job(*inputs, EVERYWHERE), None, held=0).shape[0]
+        job = make_job(call.kernel, call.centres, None, call.dtype, memory_limit=call.memory_limit)
+        return make_program(job, None, held=0).shape[0]
 
 
 class _Features(NamedTuple):
@@ -245,10 +313,10 @@ class _Features(NamedTuple):
 
 
 def _features(pairs: Callable[..., np.ndarray], centres: np.ndarray) -> _Features:
-    """Factorises the matrix of the centres, without those of which rounding alone would be left."""
+    """Factorises the matrix of the centres, without those that equal sums of others to rounding."""
     matrix = pairs(centres)
     problem.check_kernel(matrix)
-    digest, mean_diagonal = gram_file.digest(matrix), blocks.mean_diagonal(matrix)
+    digest, mean_diagonal = gram_file.digest(matrix), problem.mean_diagonal(matrix)
     floor = len(matrix) * np.finfo(matrix.dtype).eps * float(matrix.diagonal().max())
     whole = np.array(matrix, dtype=float, order="F")
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(whole, tol=floor, lower=1, overwrite_a=1)
@@ -257,12 +325,18 @@ def _features(pairs: Callable[..., np.ndarray], centres: np.ndarray) -> _Feature
     return _Features(pairs, centres[kept], kept, lower, mean_diagonal, digest)
 
 
+def _with_batch(before: str, inputs: np.ndarray, targets: np.ndarray) -> str:
+    """Returns the digest of some batches and one more, from the digest of those before."""
+    batch = before + gram_file.digest(inputs) + gram_file.digest(targets)
+    return hashlib.sha256(batch.encode()).hexdigest()
+
+
 class _Sums(NamedTuple):
-    """What is kept of the examples seen, whose features are the columns of Phi.
+    """Sums over the examples seen, whose features are the columns of Phi.
 
     Attributes:
         batches: how many were seen.
-        seen: the SHA-256 that tells them from others.
+        seen: their SHA-256.
         examples: N.
         inner: Phi Phi^T, [r, r], on and below the diagonal.
         right: Phi [Y, 1], [r, c + 1].
@@ -298,11 +372,11 @@ def _pass(
             raise InputError(
                 f"batch {number} has targets {targets.shape}; accepted: (b, {width}), as in batch 0"
             )
-        told, phi = with_batch(str(sums.seen), inputs, targets), features.of(inputs)
+        seen, phi = _with_batch(str(sums.seen), inputs, targets), features.of(inputs)
         targets = targets.astype(float)
         sums = _Sums(
             number + 1,
-            told,
+            seen,
             sums.examples + len(inputs),
             scipy.linalg.blas.dsyrk(1.0, phi, 1.0, sums.inner, lower=1, overwrite_c=1),
             sums.right + phi @ np.concatenate([targets, np.ones((len(targets), 1))], axis=1),
@@ -324,13 +398,13 @@ def _solve(
     mean = sums.total / n
     right = sums.right[:, :-1] - np.outer(sums.right[:, -1], mean)
     shift = ridge * features.mean_diagonal
-    factor = cholesky.factorize(inner, shift / blocks.mean_diagonal(inner))
+    factor = factorize(inner, shift / problem.mean_diagonal(inner))
     system = f"the system of {rank} centres and {n} examples with ridge {ridge:g}"
     if factor is None:
         raise NumericalError(
             f"{system} is not positive definite; use a larger ridge, or fewer centres"
         )
-    solution = cholesky.solve(factor, right)
+    solution = solve(factor, right)
     product = inner @ solution
     scale = np.linalg.norm(right, axis=0)
     scale[scale == 0] = 1.0

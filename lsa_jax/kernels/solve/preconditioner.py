@@ -7,7 +7,7 @@ import scipy.linalg
 from jaxtyping import Float
 
 from lsa_jax.kernels.matrices import memory
-from lsa_jax.kernels.matrices.packed import PackedMatrix, pick
+from lsa_jax.kernels.matrices.sharded import PackedMatrix, pick
 
 # Pivots that are drawn at a time: rows of a packed matrix lie in all of its tiles.
 _BLOCK = 256

@@ -1,19 +1,25 @@
-"""What a regression problem must be, and what is said where it cannot be solved."""
+"""Checks of a regression problem, and products with matrices that may be larger than memory."""
 
+import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Real, Shaped
+from jaxtyping import Float, Real, Shaped
 
 from lsa_jax import arrays
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels.matrices import memory
-from lsa_jax.kernels.matrices.packed import PackedMatrix
-from lsa_jax.kernels.matrices.shards import Sharded
-from lsa_jax.kernels.solve import blocks
+from lsa_jax.kernels.matrices.sharded import PackedMatrix, Sharded
+
+# Bytes of a block of rows, widened to float64: few blocks, and little memory next to the matrix.
+_ROWS = 64e6
+
+# Side of a square block, of which two are compared within the cache.
+_SIDE = 1024
 
 # Rounding of a float32 kernel stays far below this share of the mean diagonal; mistakes do not.
-LARGEST_ASYMMETRY = 1e-3
+_LARGEST_ASYMMETRY = 1e-3
 
 
 def check_ridge(ridge: Any) -> float:
@@ -35,13 +41,8 @@ def check_ridges(ridges: Any) -> list[float]:
 def matrix(name: str, values: Any, *, whole: bool = True) -> Shaped[np.ndarray, "m n"] | Sharded:
     """Returns a matrix that may be larger than memory: no entry is read, and none is copied.
 
-    Args:
-        name: of the argument, for the message.
-        values: the argument.
-        whole: whether a packed matrix is laid out as an array; else it is returned as it is.
-
-    Raises:
-        InputError: not two axes of real numbers.
+    If `whole`, a packed matrix is laid out as an array; else it is returned unchanged. Raises
+    InputError unless it has two axes of real numbers.
     """
     if isinstance(values, Sharded) and not whole:
         return values
@@ -70,20 +71,15 @@ def check_columns(targets: Shaped[np.ndarray, "..."]) -> None:
 
 
 def check_kernel(gram_train: np.ndarray | PackedMatrix) -> None:
-    """Raises unless a matrix is square, finite, symmetric to rounding, with a positive trace.
-
-    Raises:
-        InputError: its shape, its trace or its asymmetry.
-        NumericalError: entries that are not finite.
-    """
+    """Raises unless a matrix is square, finite, symmetric to rounding, with a positive trace."""
     if gram_train.shape[0] != gram_train.shape[1] or not len(gram_train):
         raise InputError(f"gram_train is {gram_train.shape}; accepted: (n, n) with n 1 or more")
     _check_finite("gram_train", gram_train)
-    trace = blocks.mean_diagonal(gram_train) * len(gram_train)
+    trace = mean_diagonal(gram_train) * len(gram_train)
     if not trace > 0:
         raise InputError(f"gram_train has trace {trace:g}; accepted: more than 0")
-    asymmetry = blocks.asymmetry(gram_train) / (trace / len(gram_train))
-    if asymmetry > LARGEST_ASYMMETRY:
+    asymmetry = _asymmetry(gram_train) / (trace / len(gram_train))
+    if asymmetry > _LARGEST_ASYMMETRY:
         raise InputError(
             f"gram_train differs from its transpose by {asymmetry:.2g} of its mean diagonal; "
             "accepted: a symmetric matrix, as gram(kernel, x) gives"
@@ -93,12 +89,7 @@ def check_kernel(gram_train: np.ndarray | PackedMatrix) -> None:
 def check_targets(
     n: int, targets: np.ndarray, gram_test: np.ndarray | Sharded | None = None
 ) -> None:
-    """Raises unless targets, and test against training examples, fit n training examples.
-
-    Raises:
-        InputError: their shapes.
-        NumericalError: entries that are not finite.
-    """
+    """Raises unless targets, and test against training examples, fit n training examples."""
     if len(targets) != n:
         raise InputError(f"targets are {targets.shape}; accepted with {n} examples: ({n}, c)")
     _check_finite("targets", targets)
@@ -113,12 +104,7 @@ def check_targets(
 def check(
     gram_train: np.ndarray | PackedMatrix, targets: np.ndarray, gram_test: np.ndarray | Sharded
 ) -> None:
-    """Raises unless the three belong to one problem that can be solved.
-
-    Raises:
-        InputError: sizes that do not fit, or a kernel that is not one.
-        NumericalError: entries that are not finite.
-    """
+    """Raises unless the three make one problem that can be solved."""
     n = len(targets)
     if not n:
         raise InputError("there are 0 targets; accepted: 1 or more")
@@ -132,12 +118,12 @@ def check(
 
 
 def _check_finite(name: str, values: np.ndarray | Sharded) -> None:
-    if not blocks.is_finite(values):
+    if not is_finite(values):
         raise NumericalError(f"{name} has entries that are not finite; check the kernel")
 
 
 def check_memory(n: int, needed: float, instead: str, of: str = "examples") -> None:
-    """Raises InputError where solving for n examples, or `of` what, takes more than there is."""
+    """Raises InputError where solving for n examples, or n of another kind, exceeds the memory."""
     available = memory.host_available()
     if needed > available:
         raise InputError(
@@ -147,9 +133,61 @@ def check_memory(n: int, needed: float, instead: str, of: str = "examples") -> N
 
 
 def not_positive_definite(n: int, ridge: float, smallest: float) -> NumericalError:
-    """Says what ridge it takes, from the smallest eigenvalue over the mean diagonal."""
+    """Returns the error, with the ridge needed by a smallest eigenvalue over the mean diagonal."""
     return NumericalError(
         f"the kernel matrix of {n} examples is not positive definite with ridge "
         f"{ridge:g}: its smallest eigenvalue is {smallest:.2g} of its mean diagonal; use a ridge "
         f"well above {max(-smallest, np.finfo(float).eps):.2g}, or remove examples that are equal"
+    )
+
+
+def _row_blocks(shape: tuple[int, int]) -> Iterator[slice]:
+    """Yields the rows of each block."""
+    rows = max(1, int(_ROWS / (8 * max(1, shape[1]))))
+    for start in range(0, shape[0], rows):
+        yield slice(start, min(start + rows, shape[0]))
+
+
+def multiply(
+    matrix: Shaped[np.ndarray, "m n"] | Sharded, vectors: Float[np.ndarray, "n c"]
+) -> Float[np.ndarray, "m c"]:
+    """Returns the product in float64, without a copy of the matrix in float64."""
+    if isinstance(matrix, Sharded):
+        return matrix.multiply(vectors)
+    product = np.empty((len(matrix), vectors.shape[1]))
+    for rows in _row_blocks(matrix.shape):
+        product[rows] = np.asarray(matrix[rows], dtype=float) @ vectors
+    return product
+
+
+def is_finite(matrix: Shaped[np.ndarray, "m n"] | Sharded) -> bool:
+    """Returns whether all entries are finite."""
+    if isinstance(matrix, Sharded):
+        return matrix.is_finite()
+    return all(np.isfinite(matrix[rows]).all() for rows in _row_blocks(matrix.shape))
+
+
+def mean_diagonal(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:
+    """Returns trace(K) / n in float64."""
+    return float(np.mean(matrix.diagonal(), dtype=float))
+
+
+def _asymmetry(matrix: Shaped[np.ndarray, "n n"] | PackedMatrix) -> float:
+    """Returns the largest difference of a matrix from its transpose."""
+    if isinstance(matrix, PackedMatrix):
+        return 0.0
+    starts = range(0, len(matrix), _SIDE)
+    # Differences of unsigned integers would wrap around, and 16 bits overflow.
+    subtract = functools.partial(np.subtract, dtype=np.result_type(matrix.dtype, np.float32))
+    return max(
+        float(
+            np.abs(
+                subtract(
+                    matrix[i : i + _SIDE, j : j + _SIDE], matrix[j : j + _SIDE, i : i + _SIDE].T
+                )
+            ).max()
+        )
+        for i in starts
+        for j in starts
+        if i <= j
     )

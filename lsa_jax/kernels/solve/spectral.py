@@ -1,15 +1,16 @@
-"""All that one eigendecomposition of a kernel gives: every ridge, and training at every time."""
+"""Results of one eigendecomposition of a kernel: every ridge, and training at every time."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from lsa_jax import arrays
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.solve import blocks, problem
+from lsa_jax.kernels.matrices.gram import gram
+from lsa_jax.kernels.solve import problem
 
 # Rounding of a float32 kernel makes eigenvalues negative by far less than this share of its mean
 # diagonal; a matrix that is no kernel has others.
@@ -96,7 +97,7 @@ def ridge_path(
     problem.check_memory(len(spectrum.values), size, "test examples a part at a time")
     mean = targets.mean(axis=0, dtype=float)
     rotated = spectrum.vectors.T @ (targets - mean)
-    rotated_test = blocks.multiply(gram_test, spectrum.vectors)
+    rotated_test = problem.multiply(gram_test, spectrum.vectors)
     for ridge in ridges:
         values = _shifted(spectrum, ridge)
         yield None if values is None else rotated_test @ (rotated / values[:, None]) + mean
@@ -160,10 +161,10 @@ def leave_one_out_ridge(
     Args:
         gram_train: K, symmetric.
         targets: Y.
-        ridges: what to choose among, relative to the mean diagonal.
+        ridges: candidates, relative to the mean diagonal.
 
     Raises:
-        InputError: no ridge, fewer than two examples, or what `regress` refuses.
+        InputError: no ridge, fewer than two examples, or as in `regress`.
         NumericalError: no ridge makes the matrix positive definite, or entries are not finite.
     """
     ordered = sorted(problem.check_ridges(ridges))
@@ -232,7 +233,7 @@ def gradient_flow(
     problem.check_memory(n, needed, "fewer times, or test examples a part at a time")
     values = own + ridge * spectrum.mean_diagonal
     missing = spectrum.vectors.T @ (started - targets)
-    rotated_test = blocks.multiply(gram_test, spectrum.vectors)
+    rotated_test = problem.multiply(gram_test, spectrum.vectors)
     train, test = [], []
     for time in times:
         gone = -np.expm1(-values * (time / targets.size))
@@ -242,6 +243,49 @@ def gradient_flow(
         train.append(started - spectrum.vectors @ ((own * reach)[:, None] * missing))
         test.append(test_started - rotated_test @ (reach[:, None] * missing))
     return Flow(np.stack(train), np.stack(test))
+
+
+def ensemble_mean(
+    kernel: Callable[..., Array],
+    inputs: Shaped[Array | np.ndarray, "n ..."],
+    targets: Float[Array | np.ndarray, "n c"],
+    test_inputs: Shaped[Array | np.ndarray, "m ..."],
+    *,
+    time: float = np.inf,
+    ridge: float = 0.0,
+    **options: Any,
+) -> Float[np.ndarray, "m c"]:
+    """Returns the mean over initialisations of wide networks trained by gradient flow until t.
+
+    Outputs start with mean 0, so it is the flow of `gradient_flow` from 0, with the same loss and
+    scale of time. For several times, or many ridges, call `gram` and `eigendecompose` once, and
+    then `gradient_flow` or `ridge_path`.
+
+    O(n^3) time for the decomposition and the kernel's time; memory for both matrices.
+
+    Args:
+        kernel: `model.ntk` where all layers are trained, `model.nngp` where the last one alone is.
+        inputs: training examples.
+        targets: of the training examples; their mean is not taken out.
+        test_inputs: examples to predict.
+        time: learning rate times steps; infinity is training to the end.
+        ridge: added to the kernel, over its mean diagonal: weight decay towards the start.
+        options: of `gram`: where to compute, how much memory.
+
+    Raises:
+        InputError: as in `gram` and `gradient_flow`.
+        NumericalError: as in these; at infinite time also a singular kernel.
+
+    Source: Lee et al., Wide neural networks of any depth evolve as linear models, 2019, eq. 14;
+    `neural_tangents.predict.gradient_descent_mse_ensemble` computes the same.
+    """
+    inputs = arrays.real_array("inputs", inputs, "n ...")
+    test_inputs = arrays.real_array("test_inputs", test_inputs, "m ...")
+    targets = problem.targets_of(targets)
+    problem.check_targets(len(inputs), targets)
+    spectrum = eigendecompose(gram(kernel, inputs, **options))
+    gram_test = gram(kernel, test_inputs, inputs, **options)
+    return gradient_flow(spectrum, targets, gram_test, [time], ridge=ridge).test[0]
 
 
 def _outputs(name: str, outputs: Array | np.ndarray | None, shape: tuple[int, int]) -> np.ndarray:

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from lsa_jax._convolution import Padding, convolve
 from lsa_jax.checks import integer, number, optional, require
 from lsa_jax.kernels.infinite import steps
-from lsa_jax.kernels.infinite.windows import Windows
+from lsa_jax.kernels.infinite.steps import Windows
 from lsa_jax.models.layers.base import Layer, LayerModule, check_fits, check_windows
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from lsa_jax.backend import built_for, size_in_bytes
-from lsa_jax.kernels import empirical_ntk, linearize_on
+from lsa_jax.kernels import empirical_ntk
 from lsa_jax.kernels.finite import layerwise
 from lsa_jax.models import cnn
 
@@ -51,21 +51,3 @@ def test_a_diagonal_takes_as_many_pairs_at_a_time_as_an_accelerator_holds(key, w
         loops, at_once = steps("gpu", memory)
         assert loops == 500 // (at_once // 2) and 2 <= at_once < 250
     assert steps("tpu", 8e12) == (500 // 128, 256)
-
-
-def test_what_is_linearised_goes_through_the_network_as_it_is_differentiated(key):
-    model = cnn(8)
-    params = model.init(key, (28, 28, 3))
-    x = jnp.ones((500, 28, 28, 3))
-
-    def steps(platform, memory):
-        """Returns how often both loops over the examples run, and the examples at a time."""
-        with built_for(platform, memory=memory):
-            traced = jax.make_jaxpr(lambda params, x: linearize_on(model.apply, params, x)[0])
-            loops = [e for e in traced(params, x).eqns if e.primitive.name == "scan"]
-            at_once = layerwise.examples_at_once(model.apply, params, x[:1], 10)
-        return [loop.params["length"] for loop in loops], at_once
-
-    assert steps("cpu", None) == ([500 // 16, 500 // 2], 2)
-    loops, at_once = steps("gpu", 8e9)
-    assert loops == [500 // at_once] * 2 and 16 < at_once < 250

@@ -1,4 +1,6 @@
-"""Linearisations against derivatives of the whole network along a direction."""
+"""Expansions in parameters against derivatives of the network and closed forms."""
+
+import importlib
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +8,8 @@ import numpy as np
 import pytest
 
 from lsa_jax import backend
-from lsa_jax.kernels import linearize, linearize_on
+from lsa_jax.errors import InputError
+from lsa_jax.kernels import linearize, linearize_on, taylor_expand
 from lsa_jax.kernels.finite import layerwise
 
 RNG = np.random.default_rng(0)
@@ -58,6 +61,36 @@ def test_known_examples_have_the_derivative_of_the_network_along_each_step():
     assert known.jacobian.shape == (5, 2, 2 * 3 + 20)
     np.testing.assert_allclose(examples.outputs, outputs, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(found, outputs + change, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(linearize(network, PARAMS)(moved, X), found, rtol=1e-3, atol=1e-3)
+    # Gradients in the parameters too, of some of the examples, in full precision.
+    _, apply_lin = linearize_on(network, PARAMS, X)
+    rows, linear = jax.tree.map(lambda a: a[1:4], examples), linearize(network, PARAMS)
+    slope = jax.jit(jax.grad(lambda p: jnp.sum(apply_lin(p, rows) ** 2)))
+    expected = jax.jit(jax.grad(lambda p: jnp.sum(linear(p, X[1:4]) ** 2)))(moved)
+    for a, b in zip(*map(jax.tree.leaves, (slope(moved), expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * float(jnp.abs(b).max()))
+    program = slope.lower(moved).as_text().splitlines()
+    products = [line for line in program if "dot_general" in line]
+    assert products and all("HIGHEST" in line for line in products)
+    # Many points of expansion at once.
+    many = jax.tree.map(lambda a: jnp.stack([a, a + 0.1]), PARAMS)
+    together = jax.vmap(lambda p: linearize(network, p)(moved, X))(many)
+    np.testing.assert_allclose(together[0], found, rtol=1e-3, atol=1e-3)
+
+
+def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_half_as_many(key):
+    # At p positions a layer takes p (k + c f) numbers, against c k f of its Jacobian.
+    weight, moved = jax.random.normal(key, (2, 30, 20))
+
+    def apply(weight, x):
+        return jnp.sum(jnp.tanh(x @ weight), axis=1)[:, :3]
+
+    for positions, numbers in ((9, 9 * (30 + 3 * 20)), (11, 3 * 30 * 20)):
+        x = jax.random.normal(key, (2, positions, 30))
+        examples, apply_lin = linearize_on(apply, weight, x)
+        assert backend.size_in_bytes(examples) == 2 * 4 * (numbers + 3)  # and the outputs
+        expected = linearize(apply, weight)(moved, x)
+        np.testing.assert_allclose(apply_lin(moved, examples), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_network_of_small_parameters_alone_is_expanded_by_its_jacobian():
@@ -85,3 +118,30 @@ def test_examples_go_through_the_network_some_at_a_time(platform, monkeypatch):
     # Of each of 4 outputs, 8 parameters of 4 bytes and 200 bytes beside.
     assert at_once == (2 if platform == "cpu" else 8)
     assert loops == ([64 // 16, 64 // 2] if platform == "cpu" else [64 // 8] * 2)
+
+
+def polynomial(theta, x):
+    return jnp.sin(x * theta["a"]) + theta["b"] ** 3
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 5])
+def test_taylor_expansions_are_those_of_the_function_and_of_neural_tangents(degree):
+    with jax.enable_x64(True):
+        theta = {"a": jnp.array(0.3), "b": jnp.array(-0.7)}
+        moved = {"a": jnp.array(0.5), "b": jnp.array(-0.4)}
+        x = jnp.array([[1.0], [2.0]])
+        found = taylor_expand(polynomial, theta, degree)(moved, x)
+        step, cube = 0.2 * np.asarray(x), [-0.343, 3 * 0.49 * 0.3, 3 * -0.7 * 0.09, 0.027, 0, 0]
+        at = 0.3 * np.asarray(x)
+        waves = [np.sin(at), np.cos(at), -np.sin(at), -np.cos(at), np.sin(at), np.cos(at)]
+        factorials = [1, 1, 2, 6, 24, 120]
+        expected = sum(waves[k] * step**k / factorials[k] + cube[k] for k in range(degree + 1))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        nt = importlib.import_module("neural_tangents")
+        theirs = nt.taylor_expand(polynomial, theta, degree)(moved, x)
+        np.testing.assert_allclose(found, theirs, rtol=1e-12)
+
+
+def test_degrees_are_whole_numbers():
+    with pytest.raises(InputError, match="degree is -1; accepted"):
+        taylor_expand(polynomial, {}, -1)

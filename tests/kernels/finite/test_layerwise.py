@@ -1,5 +1,6 @@
 """The layer-wise finite NTK against Jacobian contraction."""
 
+import re
 from functools import partial
 
 import flax.linen as nn
@@ -9,20 +10,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from lsa_jax.errors import InputError
 from lsa_jax.kernels import empirical_ntk
-from lsa_jax.kernels.finite import dense_layers, layerwise, products
-from lsa_jax.kernels.finite import ntk as finite
-from lsa_jax.kernels.infinite import tiles
+from lsa_jax.kernels.finite import dense_layers, layerwise
 from lsa_jax.models import Conv, Dense, Erf, Flatten, Relu, network
 
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Leaves most optimisations out: these tests compile a great deal and compute little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 class FlaxNet(nn.Module):
@@ -199,19 +191,6 @@ def test_a_dense_layer_at_several_positions_sums_over_pairs_of_them(key):
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * expected.max())
 
 
-def test_the_whole_kernel_of_a_single_output_keeps_its_axes(key):
-    # A matrix by its Grams, a vector by its Jacobian.
-    params, x = [jax.random.normal(key, (4, 1)), jnp.ones((4,))], jax.random.normal(key, (3, 4))
-
-    def apply(params, x):
-        return jnp.tanh(x * params[1][None]) @ params[0]
-
-    whole = ntk(apply, params, x, full=True, method="layerwise")
-    assert whole.shape == (3, 3, 1, 1)
-    expected = ntk(apply, params, x, method="jacobian")
-    np.testing.assert_allclose(whole[..., 0, 0], expected, rtol=1e-5)
-
-
 def test_a_weight_made_complex_is_no_dense_layer(key):
     weight, x = jax.random.normal(key, (6, 5)), jax.random.normal(key, (3, 6))
 
@@ -223,21 +202,13 @@ def test_a_weight_made_complex_is_no_dense_layer(key):
 
 
 def test_many_tiles_bands_and_chunks_give_the_same_symmetric_matrix(key, monkeypatch):
-    for module, name in ((layerwise, "_SIDE"), (products, "_BLOCK"), (products, "_CHUNK")):
+    for module, name in ((layerwise, "_SIDE"), (layerwise, "_BLOCK"), (layerwise, "_CHUNK")):
         monkeypatch.setitem(getattr(module, name), "cpu", 2)
     apply, params, x = _left_multiplied(key)
     ours = ntk(apply, params, x, full=True, method="layerwise")
     expected = ntk(apply, params, x, full=True, method="jacobian")
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
     np.testing.assert_array_equal(ours, jnp.transpose(ours, (1, 0, 3, 2)))
-
-
-def test_a_matrix_of_a_thousand_rows_is_mirrored():
-    """To compile a choice between this matrix and its transpose takes XLA minutes."""
-    matrix = np.random.default_rng(0).normal(size=(1000, 1000))
-    ours = jax.jit(tiles.mirrored)(jnp.asarray(matrix, jnp.float32))
-    expected = np.triu(matrix) + np.triu(matrix, 1).T
-    np.testing.assert_array_equal(ours, expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -259,88 +230,52 @@ def test_a_jacobian_in_pieces_gives_the_same_kernel(key, monkeypatch, full):
         )
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize(("most", "width"), [(5 * 6 * 8, 4), (6 * 8 - 1, 1), (10**6, 12)])
-def test_pieces_are_as_wide_as_their_numbers_allow_and_add_up_to_the_jacobian(
-    monkeypatch, full, most, width
+def _first_in_pieces(factors):
+    """Makes the first factor, of 8 columns or 16, one in pieces of four."""
+
+    def piece(at):
+        return lax.dynamic_slice_in_dim(factors[0], 4 * at, 4, axis=1)
+
+    return [layerwise.Pieces(factors[0].shape[1] // 4, piece), *factors[1:]]
+
+
+@pytest.mark.parametrize(
+    ("form", "shapes"),
+    [
+        (list, [(7, 8), (7, 10)]),
+        (list, [(2, 3)]),
+        (_first_in_pieces, [(7, 8), (7, 10)]),
+        (_first_in_pieces, [(7, 16)]),
+    ],
+)
+def test_sums_of_products_and_their_derivatives_equal_those_of_whole_products(
+    key, monkeypatch, form, shapes
 ):
-    """Of 12 inputs: 3 pieces of 4 where 5 would fit, one at least, and all of them at most."""
-    monkeypatch.setattr(layerwise, "_PIECE", most)
-    rng = np.random.default_rng(0)
-    inputs, cotangents = rng.normal(size=(5, 4, 12)), rng.normal(size=(5, 4, 6, 8))
-    given = jnp.array(inputs, jnp.float32), jnp.array(cotangents, jnp.float32)
-    pieces = layerwise._in_pieces(*given, full=full)
-    assert pieces.count * width == 12
-    found = [np.asarray(pieces.piece(jnp.array(at))) for at in range(pieces.count)]
-    for at, piece in enumerate(found):
-        some = inputs[..., at * width : (at + 1) * width]
-        jacobian = np.einsum("npk,npof->nokf", some, cotangents)  # by output
-        if not full:
-            jacobian = np.swapaxes(jacobian, 1, 2)
-        expected = jacobian.reshape(5 * 6 if full else 5, -1)
-        assert piece.shape == expected.shape
-        np.testing.assert_allclose(piece, expected, rtol=1e-4, atol=1e-5)
+    monkeypatch.setitem(layerwise._BLOCK, "cpu", 3)
+    monkeypatch.setitem(layerwise._CHUNK, "cpu", 4)
+    # Chunks and bands that are whole and such that are not.
+    factors = [jax.random.normal(key, shape) for shape in shapes]
+    weights = jax.random.normal(key, (len(factors[0]), len(factors[0])))
+
+    @partial(jax.jit, static_argnums=0)
+    def value_and_derivative(kernel, factors):
+        value, back = jax.vjp(kernel, factors)
+        return value, back(weights)[0]
+
+    expected = value_and_derivative(lambda two: sum(a @ a.T for a in two), factors)
+    for kernel in (
+        lambda two: layerwise.sum_of_grams(form(two)),
+        lambda two: layerwise.sum_of_products(form(two), form(two)),
+    ):
+        ours = value_and_derivative(kernel, factors)
+        for result, wanted in zip(jax.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_selected_parameters_sum_to_the_whole_kernel_and_the_diagonal_is_its_diagonal(key):
-    apply, params, x = _left_multiplied(key)
-    whole = ntk(apply, params, x, full=True)
-    parts = [
-        ntk(apply, params, x, full=True, selected=chosen)
-        for chosen in ([True, False], [False, True])
-    ]
-    np.testing.assert_allclose(parts[0] + parts[1], whole, rtol=1e-4, atol=1e-4)
-    frozen = [params[0], jax.lax.stop_gradient(params[1])]
-    alone = ntk(lambda p, x: apply([p, frozen[1]], x), params[0], x, full=True, method="jacobian")
-    np.testing.assert_allclose(parts[0], alone, rtol=1e-4, atol=1e-4)
-    diagonal = ntk(apply, params, x, full=True, diagonal=True)
-    np.testing.assert_allclose(diagonal, jnp.einsum("aaij->aij", whole), rtol=1e-4, atol=1e-4)
-    trace = ntk(apply, params, x, x[::-1], diagonal=True, method="jacobian")
-    np.testing.assert_allclose(
-        trace, jnp.diagonal(ntk(apply, params, x, x[::-1])), rtol=1e-4, atol=1e-4
-    )
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_selections_that_do_not_fit_the_parameters_are_refused(key):
-    apply, params, x = _left_multiplied(key)
-    for wrong in ([True], {"w": True}, [False, False], [1, 0]):
-        with pytest.raises(InputError, match="selected is"):
-            empirical_ntk(apply, params, x, selected=wrong)
-    with pytest.raises(InputError, match="x1 has 5 examples and x2 has 4"):
-        empirical_ntk(apply, params, x, x[:4], diagonal=True)
-
-
-def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(key, monkeypatch):
-    chosen = []
-    original = finite._program
-    monkeypatch.setattr(
-        finite,
-        "_program",
-        lambda network, method, *s: chosen.append(method) or original(network, method, *s),
-    )
-    apply, params, x = _left_multiplied(key)
-    ntk(apply, params, x)
-    powers = jnp.arange(1.0, 41)[None]
-
-    def many_outputs(w, x):
-        return (x @ w)[:, :1] * powers + jnp.sum(w) * powers
-
-    ntk(many_outputs, jnp.ones((4, 4)), x, full=True)
-    assert chosen == ["layerwise", "vector_products"]
-
-
-def test_the_full_kernel_of_one_set_is_computed_in_float64():
-    rng = np.random.default_rng(0)
-    x, weights = rng.standard_normal((3, 20)), rng.standard_normal((20, 2)) / 20
-
-    def apply(weights, x):
-        return jnp.tanh(x @ weights)
-
-    with jax.enable_x64(True):
-        found, expected = (
-            np.asarray(empirical_ntk(apply, weights, x, full=True, method=method))
-            for method in ("layerwise", "jacobian")
-        )
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 * expected.max())
+@pytest.mark.parametrize(("n", "share"), [(99, 1), (200, 3 / 4), (1024, 5 / 8)])
+def test_of_a_symmetric_matrix_little_more_than_half_is_computed(n, share):
+    """A square of 1,024 by blocks of 256, and one of 200 by blocks of 100."""
+    factor = jax.ShapeDtypeStruct((n, 10), "float32")
+    program = str(jax.make_jaxpr(layerwise.sum_of_grams)([factor]))
+    outputs = re.findall(r"f32\[(\d+),(\d+)\] = dot_general", program)
+    assert sum(int(rows) * int(columns) for rows, columns in outputs) == share * n * n

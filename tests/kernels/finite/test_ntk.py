@@ -1,4 +1,4 @@
-"""Linearisation and finite NTK against explicit Jacobians in float64 numpy."""
+"""The finite NTK against explicit Jacobians in float64, of random networks and by hand."""
 
 import functools
 
@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lsa_jax import backend
 from lsa_jax.errors import InputError
-from lsa_jax.kernels import empirical_ntk, finite_kernel, gram, linearize, linearize_on
+from lsa_jax.kernels import empirical_ntk, finite_kernel, gram
+from lsa_jax.kernels.finite import ntk as finite
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import Conv, Dense, Flatten, Relu, network
 
@@ -56,75 +58,63 @@ def test_empirical_ntk_equals_the_product_of_jacobians(key, params, method, size
     np.testing.assert_allclose(ntk(params, x1, x2), mean, rtol=1e-4, atol=1e-4)
 
 
-def test_empirical_ntk_of_examples_with_themselves_is_symmetric_and_positive(key, params):
-    matrix = np.asarray(empirical_ntk(_apply, params, jax.random.normal(key, (6, 4))), float)
-    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-5)
-    assert np.linalg.eigvalsh(matrix).min() > -1e-4
+# --- random functions of parameters, in float64 ---------------------------------------------------
 
 
-def test_linearize_is_the_first_order_expansion(key, params):
-    inputs = jax.random.normal(key, (5, 4))
-    step = jax.tree.map(lambda a: jax.random.normal(key, a.shape), params)
-    moved = jax.tree.map(jnp.add, params, step)
-    flat = np.concatenate(
-        [np.asarray(step[n], float).ravel() for n in ("hidden", "readout", "bias")]
-    )
-    expected = np.asarray(_apply(params, inputs), float) + _jacobian(params, inputs) @ flat
-    np.testing.assert_allclose(
-        linearize(_apply, params)(moved, inputs), expected, rtol=1e-4, atol=1e-4
-    )
+@st.composite
+def functions(draw):
+    """Returns a function of parameters, and these: layers as they occur, and other uses."""
+    sizes, steps = [draw(st.integers(1, 4))], []
+    kinds = ["dense", "left", "scaled", "bias", "shared", "positions"]
+    for kind in draw(st.lists(st.sampled_from(kinds), max_size=4)):
+        steps.append((kind, draw(st.integers(1, 5))))
+    outputs, positions = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    rng, params, width = np.random.default_rng(draw(st.integers(0, 9))), [], sizes[0]
+    for kind, size in [*steps, ("dense", outputs)]:
+        shape = {"bias": (1, 1, width), "left": (size, width), "shared": (width, width)}
+        params.append(rng.normal(size=shape.get(kind, (width, size))))
+        width = width if kind in ("bias", "shared") else size
+
+    def apply(params, x):
+        for (kind, _), w in zip(steps, params, strict=False):
+            if kind == "dense":
+                x = jnp.tanh(x @ w)
+            elif kind == "left":
+                x = jnp.tanh(jnp.moveaxis(w @ jnp.moveaxis(x, -1, 1), 1, -1))
+            elif kind == "scaled":
+                x = jnp.sin(x @ (2 * w / 3))
+            elif kind == "bias":
+                x = x + w
+            elif kind == "shared":
+                x = jnp.tanh(jnp.tanh(x @ w) @ w)
+            else:
+                x = jnp.sum(jnp.tanh(x @ w), axis=1, keepdims=True) + jnp.zeros((1, positions, 1))
+        return jnp.mean(x @ params[-1], axis=1)
+
+    return apply, params, (positions, sizes[0])
 
 
-def test_the_linearisation_on_known_examples_and_its_gradient_equal_those_of_linearize(key, params):
-    inputs = jax.random.normal(key, (5, 4))
-    moved = jax.tree.map(lambda a: a + 0.3, params)
-
-    @jax.jit
-    def by_expansions(params, moved):
-        examples, apply_lin = linearize_on(_apply, params, inputs)
-        rows = jax.tree.map(lambda a: a[1:4], examples)
-        return jax.value_and_grad(lambda p: jnp.sum(apply_lin(p, rows) ** 2))(moved), examples
-
-    ours, _ = by_expansions(params, moved)
-    linear = linearize(_apply, params)
-    expected = jax.jit(jax.value_and_grad(lambda p: jnp.sum(linear(p, inputs[1:4]) ** 2)))(moved)
-    for a, b in zip(*map(jax.tree.leaves, (ours, expected)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * float(jnp.abs(b).max()))
-
-
-def test_examples_whose_derivatives_do_not_fit_the_memory_are_refused(key, params, monkeypatch):
-    monkeypatch.setattr(memory, "device_available", lambda: 1000.0)
-    with pytest.raises(InputError, match=r"x is \(50, 4\): keeping the derivatives of its 50 ex"):
-        linearize_on(_apply, params, jax.random.normal(key, (50, 4)))
-
-
-def test_linearize_leaves_an_error_of_second_order(key, params):
-    inputs = jax.random.normal(key, (5, 4))
-    errors = []
-    for scale in (0.1, 0.05):
-        moved = jax.tree.map(lambda a, s=scale: a + s, params)
-        gap = linearize(_apply, params)(moved, inputs) - _apply(moved, inputs)
-        errors.append(float(jnp.linalg.norm(gap)))
-    assert 1.7 < np.log2(errors[0] / errors[1]) < 2.3
-
-
-def test_gradient_of_the_linearisation_does_not_depend_on_where_it_is_taken(key, params):
-    inputs = jax.random.normal(key, (5, 4))
-    linear = linearize(_apply, params)
-    total = jax.jit(jax.grad(lambda p: jnp.sum(linear(p, inputs))))
-    moved = jax.tree.map(lambda a: a + 0.3, params)
-    for name, gradient in total(params).items():
-        np.testing.assert_allclose(gradient, total(moved)[name], rtol=1e-5, atol=1e-5)
-
-
-def test_linearize_works_for_many_expansion_points_at_once(key, params):
-    inputs = jax.random.normal(key, (5, 4))
-    many = jax.tree.map(lambda a: jnp.stack([a, a + 0.1, a - 0.2]), params)
-    moved = jax.tree.map(lambda a: a + 0.05, params)
-    together = jax.vmap(lambda p: linearize(_apply, p)(moved, inputs))(many)
-    for i in range(3):
-        alone = linearize(_apply, jax.tree.map(lambda a, i=i: a[i], many))(moved, inputs)
-        np.testing.assert_allclose(together[i], alone, rtol=1e-4, atol=1e-5)
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(functions(), st.integers(1, 4), st.integers(1, 3), st.booleans())
+def test_all_methods_are_products_of_explicit_jacobians(function, n1, n2, full):
+    apply, params, shape = function
+    rng = np.random.default_rng(0)
+    x1, x2 = (rng.normal(size=(n, *shape)) for n in (n1, n2))
+    with jax.enable_x64(True):
+        jacobians = []
+        for x in (x1, x2):
+            leaves = jax.jit(jax.jacrev(apply))(params, x)
+            jacobians.append(np.concatenate([a.reshape(*a.shape[:2], -1) for a in leaves], -1))
+        expected = np.einsum("nap,mbp->nmab", *jacobians)
+        expected = expected if full else np.einsum("nmaa->nm", expected) / expected.shape[-1]
+        for method in ("layerwise", "vector_products", "jacobian"):
+            found = empirical_ntk(apply, params, x1, x2, full=full, method=method)
+            np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+        itself = empirical_ntk(apply, params, x1, full=full, method="layerwise")
+        pairs = empirical_ntk(apply, params, x1, x1, full=full, method="layerwise")
+        np.testing.assert_allclose(itself, pairs, rtol=1e-10, atol=1e-12)
+        alone = empirical_ntk(apply, params, x1, full=full, diagonal=True)
+        np.testing.assert_allclose(alone, np.einsum("nn...->n...", pairs), rtol=1e-10, atol=1e-12)
 
 
 def _assert_full_precision(function, *arguments):
@@ -143,14 +133,6 @@ def test_products_of_the_finite_ntk_are_in_full_precision(key, method):
         _assert_full_precision(ntk, params, x)
 
 
-def test_products_of_the_linearisation_on_known_examples_are_in_full_precision(key, params):
-    def gradient(params, moved, inputs):
-        examples, apply_lin = linearize_on(_apply, params, inputs)
-        return jax.grad(lambda p: jnp.sum(apply_lin(p, examples) ** 2))(moved)
-
-    _assert_full_precision(gradient, params, params, jnp.ones((2, 4)))
-
-
 @pytest.mark.parametrize("method", ["jacobian", "vector_products", "layerwise", "auto"])
 def test_the_finite_ntk_of_no_examples_is_empty(params, method):
     ntk = functools.partial(empirical_ntk, _apply, params, method=method)
@@ -160,52 +142,91 @@ def test_the_finite_ntk_of_no_examples_is_empty(params, method):
     assert ntk(none, diagonal=True).shape == (0,)
 
 
-def test_an_expansion_holds_a_layers_inputs_and_cotangents_where_they_are_half_as_many(key):
-    # At p positions a layer takes p (k + c f) numbers, against c k f of its Jacobian.
-    weight, moved = jax.random.normal(key, (2, 30, 20))
-
-    def apply(weight, x):
-        return jnp.sum(jnp.tanh(x @ weight), axis=1)[:, :3]
-
-    for positions, numbers in ((9, 9 * (30 + 3 * 20)), (11, 3 * 30 * 20)):
-        x = jax.random.normal(key, (2, positions, 30))
-        examples, apply_lin = linearize_on(apply, weight, x)
-        assert backend.size_in_bytes(examples) == 2 * 4 * (numbers + 3)  # and the outputs
-        expected = linearize(apply, weight)(moved, x)
-        np.testing.assert_allclose(apply_lin(moved, examples), expected, rtol=1e-4, atol=1e-4)
-
-
 @pytest.mark.usefixtures("unchecked")
-def test_unknown_methods_and_shapes_that_differ_are_refused(params):
-    with pytest.raises(InputError, match="method is 'magic'; accepted: one of 'auto', 'jacobian',"):
-        empirical_ntk(_apply, params, jnp.ones((2, 4)), method="magic")
-    with pytest.raises(InputError, match=r"x1 is \(2, 4\) and x2 is \(2, 5\)"):
-        empirical_ntk(_apply, params, jnp.ones((2, 4)), jnp.ones((2, 5)))
-    with pytest.raises(InputError, match=r"apply turns x1 \(2, 4\) into \(2,\)"):
-        empirical_ntk(lambda params, x: _apply(params, x)[:, 0], params, jnp.ones((2, 4)))
-
-
-def test_what_does_not_fit_the_memory_at_once_is_refused_outside_of_a_program(
-    key, params, monkeypatch
-):
-    monkeypatch.setattr(memory, "device_available", lambda: 1000.0)
-    ntk = functools.partial(empirical_ntk, _apply, params)
-    with pytest.raises(InputError, match=r"the kernel of all examples of \(50, 4\) at once takes"):
-        ntk(jax.random.normal(key, (50, 4)))
-    assert jax.eval_shape(ntk, jax.ShapeDtypeStruct((50, 4), jnp.float32)).shape == (50, 50)
-
-
-def test_many_outputs_of_few_parameters_are_refused_where_all_of_their_pairs_do_not_fit(
-    monkeypatch,
-):
+def test_wrong_arguments_are_refused(params, monkeypatch):
+    two = jnp.ones((2, 4))
+    bad = [
+        lambda: empirical_ntk(_apply, params, two, method="magic"),
+        lambda: empirical_ntk(_apply, params, two, jnp.ones((2, 5))),
+        lambda: empirical_ntk(_apply, params, two, two[:1], diagonal=True),
+        lambda: empirical_ntk(lambda params, x: _apply(params, x)[:, 0], params, two),
+        lambda: empirical_ntk(lambda params, x: _apply(params, x)[:1], params, two),
+    ]
+    for wrong in ([True], {"w": True}, False, {"hidden": 1, "readout": True, "bias": True}):
+        bad.append(lambda wrong=wrong: empirical_ntk(_apply, params, two, selected=wrong))
+    for call in bad:
+        with pytest.raises(InputError):
+            call()
+    # Many outputs of few parameters: 16 MB of numbers.
     monkeypatch.setattr(memory, "device_available", lambda: 1e6)
-    with pytest.raises(InputError, match="at once takes"):  # 16 MB of numbers
-        empirical_ntk(
-            lambda scale, x: scale * x * jnp.ones((1, 1000)),
-            jnp.ones(()),
-            jnp.ones((2, 1)),
-            full=True,
-        )
+    with pytest.raises(InputError, match="at once takes"):
+        many = lambda scale, x: scale * x * jnp.ones((1, 1000))  # noqa: E731
+        empirical_ntk(many, jnp.ones(()), jnp.ones((2, 1)), full=True)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (1, 1), (3, 2)])
+def test_the_bound_of_the_memory_is_enough(sizes, monkeypatch):
+    bounds = []
+    monkeypatch.setattr(memory, "check_fits_device", lambda what, most, *rest: bounds.append(most))
+    weight = np.ones((50, 60), np.float32)
+    sides = [np.ones((n, 50), np.float32) for n in sizes]
+    empirical_ntk(lambda w, x: x @ w[:, :1], weight, *sides, method="jacobian")
+    # Both sides' Jacobians and the parameters, twice.
+    assert bounds[0] >= 2 * 4 * (sum(sizes) + 1) * weight.size
+
+
+def test_selected_parameters_sum_to_the_whole_kernel(key, params):
+    x = jax.random.normal(key, (5, 4))
+    whole = empirical_ntk(_apply, params, x, full=True)
+    choices = [{name: name == chosen for name in params} for chosen in params]
+    parts = [empirical_ntk(_apply, params, x, full=True, selected=choice) for choice in choices]
+    np.testing.assert_allclose(sum(parts), whole, rtol=1e-4, atol=1e-4)
+    bias = parts[list(params).index("bias")]
+    np.testing.assert_allclose(bias, np.broadcast_to(np.eye(3), (5, 5, 3, 3)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_one_program_serves_all_parameters_also_those_that_are_not_selected(diagonal):
+    def product(params, x):
+        return x @ params["first"] @ params["last"]
+
+    x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    finite._program.cache_clear()
+    for times in (1.0, 3.0):
+        first, last = times * np.ones((4, 2), np.float32), np.ones((2, 3), np.float32)
+        params, selected = {"first": first, "last": last}, {"first": False, "last": True}
+        found = empirical_ntk(product, params, x, selected=selected, diagonal=diagonal)
+        hidden = x @ first  # df_i / dlast_jk is h_j where i is k
+        expected = hidden @ hidden.T
+        np.testing.assert_allclose(found, np.diag(expected) if diagonal else expected, rtol=1e-4)
+    assert finite._program.cache_info()[:2] == (1, 1)  # found again, and made once
+
+
+def test_a_network_without_a_hash_has_its_kernel_all_the_same(params):
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, params, x):
+            return _apply(params, x)
+
+    x = jnp.ones((2, 4))
+    found = empirical_ntk(Unhashable(), params, x)
+    np.testing.assert_allclose(found, empirical_ntk(_apply, params, x), rtol=1e-6)
+
+
+def test_auto_takes_vector_products_only_for_many_outputs_and_shared_weights(monkeypatch):
+    chosen = []
+
+    def program(network, method, full, pairs):
+        chosen.append(method)
+        return lambda params, x1, x2, rest: jnp.zeros((len(x1), len(x1)))
+
+    monkeypatch.setattr(finite, "_program", program)
+    powers, x = jnp.arange(1.0, 41)[None], jnp.ones((5, 4))
+    empirical_ntk(lambda w, x: jnp.tanh(x @ w), jnp.ones((4, 4)), x)
+    many = lambda w, x: (x @ w)[:, :1] * powers + jnp.sum(w) * powers  # noqa: E731
+    empirical_ntk(many, jnp.ones((4, 4)), x, full=True)
+    assert chosen == ["layerwise", "vector_products"]
 
 
 def test_a_gram_of_a_network_that_shapes_by_the_rest_is_that_of_one_call(key):
@@ -218,13 +239,6 @@ def test_a_gram_of_a_network_that_shapes_by_the_rest_is_that_of_one_call(key):
     np.testing.assert_allclose(gram(kernel, x, tile=2), kernel(x), rtol=1e-4, atol=1e-5)
 
 
-def test_empirical_ntk_goes_through_gram(key, params):
-    kernel = jax.jit(functools.partial(empirical_ntk, _apply, params))
-    x1, x2 = (jax.random.normal(jax.random.fold_in(key, n), (n, 4)) for n in (7, 5))
-    np.testing.assert_allclose(gram(kernel, x1, x2, tile=3), kernel(x1, x2), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(gram(kernel, x1, tile=3), kernel(x1), rtol=1e-4, atol=1e-5)
-
-
 def test_a_gram_of_the_finite_ntk_is_float64_where_its_parameters_are(key, params):
     inputs = np.random.default_rng(0).normal(size=(5, 4))
     wide = jax.tree.map(lambda a: np.asarray(a, float), params)
@@ -233,26 +247,3 @@ def test_a_gram_of_the_finite_ntk_is_float64_where_its_parameters_are(key, param
     np.testing.assert_allclose(matrix, np.einsum("ncp,mcp->nm", jacobian, jacobian) / 3, rtol=1e-12)
     with pytest.raises(InputError, match="dtype is 'float64', and kernel turns inputs of float64"):
         gram(functools.partial(empirical_ntk, _apply, params), inputs, dtype="float64")
-
-
-def test_descent_in_a_scan_reaches_the_least_squares_solution_of_the_linearisation(key, params):
-    inputs = jax.random.normal(key, (2, 4))
-    targets = jnp.ones((2, 3))
-
-    @jax.jit
-    def descend(initial):
-        def error(moved):
-            return jnp.sum((linearize(_apply, initial)(moved, inputs) - targets) ** 2) / 2
-
-        def step(moved, _):
-            gradient = jax.grad(error)(moved)
-            return jax.tree.map(lambda p, g: p - 0.02 * g, moved, gradient), None
-
-        return jax.lax.scan(step, initial, length=3000)[0]
-
-    jacobian = _jacobian(params, inputs).reshape(6, -1)
-    gap = 1 - np.asarray(_apply(params, inputs), float).ravel()
-    expected = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T, gap)  # the nearest solution
-    moved = descend(params)
-    step = np.concatenate([np.ravel(moved[n] - params[n]) for n in ("hidden", "readout", "bias")])
-    np.testing.assert_allclose(step, expected, rtol=1e-2, atol=1e-3)

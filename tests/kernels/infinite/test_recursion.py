@@ -9,13 +9,12 @@ import pytest
 import scipy.special
 
 from lsa_jax import backend
-from lsa_jax.errors import InputError
 from lsa_jax.kernels.infinite import (
     covariances,
     directions,
     dual_activations,
     layouts,
-    tile_sizes,
+    recursion,
     tiles,
 )
 from lsa_jax.models import (
@@ -33,14 +32,7 @@ from lsa_jax.models import (
     network,
 )
 
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Leaves most optimisations out: these tests compile a great deal and compute little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 SHORTCUT = Conv(3, (1, 1), (2, 2))
 NETS = {
@@ -127,8 +119,8 @@ def test_positions_apart_are_left_out_where_no_pool_needs_them():
 
 
 def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
-    monkeypatch.setitem(tile_sizes._COLUMNS, "cpu", 4)
-    monkeypatch.setitem(tile_sizes._NUMBERS_A_TILE, "cpu", 200)
+    monkeypatch.setitem(tiles._COLUMNS, "cpu", 4)
+    monkeypatch.setitem(tiles._NUMBERS_A_TILE, "cpu", 200)
     layers, shape = NETS["valid"]
     kernel = network(layers).kernel
     x = np.random.default_rng(1).normal(size=(11, *shape)).astype(np.float32)
@@ -146,9 +138,9 @@ def test_the_symmetric_case_equals_the_general_one_in_many_tiles(monkeypatch):
 @pytest.mark.parametrize("net", ["valid", "same", "pools"])
 def test_what_accelerators_compute_is_what_a_cpu_does(net, platform, monkeypatch):
     for name in (platform, "cpu"):  # several tiles, each of a whole vector or more
-        monkeypatch.setitem(tile_sizes._COLUMNS, name, 8)
-        monkeypatch.setitem(tile_sizes._VECTOR, name, 8)
-        monkeypatch.setitem(tile_sizes._NUMBERS_A_TILE, name, 400)
+        monkeypatch.setitem(tiles._COLUMNS, name, 8)
+        monkeypatch.setitem(tiles._VECTOR, name, 8)
+        monkeypatch.setitem(tiles._NUMBERS_A_TILE, name, 400)
     layers, shape = NETS[net]
     kernel = network(layers).kernel
     x = special(shape, biases=net != "valid")
@@ -170,19 +162,18 @@ def test_sums_number_by_number_are_products_of_matrices(monkeypatch):
     assert np.all(np.abs(products - sums) <= 3e-7 * scale + 1e-30)
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
-def test_a_running_program_can_decide_that_a_matrix_is_symmetric(symmetric):
-    numbers = jnp.arange(12, dtype=jnp.float32)
-    matrix = jax.jit(
-        lambda symmetric: tiles.all_pairs(
-            lambda rows, columns: rows[:, None] - columns[None],
-            *(numbers.reshape(6, 2), numbers.reshape(4, 3)),
-            (11, 11),
-            symmetric=symmetric,
-        )
-    )(symmetric)
-    differences = numbers[:11, None] - numbers[None, :11]
-    np.testing.assert_array_equal(matrix, -np.abs(differences) if symmetric else differences)
+def test_two_batches_are_the_same_if_all_of_their_examples_are():
+    x = np.random.default_rng(0).normal(size=(9, 7)).astype(np.float32)
+    steps = network(NETS["dense"][0]).kernel.steps
+    changed = [np.concatenate([x[:8], x[8:] + 1]), np.concatenate([x[:8], 2 * x[8:]])]
+    for other, same in [
+        (x, True),
+        (x[::-1], False),
+        (x[:4], False),
+        *((c, False) for c in changed),
+    ]:
+        sides = (recursion.examples(steps, jnp.array(one)) for one in (x, other))
+        assert recursion._same(*sides) == same
 
 
 @pytest.mark.parametrize("net", ["valid", "pool"])
@@ -261,19 +252,3 @@ def test_duals_equal_their_closed_forms_in_float64():
         mean_square = z[1] @ scipy.special.erf(np.sqrt(variance) * z[0]) ** 2 / np.sqrt(2 * np.pi)
         ours = jax.jit(dual_activations.erf_variance)(jnp.float32(variance))
         np.testing.assert_allclose(ours, mean_square, rtol=1e-5)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_the_method_is_chosen_by_layers_and_can_be_named():
-    normed = network([Conv(2), LayerNorm(), Flatten(), Relu(), Dense(1)]).kernel
-    # A nonlinearity of features that are not Gaussian is refused by both.
-    with pytest.raises(InputError, match="method is 'recursion', and the network"):
-        normed(jnp.ones((2, 4, 4, 1)), method="recursion")
-    with pytest.raises(InputError, match="neural-tangents has no kernel of these layers"):
-        normed(jnp.ones((2, 4, 4, 1)))
-    dense = network([Dense(3), Relu(), Dense(1)]).kernel
-    with pytest.raises(InputError, match="method is 'magic'; accepted: auto, recursion"):
-        dense(jnp.ones((2, 3)), method="magic")
-    begins_with_relu = network([Relu(), Dense(1)]).kernel
-    with pytest.raises(InputError, match="does not begin with"):
-        begins_with_relu(jnp.ones((2, 3)), method="recursion")

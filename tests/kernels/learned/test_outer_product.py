@@ -10,21 +10,13 @@ import pytest
 
 from lsa_jax import kernels, models
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels.infinite import recursion, tile_sizes
+from lsa_jax.kernels.infinite import recursion, tiles
 from lsa_jax.kernels.infinite.steps import Affine, serial
 from lsa_jax.kernels.learned import outer_product
 from lsa_jax.kernels.matrices import memory
 from lsa_jax.models import AvgPool, Conv, Dense, Erf, Flatten, Gelu, GlobalAvgPool, LayerNorm, Relu
 
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compilation():
-    """Leaves most optimisations out: these tests compile a great deal and compute little."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 RESIDUAL = models.Residual((Relu(), Conv(3, strides=(2, 2))), (Conv(3, (1, 1), (2, 2)),))
 NETS = {
     "convolutional": (
@@ -106,26 +98,6 @@ def test_gradients_through_the_recursion_are_those_of_autodiff_in_float64(
     np.testing.assert_allclose(found, reference, rtol=0, atol=5e-6 * np.abs(reference).max())
 
 
-def test_gradients_are_slopes_of_the_predictor():
-    """Of dense inputs, by differences in float64."""
-    model, shape = make("fully connected")
-    x, points, weights = draw(shape, 5, 1)
-    (start,) = np.asarray(points, float)
-    grads = np.zeros((3, start.size))
-    with jax.enable_x64(True):
-
-        def predict(flat):
-            z = jnp.asarray(flat.reshape(1, *shape))
-            return np.asarray(model.kernel(z, jnp.asarray(x, jnp.float64)))[0] @ weights
-
-        for place in range(start.size):
-            step = 1e-5 * np.eye(start.size)[place]
-            slope = predict(start.ravel() + step) - predict(start.ravel() - step)
-            grads[:, place] = slope / 2e-5
-    found = kernels.average_gradient_outer_product(model.kernel, weights, x, points)
-    np.testing.assert_allclose(found, grads.T @ grads, rtol=0, atol=5e-6 * np.abs(found).max())
-
-
 def linear(x1, x2):
     return x1.reshape(len(x1), -1) @ x2.reshape(len(x2), -1).T
 
@@ -138,25 +110,14 @@ def test_of_a_linear_kernel_it_is_the_product_of_the_coefficients():
         np.testing.assert_allclose(found, coefficients @ coefficients.T, rtol=1e-4, atol=1e-3)
 
 
-def test_of_a_linear_network_it_is_the_product_of_the_coefficients():
-    model = models.network([Dense(5, 1.5), Dense(1, 0.5)])
-    x, points, weights = draw((6,), 20, 4)
-    transform = a_transform(6)
-    kernel = model.kernel.transformed(transform)
-    # Two layers' tangent kernels, of equal size, over inputs' product by their number.
-    coefficients = 2 * (1.5 * 0.5) ** 2 / 6 * transform @ transform.T @ x.T @ weights
-    found = kernels.average_gradient_outer_product(kernel, weights, x, points)
-    np.testing.assert_allclose(found, coefficients @ coefficients.T, rtol=1e-4)
-
-
 def test_blocks_and_tiles_leave_no_trace(monkeypatch):
     """More examples and points than a block holds, against the same by jax's own gradients."""
     model = models.network([Dense(5, 1.4), Erf(), Dense(1)])
     x, points, weights = draw((3,), 37, 21)
     whole = kernels.average_gradient_outer_product(model.kernel, weights, x, points)
     monkeypatch.setattr("lsa_jax.kernels.learned.outer_product._POINTS", 8)
-    monkeypatch.setattr(tile_sizes, "largest_side", lambda: 8)
-    monkeypatch.setattr(recursion, "tile_size", lambda *_, **__: (4, 8))
+    monkeypatch.setattr(tiles, "largest_side", lambda: 8)
+    monkeypatch.setattr(tiles, "tile_size", lambda *_, **__: (4, 8))
     fractions = []
     for kernel in (model.kernel, lambda z, x: model.kernel(z, x)):
         found = kernels.average_gradient_outer_product(
@@ -209,21 +170,20 @@ def test_memory_holds_two_matrices_in_float64(monkeypatch):
         assert stated.pop() == 2 * np.zeros((size, size)).nbytes
 
 
-def test_what_does_not_fit_is_refused_in_a_line():
+def test_wrong_arguments_are_refused():
     model, shape = make("convolutional")
     x, points, weights = draw(shape, 4, 2)
     of = kernels.average_gradient_outer_product
-    with pytest.raises(InputError, match=r"weights are \(4, 3\) and x is \(3, 7, 6, 2\)"):
-        of(model.kernel, jnp.asarray(weights), x[:3])
-    with pytest.raises(InputError, match=r"points is \(2, 7, 6, 1\)"):
-        of(model.kernel, weights, x, points[..., :1])
-    with pytest.raises(InputError, match=r"transform is \(2, 2\); accepted .* \(18, 18\)"):
-        kernels.gram(model.kernel.transformed(np.eye(2)), x)
-    with pytest.raises(NumericalError, match="gradients are not finite"):
-        of(model.kernel, weights * np.inf, x)
     only_there = kernels.infinite_kernel(serial(model.kernel.steps)[2])
-    with pytest.raises(InputError, match="patches cannot be transformed: .*neural-tangents alone"):
-        only_there.transform_size(shape)
+    for error, call in [
+        (InputError, lambda: of(model.kernel, jnp.asarray(weights), x[:3])),
+        (InputError, lambda: of(model.kernel, weights, x, points[..., :1])),
+        (InputError, lambda: kernels.gram(model.kernel.transformed(np.eye(2)), x)),
+        (InputError, lambda: only_there.transform_size(shape)),
+        (NumericalError, lambda: of(model.kernel, weights * np.inf, x)),
+    ]:
+        with pytest.raises(error):
+            call()
 
 
 def test_examples_are_not_copied_but_for_the_last_block():

@@ -26,44 +26,22 @@ def _points(n):
     return np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
 
 
-@pytest.mark.parametrize("tile", [1, 4, 8, None])
-@pytest.mark.parametrize("sizes", [(1, 1), (13, 7), (8, 16), (17, 1)])
-def test_gram_in_tiles_equals_gram_at_once(sizes, tile):
-    x1, x2 = map(_points, sizes)
-    matrix = gram(kernel, x1, x2, tile=tile, workers=Workers(ONE))
-    assert matrix.shape == sizes and matrix.dtype == np.float32
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 25) | st.none())
+def test_any_sizes_and_any_tile_give_the_matrix_at_once(n1, n2, tile):
+    x1, x2 = _points(n1), _points(n2 + 1)[1:]
+    options, fractions = {"tile": tile, "workers": Workers(ONE)}, []
+    matrix = gram(kernel, x1, x2, **options)
+    assert matrix.dtype == np.float32
     np.testing.assert_allclose(matrix, kernel(x1, x2), rtol=1e-5)
-
-
-@pytest.mark.parametrize("n", [1, 7, 8, 19])
-def test_the_symmetric_case_equals_the_general_one_and_is_symmetric(n):
-    x = _points(n)
-    matrix = gram(kernel, x, tile=4)
-    np.testing.assert_allclose(matrix, gram(kernel, x, x, tile=4), rtol=1e-6)
-    np.testing.assert_array_equal(matrix, matrix.T)
-
-
-def test_the_symmetric_case_computes_each_tile_once():
-    fractions = []
-    gram(kernel, _points(16), tile=4, progress=fractions.append)
-    assert len(fractions) == 4 * 5 // 2
-    np.testing.assert_allclose(np.diff([0, *fractions]), 1 / 10)
-    fractions.clear()
-    gram(kernel, _points(16), _points(5), tile=4, progress=fractions.append)
-    assert len(fractions) == 4 * 2
-
-
-def test_all_tiles_and_calls_share_one_compilation():
-    traces = []
-
-    def counting(x1, x2):
-        traces.append(x1.shape)
-        return kernel(x1, x2)
-
-    for devices in ONE, jax.devices():
-        for _ in range(3):
-            gram(counting, _points(13), _points(7), tile=4, workers=Workers(devices))
-    assert traces == 2 * [(4, 3)]  # one for a single device, one for all of them
+    symmetric = gram(kernel, x1, **options, progress=fractions.append)
+    np.testing.assert_allclose(symmetric, kernel(x1, x1), rtol=1e-5)
+    np.testing.assert_array_equal(symmetric, symmetric.T)
+    packed = gram(kernel, x1, **options, packed=True)
+    np.testing.assert_array_equal(np.asarray(packed), symmetric)
+    if tile:  # each tile on and above the diagonal is computed once
+        along = -(-n1 // tile)
+        np.testing.assert_allclose(fractions, np.linspace(0, 1, along * (along + 1) // 2 + 1)[1:])
 
 
 def _recorded(kernel):
@@ -77,20 +55,23 @@ def _recorded(kernel):
     return recording, shapes
 
 
+def test_tiles_calls_and_matrices_share_one_compilation():
+    recording, shapes = _recorded(kernel)
+    for devices in ONE, jax.devices():
+        for _ in range(3):
+            gram(recording, _points(13), _points(7), tile=4, workers=Workers(devices))
+    assert shapes == 2 * [(4, 4)]  # one for a single device, one for all of them
+    recording, shapes = _recorded(kernel)
+    gram(recording, _points(600), workers=Workers(ONE))
+    gram(recording, _points(210), _points(600), workers=Workers(ONE))
+    assert shapes == [(200, 200)]  # train-train and test-train
+
+
 def _sorted_features(x1, x2):
     """64 numbers a pair that must all be in memory at once."""
     scales = jnp.arange(64.0).reshape(1, 1, 64, 1)
     features = jnp.tanh(x1[:, None, None] * x2[None, :, None] + scales)
     return jnp.sum(jnp.sort(features, axis=2), axis=(2, 3))
-
-
-def _sorted_examples(x1, x2):
-    """10,000 numbers an example that must all be in memory at once."""
-
-    def features(x):
-        return jnp.sort(jnp.tanh(x.sum(1)[:, None] + jnp.arange(1e4)[None]), axis=1)[:, :3]
-
-    return features(x1) @ features(x2).T
 
 
 @pytest.mark.parametrize("limit", [5e5, 1e4, 1.5e3])
@@ -105,79 +86,38 @@ def test_the_tile_that_runs_stays_within_the_memory(sizes, limit):
     np.testing.assert_allclose(matrix, _sorted_features(x1, x2), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "numbers, num_tiles", [(_sorted_features, 3), (_sorted_examples, 1)], ids=["pairs", "examples"]
-)
-def test_tiles_shrink_to_the_cache_only_where_memory_grows_with_pairs(numbers, num_tiles):
-    recording, shapes = _recorded(numbers)
-    fractions = []
-    gram(recording, _points(150), progress=fractions.append, workers=Workers(ONE))
-    assert shapes[0] == (150, 150) and shapes[1] < (150, 150)  # both were looked at
-    assert len(fractions) == num_tiles
-
-
-def test_train_and_test_matrices_share_one_program():
-    recording, shapes = _recorded(kernel)
-    gram(recording, _points(600), workers=Workers(ONE))
-    gram(recording, _points(210), _points(600), workers=Workers(ONE))
-    assert shapes == [(200, 200)]
-
-
-def test_what_cannot_fit_is_refused_with_the_numbers():
-    with pytest.raises(
-        InputError, match="memory_limit is 1 bytes, and a tile of 1 x 1 pairs takes"
-    ):
-        gram(kernel, _points(8), memory_limit=1)
-    with pytest.raises(InputError, match="8 x 8 pairs takes .* a smaller tile"):
-        gram(kernel, _points(8), tile=8, memory_limit=100)
-
-
-def test_a_matrix_larger_than_the_memory_is_refused_before_it_starts(monkeypatch):
-    def never(x1, x2):
-        raise AssertionError("the kernel was traced")
-
-    monkeypatch.setattr(memory, "host_available", lambda: 1e6)
-    with pytest.raises(InputError, match=r"matrix \(600, 600\) takes 1.44e\+06 bytes, and 1e\+06"):
-        gram(never, _points(600))
-
-
-def test_the_tile_follows_the_memory_that_is_available(monkeypatch):
-    recording, shapes = _recorded(_sorted_features)
-    monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
-    gram(recording, _points(64), workers=Workers(ONE))
-    assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
-
-
-def test_many_devices_give_the_matrix_of_one():
-    x1, x2 = _points(70), _points(33)
-    for pair in ((x1,), (x1, x2)):
-        few, many = (gram(kernel, *pair, tile=16, workers=Workers(d)) for d in (ONE, jax.devices()))
-        np.testing.assert_allclose(many, few, rtol=1e-6)
-
-
-def test_every_device_gets_tiles():
-    recording, shapes = _recorded(kernel)
-    fractions = []
-    gram(recording, _points(400), progress=fractions.append, workers=Workers(jax.devices()))
-    assert len(fractions) >= 2 * len(jax.devices())
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_threads_give_the_bits_of_one(dtype):
-    x1, x2 = (_points(n).astype(dtype) for n in (70, 33))
-    for pair in ((x1,), (x1, x2)):
-        few, many = (
-            gram(kernel, *pair, tile=8, dtype=dtype, workers=Workers(d)) for d in (ONE, ONE * 3)
-        )
-        assert many.dtype == dtype
-        np.testing.assert_array_equal(many, few)
-
-
-def test_threads_share_the_memory_limit():
+def test_the_tile_follows_the_free_memory_and_threads_share_a_limit(monkeypatch):
     recording, shapes = _recorded(_sorted_features)
     for devices in ONE, ONE * 4:
         gram(recording, _points(64), memory_limit=4e5, workers=Workers(devices))
     assert shapes[-1] < shapes[0]
+    monkeypatch.setattr(memory, "host_available", lambda: 4 * 64**2 + 1e5)
+    recording, shapes = _recorded(_sorted_features)
+    gram(recording, _points(64), workers=Workers(ONE))
+    assert shapes[0] == (64, 64) and shapes[-1] < (32, 32)
+
+    def never(x1, x2):
+        raise AssertionError("the kernel was traced")
+
+    monkeypatch.setattr(memory, "host_available", lambda: 1e6)
+    with pytest.raises(InputError, match=r"1.44e\+06 bytes, and 1e\+06"):
+        gram(never, _points(600))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_devices_and_threads_give_the_matrix_of_one(dtype):
+    x1, x2 = (_points(n).astype(dtype) for n in (70, 33))
+    for pair in ((x1,), (x1, x2)):
+        one, threads, devices = (
+            gram(kernel, *pair, tile=8, dtype=dtype, workers=Workers(d))
+            for d in (ONE, ONE * 3, jax.devices())
+        )
+        assert threads.dtype == dtype
+        np.testing.assert_array_equal(threads, one)
+        np.testing.assert_allclose(devices, one, rtol=1e-6)
+    fractions = []
+    gram(kernel, _points(400), progress=fractions.append, workers=Workers(jax.devices()))
+    assert len(fractions) >= 2 * len(jax.devices())
 
 
 def test_threads_stay_as_many_and_right_after_an_error_between_tiles():
@@ -195,25 +135,12 @@ def test_threads_stay_as_many_and_right_after_an_error_between_tiles():
     assert threading.active_count() == before
 
 
-def test_float64_keeps_what_float32_rounds_away():
+def test_float64_keeps_digits_that_float32_rounds_away():
     x = 1 + 1e-9 * np.arange(5.0)[:, None]
     matrix = gram(lambda a, b: a @ b.T, x, dtype="float64")
     assert matrix.dtype == np.float64
     np.testing.assert_array_equal(matrix, x @ x.T)
     assert not jax.config.jax_enable_x64
-
-
-def test_a_kernel_that_casts_to_less_is_refused_where_float64_is_asked_for(tmp_path):
-    for path in (None, tmp_path / "kernel.npy"):
-        with pytest.raises(InputError, match="kernel turns inputs of float64 into float32; accep"):
-            gram(lambda a, b: jnp.float32(a @ b.T), _points(4), dtype="float64", path=path)
-    counts = gram(lambda a, b: jnp.int32(a @ b.T), np.eye(3), dtype="float64")
-    np.testing.assert_array_equal(counts, np.eye(3))
-
-
-def test_a_bar_tells_how_many_tiles_there_are(capsys):
-    gram(kernel, _points(8), tile=4, progress=True)
-    assert capsys.readouterr().out == ""
 
 
 def test_an_entry_that_is_not_finite_is_located():
@@ -223,69 +150,54 @@ def test_an_entry_that_is_not_finite_is_located():
         gram(lambda a, b: a @ b.T * 1e30, np.where(x > 1e29, np.inf, x * 1e-30), tile=4)
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_inputs_are_refused():
-    with pytest.raises(InputError, match=r"x1 has shape \(0, 3\)"):
-        gram(kernel, np.zeros((0, 3)))
-    with pytest.raises(InputError, match=r"x1 is \(2, 3\) and x2 is \(2, 2\)"):
-        gram(kernel, np.zeros((2, 3)), np.zeros((2, 2)))
-    with pytest.raises(InputError, match="tile is 0; accepted: None or a whole number"):
-        gram(kernel, _points(2), tile=0)
-    with pytest.raises(InputError, match="memory_limit is 0"):
-        gram(kernel, _points(2), memory_limit=0)
-    with pytest.raises(InputError, match="dtype is 'float16'; accepted: float32, float64"):
-        gram(kernel, _points(2), dtype="float16")
-    with pytest.raises(InputError, match="process_index is 2 and process_count is 2"):
-        gram(kernel, _points(2), workers=Workers(None, 2, 2))
-    with pytest.raises(InputError, match="path is None and process_count is 2"):
-        gram(kernel, _points(2), workers=Workers(None, 0, 2))
-    with pytest.raises(InputError, match=r"into \(2, 2, 1\); accepted: \(2, 2\)"):
-        gram(lambda a, b: kernel(a, b)[..., None], _points(2))
-
-
-def test_images_keep_their_shape(key):
+def test_images_keep_their_shape_and_whole_numbers_stay_whole(key):
     images = jax.random.normal(key, (5, 4, 4, 2))
 
     def flat(x1, x2):
         assert x1.shape[1:] == (4, 4, 2)
         return x1.reshape(len(x1), -1) @ x2.reshape(len(x2), -1).T
 
-    np.testing.assert_allclose(
-        gram(flat, images, tile=2), flat(images, images), rtol=1e-4, atol=1e-4
-    )
-
-
-def test_whole_numbers_stay_whole():
-    tokens = np.arange(12).reshape(4, 3)
+    expected = flat(images, images)
+    np.testing.assert_allclose(gram(flat, images, tile=2), expected, rtol=1e-4, atol=1e-4)
 
     def matches(x1, x2):
         assert jnp.issubdtype(x1.dtype, jnp.integer)
         return jnp.sum(x1[:, None] == x2[None], axis=-1)
 
+    tokens = np.arange(12).reshape(4, 3)
     np.testing.assert_array_equal(gram(matches, tokens, tile=3), 3 * np.eye(4))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_bytes_of_images_do_not_wrap_around(dtype):
-    images = np.array([[200, 100], [0, 255]], np.uint8)
-    products = gram(lambda x1, x2: x1 @ x2.T, images, images.astype(np.int16), dtype=dtype)
-    np.testing.assert_array_equal(products, [[50_000, 25_500], [25_500, 65_025]])
+    # Bytes of images do not wrap around.
+    small = np.array([[200, 100], [0, 255]], np.uint8)
+    for dtype in ("float32", "float64"):
+        products = gram(lambda a, b: a @ b.T, small, small.astype(np.int16), dtype=dtype)
+        np.testing.assert_array_equal(products, [[50_000, 25_500], [25_500, 65_025]])
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_the_missing_kernel_of_a_batch_normalised_network_is_refused():
-    kernel = models.wide_resnet(1, norm="batch").kernel
-    with pytest.raises(InputError, match=r"^kernel .*BatchNorm; accepted: kernels.finite_kernel"):
-        gram(kernel, np.ones((2, 8, 8, 3), np.float32))
-
-
-@settings(max_examples=15, deadline=None, derandomize=True)
-@given(n1=st.integers(1, 20), n2=st.integers(1, 20), tile=st.integers(1, 25))
-def test_any_sizes_and_any_tile_give_the_same_matrix(n1, n2, tile):
-    x1, x2 = _points(n1), _points(n2 + 1)[1:]
-    np.testing.assert_allclose(
-        gram(kernel, x1, x2, tile=tile, workers=Workers(ONE)), kernel(x1, x2), rtol=1e-5
-    )
-    np.testing.assert_allclose(
-        gram(kernel, x1, tile=tile, workers=Workers(ONE)), kernel(x1, x1), rtol=1e-5
-    )
+def test_wrong_arguments_are_refused_in_one_line(tmp_path):
+    two, four = _points(2), _points(4)
+    batch_norm = models.wide_resnet(1, norm="batch").kernel
+    for call in [
+        lambda: gram(kernel, np.zeros((0, 3))),
+        lambda: gram(kernel, np.zeros((2, 3)), np.zeros((2, 2))),
+        lambda: gram(kernel, two, tile=0),
+        lambda: gram(kernel, two, memory_limit=0),
+        lambda: gram(kernel, two, memory_limit=1),
+        lambda: gram(kernel, _points(8), tile=8, memory_limit=100),
+        lambda: gram(kernel, two, dtype="float16"),
+        lambda: gram(kernel, two, workers=Workers(None, 2, 2)),
+        lambda: gram(kernel, two, workers=Workers(None, 0, 2)),
+        lambda: gram(kernel, two, two, packed=True),
+        lambda: gram(lambda a, b: kernel(a, b)[..., None], two),
+        lambda: gram(lambda a, b: jnp.sum(a @ b.T, axis=1), two),
+        lambda: gram(lambda a, b: (a @ b.T) * 1j, two),
+        lambda: gram(lambda a, b: jnp.float32(a @ b.T), four, dtype="float64"),
+        lambda: gram(
+            lambda a, b: jnp.float32(a @ b.T), four, dtype="float64", path=tmp_path / "k.npy"
+        ),
+        lambda: gram(batch_norm, np.ones((2, 8, 8, 3), np.float32)),
+        lambda: gram(None, two),
+    ]:
+        with pytest.raises(InputError) as refused:
+            call()
+        assert "\n" not in str(refused.value) and "accepted: " in str(refused.value)

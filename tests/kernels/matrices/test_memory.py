@@ -1,5 +1,6 @@
-"""How much memory and disk there is, and what of it a matrix and its tiles may take."""
+"""Free memory and disk space, and the shares of matrices and tiles."""
 
+import contextlib
 import math
 import os
 import shutil
@@ -40,10 +41,13 @@ def groups(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("total", [16e9, 85e9])
-def test_a_tile_may_take_half_of_what_an_accelerator_has_free(total):
+def test_a_tile_may_take_half_of_the_free_memory_of_an_accelerator(monkeypatch):
     for num_devices in (1, 4):  # each has memory of its own, and the host's matrix takes none of it
-        assert memory.tile_limit(Accelerator(total), num_devices, output=1e12) == (total - 2e9) / 2
+        assert memory.tile_limit(Accelerator(16e9), num_devices, output=1e12) == 7e9
+    monkeypatch.setattr(memory, "host_available", lambda: 123.0)
+    assert memory.device_available() == 123
+    monkeypatch.setattr(jax, "local_devices", lambda: [Accelerator(16e9)])
+    assert memory.device_available() == 14e9
 
 
 @pytest.mark.parametrize(
@@ -58,14 +62,7 @@ def test_devices_of_a_cpu_share_the_hosts_memory(free, output, limit, monkeypatc
         assert found == pytest.approx(limit / num_devices)
 
 
-def test_a_device_has_what_is_not_in_use_and_a_cpu_what_the_host_has(monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 123.0)
-    assert memory.device_available() == 123
-    monkeypatch.setattr(jax, "local_devices", lambda: [Accelerator(16e9)])
-    assert memory.device_available() == 14e9
-
-
-def test_what_the_system_says_it_has_is_what_it_has(tmp_path, monkeypatch):
+def test_the_free_memory_is_that_of_the_system(tmp_path, monkeypatch):
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 1e6 < memory.host_available() <= physical
     read_text = memory.Path.read_text
@@ -105,10 +102,8 @@ def test_the_smallest_limit_of_all_groups_around_a_process_counts(own, names, gr
     assert memory.host_available() == 8000
 
 
-def test_without_a_limit_a_process_has_what_is_free(groups):
+def test_without_a_limit_a_process_has_all_free_memory(groups):
     groups("0::/job\n", {"job": "max"})
-    assert memory.host_available() == 1e15
-    groups("0::/no/such/group\n", {})
     assert memory.host_available() == 1e15
 
 
@@ -127,32 +122,25 @@ def test_a_cpu_has_a_thread_for_each_core_while_memory_is_enough(
     "at_most, needed, refused",
     [(1000, 2000, False), (1001, 1000, False), (1001, 1001, True), (math.inf, 5000, True)],
 )
-def test_a_call_is_refused_by_what_it_needs_which_is_worked_out_where_it_may_not_fit(
+def test_a_call_is_refused_by_its_needs_which_are_computed_where_it_may_not_fit(
     at_most, needed, refused, monkeypatch
 ):
     monkeypatch.setattr(memory, "host_available", lambda: 1000.0)
-    asked = []
+    computed = []
 
     def work_out():
-        asked.append(needed)
+        computed.append(needed)
         return float(needed)
 
-    def check():
+    with pytest.raises(InputError, match="fewer") if refused else contextlib.nullcontext():
         memory.check_fits_device("the kernel", float(at_most), work_out, "fewer examples")
-
-    if refused:
-        told = r"the kernel takes .* bytes, and 1e\+03 of memory are available; accepted: fewer"
-        with pytest.raises(InputError, match=told):
-            check()
-    else:
-        check()
-    assert len(asked) == (at_most > 1000)
+    assert len(computed) == (at_most > 1000)
 
 
 def test_a_matrix_that_just_fits_the_memory_is_accepted(monkeypatch):
     monkeypatch.setattr(memory, "host_available", lambda: 1600.0)
     memory.check_fits_host((20, 20), 1600.0)
-    with pytest.raises(InputError, match=r"matrix \(20, 20\) takes 1.6e\+03 bytes, and 1.6e\+03"):
+    with pytest.raises(InputError):
         memory.check_fits_host((20, 20), 1601.0)
 
 

@@ -1,11 +1,32 @@
-"""What tests of the solvers share."""
+"""Kernels of random examples, and packed matrices, for tests of all solvers."""
 
 import numpy as np
 import pytest
 
-from lsa_jax.kernels.matrices import packed
+from lsa_jax.kernels.matrices import sharded
 from lsa_jax.kernels.matrices.file import Place, Tile
 from lsa_jax.processes import ALONE
+
+
+def rbf(a, b):
+    """A Gaussian kernel of vectors, in float64."""
+    return np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)
+
+
+@pytest.fixture(scope="session")
+def drawn():
+    """Returns a function that draws K, Y, K_test and the kernel of the test examples."""
+
+    def draw(n, m=8, outputs=3, dimensions=3, noise=0.2):
+        rng = np.random.default_rng(n)
+        x, test = rng.normal(size=(n, dimensions)), rng.normal(size=(m, dimensions))
+        # A diagonal that is neither 1 nor constant: a ridge is a share of its mean.
+        s, t = rng.uniform(0.7, 2, size=(n, 1)), rng.uniform(0.7, 2, size=(m, 1))
+        targets = np.tanh(x @ rng.normal(size=(dimensions, outputs)))
+        targets += noise * rng.normal(size=targets.shape)
+        return s * rbf(x, x) * s.T, targets, t * rbf(test, x) * s.T, t * rbf(test, test) * t.T
+
+    return draw
 
 
 @pytest.fixture(scope="session")
@@ -14,11 +35,11 @@ def half_of():
 
     def pack(matrix, side=64):
         size = len(matrix)
-        tiles = np.zeros(packed.stored_shape(size, side, ALONE), matrix.dtype)
+        tiles = np.zeros(sharded.stored_shape(size, side, ALONE), matrix.dtype)
         for row in range(0, size, side):
             for column in range(row, size, side):
                 values = matrix[row : row + side, column : column + side]
-                packed.put(tiles, Tile(Place(row, column), values), size, ALONE)
-        return packed.PackedMatrix(tiles, size)
+                sharded.put(tiles, Tile(Place(row, column), values), size, ALONE)
+        return sharded.PackedMatrix(tiles, size)
 
     return pack

@@ -1,75 +1,88 @@
-"""Kernel ridge regression against linear algebra written out, and what it refuses."""
+"""Kernel ridge regression and posteriors against linear algebra, scikit-learn and a library."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
 
+from lsa_jax._neural_tangents import predict
 from lsa_jax.errors import InputError, NumericalError
-from lsa_jax.kernels import regress, select_ridge
+from lsa_jax.kernels import choose_solver, fitted_weights, posterior, regress, select_ridge
 from lsa_jax.kernels.matrices import memory
-from lsa_jax.kernels.solve import cholesky
-from lsa_jax.kernels.solve.regression import fitted_weights
+from lsa_jax.kernels.solve import problem as checks
+from lsa_jax.kernels.solve import regression
 
 
 @pytest.fixture
-def problem():
-    rng = np.random.default_rng(0)
-    x, test = rng.normal(size=(30, 5)), rng.normal(size=(11, 5))
-    weights = rng.normal(size=(5, 2))
-    rbf = lambda a, b: np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / 4)  # noqa: E731
-    # A diagonal that is neither 1 nor constant: a ridge is a share of its mean.
-    s, t = rng.uniform(0.7, 2, size=(30, 1)), rng.uniform(0.7, 2, size=(11, 1))
-    gram_train, gram_test = s * rbf(x, x) * s.T, t * rbf(test, x) * s.T
-    return gram_train, np.tanh(x @ weights), gram_test, np.tanh(test @ weights)
+def problem(drawn):
+    return drawn(30, m=11, outputs=2, noise=0)[:3]
 
 
 @pytest.mark.parametrize("ridge", [1e-8, 1e-3, 10.0])
-def test_predictions_equal_scikit_learns(problem, ridge):
-    gram_train, targets, gram_test, _ = problem
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_predictions_equal_scikit_learns(problem, ridge, precision):
+    if precision == "float32":
+        ridge = max(ridge, 1e-4)
+        problem = [a.astype(np.float32) for a in problem]
+    gram_train, targets, gram_test = (a.astype(float) for a in problem)
     peer = KernelRidge(alpha=ridge * np.trace(gram_train) / 30, kernel="precomputed")
     mean = targets.mean(axis=0)
     expected = peer.fit(gram_train, targets - mean).predict(gram_test) + mean
-    fit = regress(gram_train, targets, gram_test, ridge=ridge)
-    np.testing.assert_allclose(fit.predictions, expected, rtol=1e-6, atol=1e-8)
-    assert fit.ridge == ridge
+    copies = [a.copy() for a in problem]
+    # Targets of any size, each of which is refined.
+    sizes = np.array([1.0, 1e-10])
+    fit = regress(problem[0], problem[1] * sizes, problem[2], ridge=ridge, precision=precision)
+    np.testing.assert_allclose(fit.predictions / sizes, expected, rtol=1e-6, atol=1e-8)
+    exact = np.linalg.cond(gram_train + ridge * np.eye(30) * np.trace(gram_train) / 30, 1)
+    assert exact / 3 < fit.condition <= exact * 1.1 and fit.ridge == ridge
+    for original, copy in zip(problem, copies, strict=True):
+        np.testing.assert_array_equal(original, copy)
+    weights = fitted_weights(gram_train, targets, ridge=ridge)
+    np.testing.assert_allclose(gram_test @ weights + mean, expected, rtol=1e-6, atol=1e-8)
 
 
-def test_fitted_weights_make_the_predictions(problem, monkeypatch):
-    gram_train, targets, gram_test, _ = problem
-    weights = fitted_weights(gram_train, targets, ridge=0.1)
-    expected = regress(gram_train, targets, gram_test, ridge=0.1).predictions
-    np.testing.assert_allclose(gram_test @ weights + targets.mean(axis=0), expected, rtol=1e-9)
-    monkeypatch.setattr(memory, "host_available", lambda: 7199.0)
-    with pytest.raises(InputError, match=r"30 examples takes 7.2e\+03 bytes"):  # 8 n^2
-        fitted_weights(gram_train, targets, ridge=0.1)
+def test_invariances_and_limits(problem):
+    gram_train, targets, gram_test = problem
+    at = lambda *changed, ridge=0.1: regress(*changed, ridge=ridge).predictions  # noqa: E731
+    plain = at(*problem)
+    np.testing.assert_allclose(at(1e6 * gram_train, targets, 1e6 * gram_test), plain, rtol=1e-9)
+    np.testing.assert_allclose(at(gram_train, targets + 100, gram_test), plain + 100, rtol=1e-12)
+    np.testing.assert_allclose(at(gram_train, targets, gram_train, ridge=0.0), targets, rtol=1e-6)
+    np.testing.assert_allclose(at(np.eye(1), np.array([[3.0, 1.0]]), np.ones((4, 1))), [[3, 1]] * 4)
+    for precision in ("float64", "float32"):  # one class
+        fit = regress(gram_train, np.ones((30, 1)), gram_test, ridge=0.1, precision=precision)
+        np.testing.assert_array_equal(fit.predictions, 1.0)
+    for order in "CF":
+        own = np.array(gram_train, order=order)
+        fit = regress(own, targets, gram_test, ridge=0.1, overwrite=True)
+        np.testing.assert_allclose(fit.predictions, plain, rtol=1e-12)
+        assert not np.array_equal(own, gram_train)
 
 
-def test_no_ridge_interpolates(problem):
-    gram_train, targets, _, _ = problem
-    fit = regress(gram_train, targets, gram_train, ridge=0.0)
-    np.testing.assert_allclose(fit.predictions, targets, rtol=1e-6, atol=1e-8)
-
-
-def test_ridge_is_relative_to_the_kernels_scale(problem):
-    gram_train, targets, gram_test, _ = problem
-    fits = [regress(c * gram_train, targets, c * gram_test, ridge=0.1) for c in (1.0, 1e6)]
-    np.testing.assert_allclose(fits[0].predictions, fits[1].predictions, rtol=1e-9)
-
-
-def test_the_condition_number_is_estimated(problem):
-    gram_train, targets, gram_test, _ = problem
-    fit = regress(gram_train, targets, gram_test, ridge=0.01)
-    exact = np.linalg.cond(gram_train + 0.01 * np.eye(30) * np.trace(gram_train) / 30, 1)
-    assert exact / 3 < fit.condition <= exact * 1.01
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.integers(1, 12))
+@settings(max_examples=30, deadline=None)
+def test_products_and_checks_by_blocks_are_those_of_the_whole_matrix(m, n, c, rows):
+    rng = np.random.default_rng(m)
+    matrix, vectors = rng.normal(size=(m, n)).astype(np.float32), rng.normal(size=(n, c))
+    square = rng.normal(size=(m, m))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "_ROWS", 8 * n * rows)
+        patch.setattr(checks, "_SIDE", rows)
+        product = checks.multiply(matrix, vectors)
+        np.testing.assert_allclose(product, matrix.astype(float) @ vectors, atol=1e-12)
+        asymmetry = np.abs(square - square.T).max()
+        np.testing.assert_allclose(checks._asymmetry(square), asymmetry, atol=1e-12)
+        assert checks.is_finite(matrix)
+        matrix[-1, -1] = np.inf
+        assert not checks.is_finite(matrix)
 
 
 def test_equal_examples_need_a_ridge(problem):
-    gram_train, targets, gram_test, _ = problem
+    gram_train, targets, gram_test = problem
     twice = np.ix_([*range(30), 0], [*range(30), 0])
     targets, gram_test = np.vstack([targets, targets[:1]]), gram_test[:, [*range(30), 0]]
-    least = -1e-9 * 31 / np.trace(gram_train[twice])
-    with pytest.raises(NumericalError, match=f"ridge 0: its smallest eigenvalue is {least:.2g} "):
-        regress(gram_train[twice] - 1e-9 * np.eye(31), targets, gram_test, ridge=0.0)
     for ridge in (0.0, 1e-17):  # rounding decides whether Cholesky breaks down: refused either way
         with pytest.raises(NumericalError, match="not positive definite"):
             regress(gram_train[twice], targets, gram_test, ridge=ridge)
@@ -77,161 +90,123 @@ def test_equal_examples_need_a_ridge(problem):
 
 
 def test_the_ridge_that_the_message_names_is_enough(problem):
-    gram_train, targets, gram_test, _ = problem
+    gram_train, targets, gram_test = problem
     shifted = gram_train - (np.linalg.eigvalsh(gram_train)[0] + 0.01) * np.eye(30)
     with pytest.raises(NumericalError, match="use a ridge well above") as caught:
         regress(shifted, targets, gram_test, ridge=0.0)
     least = float(str(caught.value).split("well above ")[1].split(",")[0])
-    with pytest.raises(NumericalError, match="not positive definite"):
+    with pytest.raises(NumericalError):
         regress(shifted, targets, gram_test, ridge=0.9 * least)
     assert regress(shifted, targets, gram_test, ridge=1.1 * least).condition < 1e6
 
 
-def test_a_float32_kernel_is_solved_in_float64(problem):
-    gram_train, targets, gram_test, _ = problem
-    single = [a.astype(np.float32) for a in (gram_train, targets, gram_test)]
-    exact = regress(*(a.astype(float) for a in single), ridge=1e-9)
-    np.testing.assert_allclose(regress(*single, ridge=1e-9).predictions, exact.predictions)
-
-
-def test_what_was_given_is_left_as_it_was(problem):
-    copies = [a.copy() for a in problem[:3]]
-    regress(*problem[:3], ridge=0.1)
-    for given, copy in zip(problem[:3], copies, strict=True):
-        np.testing.assert_array_equal(given, copy)
-
-
-def test_a_constant_added_to_the_targets_is_added_to_the_predictions(problem):
-    gram_train, targets, gram_test, _ = problem
-    fits = [regress(gram_train, targets + c, gram_test, ridge=0.1) for c in (0.0, 100.0)]
-    np.testing.assert_allclose(fits[1].predictions, fits[0].predictions + 100, rtol=1e-12)
-
-
-def test_one_example_predicts_itself_everywhere():
-    fit = regress(np.eye(1), np.array([[3.0, 1.0]]), np.ones((4, 1)), ridge=0.1)
-    np.testing.assert_allclose(fit.predictions, [[3.0, 1.0]] * 4)
-
-
-@pytest.mark.parametrize("name", ["gram_train", "targets", "gram_test"])
-def test_numbers_that_are_not_finite_are_refused(problem, name):
-    arguments = dict(zip(("gram_train", "targets", "gram_test"), problem[:3], strict=True))
-    arguments[name] = arguments[name].copy()
-    arguments[name][0, 0] = np.nan
-    with pytest.raises(NumericalError, match=f"{name} has entries that are not finite"):
-        regress(**arguments, ridge=0.1)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_arguments_are_refused(problem):
-    gram_train, targets, gram_test, _ = problem
-    with pytest.raises(InputError, match="ridge is -1"):
-        regress(gram_train, targets, gram_test, ridge=-1)
-    with pytest.raises(InputError, match=r"accepted with 30 targets: \(30, c\), \(30, 30\)"):
-        regress(gram_train[:29], targets, gram_test, ridge=1)
-    with pytest.raises(InputError, match=r"targets has shape \(30,\)"):
-        regress(gram_train, targets[:, 0], gram_test, ridge=1)
-    with pytest.raises(InputError, match="differs from its transpose by"):
-        regress(gram_train + np.tri(30), targets, gram_test, ridge=1)
-    with pytest.raises(InputError, match="gram_train has trace 0"):
-        regress(0 * gram_train, targets, gram_test, ridge=1)
-    with pytest.raises(InputError, match="0 targets"):
-        regress(np.zeros((0, 0)), np.zeros((0, 2)), np.zeros((3, 0)), ridge=1)
+def test_float32_is_refused_where_it_cannot_be_refined(problem):
+    gram_train, targets, gram_test = problem
+    with pytest.raises(NumericalError, match="precision='float64'"):
+        regress(np.ones((30, 30)), targets, gram_test, ridge=1e-12, precision="float32")
+    # A factor of another matrix stands for one that rounding has spoilt.
+    spoilt = regression.factorize(3 * np.eye(30) - 0.09, 0.0, "float32")
+    with pytest.raises(NumericalError, match="refinement"):
+        regression.refine(spoilt, 20 * gram_train, targets)
 
 
 def test_the_ridge_chosen_predicts_held_out_examples_best(key, problem):
-    gram_train, targets, gram_test, truth = problem
+    gram_train, targets, _ = problem
     noisy = targets + np.random.default_rng(1).normal(size=targets.shape)
     ridges = (1e-8, 0.3, 1e3)
     chosen = select_ridge(key, gram_train, noisy, ridges)
     errors = {
         ridge: np.mean(
-            (regress(gram_train, noisy, gram_test, ridge=ridge).predictions - truth) ** 2
+            (regress(gram_train, noisy, gram_train, ridge=ridge).predictions - targets) ** 2
         )
         for ridge in ridges
     }
     assert chosen == min(errors, key=errors.get) == 0.3
-
-
-def test_of_equally_good_ridges_the_smallest_is_chosen(key):
-    constant = np.ones((20, 1))  # the mean alone predicts it, with any ridge
-    assert select_ridge(key, np.eye(20), constant, (0.1, 0.01, 1.0)) == 0.01
-
-
-def test_a_single_ridge_is_taken_as_it_is_and_none_is_refused(key, problem):
-    gram_train, targets, _, _ = problem
+    # By one eigendecomposition, and by a factorisation for each.
+    many = tuple(np.geomspace(1e-6, 10, 40))
+    chosen = select_ridge(key, gram_train, noisy, many)
+    near = many[max(0, many.index(chosen) - 10) : many.index(chosen) + 10]
+    assert select_ridge(key, gram_train, noisy, near) == chosen
+    # Of equally good ridges the smallest; a single one as it is; singular ones are passed over.
+    assert select_ridge(key, np.eye(20), np.ones((20, 1)), (0.1, 0.01, 1.0)) == 0.01
     assert select_ridge(key, gram_train, targets, (7.0,)) == 7.0
-    with pytest.raises(InputError, match="ridge is -1"):
-        select_ridge(key, gram_train, targets, (0.1, -1))
-    with pytest.raises(InputError, match="no ridges"):
-        select_ridge(key, gram_train, targets, ())
-    with pytest.raises(InputError, match="held_out is 1.0 of 30 examples"):
-        select_ridge(key, *problem[:2], [0.1, 1.0], held_out=1.0)
-    with pytest.raises(InputError, match="held_out is 0.2 of 2 examples"):
-        select_ridge(key, gram_train[:2, :2], targets[:2], (1.0, 2.0))
+    ones, ramp = np.ones((20, 20)) - 1e-6 * np.eye(20), np.arange(20.0)[:, None]
+    assert select_ridge(key, ones, ramp, (0.0, 0.5)) == 0.5
+    with pytest.raises(NumericalError):
+        select_ridge(key, ones, ramp, (0.0, 1e-12))
 
 
-def test_ridges_that_fail_are_passed_over(key):
-    ones, targets = np.ones((20, 20)) - 1e-6 * np.eye(20), np.arange(20.0)[:, None]
-    assert select_ridge(key, ones, targets, (0.0, 0.5)) == 0.5
-    with pytest.raises(NumericalError, match="not positive definite"):
-        select_ridge(key, ones, targets, (0.0, 1e-12))
+def test_the_posterior_is_that_of_neural_tangents(drawn):
+    gram_train, targets, gram_test, prior = drawn(20, m=6)
+    ours = posterior(gram_train, targets, gram_test, prior, ridge=0.05)
+    infer = predict.gp_inference(jnp.asarray(gram_train), jnp.asarray(targets), diag_reg=0.05)
+    mean, covariance = infer("nngp", jnp.asarray(gram_test), jnp.asarray(prior))
+    np.testing.assert_allclose(ours.mean, mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(ours.covariance, covariance, rtol=1e-4, atol=1e-5)
+    few = posterior(gram_train, targets, gram_test, np.diagonal(prior), ridge=0.05)
+    np.testing.assert_allclose(few.covariance, np.diagonal(ours.covariance))
+    # No variance where targets are known.
+    known = posterior(gram_train, targets, gram_train, np.diagonal(gram_train), ridge=0.0)
+    np.testing.assert_allclose(known.mean, targets, atol=1e-8)
+    assert (known.covariance >= 0).all() and known.covariance.max() < 1e-9
 
 
-@pytest.mark.parametrize("ridge", [1e-4, 0.1])
-def test_float32_with_refinement_is_as_good_as_float64(problem, ridge):
-    single = [a.astype(np.float32) for a in problem[:3]]
-    exact = regress(*single, ridge=ridge)
-    # Targets of any size, each of which is refined.
-    sizes = np.array([1.0, 1e-10])
-    scaled = single[0], single[1] * sizes, single[2]
-    refined = regress(*scaled, ridge=ridge, precision="float32")
-    refined = refined._replace(predictions=refined.predictions / sizes)
-    np.testing.assert_allclose(refined.predictions, exact.predictions, rtol=1e-8, atol=1e-9)
-    assert refined.condition == pytest.approx(exact.condition, rel=0.1)
+def test_variances_may_be_negative_by_rounding_alone():
+    # K = 1 and K_test = a: the variance is 100 - a^2, with a thousandth of the prior for rounding.
+    one = np.ones((1, 1))
+    near, far = (
+        (one, one, 10 * np.sqrt(1 + beyond) * one, np.array([100.0])) for beyond in (5e-4, 2e-3)
+    )
+    assert posterior(*near, ridge=0.0).covariance == [0.0]
+    with pytest.raises(NumericalError, match="1 of 1 variances are negative"):
+        posterior(*far, ridge=0.0)
 
 
-def test_float32_says_when_it_cannot_be_refined(problem):
-    gram_train, targets, gram_test, _ = problem
-    with pytest.raises(
-        NumericalError, match="in float32 with ridge 1e-12; use precision='float64'"
-    ):
-        regress(np.ones((30, 30)), targets, gram_test, ridge=1e-12, precision="float32")
-    # A factor of another matrix stands for one that rounding has spoilt.
-    spoilt = cholesky.factorize(3 * np.eye(30) - 0.09, 0.0, "float32")
-    with pytest.raises(NumericalError, match="refinement of a float32 factorisation stopped at"):
-        cholesky.refine(spoilt, 20 * gram_train, targets)
-
-
-def test_the_memory_of_the_kernel_can_be_used(problem):
-    gram_train, targets, gram_test, _ = problem
-    expected = regress(gram_train, targets, gram_test, ridge=0.1).predictions
-    for order in "CF":
-        own = np.array(gram_train, order=order)
-        fit = regress(own, targets, gram_test, ridge=0.1, overwrite=True)
-        np.testing.assert_allclose(fit.predictions, expected, rtol=1e-12)
-        assert not np.array_equal(own, gram_train)
-    with pytest.raises(
-        InputError, match="gram_train is float32; accepted: a contiguous, writeable"
-    ):
-        regress(gram_train.astype(np.float32), targets, gram_test, ridge=0.1, overwrite=True)
-    with pytest.raises(InputError, match="overwrite is True and precision is 'float32'"):
-        regress(gram_train, targets, gram_test, ridge=0.1, overwrite=True, precision="float32")
-    with pytest.raises(NumericalError, match="not positive definite with ridge 0; use a larger"):
-        regress(np.ones((30, 30)), targets, gram_test, ridge=0, overwrite=True)
-
-
-def test_a_single_class_is_predicted_everywhere(problem):
-    gram_train, _, gram_test, _ = problem
-    for precision in ("float64", "float32"):
-        fit = regress(gram_train, np.ones((30, 1)), gram_test, ridge=0.1, precision=precision)
-        np.testing.assert_array_equal(fit.predictions, 1.0)
+def test_few_examples_are_factorised_and_many_iterated(monkeypatch):
+    monkeypatch.setattr(memory, "host_available", lambda: 1e12)
+    # They are level where n^3 / 3 = 80 x 2 n^2 (c + 40).
+    assert choose_solver(23_999, 10).solver == "cholesky"
+    assert choose_solver(24_001, 10).solver == "conjugate_gradients"
+    assert choose_solver(60_000, 100).solver == "cholesky"
+    monkeypatch.setattr(memory, "host_available", lambda: 12 * 5000**2 - 1.0)
+    assert choose_solver(4_999, 10).solver == "cholesky"
+    assert choose_solver(5_000, 10).solver == "conjugate_gradients"
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_what_does_not_fit_the_memory_is_refused_with_the_numbers(problem, monkeypatch):
-    monkeypatch.setattr(memory, "host_available", lambda: 7000.0)
-    with pytest.raises(InputError, match=r"30 examples takes 7.2e\+03 bytes .* 7e\+03 are"):
-        regress(*problem[:3], ridge=0.1)
-    assert regress(*problem[:3], ridge=0.1, precision="float32").condition > 1
-    with pytest.raises(InputError, match="precision is 'half'; accepted: float64, float32"):
-        regress(*problem[:3], ridge=0.1, precision="half")
+def test_wrong_arguments_are_refused_in_one_line(key, problem):
+    train, targets, test = problem
+    spoilt = np.where(np.arange(30)[:, None] == 3, np.nan, train)
+    refused = [
+        (InputError, lambda: regress(train, targets, test, ridge=-1)),
+        (InputError, lambda: regress(train[:29], targets, test, ridge=1)),
+        (InputError, lambda: regress(train, targets[:, 0], test, ridge=1)),
+        (InputError, lambda: regress(train + np.tri(30), targets, test, ridge=1)),
+        (InputError, lambda: regress(0 * train, targets, test, ridge=1)),
+        (InputError, lambda: regress(*map(np.zeros, [(0, 0), (0, 2), (3, 0)]), ridge=1)),
+        (InputError, lambda: regress(train, targets, test, ridge=1, precision="half")),
+        (InputError, lambda: regress(np.float32(train), targets, test, ridge=1, overwrite=True)),
+        (
+            InputError,
+            lambda: regress(train, targets, test, ridge=1, overwrite=True, precision="float32"),
+        ),
+        (NumericalError, lambda: regress(spoilt, targets, test, ridge=1)),
+        (NumericalError, lambda: regress(train, spoilt[:, :2], test, ridge=1)),
+        (NumericalError, lambda: regress(train, targets, spoilt[:11], ridge=1)),
+        (
+            NumericalError,
+            lambda: regress(np.ones((30, 30)), targets, test, ridge=0, overwrite=True),
+        ),
+        (InputError, lambda: select_ridge(key, train, targets, (0.1, -1))),
+        (InputError, lambda: select_ridge(key, train, targets, ())),
+        (InputError, lambda: select_ridge(key, train, targets, [0.1, 1.0], held_out=1.0)),
+        (InputError, lambda: select_ridge(key, train[:2, :2], targets[:2], (1.0, 2.0))),
+        (InputError, lambda: posterior(train, targets, test, test[:5], ridge=0.1)),
+        (NumericalError, lambda: posterior(train, targets, 10 * test, np.ones(11), ridge=0.1)),
+        (NumericalError, lambda: posterior(train, targets, test, np.full(11, np.nan), ridge=0.1)),
+        (InputError, lambda: choose_solver(0, 1)),
+    ]
+    for error, call in refused:
+        with pytest.raises(error) as caught:
+            call()
+        assert "\n" not in str(caught.value)

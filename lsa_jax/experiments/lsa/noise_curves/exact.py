@@ -126,9 +126,8 @@ def _regress(
     )
     targets = np.asarray(train.targets)
     if iterative:
-        factor = scratch / "factor.npy" if choice.solver == "cholesky_on_disk" else None
         matrices = gram_train, targets, gram_test
-        outputs, solved = _iterate(*matrices, settings, scratch / "solution.npz", factor, progress)
+        outputs, solved = _iterate(*matrices, settings, scratch / "solution.npz", progress)
     else:
         key = jax.random.fold_in(jax.random.key(config.seed), NoiseCurves.RIDGE)
         ridge = kernels.select_ridge(key, gram_train, targets, settings.ridge)
@@ -166,8 +165,6 @@ def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) 
     if settings.solver != "auto":
         return kernels.Choice(settings.solver, "")
     kept = scratch / "solver.json"
-    # Several processes would share the matrix, of which one alone can make a factor.
-    disk = scratch if processes.everyone().size == 1 else None
 
     def decide() -> kernels.Choice:
         if kept.exists():
@@ -180,7 +177,7 @@ def _chosen(settings: ml_collections.ConfigDict, train: Dataset, scratch: Path) 
             choice = kernels.Choice("cholesky", "several ridges, of which held-out examples choose")
         else:
             scratch.mkdir(parents=True, exist_ok=True)
-            choice = kernels.choose_solver(*train.targets.shape, disk=disk)
+            choice = kernels.choose_solver(*train.targets.shape)
         files.write_json(kept, choice._asdict())
         return choice
 
@@ -193,7 +190,6 @@ def _iterate(
     gram_test: np.ndarray | kernels.ShardedRows,
     settings: ml_collections.ConfigDict,
     checkpoint: Path,
-    factor: Path | None,
     progress: _Progress,
 ) -> tuple[tuple[np.ndarray, np.ndarray], dict[str, float]]:
     """Returns the predictions for test and training examples, and how the system was solved."""
@@ -209,7 +205,6 @@ def _iterate(
         gram_test,
         ridge=settings.ridge[0],
         tolerance=settings.tolerance,
-        factor=factor,
         checkpoint=checkpoint,
         progress=report,
     )

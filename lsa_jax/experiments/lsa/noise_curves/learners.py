@@ -130,10 +130,10 @@ def ridge_fields(doc: str) -> dict[str, Field]:
         "ridge": Field((1e-5,), tuple_of(number(0)), doc),
         "solver": Field(
             "cholesky",
-            one_of("cholesky", "cholesky_on_disk", "conjugate_gradients", "nystrom", "auto"),
-            "factorise the matrix in memory or on disk, keep half of it on disk and solve by "
-            "iterations, or compose images batch by batch and sum over kernels at centres among "
-            "them; auto: the fastest one of the first three that fits",
+            one_of("cholesky", "conjugate_gradients", "nystrom", "auto"),
+            "factorise the matrix, keep half of it on disk and solve by iterations, or compose "
+            "images batch by batch and sum over kernels at centres among them; auto: the faster "
+            "one of the first two that fits",
         ),
         "centres": Field(2000, integer(1), "nystrom: training images that are centres"),
         "centre_noise": Field(
@@ -142,7 +142,7 @@ def ridge_fields(doc: str) -> dict[str, Field]:
         "tolerance": Field(
             1e-6,
             number(0, 1, above=True),
-            "cholesky_on_disk, conjugate_gradients: residual over the targets' size",
+            "conjugate_gradients: residual over the targets' size",
         ),
     }
 

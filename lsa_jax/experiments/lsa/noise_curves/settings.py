@@ -290,7 +290,7 @@ def _rules_of_solver(name: str) -> tuple[Rule, ...]:
     def other(config: ml_collections.ConfigDict) -> bool:
         return config.learner != name or not _solves(config)
 
-    one_ridge = ("cholesky_on_disk", "conjugate_gradients", "nystrom")
+    one_ridge = ("conjugate_gradients", "nystrom")
     learns = LEARNERS[name].learn is not None
     return (
         Rule(f"{name}.ridge", lambda c: other(c) or c[name].ridge, "at least one number"),
@@ -298,7 +298,7 @@ def _rules_of_solver(name: str) -> tuple[Rule, ...]:
              lambda c: other(c) or c[name].solver not in one_ridge or len(c[name].ridge) == 1,
              "one number, or the solver 'cholesky': choosing among several factorises"),
         Rule(f"{name}.solver", lambda c: other(c) or not learns or c[name].solver != "nystrom",
-             "'cholesky', 'cholesky_on_disk', 'conjugate_gradients', as the kernel learns from "
+             "'cholesky', 'conjugate_gradients', as the kernel learns from "
              "all images at once"),
     )
 

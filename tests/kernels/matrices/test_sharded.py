@@ -1,4 +1,4 @@
-"""A matrix that processes share is the one of a single process, whatever part each of them keeps.
+"""Packed matrices, and matrices that processes share, equal the whole one.
 
 The processes are threads here, which exchange arrays through a list; tests/launch has true ones.
 """
@@ -11,12 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lsa_jax import processes
 from lsa_jax.errors import InputError, NumericalError
 from lsa_jax.kernels import gram, leave_one_out_cg, regress_cg, ridge_path_cg
 from lsa_jax.kernels.matrices import file as gram_file
-from lsa_jax.kernels.matrices import packed, shards
+from lsa_jax.kernels.matrices import sharded
 from lsa_jax.kernels.solve import preconditioner
 from lsa_jax.processes import ProcessGroup
 
@@ -101,44 +103,70 @@ def test_a_sharded_matrix_has_the_entries_rows_and_products_of_the_whole(
         np.testing.assert_allclose(product, whole.astype(float) @ vectors, rtol=1e-12)
         np.testing.assert_allclose(tested, test.astype(float) @ vectors, rtol=1e-12)
         assert shape == test.shape
-    total = packed.count_tiles(44, tile) * tile**2 * 4, 4 * 11 * 44
+    total = sharded.count_tiles(44, tile) * tile**2 * 4, 4 * 11 * 44
     assert tuple(np.sum([sizes for *_, sizes in found], axis=0)) == total
     assert max(sizes[0] for *_, sizes in found) <= total[0] / SIZE + tile**2 * 4
     names = {f"{name}.0{i}of03.npy" for name in ("train", "test") for i in range(SIZE)}
     assert {file.name for file in tmp_path.glob("*.npy")} == (names if path else set())
 
 
-class Noted(np.ndarray):
-    """Rows that tell how many of them are taken at a time."""
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(1, 23), st.integers(1, 8), st.integers(1, 3), st.sampled_from([1, 300, 4e6]))
+def test_a_packed_matrix_and_rows_are_the_whole_matrix(n, side, c, widened):
+    rng = np.random.default_rng(n)
+    whole, vectors = rng.normal(size=(n, n)).astype(np.float32), rng.normal(size=(n, c))
+    whole = whole + whole.T
+    tiles = np.zeros(sharded.stored_shape(n, side, processes.ALONE), np.float32)
+    for row in range(0, n, side):
+        for column in range(row, n, side):
+            some = whole[row : row + side, column : column + side]
+            tile = gram_file.Tile(gram_file.Place(row, column), some)
+            sharded.put(tiles, tile, n, processes.ALONE)
+    half, rows = sharded.PackedMatrix(tiles, n), sharded.ShardedRows(whole, n, processes.ALONE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharded, "_WIDENED", widened)
+        for matrix in (half, rows):
+            product = whole.astype(float) @ vectors
+            np.testing.assert_allclose(matrix.multiply(vectors), product, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(np.asarray(half), whole)
+    np.testing.assert_array_equal(half.diagonal(), np.diagonal(whole))
+    indices = rng.integers(n, size=7)
+    np.testing.assert_array_equal(half.rows(indices), whole[indices])
+    assert half.shape == whole.shape and half.dtype == whole.dtype and half.is_finite()
+    tiles[-1, 0, 0] = np.nan
+    assert not half.is_finite()
 
-    def __getitem__(self, which):
-        found = np.asarray(self)[which]
-        TAKEN.append(len(found))
-        return found
+
+def test_a_file_has_half_the_bytes_and_is_resumed_after_a_kill(tmp_path, monkeypatch):
+    x = np.random.default_rng(0).normal(size=(90, 3))
+    whole, path = gram(rbf, x, tile=10), tmp_path / "half.npy"
+    added, add = [], gram_file.GramFile.add
+
+    def stop(self, tile):
+        if len(added) == 20:
+            raise KeyboardInterrupt
+        added.append(tile.place)
+        add(self, tile)
+
+    monkeypatch.setattr(gram_file.GramFile, "add", stop)
+    with pytest.raises(KeyboardInterrupt):
+        gram(rbf, x, tile=10, packed=True, path=path)
+    monkeypatch.undo()
+    fractions = []
+    half = gram(rbf, x, tile=10, packed=True, path=path, progress=fractions.append)
+    assert len(fractions) == 45 - 20
+    np.testing.assert_array_equal(np.asarray(half), whole)
+    assert half.nbytes == 45 * 100 * 4 and path.stat().st_size < 0.6 * whole.nbytes
+    with pytest.raises(InputError, match="half.npy"):
+        gram(rbf, x, tile=10, path=path)
 
 
-TAKEN = []
-
-
-@pytest.mark.parametrize(
-    ("rows_that_fit", "taken"), [(0.1, [1] * 11), (4.9, [4, 4, 3]), (99, [11])]
-)
-def test_rows_are_widened_as_many_at_a_time_as_there_is_room_for(rows_that_fit, taken, monkeypatch):
-    own = np.random.default_rng(0).normal(size=(11, 44)).astype(np.float32)
-    vectors = np.random.default_rng(1).normal(size=(44, 2))
-    monkeypatch.setattr(shards, "WIDENED", rows_that_fit * 44 * 8)
-    TAKEN.clear()
-    found = shards.ShardedRows(own.view(Noted), 11, processes.ALONE).multiply(vectors)
-    np.testing.assert_allclose(found, own.astype(float) @ vectors, rtol=1e-12)
-    assert TAKEN == taken
-
-
-def test_what_one_process_has_that_is_not_finite_is_seen_by_all(together):
+def test_an_entry_of_one_process_that_is_not_finite_is_seen_by_all(together):
     def work(group):
         own = np.ones((2, 4))
-        fine = shards.ShardedRows(own.copy(), 6, group).is_finite()
+        fine = sharded.ShardedRows(own.copy(), 6, group).is_finite()
         own[0, group.index] = np.inf if group.index == 1 else 1.0
-        return fine, shards.ShardedRows(own, 6, group).is_finite()
+        return fine, sharded.ShardedRows(own, 6, group).is_finite()
 
     assert together(work) == [(True, False)] * SIZE
 
@@ -181,7 +209,7 @@ def test_all_ridges_and_left_out_errors_are_those_of_the_whole_matrix(together):
         np.testing.assert_allclose(left_out.errors, expected[1].errors, rtol=1e-6)
 
 
-def test_what_is_not_solved_is_raised_by_all(together):
+def test_a_system_that_is_not_solved_is_raised_by_all(together):
     def work(group):
         half = gram(rbf, X, tile=10, packed=True, sharded=True)
         with pytest.raises(NumericalError, match="have a residual of"):
@@ -234,19 +262,13 @@ def test_a_kernel_that_one_process_finds_not_finite_is_raised_by_all(together):
     assert together(work) == [True] * SIZE
 
 
-def test_what_cannot_be_sharded_is_refused(together):
-    refused = [
-        ({}, "sharded is True without x2; accepted: packed=True besides"),
-        ({"packed": True, "tile": 44}, "has 1 tiles of .*accepted with 3 processes"),
-        ({"x2": X, "x1": X[:2]}, "x1 has 2 examples; accepted with 3 processes"),
-    ]
+def test_matrices_that_cannot_be_sharded_are_refused(together):
+    refused = [((X,), {}), ((X,), {"packed": True, "tile": 44}), ((X[:2], X), {})]
 
     def work(group):
-        for options, words in refused:
-            x1 = options.get("x1", X)
-            others = {name: value for name, value in options.items() if name != "x1"}
-            with pytest.raises(InputError, match=words):
-                gram(rbf, x1, sharded=True, **others)
+        for inputs, options in refused:
+            with pytest.raises(InputError, match="sharded is True"):
+                gram(rbf, *inputs, sharded=True, **options)
         return True
 
     assert together(work) == [True] * SIZE
@@ -256,4 +278,4 @@ def test_in_a_single_process_a_shard_is_the_whole(tmp_path):
     half = gram(rbf, X, packed=True, sharded=True, path=tmp_path / "half.npy")
     np.testing.assert_array_equal(np.asarray(half), gram(rbf, X))
     np.testing.assert_array_equal(gram(rbf, TEST, X, sharded=True), gram(rbf, TEST, X))
-    assert shards.own_path(tmp_path / "half.npy", half.group) == tmp_path / "half.npy"
+    assert sharded.own_path(tmp_path / "half.npy", half.group) == tmp_path / "half.npy"
